@@ -1,0 +1,1 @@
+"""Palaestra: the training ground beside the Gymnasium."""

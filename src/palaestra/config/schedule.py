@@ -1,0 +1,40 @@
+"""A number that may change over training; see training/schedules.py for its value at a step."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from palaestra.config.base import Frozen
+
+
+class Schedule(Frozen):
+    """`ppo.learning_rate=3e-4` is constant; `ppo.learning_rate.kind=linear` goes from `start` to `end`."""
+
+    start: float = Field(ge=0, description="value at the first step")
+    end: float = Field(0.0, ge=0, description="value at the last step (not used when constant)")
+    kind: Literal["constant", "linear", "cosine", "exponential"] = Field(
+        "constant", description="how it goes from start to end over total_steps"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_bare_number_is_constant(cls, value: Any) -> Any:
+        if isinstance(value, int | float | str) and not isinstance(value, bool):
+            return {"start": value}
+        return value
+
+    @model_validator(mode="after")
+    def _exponential_never_reaches_zero(self) -> Schedule:
+        if self.kind == "exponential" and (self.start <= 0 or self.end <= 0):
+            raise ValueError(f"an exponential schedule needs start and end above 0, not {self.start} and {self.end}")
+        return self
+
+
+def linear(start: float, end: float = 0.0) -> Schedule:
+    return Schedule(start=start, end=end, kind="linear")
+
+
+def constant(value: float) -> Schedule:
+    return Schedule(start=value)

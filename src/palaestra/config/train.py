@@ -1,0 +1,29 @@
+"""Everything a training run is made of. Every leaf can be set as `key=value` on the command line."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from palaestra.config.base import Frozen
+from palaestra.config.checkpoints import CheckpointConfig
+from palaestra.config.env import EnvConfig
+from palaestra.config.evaluation import EvaluationConfig
+from palaestra.config.policy import PolicyConfig
+from palaestra.config.ppo import PpoConfig
+from palaestra.config.sinks import SinksConfig
+
+
+class TrainConfig(Frozen):
+    total_steps: int = Field(500_000, ge=1, description="environment steps over all processes")
+    seed: int = Field(1, ge=0, lt=2**31, description="decides everything that is drawn at random")
+    env: EnvConfig = Field(EnvConfig(), description="the environment")
+    policy: PolicyConfig = Field(PolicyConfig(graph="mlp"), description="the network")
+    ppo: PpoConfig = Field(PpoConfig(), description="the learning algorithm")
+    checkpoints: CheckpointConfig = Field(CheckpointConfig(), description="what is saved, and how often")
+    evaluation: EvaluationConfig = Field(EvaluationConfig(), description="how checkpoints are judged")
+    evaluate_interval: int = Field(0, ge=0, description="iterations between evaluations while training; 0: none")
+    sinks: SinksConfig = Field(SinksConfig(), description="where metrics go")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: cuda when there is one, else cpu")
+    torch_threads: int = Field(1, ge=1, description="threads of torch; small networks are fastest with one")

@@ -1,0 +1,81 @@
+"""Everything that can go wrong for a user, as one small tree.
+
+Each error is a lesson: `message` says what was wrong (with the value), `hint` says what to try.
+The command line prints both and leaves with `exit_code`; nothing else in the house calls `sys.exit`.
+
+    PalaestraError
+    ├── UsageError            2   a key, a value, a combination that cannot be
+    ├── RunNotFound …         3   a run, recipe, checkpoint or environment that is not there
+    ├── MissingExtra          4   an optional dependency, with the extra that brings it
+    ├── RunFailed             1   training or evaluation could not go on
+    │   └── NonFinite             NaN or infinity, caught before the step was taken
+    ├── DamagedFile           1   a file of ours that does not verify
+    │   └── RefusedFile           a file that could run code if we let it
+    └── BelowScore            5   `--min-score` was not reached
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class PalaestraError(Exception):
+    """What was wrong, and what to try."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+class UsageError(PalaestraError):
+    exit_code = 2
+
+
+class NotFound(PalaestraError):
+    exit_code = 3
+
+
+class MissingExtra(PalaestraError):
+    """An optional dependency is not installed."""
+
+    exit_code = 4
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the extra '{extra}'.", f"Install it with: pip install 'palaestra[{extra}]'")
+        self.extra = extra
+
+
+class RunFailed(PalaestraError):
+    exit_code = 1
+
+
+class NonFinite(RunFailed):
+    """NaN or infinity in a loss, gradient, observation or reward; the step was not taken."""
+
+
+class DamagedFile(PalaestraError):
+    exit_code = 1
+
+
+class RefusedFile(DamagedFile):
+    """The file could run code if it were loaded; we do not load it."""
+
+
+class BelowScore(PalaestraError):
+    exit_code = 5
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`Did you mean 'arena.basic'?`, or an empty string when nothing is near."""
+    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"Did you mean '{near[0]}'?" if near else ""

@@ -1,0 +1,81 @@
+"""What a run is: the request that asked for it, its record, and the moves its state may make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class RunState(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+
+    @property
+    def is_over(self) -> bool:
+        return self in {RunState.FINISHED, RunState.FAILED, RunState.CANCELLED, RunState.LOST}
+
+
+# A run that is over can be continued: `palaestra train RECIPE run=NAME` again.
+MOVES: dict[RunState, frozenset[RunState]] = {
+    RunState.QUEUED: frozenset({RunState.RUNNING, RunState.CANCELLED, RunState.FAILED}),
+    RunState.RUNNING: frozenset(
+        {RunState.STOPPING, RunState.FINISHED, RunState.FAILED, RunState.CANCELLED, RunState.LOST}
+    ),
+    RunState.STOPPING: frozenset({RunState.FINISHED, RunState.FAILED, RunState.CANCELLED, RunState.LOST}),
+    RunState.FINISHED: frozenset({RunState.RUNNING}),
+    RunState.FAILED: frozenset({RunState.RUNNING}),
+    RunState.CANCELLED: frozenset({RunState.RUNNING}),
+    RunState.LOST: frozenset({RunState.RUNNING}),
+}
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What somebody asked for, before anything was made of it."""
+
+    kind: str  # worker kind: "native", later "evaluate", "cleanrl", "matmul"
+    recipe: str
+    config: dict[str, Any]  # overrides as asked, nested
+    name: str = ""
+    asked_by: str = ""  # "cli", "python", "web:<user>"
+    command: str = ""  # the equivalent command line, for tracing
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What `status.json` says of a run; replaced whole, never edited."""
+
+    id: str
+    name: str
+    kind: str
+    recipe: str
+    state: RunState
+    created_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    updated_at: float | None = None
+    pid: int | None = None
+    pid_started_at: float | None = None  # with the pid it names one process, ever
+    epoch: int = 0
+    agent_step: int = 0
+    total_steps: int = 0
+    exit_code: int | None = None
+    failure: str = ""
+    summary: dict[str, float] = field(default_factory=dict)  # last return, steps per second, …
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """One line of `journal.jsonl`. Event names are listed in docs/events.md."""
+
+    at: float
+    event: str
+    level: str = "info"
+    rank: int = 0
+    data: dict[str, Any] = field(default_factory=dict)
