@@ -8,6 +8,8 @@ from palaestra.config.base import Frozen
 
 
 class CheckpointConfig(Frozen):
-    save_interval: int = Field(50, ge=0, description="iterations between checkpoints; 0: only at the end")
-    keep: int = Field(5, ge=1, description="how many to keep; the latest, the best and those in use always stay")
-    keep_trainer_states: int = Field(2, ge=1, description="how many of them can be continued from")
+    save_interval: int = Field(default=50, ge=0, description="iterations between checkpoints; 0: only at the end")
+    keep: int = Field(
+        default=5, ge=1, description="how many to keep; the latest, the best and those in use always stay"
+    )
+    keep_trainer_states: int = Field(default=2, ge=1, description="how many of them can be continued from")

@@ -1,17 +1,34 @@
-"""Which environment, and how it is made."""
+"""Which environment, and how it is made. `env=NAME` is a fresh start; `env.id=NAME` keeps the other settings."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from palaestra.config.base import Frozen
 
 
 class EnvConfig(Frozen):
-    id: str = Field("CartPole-v1", min_length=1, description="any Gymnasium id, or module:Env-v0 to import first")
+    shorthand: ClassVar[str] = "text"
+
+    id: str = Field(
+        default="CartPole-v1", min_length=1, description="any Gymnasium id, or module:Env-v0 to import first"
+    )
     kwargs: dict[str, Any] = Field(
         default_factory=dict, description="passed to gymnasium.make as they are; names are checked by the environment"
     )
-    max_episode_steps: int | None = Field(None, ge=1, description="time limit; default: the environment's own")
+    max_episode_steps: int | None = Field(default=None, ge=1, description="time limit; default: the environment's own")
+
+    @classmethod
+    def settle(cls, override: Any, base: dict[str, Any]) -> Any:
+        """Another environment takes nothing over from the one before: its kwargs would not fit."""
+        if isinstance(override, str):
+            base.clear()
+            return {"id": override}
+        return override
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_bare_name_is_an_id(cls, value: Any) -> Any:
+        return {"id": value} if isinstance(value, str) else value

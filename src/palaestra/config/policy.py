@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -10,23 +10,42 @@ from palaestra.config.base import Frozen
 
 
 class PolicyConfig(Frozen):
-    graph: str | None = Field(None, description="a policy that Palaestra knows by name (see 'palaestra policies')")
-    module: str | None = Field(None, description="your own torch class, as package.module:Class")
+    shorthand: ClassVar[str] = "text"
+
+    graph: str | None = Field(default=None, description="a policy that Palaestra knows by name, such as mlp")
+    module: str | None = Field(default=None, description="your own torch class, as package.module:Class")
     settings: dict[str, Any] = Field(
         default_factory=dict, description="settings of that policy; unknown ones are refused by it"
     )
-    normalize_observations: bool = Field(False, description="running mean and variance, kept in the checkpoint")
-    normalize_returns: bool = Field(False, description="scale rewards by the spread of returns, kept in the checkpoint")
+    normalize_observations: bool = Field(default=False, description="running mean and variance, kept in the checkpoint")
+    normalize_returns: bool = Field(
+        default=False, description="scale rewards by the spread of returns, kept in the checkpoint"
+    )
+
+    @classmethod
+    def settle(cls, override: Any, base: dict[str, Any]) -> Any:
+        """Naming another network drops the former one and its settings, never the normalisers."""
+        words = {"graph": override} if isinstance(override, str) else override
+        if not isinstance(words, dict):
+            return words
+        for kind, other in (("graph", "module"), ("module", "graph")):
+            if words.get(kind) is not None:
+                if words[kind] != base.get(kind):
+                    base["settings"] = {}
+                base[other] = None
+        return words
 
     @model_validator(mode="before")
     @classmethod
     def _a_bare_name_is_a_graph(cls, value: Any) -> Any:
-        return {"graph": value} if isinstance(value, str) else value
+        if isinstance(value, str):
+            return {"graph": value}
+        if isinstance(value, dict) and value.get("graph") is None and value.get("module") is None:
+            return {**value, "graph": "mlp"}
+        return value
 
     @model_validator(mode="after")
-    def _exactly_one_kind(self) -> PolicyConfig:
+    def _at_most_one_kind(self) -> PolicyConfig:
         if self.graph is not None and self.module is not None:
             raise ValueError("give policy.graph or policy.module, not both")
-        if self.graph is None and self.module is None:
-            return self.model_copy(update={"graph": "mlp"})
         return self

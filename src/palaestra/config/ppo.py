@@ -9,20 +9,22 @@ from palaestra.config.schedule import Schedule, constant, linear
 
 
 class PpoConfig(Frozen):
-    env_count: int = Field(4, ge=1, description="environments side by side, per process")
-    horizon: int = Field(128, ge=1, description="steps of each environment per iteration")
-    minibatch_size: int = Field(128, ge=1, description="samples per gradient step; must divide env_count x horizon")
-    update_epochs: int = Field(4, ge=1, description="passes over the data per iteration")
-    learning_rate: Schedule = Field(linear(2.5e-4), description="Adam's step size")
-    gamma: float = Field(0.99, ge=0, le=1, description="discount")
-    gae_lambda: float = Field(0.95, ge=0, le=1, description="0: one-step advantages, 1: Monte Carlo")
-    clip: Schedule = Field(constant(0.2), description="how far one update may move the policy")
-    clip_value_loss: bool = Field(True, description="clip the value loss like the policy loss")
-    entropy_coefficient: Schedule = Field(constant(0.01), description="weight of the entropy bonus")
-    value_coefficient: float = Field(0.5, ge=0, description="weight of the value loss")
-    max_grad_norm: float = Field(0.5, gt=0, description="gradients are scaled down to this norm")
-    normalize_advantages: bool = Field(True, description="mean 0 and deviation 1 within a minibatch")
-    target_kl: float | None = Field(None, gt=0, description="stop the epochs early beyond this divergence")
+    env_count: int = Field(default=4, ge=1, description="environments side by side, per process")
+    horizon: int = Field(default=128, ge=1, description="steps of each environment per iteration")
+    minibatch_size: int = Field(
+        default=128, ge=1, description="samples per gradient step; must divide env_count x horizon"
+    )
+    update_epochs: int = Field(default=4, ge=1, description="passes over the data per iteration")
+    learning_rate: Schedule = Field(default=linear(2.5e-4), description="Adam's step size")
+    gamma: float = Field(default=0.99, ge=0, le=1, description="discount")
+    gae_lambda: float = Field(default=0.95, ge=0, le=1, description="0: one-step advantages, 1: Monte Carlo")
+    clip: Schedule = Field(default=constant(0.2), description="how far one update may move the policy")
+    clip_value_loss: bool = Field(default=True, description="clip the value loss like the policy loss")
+    entropy_coefficient: Schedule = Field(default=constant(0.01), description="weight of the entropy bonus")
+    value_coefficient: float = Field(default=0.5, ge=0, description="weight of the value loss")
+    max_grad_norm: float = Field(default=0.5, gt=0, description="gradients are scaled down to this norm")
+    normalize_advantages: bool = Field(default=True, description="mean 0 and deviation 1 within a minibatch")
+    target_kl: float | None = Field(default=None, gt=0, description="stop the epochs early beyond this divergence")
 
     @property
     def batch_size(self) -> int:

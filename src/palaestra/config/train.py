@@ -16,14 +16,16 @@ from palaestra.config.sinks import SinksConfig
 
 
 class TrainConfig(Frozen):
-    total_steps: int = Field(500_000, ge=1, description="environment steps over all processes")
-    seed: int = Field(1, ge=0, lt=2**31, description="decides everything that is drawn at random")
-    env: EnvConfig = Field(EnvConfig(), description="the environment")
-    policy: PolicyConfig = Field(PolicyConfig(graph="mlp"), description="the network")
-    ppo: PpoConfig = Field(PpoConfig(), description="the learning algorithm")
-    checkpoints: CheckpointConfig = Field(CheckpointConfig(), description="what is saved, and how often")
-    evaluation: EvaluationConfig = Field(EvaluationConfig(), description="how checkpoints are judged")
-    evaluate_interval: int = Field(0, ge=0, description="iterations between evaluations while training; 0: none")
-    sinks: SinksConfig = Field(SinksConfig(), description="where metrics go")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: cuda when there is one, else cpu")
-    torch_threads: int = Field(1, ge=1, description="threads of torch; small networks are fastest with one")
+    total_steps: int = Field(default=500_000, ge=1, description="environment steps over all processes")
+    seed: int = Field(default=1, ge=0, lt=2**31, description="decides everything that is drawn at random")
+    env: EnvConfig = Field(default=EnvConfig(), description="the environment")
+    policy: PolicyConfig = Field(default=PolicyConfig(graph="mlp"), description="the network")
+    ppo: PpoConfig = Field(default=PpoConfig(), description="the learning algorithm")
+    checkpoints: CheckpointConfig = Field(default=CheckpointConfig(), description="what is saved, and how often")
+    evaluation: EvaluationConfig = Field(default=EvaluationConfig(), description="how checkpoints are judged")
+    evaluate_interval: int = Field(
+        default=0, ge=0, description="iterations between evaluations while training; 0: none"
+    )
+    sinks: SinksConfig = Field(default=SinksConfig(), description="where metrics go")
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: cuda when there is one, else cpu")
+    torch_threads: int = Field(default=1, ge=1, description="threads of torch; small networks are fastest with one")

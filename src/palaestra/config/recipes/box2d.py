@@ -1,0 +1,75 @@
+"""Gymnasium's Box2D tasks; they need the extra 'box2d'. Numbers follow RL Zoo's public ones for PPO."""
+
+from __future__ import annotations
+
+from palaestra.config.env import EnvConfig
+from palaestra.config.policy import PolicyConfig
+from palaestra.config.ppo import PpoConfig
+from palaestra.config.recipes.recipe import Recipe
+from palaestra.config.schedule import constant, linear
+from palaestra.config.train import TrainConfig
+
+LANDER_PPO = PpoConfig(
+    env_count=16,
+    horizon=1024,
+    minibatch_size=64,
+    update_epochs=4,
+    learning_rate=constant(3e-4),
+    gamma=0.999,
+    gae_lambda=0.98,
+    clip_value_loss=False,
+    entropy_coefficient=constant(0.01),
+)
+
+lunarlander = Recipe(
+    summary="land a rocket softly between two flags; four engine commands",
+    config=TrainConfig(total_steps=1_000_000, env=EnvConfig(id="LunarLander-v3"), ppo=LANDER_PPO),
+    extra="box2d",
+)
+
+lunarlander_continuous = Recipe(
+    summary="land the same rocket with throttles instead of switches",
+    config=TrainConfig(total_steps=1_000_000, env=EnvConfig(id="LunarLanderContinuous-v3"), ppo=LANDER_PPO),
+    extra="box2d",
+)
+
+bipedalwalker = Recipe(
+    summary="walk on two legs over gentle ground",
+    config=TrainConfig(
+        total_steps=5_000_000,
+        env=EnvConfig(id="BipedalWalker-v3"),
+        policy=PolicyConfig(graph="mlp", normalize_observations=True, normalize_returns=True),
+        ppo=PpoConfig(
+            env_count=32,
+            horizon=2048,
+            minibatch_size=64,
+            update_epochs=10,
+            learning_rate=constant(3e-4),
+            gamma=0.999,
+            clip=constant(0.18),
+            clip_value_loss=False,
+            entropy_coefficient=constant(0.0),
+        ),
+    ),
+    extra="box2d",
+)
+
+bipedalwalker_hardcore = Recipe(
+    summary="walk on two legs over stumps, pits and stairs; long",
+    config=TrainConfig(
+        total_steps=100_000_000,
+        env=EnvConfig(id="BipedalWalkerHardcore-v3"),
+        policy=PolicyConfig(graph="mlp", normalize_observations=True, normalize_returns=True),
+        ppo=PpoConfig(
+            env_count=16,
+            horizon=2048,
+            minibatch_size=64,
+            update_epochs=10,
+            learning_rate=linear(2.5e-4),
+            clip=linear(0.2),
+            clip_value_loss=False,
+            entropy_coefficient=constant(0.001),
+        ),
+    ),
+    extra="box2d",
+)

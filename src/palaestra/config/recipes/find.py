@@ -1,0 +1,42 @@
+"""Recipes by name, through the plugin door; a missing extra matters only when the recipe is to be run."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from palaestra import plugins
+from palaestra.config.recipes.recipe import Recipe
+from palaestra.contracts.errors import MissingExtra, UsageError
+
+# extra of pyproject.toml -> the module it brings
+EXTRA_MODULES = {
+    "mujoco": "mujoco",
+    "box2d": "Box2D",
+    "atari": "ale_py",
+    "minigrid": "minigrid",
+    "multi": "pettingzoo",
+    "wandb": "wandb",
+    "onnx": "onnx",
+    "hub": "huggingface_hub",
+}
+
+
+def find_recipe(name: str) -> Recipe:
+    found = plugins.load("recipes", name)
+    if not isinstance(found, Recipe):
+        raise UsageError(f"The recipe '{name}' is a {type(found).__name__}, not a Recipe.", "Ask who wrote the plugin.")
+    return found
+
+
+def recipe_names() -> list[str]:
+    return plugins.names("recipes")
+
+
+def is_installed(extra: str) -> bool:
+    """Whether what the extra brings can be imported; nothing is imported to find out."""
+    return not extra or find_spec(EXTRA_MODULES.get(extra, extra)) is not None
+
+
+def require_extra(name: str, recipe: Recipe) -> None:
+    if not is_installed(recipe.extra):
+        raise MissingExtra(f"The recipe '{name}'", recipe.extra)

@@ -1,0 +1,47 @@
+"""Gymnasium's MuJoCo bodies; they need the extra 'mujoco'.
+
+All share the settings that the field compares against: one million steps, both normalisers on, a linearly
+falling learning rate. Bodies that are known to want another discount or entropy say so.
+"""
+
+from __future__ import annotations
+
+from palaestra.config.env import EnvConfig
+from palaestra.config.policy import PolicyConfig
+from palaestra.config.ppo import PpoConfig
+from palaestra.config.recipes.recipe import Recipe
+from palaestra.config.schedule import Schedule, constant, linear
+from palaestra.config.train import TrainConfig
+
+NO_BONUS = constant(0.0)
+
+
+def _body(env_id: str, summary: str, gamma: float = 0.99, entropy_coefficient: Schedule = NO_BONUS) -> Recipe:
+    config = TrainConfig(
+        total_steps=1_000_000,
+        env=EnvConfig(id=env_id),
+        policy=PolicyConfig(graph="mlp", normalize_observations=True, normalize_returns=True),
+        ppo=PpoConfig(
+            env_count=1,
+            horizon=2048,
+            minibatch_size=64,
+            update_epochs=10,
+            learning_rate=linear(3e-4),
+            gamma=gamma,
+            gae_lambda=0.95,
+            clip=constant(0.2),
+            entropy_coefficient=entropy_coefficient,
+        ),
+    )
+    return Recipe(summary=summary, config=config, extra="mujoco")
+
+
+ant = _body("Ant-v5", "run with four legs", gamma=0.98)
+halfcheetah = _body("HalfCheetah-v5", "run with a flat two-legged cheetah", gamma=0.98)
+hopper = _body("Hopper-v5", "hop forward on one leg", gamma=0.999, entropy_coefficient=constant(0.002))
+humanoid = _body("Humanoid-v5", "walk with a whole body, 17 joints")
+inverted_pendulum = _body("InvertedPendulum-v5", "balance a pole on a cart, with forces")
+inverted_double_pendulum = _body("InvertedDoublePendulum-v5", "balance two poles on top of each other")
+reacher = _body("Reacher-v5", "touch a target with a two-link arm", gamma=0.9)
+swimmer = _body("Swimmer-v5", "swim with a chain of three links", gamma=0.9999)
+walker2d = _body("Walker2d-v5", "walk on two legs in a plane")

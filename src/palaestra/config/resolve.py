@@ -1,0 +1,49 @@
+"""Overrides laid over a recipe, validated as a whole; whatever is wrong is said at once."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from palaestra.config.base import Frozen
+from palaestra.config.complaints import describe_all
+from palaestra.config.keys import nested_model
+from palaestra.contracts.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def resolve_config(model_type: type[Model], base: Model | None, overrides: Mapping[str, Any]) -> Model:
+    """`base` (default: the model's own values) with `overrides` laid over it, leaf by leaf."""
+    start = base if base is not None else model_type()
+    merged = merge(model_type, start.model_dump(mode="python"), dict(overrides))
+    try:
+        return model_type.model_validate(merged)
+    except ValidationError as error:
+        lines = describe_all(model_type, error)
+        if len(lines) == 1:
+            message, hint = lines[0]
+            raise UsageError(message, hint) from error
+        text = "\n".join(f"  - {message} {hint}".rstrip() for message, hint in lines)
+        raise UsageError(f"{len(lines)} settings cannot be used:\n{text}") from error
+
+
+def merge(model_type: type[BaseModel] | None, base: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+    """A new dictionary; neither argument's nested parts are shared with it."""
+    merged = deepcopy(base)
+    for key, value in overrides.items():
+        field = model_type.model_fields.get(key) if model_type is not None else None
+        nested = nested_model(field) if field is not None else None
+        standing = merged.get(key)
+        if nested is not None and issubclass(nested, Frozen) and isinstance(standing, dict):
+            value = nested.settle(value, standing)
+        if isinstance(value, dict) and isinstance(standing, dict):
+            merged[key] = merge(nested, standing, value)
+        else:
+            merged[key] = deepcopy(value)
+    return merged
