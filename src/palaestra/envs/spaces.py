@@ -1,0 +1,119 @@
+"""Gymnasium's spaces as specs, observations as arrays, and a network's action as what `env.step` takes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from palaestra.contracts.errors import UsageError
+from palaestra.contracts.spaces import (
+    BoxSpec,
+    DictSpec,
+    DiscreteSpec,
+    EnvInterface,
+    MultiDiscreteSpec,
+    SpaceSpec,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Observation = NDArray[Any] | dict[str, "Observation"]
+
+SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
+
+
+def space_spec(space: spaces.Space[Any]) -> SpaceSpec:
+    """The same space in the words that a checkpoint keeps."""
+    match space:
+        case spaces.Box():
+            return BoxSpec(space.shape, str(space.dtype), _folded(space.low), _folded(space.high))
+        case spaces.Discrete():
+            return DiscreteSpec(int(space.n), int(space.start))
+        case spaces.MultiDiscrete():
+            starts = tuple(int(start) for start in space.start.ravel())
+            return MultiDiscreteSpec(tuple(int(count) for count in space.nvec.ravel()), starts)
+        case spaces.MultiBinary():
+            size = int(np.prod(space.shape))
+            return MultiDiscreteSpec((2,) * size, (0,) * size)
+        case spaces.Dict():
+            return DictSpec(tuple((str(name), space_spec(part)) for name, part in space.spaces.items()))
+        case spaces.Tuple():
+            return DictSpec(tuple((str(index), space_spec(part)) for index, part in enumerate(space.spaces)))
+        case _:
+            raise UsageError(f"A {type(space).__name__} space is not supported: {space}.", f"Supported: {SUPPORTED}.")
+
+
+def interface_of(env: gymnasium.Env[Any, Any]) -> EnvInterface:
+    """What a policy may know of this environment; an action space that no policy can serve is refused here."""
+    _refuse_unplayable(env.action_space)
+    return EnvInterface(space_spec(env.observation_space), space_spec(env.action_space))
+
+
+def observation_arrays(spec: SpaceSpec, observation: Any) -> Observation:
+    """One observation as arrays: shape () for Discrete, [entries] for MultiDiscrete, Tuple parts by "0", "1", …"""
+    match spec:
+        case DictSpec():
+            parts = observation if isinstance(observation, dict) else dict(enumerate(observation))
+            by_name = {str(name): part for name, part in parts.items()}
+            return {name: observation_arrays(part, by_name[name]) for name, part in spec.parts}
+        case MultiDiscreteSpec():
+            return np.asarray(observation).reshape(-1)
+        case _:
+            return np.asarray(observation)
+
+
+def to_env_action(spec: SpaceSpec, action: NDArray[Any]) -> Any:
+    """A network's action for one environment (choices counted from 0, Box entries unbounded) -> what `step` takes."""
+    return action_converter(spec)(action)
+
+
+@lru_cache(maxsize=64)
+def action_converter(spec: SpaceSpec) -> Callable[[NDArray[Any]], Any]:
+    """`to_env_action` with everything that does not change worked out once, for loops."""
+    match spec:
+        case DiscreteSpec(start=first):
+            return lambda action: int(action) + first
+        case MultiDiscreteSpec(counts=counts, starts=starts):
+            offsets = np.asarray(starts or (0,) * len(counts), dtype=np.int64)
+            return lambda action: np.asarray(action, dtype=np.int64).reshape(offsets.shape) + offsets
+        case BoxSpec():
+            return _box_converter(spec)
+        case DictSpec():
+            raise UsageError("Actions of a Dict or Tuple space are not supported.", "Flatten them in a wrapper.")
+
+
+def _box_converter(spec: BoxSpec) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    dtype = np.dtype(spec.dtype)
+    low, high = (np.broadcast_to(np.asarray(side, dtype=dtype), (spec.size,)) for side in (spec.low, spec.high))
+    low, high = low.reshape(spec.shape), high.reshape(spec.shape)
+
+    def convert(action: NDArray[Any]) -> NDArray[Any]:
+        clipped: NDArray[Any] = np.clip(np.asarray(action, dtype=dtype).reshape(spec.shape), low, high)
+        return clipped
+
+    return convert
+
+
+def _folded(bounds: NDArray[Any]) -> tuple[float, ...]:
+    """One number when all entries agree, so that an image's spec is not a megabyte of zeros."""
+    flat = bounds.ravel()
+    if flat.size and bool((flat == flat[0]).all()):
+        return (float(flat[0]),)
+    return tuple(float(bound) for bound in flat)
+
+
+def _refuse_unplayable(space: spaces.Space[Any]) -> None:
+    name = f"This environment's action space, {space},"
+    if isinstance(space, spaces.Box) and not np.issubdtype(np.dtype(space.dtype), np.floating):
+        raise UsageError(f"{name} is a Box of {space.dtype}, not of floats.", "Offer it as MultiDiscrete instead.")
+    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary) and len(space.shape) != 1:
+        raise UsageError(f"{name} has {len(space.shape)} dimensions, not one.", "Flatten it in a wrapper.")
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        raise UsageError(f"{name} has several parts, which policies cannot act on.", "Flatten it in a wrapper.")
