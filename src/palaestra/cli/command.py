@@ -1,0 +1,81 @@
+"""A verb as a value: what it is called, what it takes, what it does, three examples that work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from palaestra.cli.parser import Parser
+from palaestra.contracts.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Sequence
+
+HELP = {"-h", "--help"}
+
+
+def _nothing(_words: Sequence[str]) -> list[str]:
+    return []
+
+
+@dataclass(frozen=True)
+class Command:
+    name: str  # "train", "runs show"
+    summary: str
+    examples: tuple[str, ...]
+    add_arguments: Callable[[Parser], None]
+    run: Callable[[Namespace], int]
+    details: Callable[[Sequence[str]], list[str]] = _nothing  # further lines of -h, given the words before it
+    candidates: Callable[[Sequence[str]], list[str]] = _nothing  # for completion, given the words before the cursor
+
+    def parser(self) -> Parser:
+        parser = Parser(self.name, self.summary)
+        self.add_arguments(parser)
+        return parser
+
+    def main(self, words: list[str]) -> int:
+        if HELP & set(words):
+            print(self.help_text([word for word in words if word not in HELP]))
+            return 0
+        return self.run(self.parser().parse(words))
+
+    def help_text(self, words: Sequence[str] = ()) -> str:
+        lines = [self.parser().format_help().rstrip(), *self.details(words), "", "examples:"]
+        return "\n".join([*lines, *(f"  {example}" for example in self.examples)])
+
+
+@dataclass(frozen=True)
+class Group:
+    """Verbs of a verb: `palaestra runs show`."""
+
+    name: str
+    summary: str
+    actions: dict[str, Command]
+    default: str = ""  # the action when none is named
+    examples: tuple[str, ...] = field(default=())
+
+    def main(self, words: list[str]) -> int:
+        if words and words[0] in self.actions:
+            return self.actions[words[0]].main(words[1:])
+        if words and words[0] in HELP:
+            print(self.help_text())
+            return 0
+        if self.default and (not words or words[0].startswith("-")):
+            return self.actions[self.default].main(words)
+        return self._refuse(words)
+
+    def help_text(self) -> str:
+        width = max(len(action) for action in self.actions)
+        mark = {self.default: " (when nothing else is said)"} if self.default else {}
+        actions = [f"  {name:<{width}}  {action.summary}{mark.get(name, '')}" for name, action in self.actions.items()]
+        head = [f"usage: palaestra {self.name} ACTION [...]", "", f"{self.summary[:1].upper()}{self.summary[1:]}.", ""]
+        tail = ["", f"'palaestra {self.name} ACTION -h' tells more.", "", "examples:"]
+        return "\n".join([*head, "actions:", *actions, *tail, *(f"  {example}" for example in self.examples)])
+
+    def _refuse(self, words: list[str]) -> int:
+        known = ", ".join(self.actions)
+        if not words:
+            raise UsageError(f"'palaestra {self.name}' needs an action.", f"One of: {known}.")
+        hint = did_you_mean(words[0], self.actions) or f"Known: {known}."
+        raise UsageError(f"'palaestra {self.name}' has no action '{words[0]}'.", hint)

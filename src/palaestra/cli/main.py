@@ -1,0 +1,111 @@
+"""The `palaestra` command: a table of verbs; only the one that is asked for is imported.
+
+Exit codes: 0 ok, 1 run failed, 2 usage, 3 not found, 4 missing extra, 5 below --min-score, 130 interrupted.
+Errors of ours are one clear line; anything else is a defect of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.errors import PalaestraError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from palaestra.cli.command import Command, Group
+
+# verb -> (module, summary); kept here so that --help imports none of them
+VERBS: dict[str, tuple[str, str]] = {
+    "train": ("palaestra.cli.train", "train an agent, or continue a run"),
+    "eval": ("palaestra.cli.eval", "judge a run or a checkpoint over fixed seeds"),
+    "runs": ("palaestra.cli.runs", "list, show, stop, remove and compare runs"),
+    "checkpoints": ("palaestra.cli.checkpoints", "list, show, verify, export and convert checkpoints"),
+    "recipes": ("palaestra.cli.recipes", "what can be trained by name"),
+    "config": ("palaestra.cli.config", "every key, a recipe's settings, the JSON schema"),
+    "envs": ("palaestra.cli.envs", "environments that Gymnasium knows here"),
+    "doctor": ("palaestra.cli.doctor", "what this machine has and what is missing"),
+    "convert": ("palaestra.cli.convert", "make a safe checkpoint of somebody's torch file"),
+    "completion": ("palaestra.cli.completion", "a completion script for bash, zsh or fish"),
+}
+ALIASES = {"sim": "eval"}
+INTERRUPTED = 130
+BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell reports it
+
+EXAMPLES = ("palaestra recipes", "palaestra train cartpole --dry-run", "palaestra doctor")
+
+
+def main(argv: list[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = dispatch(words)
+        sys.stdout.flush()
+        return code
+    except PalaestraError as error:
+        _complain(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("palaestra: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # `palaestra runs | head`: the reader has left, nobody is to be told
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+
+
+def dispatch(words: list[str]) -> int:
+    if not words or words[0] in {"-h", "--help", "help"}:
+        print(help_text())
+        return 0
+    if words[0] in {"--version", "-V"}:
+        print(f"palaestra {version()}")
+        return 0
+    if words[0] == "--complete":
+        candidates: list[str] = import_module("palaestra.cli.candidates").complete(words[1:])
+        print("\n".join(candidates))
+        return 0
+    return load_verb(words[0]).main(words[1:])
+
+
+def load_verb(word: str) -> Command | Group:
+    verb = ALIASES.get(word, word)
+    if verb not in VERBS:
+        what = "flag" if word.startswith("-") else "verb"
+        hint = did_you_mean(word, [*VERBS, *ALIASES]) or "'palaestra --help' lists the verbs."
+        raise UsageError(f"No {what} is called '{word}'.", hint)
+    command: Command | Group = import_module(VERBS[verb][0]).COMMAND
+    return command
+
+
+def help_text() -> str:
+    width = max(len(verb) for verb in VERBS)
+    verbs = [f"  {verb:<{width}}  {summary}" for verb, (_, summary) in VERBS.items()]
+    examples = [f"  {example}" for example in EXAMPLES]
+    return "\n".join(
+        [
+            "usage: palaestra VERB [recipe | run] [key=value ...] [--flags]",
+            "",
+            "Train, judge and keep reinforcement-learning agents.",
+            "What belongs to the experiment is key=value, what belongs to the command is a flag.",
+            "",
+            "verbs:",
+            *verbs,
+            "",
+            "'palaestra VERB -h' tells more. 'sim' is another name for 'eval'.",
+            "",
+            "examples:",
+            *examples,
+        ]
+    )
+
+
+def version() -> str:
+    from importlib.metadata import version as installed_version
+
+    return installed_version("palaestra")
+
+
+def _complain(error: PalaestraError) -> None:
+    print(f"palaestra: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"  {error.hint}", file=sys.stderr)

@@ -1,0 +1,55 @@
+"""`palaestra recipes [FILTER]`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palaestra.cli.command import Command
+from palaestra.cli.output import print_json, print_table
+from palaestra.config.recipes.find import find_recipe, is_installed, recipe_names
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from palaestra.cli.parser import Parser
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("filter", nargs="?", default="", help="only those with this in name or environment")
+    parser.add_flag("--json", action="store_true", help="a JSON list on stdout")
+
+
+def run(arguments: Namespace) -> int:
+    wanted = arguments.filter.lower()
+    rows = [row for row in map(_row, recipe_names()) if wanted in f"{row['name']} {row['env']}".lower()]
+    if arguments.json:
+        print_json(rows)
+        return 0
+    table = [(row["name"], row["env"], row["total_steps"], _mark(row), row["summary"]) for row in rows]
+    print_table(("recipe", "env", "steps", "needs", "what"), table, empty=f"No recipe has '{wanted}' in it.")
+    return 0
+
+
+def _row(name: str) -> dict[str, object]:
+    recipe = find_recipe(name)
+    return {
+        "name": name,
+        "env": recipe.config.env.id,
+        "total_steps": recipe.config.total_steps,
+        "extra": recipe.extra,
+        "installed": is_installed(recipe.extra),
+        "summary": recipe.summary,
+    }
+
+
+def _mark(row: dict[str, object]) -> str:
+    return str(row["extra"]) if row["installed"] else f"{row['extra']} (missing)"
+
+
+COMMAND = Command(
+    name="recipes",
+    summary="what can be trained by name",
+    examples=("palaestra recipes", "palaestra recipes walker", "palaestra recipes --json"),
+    add_arguments=add_arguments,
+    run=run,
+)

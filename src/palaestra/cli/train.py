@@ -1,0 +1,114 @@
+"""`palaestra train [RECIPE] [run=NAME] [key=value ...]`."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from palaestra.cli.command import Command
+from palaestra.cli.keys_help import complete_keys, key_lines
+from palaestra.cli.output import print_json
+from palaestra.cli.places import runs_root
+from palaestra.cli.words import read_words
+from palaestra.config.complaints import nearest_key
+from palaestra.config.keys import list_keys, section_names
+from palaestra.config.recipes.find import find_recipe, recipe_names
+from palaestra.config.request import prepare_training, resolve_training
+from palaestra.config.train import TrainConfig
+from palaestra.config.yaml_text import dump_yaml
+from palaestra.contracts.errors import UsageError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from palaestra.cli.parser import Parser
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("words", nargs="*", metavar="recipe | key=value", help="a recipe's name, and settings")
+    parser.add_flag("--dry-run", action="store_true", help="print the complete configuration and leave")
+    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+    parser.add_flag("--resume", action="store_true", help="only continue a run that exists (run=NAME, else the latest)")
+    parser.add_flag(
+        "--override",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="a key that may differ from the run that is continued; repeatable",
+    )
+    parser.add_flag("--quiet", action="store_true", help="no status table")
+
+
+def run(arguments: Namespace) -> int:
+    words = read_words(arguments.words)
+    accepted = frozenset(_known_key(key) for key in arguments.override)
+    if arguments.dry_run:
+        _print_config(resolve_training(words.recipe, words.overrides), as_json=arguments.json)
+        return 0
+    request, config = prepare_training(
+        words.recipe, words.overrides, name=words.run, asked_by="cli", command=_command(arguments)
+    )
+    # torch is loaded only now, when everything that was asked is known to be right
+    from palaestra.workers.train import run_training
+
+    outcome = run_training(
+        request,
+        config,
+        runs_root(),
+        resume_only=arguments.resume,
+        accept_changes=accepted,
+        quiet=arguments.quiet or arguments.json,
+    )
+    if arguments.json:
+        print_json({"directory": outcome.directory.path, "metrics": outcome.metrics, "run": outcome.record})
+    return outcome.exit_code
+
+
+def details(words: Sequence[str]) -> list[str]:
+    """Every key; with a recipe, its values as defaults."""
+    recipe = next((word for word in words if "=" not in word and not word.startswith("-")), "")
+    config = find_recipe(recipe).config if recipe else TrainConfig()
+    title = f"keys, with the values of '{recipe}'" if recipe else "keys, with their defaults"
+    return ["", f"{title}:", *key_lines(list_keys(TrainConfig, config))]
+
+
+def candidates(words: Sequence[str]) -> list[str]:
+    names = [] if any("=" not in word and not word.startswith("-") for word in words[:-1]) else recipe_names()
+    return [*names, *complete_keys(words[-1] if words else "")]
+
+
+def _print_config(config: TrainConfig, *, as_json: bool) -> None:
+    data: dict[str, Any] = config.model_dump(mode="json")
+    if as_json:
+        print_json(data)
+    else:
+        print(dump_yaml(data), end="")
+
+
+def _known_key(key: str) -> str:
+    known = [*(info.path for info in list_keys(TrainConfig)), *section_names(TrainConfig)]
+    if key not in known:
+        near = nearest_key(key, known)
+        hint = f"Did you mean '{near}'?" if near else "'palaestra config keys' lists all keys."
+        raise UsageError(f"--override: no key is called '{key}'.", hint)
+    return key
+
+
+def _command(arguments: Namespace) -> str:
+    return shlex.join(["palaestra", "train", *arguments.words])
+
+
+COMMAND = Command(
+    name="train",
+    summary="train an agent, or continue a run that was interrupted",
+    examples=(
+        "palaestra train cartpole --dry-run",
+        "palaestra train cartpole run=first total_steps=2048 --json",
+        "palaestra train env.id=CartPole-v1 ppo.learning_rate=1e-3 total_steps=1024 --quiet",
+    ),
+    add_arguments=add_arguments,
+    run=run,
+    details=details,
+    candidates=candidates,
+)
