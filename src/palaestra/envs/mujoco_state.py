@@ -1,0 +1,83 @@
+"""The state of a MuJoCo simulation, bit for bit, without importing MuJoCo unless an environment already has.
+
+After `mj_step` the derived fields (xpos, cfrc_ext, …) lag behind qpos by one substep, and environments read them: the
+velocity of Ant is the difference of two xpos. So derived fields are saved too; `mj_forward` alone would not do.
+The contacts and constraints of the last substep live in a scratch area and are computed anew: an environment that
+reads them *before* its first substep of a step would see those of the current position.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from typing import Any
+
+import numpy as np
+
+from palaestra.contracts.errors import DamagedFile
+
+# Fields whose length follows the contacts of the moment; MuJoCo fills them in every substep before it reads them.
+SCRATCH = (
+    *("efc_", "iefc_", "efm_", "tendon_efcadr"),
+    *("island_", "map_", "dof_island", "tree_island", "iacc", "ifrc_"),
+    "plugin",
+)
+
+
+def is_simulation(value: Any) -> bool:
+    return _is_mujoco(value, "MjData")
+
+
+def is_model(value: Any) -> bool:
+    return _is_mujoco(value, "MjModel")
+
+
+def why_not_simulation(simulation: Any) -> str:
+    """Engine plugins keep state on the C side; nothing in Python can see it."""
+    return "uses MuJoCo engine plugins, whose state cannot be seen" if simulation.nplugin else ""
+
+
+def read_simulation(simulation: Any) -> dict[str, Any]:
+    """Time and every array of fixed length."""
+    return {"time": float(simulation.time), **_fields(simulation)}
+
+
+def write_simulation(simulation: Any, state: dict[str, Any]) -> None:
+    """In place: the renderer holds the same object."""
+    fields = _fields(simulation)
+    saved = {name: value for name, value in state.items() if name != "time"}
+    if set(saved) != set(fields) or any(saved[name].shape != fields[name].shape for name in fields):
+        raise DamagedFile(
+            "The saved MuJoCo state does not fit this model.", "Was it saved with another version of MuJoCo?"
+        )
+    _assign(fields, saved, simulation, state["time"])
+    importlib.import_module("mujoco").mj_forward(simulation.model, simulation)
+    _assign(_fields(simulation), saved, simulation, state["time"])
+
+
+def model_digest(model: Any) -> str:
+    """Names a model's numbers, so that one changed at run time (domain randomisation) is noticed on restore."""
+    digest = hashlib.sha256()
+    for name, value in _arrays(model):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    return digest.hexdigest()
+
+
+def _is_mujoco(value: Any, name: str) -> bool:
+    return type(value).__module__.partition(".")[0] == "mujoco" and type(value).__name__ == name
+
+
+def _fields(simulation: Any) -> dict[str, Any]:
+    return {name: value for name, value in _arrays(simulation) if not name.startswith(SCRATCH)}
+
+
+def _arrays(struct: Any) -> list[tuple[str, Any]]:
+    named = ((name, getattr(struct, name)) for name in dir(struct) if not name.startswith("_"))
+    return [(name, value) for name, value in named if isinstance(value, np.ndarray)]
+
+
+def _assign(fields: dict[str, Any], saved: dict[str, Any], simulation: Any, time: float) -> None:
+    simulation.time = time
+    for name, field in fields.items():
+        field[...] = saved[name]

@@ -1,0 +1,212 @@
+"""The whole state of an environment, taken and given back bit for bit, so that a resumed run is the same run.
+
+The rule is closed: an attribute is plain data, a generator, a MuJoCo simulation, something that never changes, or a
+handle for drawing. One attribute that is none of these, and the environment counts as not capturable; nothing is
+guessed. An environment may also keep its own state (`KeepsState`).
+"""
+
+from __future__ import annotations
+
+import logging
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, Protocol, runtime_checkable
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from palaestra.contracts.errors import DamagedFile
+from palaestra.envs import mujoco_state
+from palaestra.envs.plain_data import Decoder, Encoder, NotPlain
+
+FORMAT = 1
+DRAWING = ("pygame", "pyglet", "glfw", "OpenGL", "matplotlib", "moderngl")
+DRAWING_CLASSES = {"gymnasium.envs.mujoco.mujoco_rendering.MujocoRenderer"}
+AnyEnv = gymnasium.Env[Any, Any]
+
+
+@runtime_checkable
+class KeepsState(Protocol):
+    """An environment or wrapper that gives all of its state itself, as plain data; its `np_random` is added by us."""
+
+    def get_state(self) -> Any: ...
+
+    def set_state(self, state: Any, /) -> None: ...
+
+
+def capture(env: AnyEnv) -> dict[str, Any] | None:
+    """Everything that decides how `env` goes on, as plain data; None when some of it cannot be seen."""
+    try:
+        return _capture(env)
+    except NotPlain:
+        return None
+
+
+def why_not(env: AnyEnv) -> str:
+    """One sentence naming what cannot be captured; empty when everything can."""
+    try:
+        _capture(env)
+    except NotPlain as refusal:
+        name = env.spec.id if env.spec else type(env.unwrapped).__name__
+        return f"The state of {name} cannot be captured: {refusal}."
+    return ""
+
+
+def restore(env: AnyEnv, data: dict[str, Any]) -> None:
+    """Make `env`, made as the captured one was, go on exactly as that one would have."""
+    layers = _layers(env)
+    names = [_class_name(layer) for layer in layers]
+    if data.get("format") != FORMAT:
+        raise DamagedFile(f"This environment state has format {data.get('format')!r}; this version reads {FORMAT}.")
+    saved_names = [saved["class"] for saved in data["layers"]]
+    if saved_names != names:
+        raise DamagedFile(
+            f"This state is of {' in '.join(reversed(saved_names))}, not of {' in '.join(reversed(names))}.",
+            "Make the environment as it was made when the state was saved.",
+        )
+    decoder = Decoder()
+    decoded = [{name: _decode(decoder, part) for name, part in saved["state"].items()} for saved in data["layers"]]
+    for layer, state in zip(layers, decoded, strict=True):
+        _refuse_other_constants(layer, state)
+    for layer, state in zip(layers, decoded, strict=True):
+        _give_back(layer, state)
+
+
+# ---- taking
+
+
+def _capture(env: AnyEnv) -> dict[str, Any]:
+    encoder = Encoder()
+    layers = []
+    for layer in _layers(env):
+        _refuse_slots(layer)
+        state = {name: _encode(encoder, layer, name, value) for name, value in _attributes(layer).items()}
+        layers.append({"class": _class_name(layer), "state": state})
+    return {"format": FORMAT, "layers": layers}
+
+
+def _layers(env: AnyEnv) -> list[AnyEnv]:
+    """From the outermost wrapper to the environment itself."""
+    layers = [env]
+    while isinstance(layers[-1], gymnasium.Wrapper):
+        layers.append(layers[-1].env)
+    return layers
+
+
+def _attributes(layer: AnyEnv) -> dict[str, Any]:
+    if isinstance(layer, KeepsState):
+        own_generator = {name: value for name, value in vars(layer).items() if name == "_np_random"}
+        return {"get_state()": layer.get_state(), **own_generator}
+    return {
+        name: value
+        for name, value in vars(layer).items()
+        if not (name == "env" and isinstance(layer, gymnasium.Wrapper)) and not _is_drawing(value)
+    }
+
+
+def _encode(encoder: Encoder, layer: AnyEnv, name: str, value: Any) -> Any:
+    where = f"{type(layer).__name__}.{name}"
+    if mujoco_state.is_simulation(value):
+        reason = mujoco_state.why_not_simulation(value)
+        if reason:
+            raise NotPlain(where, reason)
+        fields = {key: _detached(part) for key, part in mujoco_state.read_simulation(value).items()}
+        return {"kind": "simulation", "fields": encoder.encode(fields, where)}
+    constant = _constant_name(value, layer)
+    if constant:
+        return {"kind": "constant", "name": constant}
+    return encoder.encode(value, where)
+
+
+def _detached(part: Any) -> Any:
+    """A copy: fields of a simulation are views into MuJoCo's memory, which no attribute of an environment may be."""
+    return part.copy() if hasattr(part, "copy") else part
+
+
+def _constant_name(value: Any, layer: AnyEnv) -> str:
+    """What never changes, by name; empty for everything else."""
+    if mujoco_state.is_model(value):
+        return f"MuJoCo model {mujoco_state.model_digest(value)}"
+    if isinstance(value, gymnasium.Space | EnvSpec | logging.Logger):
+        return type(value).__name__
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if isinstance(value, type | BuiltinFunctionType):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, FunctionType) and value.__closure__ is None:
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, MethodType) and value.__self__ in (layer, type(layer)):
+        return f"{value.__module__}.{value.__qualname__}"
+    return _constant_container_name(value, layer)
+
+
+def _constant_container_name(value: Any, layer: AnyEnv) -> str:
+    if type(value) not in {list, tuple, dict} or not value:
+        return ""
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    named = {key: _constant_name(part, layer) for key, part in parts}
+    return f"{type(value).__name__} of {named}" if all(named.values()) else ""
+
+
+def _is_drawing(value: Any) -> bool:
+    if type(value) in {list, tuple} and value:
+        return all(_is_drawing(part) for part in value)
+    if isinstance(value, type | ModuleType):
+        return False
+    kind = type(value)
+    return kind.__module__.partition(".")[0] in DRAWING or f"{kind.__module__}.{kind.__qualname__}" in DRAWING_CLASSES
+
+
+def _refuse_slots(layer: AnyEnv) -> None:
+    for kind in type(layer).__mro__:
+        if kind.__dict__.get("__slots__"):
+            raise NotPlain(kind.__name__, "keeps attributes in __slots__, which are not looked into")
+
+
+# ---- giving back
+
+
+def _decode(decoder: Decoder, part: Any) -> Any:
+    if isinstance(part, dict) and part.get("kind") == "constant":
+        return _Constant(str(part["name"]))
+    if isinstance(part, dict) and part.get("kind") == "simulation":
+        return _Simulation(decoder.decode(part["fields"]))
+    return decoder.decode(part)
+
+
+class _Constant(str):
+    """The name of what the attribute held; the environment made anew must hold the same."""
+
+    __slots__ = ()
+
+
+class _Simulation(dict[str, Any]):
+    __slots__ = ()
+
+
+def _refuse_other_constants(layer: AnyEnv, state: dict[str, Any]) -> None:
+    for name, saved in state.items():
+        present = vars(layer).get(name)
+        if isinstance(saved, _Constant) and present is not None and _constant_name(present, layer) != saved:
+            raise DamagedFile(
+                f"{type(layer).__name__}.{name} was {str(saved)[:80]} when the state was saved, and is not so now.",
+                "Is it changed while the environment runs? Then its state cannot be given back.",
+            )
+
+
+def _give_back(layer: AnyEnv, state: dict[str, Any]) -> None:
+    if isinstance(layer, KeepsState):
+        layer.set_state(state["get_state()"])
+        if "_np_random" in state:
+            vars(layer)["_np_random"] = state["_np_random"]
+        return
+    for name in _attributes(layer).keys() - state.keys():
+        del vars(layer)[name]
+    for name, value in state.items():
+        if isinstance(value, _Simulation):
+            mujoco_state.write_simulation(vars(layer)[name], value)
+        elif not isinstance(value, _Constant) and not _is_drawing(vars(layer).get(name)):
+            vars(layer)[name] = value
+
+
+def _class_name(layer: AnyEnv) -> str:
+    return f"{type(layer).__module__}.{type(layer).__qualname__}"
