@@ -1,0 +1,9 @@
+"""What can go wrong while saving, apart from what the file itself is."""
+
+from __future__ import annotations
+
+from palaestra.contracts.errors import PalaestraError
+
+
+class SaveFailed(PalaestraError):
+    """The disk said no. What was committed before is untouched and nothing half-written is left; try again later."""

@@ -1,0 +1,267 @@
+"""The one door to `checkpoints/` of a run. Nothing else in the house writes there."""
+
+from __future__ import annotations
+
+import logging
+import platform
+from dataclasses import dataclass, fields, replace
+from importlib.metadata import version
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaestra.checkpoints import durable, log, reading, retention, selection
+from palaestra.checkpoints.errors import SaveFailed
+from palaestra.checkpoints.locks import changing, in_use
+from palaestra.checkpoints.names import model_name, temporary_name, trainer_state_name
+from palaestra.checkpoints.sidecar import digest
+from palaestra.checkpoints.weights import (
+    policy_to_bytes,
+    trainer_state_from_bytes,
+    trainer_state_to_bytes,
+    weights_from_bytes,
+)
+from palaestra.contracts.checkpoint import Checkpoint
+from palaestra.contracts.errors import DamagedFile, NotFound, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from torch import Tensor, nn
+
+    from palaestra.checkpoints.filesystem import FileSystem
+    from palaestra.checkpoints.reading import OpenedCheckpoint, Survey
+    from palaestra.config.checkpoints import CheckpointConfig
+
+logger = logging.getLogger(__name__)
+
+FIXED_FIELDS = frozenset({"epoch", "files", "path"})  # what the files themselves decide
+
+
+@dataclass(frozen=True)
+class PreparedSave:
+    """Everything a save needs, as bytes: training may go on while another thread commits it."""
+
+    checkpoint: Checkpoint
+    parts: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class ResumePoint:
+    """Weights and trainer state of one and the same commit."""
+
+    checkpoint: Checkpoint
+    weights: dict[str, Tensor]
+    trainer_state: dict[str, Any]
+
+
+class CheckpointManager:
+    def __init__(
+        self, run_dir: Path | str, config: CheckpointConfig | None = None, fs: FileSystem = durable.REAL
+    ) -> None:
+        """Without `config` nothing is ever removed; with it, retention follows every save."""
+        self.directory = Path(run_dir) / "checkpoints"
+        self._config = config
+        self._fs = fs
+
+    def ensure_writable(self) -> None:
+        """Say now, not at the first save, that the directory cannot be written to."""
+        probe = self.directory / temporary_name("probe")
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            probe.write_bytes(b"")
+            probe.unlink()
+        except OSError as error:
+            raise SaveFailed(f"Checkpoints cannot be written to {self.directory}: {error.strerror}.") from error
+
+    def save_agent(
+        self, policy: nn.Module, checkpoint: Checkpoint, trainer_state: Mapping[str, Any] | None = None
+    ) -> Checkpoint:
+        """Weights and trainer state as they are now, durable together when this returns."""
+        return self.commit(self.prepare(policy, checkpoint, trainer_state))
+
+    def prepare(
+        self, policy: nn.Module, checkpoint: Checkpoint, trainer_state: Mapping[str, Any] | None = None
+    ) -> PreparedSave:
+        """The part of a save that must not overlap with learning."""
+        parts = {model_name(checkpoint.epoch): policy_to_bytes(policy)}
+        if trainer_state is not None:
+            parts[trainer_state_name(checkpoint.epoch)] = trainer_state_to_bytes(trainer_state)
+        described = replace(checkpoint, versions=checkpoint.versions or _versions())
+        return PreparedSave(described, parts)
+
+    def commit(self, prepared: PreparedSave) -> Checkpoint:
+        """The part of a save that touches the disk. Saving the same weights again keeps their score."""
+        checkpoint, parts = prepared.checkpoint, dict(prepared.parts)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SaveFailed(f"{self.directory} cannot be made: {error.strerror}.") from error
+        with changing(self.directory):
+            saved = self._describe_again(checkpoint, parts) or durable.commit(
+                self.directory, checkpoint.epoch, parts, checkpoint, self._fs
+            )
+            self._tidy()
+        return saved
+
+    def open(self, selector: str | int | Path = "latest") -> OpenedCheckpoint:
+        """The verified bytes of a checkpoint, and which ones were refused on the way to it."""
+        return reading.open_checkpoint(self.directory, selector)
+
+    def load_agent(self, selector: str | int | Path = "latest") -> tuple[dict[str, Tensor], Checkpoint]:
+        opened = self.open(selector)
+        return _weights(opened), opened.checkpoint
+
+    def save_trainer_state(self, epoch: int, trainer_state: Mapping[str, Any]) -> Checkpoint:
+        """Add the state to an epoch that is saved already; better give both to `save_agent`."""
+        data = trainer_state_to_bytes(trainer_state)
+        with changing(self.directory):
+            checkpoint, _ = durable.verify(self.directory, epoch)
+            return self._add_trainer_state(checkpoint, data)
+
+    def load_trainer_state(self, selector: str | int | Path = "latest") -> dict[str, Any] | None:
+        """None when there is no checkpoint, or when the one selected has no trainer state (any more)."""
+        try:
+            opened = self.open(selector)
+        except NotFound:
+            if selector == "latest":
+                return None
+            raise
+        return _trainer_state(opened)
+
+    def load_for_resume(self) -> ResumePoint | None:
+        """The newest checkpoint that can be continued from. None only when the run has no checkpoint at all."""
+        found = reading.survey(self.directory)
+        if not found.checkpoints and not found.refused:
+            return None
+        damaged = [one.reason for one in found.refused]
+        for checkpoint in reversed(found.checkpoints):
+            if trainer_state_name(checkpoint.epoch) not in checkpoint.files:
+                logger.warning("Checkpoint %d has no trainer state; looking further back.", checkpoint.epoch)
+                continue
+            try:
+                opened = self.open(checkpoint.epoch)
+            except DamagedFile as error:
+                logger.warning("Checkpoint %d is damaged and is not used: %s", checkpoint.epoch, error.message)
+                damaged.append(error.message)
+                continue
+            state = _trainer_state(opened)
+            if state is not None:
+                return ResumePoint(opened.checkpoint, _weights(opened), state)
+        raise DamagedFile(
+            f"No checkpoint in {self.directory} can be continued from. {' '.join(damaged)}".strip(),
+            "Restore one from a copy, or start a new run.",
+        )
+
+    def find_best_checkpoint(self, metric: str = "score") -> Checkpoint | None:
+        """The best that verifies; None when no checkpoint was judged by `metric`."""
+        found = self.survey()
+        if not found.checkpoints:
+            return None
+        selection.check_metric(metric, found.checkpoints)
+        if not selection.from_best(found.checkpoints, metric):
+            return None
+        opened = reading.open_best(self.directory, metric)
+        return opened.checkpoint if opened else None
+
+    def find_checkpoints_by_score(self, min_score: float) -> list[Checkpoint]:
+        """The best first."""
+        return selection.at_least(self.list_all_checkpoints(), min_score)
+
+    def list_all_checkpoints(self) -> list[Checkpoint]:
+        """From the oldest to the newest; `survey` also tells which were refused."""
+        return list(self.survey().checkpoints)
+
+    def survey(self) -> Survey:
+        return reading.survey(self.directory)
+
+    def in_use(self, epoch: int) -> AbstractContextManager[None]:
+        """Hold on to a checkpoint: no retention, in whatever process, removes it meanwhile."""
+        return in_use(self.directory, epoch)
+
+    def update_metadata(self, epoch: int, **changes: Any) -> Checkpoint:
+        """Change what the sidecar says, e.g. the score after an evaluation; `metrics` are added to those there."""
+        changeable = {field.name for field in fields(Checkpoint)} - FIXED_FIELDS
+        for name in changes:
+            if name not in changeable:
+                hint = did_you_mean(name, changeable) or f"These can: {', '.join(sorted(changeable))}."
+                raise UsageError(f"A checkpoint's '{name}' cannot be changed.", hint)
+        for name in ("score", "avg_reward"):
+            value = changes.get(name)
+            if value is not None and not isfinite(value):
+                raise UsageError(f"{name}={value} is no judgement.", "Leave it out, or give None.")
+        with changing(self.directory):
+            before = durable.read_sidecar(self.directory, epoch)
+            if "metrics" in changes:
+                changes["metrics"] = {**before.metrics, **changes["metrics"]}
+            return durable.rewrite_sidecar(self.directory, replace(before, **changes), self._fs)
+
+    def uncommitted_files(self) -> list[Path]:
+        """Data without a sidecar: never served, listed so that a person can look at it."""
+        return durable.uncommitted_files(self.directory)
+
+    def retain(self, keep: int, keep_trainer_states: int) -> retention.Removed:
+        with changing(self.directory):
+            found = self.survey().checkpoints
+            removed = retention.retain(self.directory, found, keep, keep_trainer_states, self._fs)
+            left = [one for one in found if one.epoch not in removed.epochs]
+            retention.sweep(self.directory, left, keep, self._fs)
+            log.update_log(self.directory, left, self._fs)
+        return removed
+
+    def _describe_again(self, checkpoint: Checkpoint, parts: dict[str, bytes]) -> Checkpoint | None:
+        """The same weights saved twice (by interval and at the end) need no new files; None when they are not there."""
+        weights, state = model_name(checkpoint.epoch), trainer_state_name(checkpoint.epoch)
+        if checkpoint.epoch not in durable.committed_epochs(self.directory):
+            return None
+        try:
+            before, there = durable.verify(self.directory, checkpoint.epoch)
+        except DamagedFile as error:
+            logger.warning("Checkpoint %d is damaged and is saved anew: %s", checkpoint.epoch, error.message)
+            return None
+        if there[weights] != parts[weights]:
+            logger.warning("Checkpoint %d is replaced by other weights of the same epoch.", checkpoint.epoch)
+            return None
+        described = replace(
+            checkpoint, files=before.files, score=before.score if checkpoint.score is None else checkpoint.score
+        )
+        if state in parts and state not in there:
+            return self._add_trainer_state(described, parts[state])
+        return durable.rewrite_sidecar(self.directory, described, self._fs)
+
+    def _add_trainer_state(self, checkpoint: Checkpoint, data: bytes) -> Checkpoint:
+        name = trainer_state_name(checkpoint.epoch)
+        if name in checkpoint.files:
+            raise UsageError(f"Epoch {checkpoint.epoch} has a trainer state already.", "Save a new epoch instead.")
+        durable.replace_file(self.directory, name, data, self._fs)
+        files = {**checkpoint.files, name: digest(data)}
+        return durable.rewrite_sidecar(self.directory, replace(checkpoint, files=files), self._fs)
+
+    def _tidy(self) -> None:
+        """Retention and log after a save that stands already: their failure is named and tried again next time."""
+        try:
+            found = self.survey().checkpoints
+            if self._config is not None:
+                keep, keep_states = self._config.keep, self._config.keep_trainer_states
+                removed = retention.retain(self.directory, found, keep, keep_states, self._fs)
+                found = tuple(one for one in found if one.epoch not in removed.epochs)
+                retention.sweep(self.directory, found, keep, self._fs)
+            log.update_log(self.directory, found, self._fs)
+        except (OSError, SaveFailed) as error:
+            logger.warning("The checkpoint is saved, but tidying up after it failed: %s", error)
+
+
+def _weights(opened: OpenedCheckpoint) -> dict[str, Tensor]:
+    name = model_name(opened.checkpoint.epoch)
+    return weights_from_bytes(opened.parts[name], name)
+
+
+def _trainer_state(opened: OpenedCheckpoint) -> dict[str, Any] | None:
+    name = trainer_state_name(opened.checkpoint.epoch)
+    return trainer_state_from_bytes(opened.parts[name], name) if name in opened.parts else None
+
+
+def _versions() -> dict[str, str]:
+    packages = ("palaestra", "torch", "numpy", "gymnasium", "safetensors")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}

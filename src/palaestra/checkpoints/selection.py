@@ -1,0 +1,85 @@
+"""Which checkpoint is meant: `latest`, `best`, an epoch, a path. Pure functions over what is there."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palaestra.checkpoints.names import epoch_of_data, epoch_of_sidecar
+from palaestra.contracts.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from palaestra.contracts.checkpoint import Checkpoint
+
+WORDS = ("latest", "best")
+OWN_METRICS = ("score", "avg_reward")
+
+
+def parse_selector(selector: str | int | Path) -> str | int | Path:
+    """One of `WORDS`, an epoch, or a path to a sidecar or to weights."""
+    if isinstance(selector, bool):
+        raise UsageError(f"A checkpoint cannot be selected by {selector!r}.", _help())
+    if isinstance(selector, int):
+        return _epoch(selector)
+    if isinstance(selector, Path):
+        return selector
+    if selector in WORDS:
+        return selector
+    if selector.isascii() and selector.isdigit():
+        return _epoch(int(selector[:19]))
+    if selector.endswith((".yaml", ".safetensors")):
+        return Path(selector)
+    raise UsageError(f"No checkpoint is selected by '{selector}'.", did_you_mean(selector, WORDS) or _help())
+
+
+def epoch_of_path(path: Path) -> int:
+    """The epoch that a sidecar's or a data file's name speaks of."""
+    epoch = epoch_of_sidecar(path.name)
+    epoch = epoch_of_data(path.name) if epoch is None else epoch
+    if epoch is None:
+        raise UsageError(
+            f"{path} is not named like a checkpoint of Palaestra (model_0010.yaml, model_0010.safetensors).",
+            "For a file from elsewhere, try 'palaestra convert'.",
+        )
+    return epoch
+
+
+def value_of(checkpoint: Checkpoint, metric: str) -> float | None:
+    """None when this checkpoint was not judged by `metric`; NaN and infinities are no judgement either."""
+    value = getattr(checkpoint, metric) if metric in OWN_METRICS else checkpoint.metrics.get(metric)
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def from_best(checkpoints: Iterable[Checkpoint], metric: str = "score") -> list[Checkpoint]:
+    """Those with a value, the best first; of equals, the one that was trained longer."""
+    judged = [(value, one) for one in checkpoints if (value := value_of(one, metric)) is not None]
+    judged.sort(key=lambda pair: (pair[0], pair[1].agent_step, pair[1].epoch), reverse=True)
+    return [one for _, one in judged]
+
+
+def at_least(checkpoints: Iterable[Checkpoint], min_score: float) -> list[Checkpoint]:
+    """Those judged at `min_score` or above, the best first; one that was never judged passes no threshold."""
+    if math.isnan(min_score):
+        raise UsageError("min_score=nan is no threshold.")
+    return [one for one in from_best(checkpoints) if one.score is not None and one.score >= min_score]
+
+
+def check_metric(metric: str, checkpoints: Sequence[Checkpoint]) -> None:
+    """A name that no checkpoint knows is a slip of the pen, not "nothing was judged"."""
+    known = {*OWN_METRICS, *(name for one in checkpoints for name in one.metrics)}
+    if metric not in known:
+        hint = did_you_mean(metric, known) or f"Known: {', '.join(sorted(known))}."
+        raise UsageError(f"No checkpoint has the metric '{metric}'.", hint)
+
+
+def _epoch(epoch: int) -> int:
+    if not 0 <= epoch < 10**18:
+        raise UsageError(f"Epoch {epoch} cannot be.", "Epochs count from 0.")
+    return epoch
+
+
+def _help() -> str:
+    return "Use latest, best, an epoch such as 10, or a path to a .yaml or .safetensors file."
