@@ -21,7 +21,7 @@ def key_lines(keys: Sequence[KeyInfo]) -> list[str]:
     for key in [RUN, *keys]:
         top = key.path.partition(".")[0] if "." in key.path or key.is_section else ""
         if top != section:
-            lines += ["", f"  {top}" if top else "  run"]
+            lines += ["", f"  {top or 'general'}"]
             section = top
         lines += [f"    {key.path}={show(key.default)}", f"        {_sentence(key)}"]
     return lines

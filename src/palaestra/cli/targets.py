@@ -10,7 +10,7 @@ SELECTORS = ("best", "latest")
 def run_names() -> list[str]:
     """Read from the directory names alone: completion must answer at once, also beside a damaged run."""
     by_name = runs_root() / "by-name"
-    return sorted(entry.name for entry in by_name.iterdir()) + ["latest"] if by_name.is_dir() else []
+    return [*sorted(entry.name for entry in by_name.iterdir()), "latest"] if by_name.is_dir() else []
 
 
 def run_selectors() -> list[str]:

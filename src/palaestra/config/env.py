@@ -32,3 +32,6 @@ class EnvConfig(Frozen):
     @classmethod
     def _a_bare_name_is_an_id(cls, value: Any) -> Any:
         return {"id": value} if isinstance(value, str) else value
+
+    def __str__(self) -> str:
+        return self.id

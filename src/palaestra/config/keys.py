@@ -30,8 +30,9 @@ class KeyInfo:
 
     @property
     def accepts(self) -> str:
-        """`integer >= 1`: what would be right, for messages."""
-        return f"{self.type_text} {self.limits}".strip()
+        """`integer >= 1 or null`: what would be right, for messages."""
+        kind, null, _ = self.type_text.partition(" or null")
+        return f"{kind} {self.limits}".strip() + null
 
 
 def list_keys(model_type: type[BaseModel], values: BaseModel | None = None) -> list[KeyInfo]:

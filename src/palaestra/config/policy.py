@@ -49,3 +49,6 @@ class PolicyConfig(Frozen):
         if self.graph is not None and self.module is not None:
             raise ValueError("give policy.graph or policy.module, not both")
         return self
+
+    def __str__(self) -> str:
+        return self.graph or self.module or ""

@@ -1,34 +1,56 @@
 """YAML 1.2 text to plain data and back: no tags, no aliases, no duplicate keys, bounded size and depth.
 
 A hostile file is refused while its events stream by, before any object is made of it.
+A date stays the text it was written as: `2026-01-02` is a fine name for a run.
 """
 
 from __future__ import annotations
 
+import re
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent, ScalarEvent
 
 from palaestra.contracts.errors import DamagedFile
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
+MAX_BRACKETS = 256  # open at once, counted without looking at quotes; the scanner is quadratic in them
+BRACKETS = re.compile(r"[\[\]{}]")
 PLAIN_TAGS = {None, "!"}
+
+
+class PlainConstructor(SafeConstructor):
+    """Makes no dates."""
+
+
+PlainConstructor.add_constructor("tag:yaml.org,2002:timestamp", SafeConstructor.construct_yaml_str)
 
 
 def parse_yaml(text: str | bytes, source: str = "this YAML") -> Any:
     """Plain dicts, lists, strings, numbers, booleans and None; anything else is refused with `source` named."""
     if len(text) > MAX_BYTES:
-        raise DamagedFile(f"{source} has {len(text)} bytes; at most {MAX_BYTES} are read.")
+        raise DamagedFile(f"{source} has more than {MAX_BYTES} bytes; that is no configuration.")
     try:
         decoded = text.decode("utf-8") if isinstance(text, bytes) else text
+        _refuse_deep_brackets(decoded, source)
         _refuse_hostile_events(decoded, source)
         return _reader().load(decoded)
     except (YAMLError, UnicodeDecodeError, ValueError) as error:
         raise DamagedFile(f"{source} is not valid YAML: {' '.join(str(error).split())}.") from error
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a file; never more than the allowed bytes are read of it."""
+    with path.open("rb") as stream:
+        return parse_yaml(stream.read(MAX_BYTES + 1), str(path))
 
 
 def dump_yaml(data: Any) -> str:
@@ -43,7 +65,17 @@ def dump_yaml(data: Any) -> str:
 
 
 def _reader() -> YAML:
-    return YAML(typ="safe", pure=True)
+    reader = YAML(typ="safe", pure=True)
+    reader.Constructor = PlainConstructor
+    return reader
+
+
+def _refuse_deep_brackets(text: str, source: str) -> None:
+    depth = 0
+    for bracket in BRACKETS.findall(text):
+        depth = depth + 1 if bracket in "[{" else max(depth - 1, 0)
+        if depth > MAX_BRACKETS:
+            raise DamagedFile(f"{source} is nested deeper than {MAX_DEPTH} levels.")
 
 
 def _refuse_hostile_events(text: str, source: str) -> None:
