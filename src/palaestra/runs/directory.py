@@ -1,0 +1,114 @@
+"""Where everything of a run lies. No other file in the house knows these names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Made when the run is made, so that whoever writes into one need not ask whether it is there.
+SUBDIRECTORIES = (
+    "logs",
+    "checkpoints",
+    "evaluations",
+    "tensorboard",
+    "tensorboard_eval",
+    "videos",
+    "replays",
+    "artifacts",
+)
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    path: Path  # .../runs/<id>, never a link to it
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @property
+    def request_file(self) -> Path:
+        """As asked."""
+        return self.path / "request.yaml"
+
+    @property
+    def config_file(self) -> Path:
+        """As run, complete."""
+        return self.path / "config.yaml"
+
+    @property
+    def environment_file(self) -> Path:
+        return self.path / "environment.json"
+
+    @property
+    def journal_file(self) -> Path:
+        return self.path / "journal.jsonl"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.path / "metrics.db"
+
+    @property
+    def metrics_csv_file(self) -> Path:
+        return self.path / "metrics.csv"
+
+    @property
+    def status_file(self) -> Path:
+        return self.path / "status.json"
+
+    @property
+    def manifest_file(self) -> Path:
+        return self.path / "manifest.json"
+
+    @property
+    def eval_summary_file(self) -> Path:
+        return self.path / "eval_summary.json"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.path / ".lock"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    def log_file(self, rank: int = 0) -> Path:
+        return self.logs / f"rank_{rank}.log"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def evaluations(self) -> Path:
+        return self.path / "evaluations"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.path / "tensorboard"
+
+    @property
+    def tensorboard_eval(self) -> Path:
+        return self.path / "tensorboard_eval"
+
+    @property
+    def videos(self) -> Path:
+        return self.path / "videos"
+
+    @property
+    def replays(self) -> Path:
+        return self.path / "replays"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.path / "artifacts"
+
+    def make(self) -> RunDirectory:
+        """The empty tree; readable by its owner only. It must not exist yet."""
+        self.path.mkdir(mode=0o700)
+        for name in SUBDIRECTORIES:
+            (self.path / name).mkdir(mode=0o700)
+        return self

@@ -1,0 +1,69 @@
+"""Every event a journal may hold, in one table; docs/events.md is this table for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EventSpec:
+    level: str  # "debug", "info", "warning" or "error"
+    fields: tuple[str, ...]  # what `data` may hold; an entry may leave some out
+    meaning: str
+
+
+EVENTS: dict[str, EventSpec] = {
+    "run.created": EventSpec("info", ("name", "recipe", "kind", "asked_by", "command"), "the run's directory was made"),
+    "run.started": EventSpec(
+        "info", ("pid", "seed", "total_steps", "device", "world_size"), "a process began to train from the first step"
+    ),
+    "run.resumed": EventSpec(
+        "info",
+        ("pid", "epoch", "step", "checkpoint", "exact", "reason", "total_steps", "device", "world_size"),
+        "a process went on from a checkpoint; `exact` says whether bit for bit, `reason` why not",
+    ),
+    "run.heartbeat": EventSpec(
+        "debug", ("epoch", "step", "phase", "steps_per_second"), "the run is alive, also inside long phases"
+    ),
+    "run.stopping": EventSpec(
+        "info", ("signal", "reason", "epoch", "step"), "a stop was asked for; the update ends and is saved"
+    ),
+    "run.finished": EventSpec("info", ("epoch", "step", "seconds", "score"), "all steps were taken"),
+    "run.cancelled": EventSpec("warning", ("epoch", "step", "seconds", "reason"), "the run was stopped before its end"),
+    "run.failed": EventSpec(
+        "error", ("epoch", "step", "error", "kind", "exit_code", "checkpoint"), "the run could not go on"
+    ),
+    "run.lost": EventSpec("error", ("pid", "epoch", "step"), "its process was found dead without a word"),
+    "config.changed": EventSpec(
+        "warning", ("differences",), "the run was continued with another config, which was accepted by name"
+    ),
+    "checkpoint.saved": EventSpec(
+        "info", ("epoch", "step", "file", "bytes", "seconds", "score"), "a checkpoint is on disk, durable"
+    ),
+    "checkpoint.failed": EventSpec(
+        "warning", ("epoch", "step", "error", "failures"), "a checkpoint could not be written; the run goes on"
+    ),
+    "checkpoint.damaged": EventSpec(
+        "warning", ("file", "reason", "used"), "a checkpoint did not verify; the one before was used"
+    ),
+    "checkpoint.removed": EventSpec("debug", ("epoch", "file"), "retention removed a checkpoint"),
+    "checkpoint.scored": EventSpec("info", ("epoch", "score", "episodes"), "an evaluation judged a checkpoint"),
+    "eval.started": EventSpec("info", ("checkpoint", "epoch", "episodes", "suite", "seed"), "an evaluation began"),
+    "eval.batch": EventSpec(
+        "info",
+        ("batch", "checkpoint", "epoch", "episodes", "mean", "min", "max", "std", "seconds"),
+        "a batch of episodes was played",
+    ),
+    "eval.finished": EventSpec(
+        "info",
+        ("checkpoint", "epoch", "episodes", "mean", "min", "max", "std", "seconds", "complete", "file"),
+        "an evaluation ended",
+    ),
+    "eval.failed": EventSpec("warning", ("checkpoint", "epoch", "error"), "an evaluation could not be carried out"),
+    "video.saved": EventSpec("info", ("checkpoint", "epoch", "file", "episodes"), "a video was written"),
+    "artifact.saved": EventSpec("info", ("file", "kind", "checkpoint"), "an export or another artefact was written"),
+    "sink.failed": EventSpec("warning", ("sink", "error"), "a sink raised and is no longer used; the run goes on"),
+    "sink.dropped": EventSpec(
+        "warning", ("sink", "count"), "samples were dropped because a sink was too slow; the run was not held up"
+    ),
+}

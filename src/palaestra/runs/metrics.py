@@ -1,0 +1,8 @@
+"""One door to `metrics.db`."""
+
+from __future__ import annotations
+
+from palaestra.runs.metrics_reader import Bucket, MetricsReader, Point, TailPoint
+from palaestra.runs.metrics_writer import MetricsWriter
+
+__all__ = ["Bucket", "MetricsReader", "MetricsWriter", "Point", "TailPoint"]

@@ -1,0 +1,208 @@
+"""Readers of `metrics.db`: any number, at any time, never in the writer's way."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from palaestra.contracts.episodes import EpisodeResult
+from palaestra.contracts.errors import DamagedFile, NotFound, did_you_mean
+from palaestra.runs.metrics_schema import check
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIRST, LAST = -(1 << 62), 1 << 62
+
+
+class Point(NamedTuple):
+    step: int
+    value: float
+
+
+class Bucket(NamedTuple):
+    """All points between two steps; NaN is counted apart, so that one bad point hides nothing."""
+
+    step_first: int
+    step_last: int
+    min: float
+    max: float
+    mean: float
+    point_count: int  # without NaN
+    nan_count: int = 0
+
+
+class TailPoint(NamedTuple):
+    sample: int  # hand the last one back to `tail` to go on from there
+    step: int
+    name: str
+    value: float
+
+
+class MetricsReader:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection = _connect(path)
+
+    def names(self, *, timings: bool = True) -> list[str]:
+        """All names ever written, sorted; without timings on request."""
+        rows = self._rows("SELECT DISTINCT name FROM names WHERE reproducible >= ? ORDER BY name", (not timings,))
+        return [name for (name,) in rows]
+
+    def series(self, name: str, start: int | None = None, end: int | None = None) -> list[Point]:
+        """Every point with start <= step <= end."""
+        rows = self._rows(
+            "SELECT step, value FROM points WHERE name = ? AND step BETWEEN ? AND ? ORDER BY step",
+            (self._key(name), *_range(start, end)),
+        )
+        return [Point(step, _number(value)) for step, value in rows]
+
+    def buckets(self, name: str, count: int, start: int | None = None, end: int | None = None) -> list[Bucket]:
+        """At most `count` stretches of equal width that hold points; no minimum or maximum is ever lost."""
+        key, (first, last) = self._key(name), _range(start, end)
+        found = self._rows(
+            "SELECT min(step), max(step) FROM points WHERE name = ? AND step BETWEEN ? AND ?", (key, first, last)
+        )[0]
+        if found[0] is None:
+            return []
+        first, width = found[0], found[1] - found[0] + 1
+        rows = self._rows(
+            "SELECT min(step), max(step), min(value), max(value), avg(value), count(value), count(*) - count(value) "
+            "FROM points WHERE name = ? AND step BETWEEN ? AND ? GROUP BY (step - ?) * ? / ? ORDER BY 1",
+            (key, *found, first, max(1, count), width),
+        )
+        return [
+            Bucket(low, high, _number(least), _number(most), _number(mean), number, nans)
+            for low, high, least, most, mean, number, nans in rows
+        ]
+
+    def last(self, name: str) -> Point | None:
+        """The newest point; None when all of them were rewound."""
+        rows = self._rows(
+            "SELECT step, value FROM points WHERE name = ? ORDER BY step DESC LIMIT 1", (self._key(name),)
+        )
+        return Point(rows[0][0], _number(rows[0][1])) if rows else None
+
+    def tail(self, after: int = 0) -> list[TailPoint]:
+        """Points of the samples after that one, in the order in which they were written."""
+        rows = self._rows(
+            "SELECT points.sample, points.step, names.name, points.value "
+            "FROM points JOIN names ON names.id = points.name "
+            "WHERE points.step >= (SELECT min(step) FROM samples WHERE id > ?) AND sample > ? ORDER BY 1, 3",
+            (after, after),
+        )
+        return [TailPoint(sample, step, name, _number(value)) for sample, step, name, value in rows]
+
+    def steps(self) -> list[Point]:
+        """(step, seconds since 1970) of every sample, to draw a curve over wall time."""
+        return [Point(step, at) for step, at in self._rows("SELECT step, at FROM samples ORDER BY id", ())]
+
+    def episodes(
+        self, start: int | None = None, end: int | None = None, limit: int | None = None
+    ) -> list[EpisodeResult]:
+        """Episodes brought by samples with start <= step <= end, in order; with `limit` only the newest."""
+        rows = self._rows(
+            "SELECT seed, total_reward, length, terminated, env_index, env_step, extras FROM episodes "
+            "WHERE step BETWEEN ? AND ? ORDER BY id DESC LIMIT ?",
+            (*_range(start, end), -1 if limit is None else limit),
+        )
+        return [_episode(row) for row in reversed(rows)]
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Everything the seed decides, in one canonical order: two runs did the same when these are equal.
+
+        NaN is spelled "NaN" here, because two NaN are never equal.
+        """
+        points = self._rows(
+            "SELECT 'metric', step, names.name, value FROM points JOIN names ON names.id = points.name "
+            "WHERE reproducible ORDER BY step, names.name",
+            (),
+        )
+        episodes = self._rows(
+            "SELECT 'episode', step, env_step, env_index, seed, total_reward, length, terminated, extras "
+            "FROM episodes ORDER BY id",
+            (),
+        )
+        metrics = [(*row[:3], "NaN" if row[3] is None else row[3]) for row in points]
+        return metrics + [(*row[:5], "NaN" if row[5] is None else row[5], *row[6:]) for row in episodes]
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> MetricsReader:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _key(self, name: str) -> int:
+        """A metric goes before a timing of the same name."""
+        rows = self._rows("SELECT id FROM names WHERE name = ? ORDER BY reproducible DESC LIMIT 1", (name,))
+        if not rows:
+            known = self.names()
+            hint = did_you_mean(name, known) or f"Known: {', '.join(known) or 'none yet'}."
+            raise NotFound(f"No metric is called '{name}' in {self._path}.", hint)
+        return int(rows[0][0])
+
+    def _rows(self, query: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise DamagedFile(f"{self._path} cannot be read: {error}.") from error
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    if not path.is_file():
+        raise NotFound(f"There are no metrics at {path}.")
+    address = f"file:{quote(str(path.absolute()))}?mode=ro"
+    try:
+        return _opened(address, path)
+    except sqlite3.OperationalError:
+        return _opened_at_rest(f"{address}&immutable=1", path)
+    except sqlite3.DatabaseError as error:
+        raise DamagedFile(f"{path} is not a database: {error}.") from error
+
+
+def _opened_at_rest(address: str, path: Path) -> sqlite3.Connection:
+    """In a directory that cannot be written SQLite has no place for its locks; a finished file needs none."""
+    try:
+        if path.with_name(f"{path.name}-wal").exists():
+            raise DamagedFile(f"{path} has a log beside it that cannot be read from a read-only directory.")
+        return _opened(address, path)
+    except sqlite3.DatabaseError as error:
+        raise DamagedFile(f"{path} cannot be opened as a database: {error}.") from error
+
+
+def _opened(address: str, path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        check(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _range(start: int | None, end: int | None) -> tuple[int, int]:
+    return (FIRST if start is None else start, LAST if end is None else end)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _episode(row: tuple[Any, ...]) -> EpisodeResult:
+    seed, total_reward, length, terminated, env_index, env_step, extras = row
+    return EpisodeResult(
+        seed=seed,
+        total_reward=_number(total_reward),
+        length=length,
+        terminated=bool(terminated),
+        env_index=env_index,
+        env_step=env_step,
+        extras={key: float(value) for key, value in json.loads(extras).items()} if extras else {},
+    )

@@ -1,0 +1,75 @@
+"""The tables of `metrics.db`; docs/metrics.md explains them to other tools."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.errors import DamagedFile
+
+if TYPE_CHECKING:
+    import sqlite3
+    from pathlib import Path
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x50414C41  # "PALA", so that `file` and we can tell whose database it is
+
+# Every page that a sample touches costs it ten microseconds. So points are clustered by step (one page, not one for
+# each name), and there are no further indices: what a reader wants is found by step or is read in full anyway.
+TABLES = """
+CREATE TABLE names (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    reproducible INTEGER NOT NULL,  -- 0: a timing, which differs from run to run
+    UNIQUE (name, reproducible)
+);
+CREATE TABLE samples (
+    id INTEGER PRIMARY KEY,  -- counts on after a rewind, so that a live reader misses nothing
+    step INTEGER NOT NULL,
+    at REAL NOT NULL
+);
+CREATE TABLE points (
+    step INTEGER NOT NULL,
+    name INTEGER NOT NULL REFERENCES names (id),
+    value REAL,  -- NULL: NaN was written; no row: nothing was
+    sample INTEGER NOT NULL REFERENCES samples (id),
+    PRIMARY KEY (step, name)
+) WITHOUT ROWID;
+CREATE TABLE episodes (
+    id INTEGER PRIMARY KEY,
+    step INTEGER NOT NULL,  -- of the sample that brought it
+    env_step INTEGER NOT NULL,  -- of the whole run when the episode ended
+    env_index INTEGER NOT NULL,
+    seed INTEGER,
+    total_reward REAL,  -- NULL: NaN
+    length INTEGER NOT NULL,
+    terminated INTEGER NOT NULL,
+    extras TEXT  -- JSON object, NULL when empty
+);
+"""
+
+
+def create_or_check(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables in an empty file, in one transaction; in any other, demand that they are ours."""
+    empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+    if not empty:
+        check(connection, path)
+        return
+    connection.executescript(
+        f"BEGIN IMMEDIATE; {TABLES} PRAGMA application_id = {APPLICATION_ID}; "
+        f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+    )
+
+
+def check(connection: sqlite3.Connection, path: Path) -> None:
+    with closing(connection.execute("PRAGMA application_id")) as rows:
+        application_id = rows.fetchone()[0]
+    with closing(connection.execute("PRAGMA user_version")) as rows:
+        found = rows.fetchone()[0]
+    if application_id != APPLICATION_ID:
+        raise DamagedFile(f"{path} is a database, but not one of Palaestra's metrics.")
+    if not 1 <= found <= SCHEMA_VERSION:
+        raise DamagedFile(
+            f"{path} has schema version {found}; this Palaestra reads 1 to {SCHEMA_VERSION}.",
+            "It was written by a newer Palaestra.",
+        )

@@ -1,0 +1,158 @@
+"""The one writer of a run's `metrics.db`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.errors import DamagedFile, RunFailed, UsageError
+from palaestra.runs.files import finite, fsync_directory
+from palaestra.runs.lock import AlreadyHeld, hold
+from palaestra.runs.metrics_schema import create_or_check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.contracts.sink import Sample
+
+WAL_PAGES = 4000  # 16 MB between the checkpoints that SQLite makes by itself
+
+
+class MetricsWriter:
+    """One transaction per sample: after kill -9 a sample is there whole or not at all.
+
+    It may move between threads, but only one may use it at a time.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._names: dict[tuple[str, bool], int] = {}
+        with contextlib.ExitStack() as stack:
+            _hold_alone(stack, path)
+            self._connection = stack.enter_context(contextlib.closing(_connect(path)))
+            rows = self._connection.execute("SELECT name, reproducible, id FROM names")
+            self._names = {(name, bool(reproducible)): key for name, reproducible, key in rows}
+            self._last_sample: int = self._connection.execute("SELECT ifnull(max(id), 0) FROM samples").fetchone()[0]
+            self._undo = stack.pop_all()
+
+    def write(self, sample: Sample) -> None:
+        with self._transaction(f"the metrics of step {sample.step}"):
+            key = self._last_sample + 1
+            self._connection.execute("INSERT INTO samples VALUES (?, ?, ?)", (key, sample.step, sample.at))
+            points = [
+                (sample.step, self._name(name, reproducible), float(value), key)
+                for values, reproducible in ((sample.metrics, True), (sample.timings, False))
+                for name, value in values.items()
+            ]
+            self._connection.executemany("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?)", points)
+            if sample.episodes:
+                rows = [_episode_row(sample.step, episode) for episode in sample.episodes]
+                self._connection.executemany("INSERT INTO episodes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        self._last_sample = key
+
+    def rewind(self, step: int) -> None:
+        """Forget everything after `step`; a run that goes on from there writes it again."""
+        with self._transaction(f"the return to step {step}"):
+            for table in ("points", "episodes", "samples"):
+                self._connection.execute(f"DELETE FROM {table} WHERE step > ?", (step,))  # noqa: S608  our own names
+
+    def flush(self) -> None:
+        """Everything written so far survives a power cut from here on, also while readers hold the log back."""
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            log = self._path.with_name(f"{self._path.name}-wal")
+            descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            fsync_directory(self._path.parent)
+        except (sqlite3.Error, OSError) as error:
+            raise _failed(self._path, "what was written so far", error) from error
+
+    def close(self) -> None:
+        """Fold the log into the file, so that a finished run is one file that can be copied."""
+        with contextlib.suppress(sqlite3.OperationalError):  # a reader is looking: the log stays beside the file
+            self._connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+        self._undo.close()
+
+    def __enter__(self) -> MetricsWriter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _name(self, name: str, reproducible: bool) -> int:
+        key = self._names.get((name, reproducible))
+        if key is None:
+            cursor = self._connection.execute(
+                "INSERT INTO names (name, reproducible) VALUES (?, ?)", (name, reproducible)
+            )
+            key = self._names[name, reproducible] = int(cursor.lastrowid or 0)
+        return key
+
+    @contextlib.contextmanager
+    def _transaction(self, what: str) -> Iterator[None]:
+        names = len(self._names)
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            for name in list(self._names)[names:]:
+                del self._names[name]
+            if isinstance(error, sqlite3.Error):
+                raise _failed(self._path, what, error) from error
+            raise
+
+
+def _hold_alone(stack: contextlib.ExitStack, path: Path) -> None:
+    try:
+        stack.enter_context(hold(path.with_name(f".{path.name}.lock")))
+    except AlreadyHeld as error:
+        raise UsageError(
+            f"{path} is already being written by process {error.pid}.", "Only one process may write a run's metrics."
+        ) from error
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise _failed(path, "the database", error) from error
+    try:
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}").fetchall()
+        create_or_check(connection, path)
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise DamagedFile(f"{path} cannot be opened as a database: {error}.") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _episode_row(step: int, episode: EpisodeResult) -> tuple[object, ...]:
+    return (
+        step,
+        episode.env_step,
+        episode.env_index,
+        episode.seed,
+        float(episode.total_reward),
+        episode.length,
+        episode.terminated,
+        json.dumps(finite(episode.extras), sort_keys=True) if episode.extras else None,
+    )
+
+
+def _failed(path: Path, what: str, error: Exception) -> RunFailed:
+    return RunFailed(f"{path}: {what} could not be written ({error}).", "Is the disk full?")

@@ -1,0 +1,65 @@
+"""Which process is meant: a pid alone may by now belong to a stranger."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+STATE, START_TICKS = 0, 19  # fields of /proc/PID/stat, counted after the command's closing bracket
+
+
+def process_started_at(pid: int) -> float | None:
+    """When a living process started; None for none, and for a zombie, which does nothing any more.
+
+    On Linux in seconds since boot, because that does not move when somebody sets the clock. Only good for
+    comparing with another answer of this function.
+    """
+    if pid <= 0:
+        return None
+    if not Path("/proc/self/stat").exists():
+        return _started_at_without_proc(pid)
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()  # the command may contain blanks and brackets
+    if fields[STATE] in {"Z", "X"}:
+        return None
+    return int(fields[START_TICKS]) / TICKS_PER_SECOND
+
+
+def is_alive(pid: int | None, started_at: float | None) -> bool:
+    """Is this very process alive? Without a start time any process with that pid will do."""
+    if pid is None:
+        return False
+    found = process_started_at(pid)
+    return found is not None and (started_at is None or found == started_at)
+
+
+def terminate(pid: int, started_at: float, signal_number: int = signal.SIGTERM) -> bool:
+    """Signal that process and no other; False when it is gone. The pid cannot change hands in between."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if not is_alive(pid, started_at):
+            return False
+        signal.pidfd_send_signal(process, signal_number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(process)
+    return True
+
+
+def _started_at_without_proc(pid: int) -> float | None:
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except psutil.NoSuchProcess:
+        return None

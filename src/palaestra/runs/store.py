@@ -1,0 +1,199 @@
+"""All runs of a project: made, found, listed, removed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaestra.contracts.clock import Clock, SystemClock
+from palaestra.contracts.errors import DamagedFile, NotFound, PalaestraError, RunFailed, UsageError
+from palaestra.contracts.run import RunRecord, RunRequest, RunState
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.documents import write_config, write_request
+from palaestra.runs.environment import describe_environment
+from palaestra.runs.files import fsync_directory, in_flight, is_abandoned, write_json
+from palaestra.runs.identity import check_name, created_at, is_run_id, new_run_id, nickname
+from palaestra.runs.journal import Journal
+from palaestra.runs.lock import run_lock
+from palaestra.runs.manifest import write_manifest
+from palaestra.runs.names import RunNames
+from palaestra.runs.schema import stamped
+from palaestra.runs.selectors import select
+from palaestra.runs.status import ACTIVE, read_record, write_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ENVIRONMENT_VARIABLE = "PALAESTRA_RUNS_DIR"
+ENVIRONMENT_SCHEMA_VERSION = 1
+NAME_ATTEMPTS = 20
+NOT_OURS_TO_WRITE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT}
+
+
+def runs_root() -> Path:
+    """Where this project's runs are: PALAESTRA_RUNS_DIR, or ./runs."""
+    return Path(os.environ.get(ENVIRONMENT_VARIABLE) or "runs").expanduser()
+
+
+class RunStore:
+    def __init__(self, root: Path | None = None, clock: Clock | None = None) -> None:
+        self.root = (runs_root() if root is None else root).absolute()
+        self._clock = clock or SystemClock()
+        self._names = RunNames(self.root)
+
+    def create(
+        self, request: RunRequest, config: dict[str, Any], name: str | None = None, total_steps: int = 0
+    ) -> RunDirectory:
+        """A complete new run in state queued. Whatever goes wrong, no half of one is left to be seen."""
+        given = check_name(name) if name else None
+        with self._as_user_errors():
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._sweep()
+            if given is not None and self.named(given) is not None:
+                raise _taken(given)
+            run_id = new_run_id(after=max(self._ids(), default=""))
+            chosen = given or self._free_nickname()
+            record = RunRecord(
+                id=run_id,
+                name=chosen,
+                kind=request.kind,
+                recipe=request.recipe,
+                state=RunState.QUEUED,
+                created_at=self._clock.now(),
+                total_steps=total_steps,
+            )
+            directory = self._build(record, request, config)
+            if not self._names.claim(chosen, run_id):
+                self._discard(directory)
+                raise _taken(chosen)
+            return directory
+
+    def find(self, selector: str) -> RunDirectory | None:
+        """Like `resolve`, but None when nothing fits."""
+        try:
+            return self.resolve(selector)
+        except NotFound:
+            return None
+
+    def resolve(self, selector: str) -> RunDirectory:
+        """The run meant by an id, a unique beginning of one, a name, `latest`, or a path."""
+        run_id = selector.upper() if is_run_id(selector) else self._names.find(selector)
+        if run_id is not None and self.directory(run_id).path.is_dir():
+            return self.directory(run_id)
+        return select(selector, self.list(), self.root)
+
+    def named(self, name: str) -> RunDirectory | None:
+        """The run of exactly that name, also when a crash kept it from getting its link."""
+        run_id = self._names.find(name)
+        if run_id is not None:
+            return self.directory(run_id)
+        return next((self.directory(record.id) for record in self.list() if record.name == name), None)
+
+    def directory(self, run_id: str) -> RunDirectory:
+        return RunDirectory(self.root / run_id)
+
+    def list(self) -> list[RunRecord]:
+        """Newest first. A run whose status cannot be read is listed as lost, with the reason."""
+        return [self._record(run_id) for run_id in sorted(self._ids(), reverse=True)]
+
+    def remove(self, selector: str) -> RunRecord:
+        """Delete a run and everything in it. It is gone at once or still there whole."""
+        directory = self.resolve(selector)
+        if directory.path.parent != self.root:
+            raise UsageError(f"{directory.path} is not in {self.root}.", "Set PALAESTRA_RUNS_DIR to its parent.")
+        record = self._record(directory.id)
+        if record.state in ACTIVE:
+            raise UsageError(
+                f"Run '{record.name}' is {record.state} (process {record.pid}) and is not removed.",
+                f"Stop it first: palaestra runs stop {record.name}",
+            )
+        with self._as_user_errors(), run_lock(directory):
+            self._names.release(record.name, directory.id)
+            self._discard(directory)
+        return record
+
+    def _build(self, record: RunRecord, request: RunRequest, config: dict[str, Any]) -> RunDirectory:
+        """Write all files under a name that nobody looks at, then rename once."""
+        workshop = self.root / f".new-{os.getpid()}-{record.id}"
+        final = self.directory(record.id)
+        with in_flight(workshop):
+            try:
+                workshop.mkdir(mode=0o700)
+                draft = RunDirectory(workshop / record.id).make()
+                write_request(draft, request)
+                write_config(draft, config)
+                write_json(draft.environment_file, stamped(describe_environment(), ENVIRONMENT_SCHEMA_VERSION))
+                write_manifest(draft, request, record.name)
+                write_record(draft, record, durable=True)
+                Journal(draft, self._clock).record(
+                    "run.created",
+                    name=record.name,
+                    recipe=request.recipe,
+                    kind=request.kind,
+                    asked_by=request.asked_by,
+                    command=request.command,
+                )
+                draft.path.rename(final.path)
+                fsync_directory(self.root)
+            finally:
+                shutil.rmtree(workshop, ignore_errors=True)
+        return final
+
+    def _discard(self, directory: RunDirectory) -> None:
+        trash = self.root / f".trash-{os.getpid()}-{directory.id}"
+        with in_flight(trash):
+            directory.path.rename(trash)
+            fsync_directory(self.root)
+            shutil.rmtree(trash, ignore_errors=True)
+
+    def _sweep(self) -> None:
+        """Finish what killed processes began: drafts and deletions."""
+        for pattern in (".new-*", ".trash-*"):
+            for path in self.root.glob(pattern):
+                if is_abandoned(path):
+                    shutil.rmtree(path, ignore_errors=True)
+
+    def _ids(self) -> set[str]:
+        try:
+            return {entry.name for entry in os.scandir(self.root) if is_run_id(entry.name) and entry.is_dir()}
+        except (FileNotFoundError, NotADirectoryError):
+            return set()
+
+    def _record(self, run_id: str) -> RunRecord:
+        try:
+            return read_record(self.directory(run_id))
+        except (DamagedFile, NotFound) as error:
+            return RunRecord(
+                id=run_id,
+                name=self._names.name_of(run_id) or run_id,
+                kind="unknown",
+                recipe="unknown",
+                state=RunState.LOST,
+                created_at=created_at(run_id),
+                failure=f"damaged: {error}",
+            )
+
+    def _free_nickname(self) -> str:
+        names = (nickname() for _ in range(NAME_ATTEMPTS))
+        return next((name for name in names if self._names.find(name) is None), new_run_id()[-10:].lower())
+
+    @contextlib.contextmanager
+    def _as_user_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            message = f"The runs directory {self.root} cannot be written: {error.strerror or error}."
+            if error.errno in NOT_OURS_TO_WRITE:
+                raise UsageError(message, f"Choose another one with {ENVIRONMENT_VARIABLE}.") from error
+            raise RunFailed(message, f"Make room, or choose another one with {ENVIRONMENT_VARIABLE}.") from error
+
+
+def _taken(name: str) -> PalaestraError:
+    return UsageError(
+        f"There is already a run called '{name}'.",
+        "Continue it, choose another name with run=NAME, or remove it: palaestra runs rm " + name,
+    )
