@@ -1,0 +1,60 @@
+"""From configuration to sinks: the one place that knows which there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from palaestra import plugins
+from palaestra.contracts.clock import SystemClock
+from palaestra.sinks.console import ConsoleSink
+from palaestra.sinks.csv import CsvSink
+from palaestra.sinks.fanout import Fanout
+from palaestra.sinks.store import MetricsSink
+from palaestra.sinks.tensorboard import TensorBoardSink
+from palaestra.sinks.wandb import WandbSink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from palaestra.config.sinks import SinksConfig
+    from palaestra.contracts.clock import Clock
+    from palaestra.contracts.sink import Sink
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.sinks.status import RunHeader
+
+
+def build_sinks(
+    config: SinksConfig,
+    run: RunDirectory,
+    header: RunHeader,
+    settings: Mapping[str, Any],
+    on_dropped: Callable[[str, Exception], None],
+    clock: Clock | None = None,
+    plugin_names: Sequence[str] = (),
+) -> Fanout:
+    """`settings` is the whole configuration as plain data, to be shown beside the curves.
+
+    A sink that cannot be made (no W&B, a read-only directory) is reported through `on_dropped`; only a plugin name
+    that nobody knows is an error, because it is a typing mistake and the run has not begun.
+    """
+    clock = clock or SystemClock()
+    plugin_makers = [(name, plugins.load("sinks", name)) for name in plugin_names]
+    sinks = Fanout(on_dropped)
+    sinks.add("metrics", lambda: MetricsSink(run.metrics_file))
+    if config.console:
+        sinks.add("console", lambda: ConsoleSink(header, clock))
+    if config.tensorboard:
+        sinks.add("tensorboard", lambda: TensorBoardSink(run.tensorboard, settings, clock))
+    if config.csv:
+        sinks.add("csv", lambda: CsvSink(run.metrics_csv_file))
+    if config.wandb.enabled:
+        sinks.add("wandb", lambda: WandbSink(config.wandb, run, header.name, settings))
+    for name, make in plugin_makers:
+        sinks.add(name, _plugin_sink(make, run, settings))
+    return sinks
+
+
+def _plugin_sink(
+    make: Callable[[RunDirectory, Mapping[str, Any]], Sink], run: RunDirectory, settings: Mapping[str, Any]
+) -> Callable[[], Sink]:
+    return lambda: make(run, settings)

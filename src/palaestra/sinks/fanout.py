@@ -1,0 +1,97 @@
+"""One handle for all sinks. A sink that fails is named once and dropped; the run never notices.
+
+This is the one place in the house that may swallow any exception: sinks are a luxury, and some of them are
+written by strangers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.contracts.sink import Sample, Sink
+
+
+@runtime_checkable
+class Rewindable(Protocol):
+    """A sink that can forget what came after a step, because the run goes on from there."""
+
+    def rewind(self, step: int) -> None: ...
+
+
+@runtime_checkable
+class HearsOfCheckpoints(Protocol):
+    def checkpoint_saved(self, checkpoint: Checkpoint) -> None: ...
+
+
+@runtime_checkable
+class TakesNotes(Protocol):
+    def note(self, text: str) -> None: ...
+
+
+class Fanout:
+    """Sinks side by side. `on_dropped(name, error)` is called exactly once for a sink that fails."""
+
+    def __init__(self, on_dropped: Callable[[str, Exception], None]) -> None:
+        self._on_dropped = on_dropped
+        self._sinks: list[Sink] = []
+
+    @property
+    def names(self) -> list[str]:
+        return [sink.name for sink in self._sinks]
+
+    def add(self, name: str, make: Callable[[], Sink]) -> None:
+        """Make a sink and take it in; one that cannot even be made counts as dropped."""
+        try:
+            self._sinks.append(make())
+        except Exception as error:  # noqa: BLE001  the one place, see above
+            self._on_dropped(name, error)
+
+    def write(self, sample: Sample) -> None:
+        self._each(lambda sink: sink.write(sample))
+
+    def flush(self) -> None:
+        self._each(lambda sink: sink.flush())
+
+    def rewind(self, step: int) -> None:
+        """Forget everything after `step`; call it after loading the state to go on from, before the first write."""
+        self._each(lambda sink: sink.rewind(step) if isinstance(sink, Rewindable) else None)
+
+    def checkpoint_saved(self, checkpoint: Checkpoint) -> None:
+        self._each(lambda sink: sink.checkpoint_saved(checkpoint) if isinstance(sink, HearsOfCheckpoints) else None)
+
+    def note(self, text: str) -> None:
+        """A line for the person who watches; never part of the metrics."""
+        self._each(lambda sink: sink.note(text) if isinstance(sink, TakesNotes) else None)
+
+    def close(self) -> None:
+        """Close every sink once; a second call does nothing."""
+        self._each(lambda sink: sink.close())
+        self._sinks.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _each(self, act: Callable[[Sink], None]) -> None:
+        failures = [(sink, error) for sink in self._sinks if (error := _failure_of(act, sink)) is not None]
+        for sink, error in failures:
+            self._sinks.remove(sink)
+            _failure_of(lambda failed: failed.close(), sink)
+            self._on_dropped(sink.name, error)
+
+
+def _failure_of(act: Callable[[Sink], None], sink: Sink) -> Exception | None:
+    try:
+        act(sink)
+    except Exception as error:  # noqa: BLE001  the one place, see above
+        return error
+    return None

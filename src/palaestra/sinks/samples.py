@@ -1,0 +1,67 @@
+"""The one place where a report becomes named metrics. Names are CleanRL's, so that curves overlay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.sink import Sample
+
+if TYPE_CHECKING:
+    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.contracts.evaluation import EvaluationReport
+    from palaestra.contracts.reports import IterationReport
+
+EPISODIC_RETURN = "charts/episodic_return"
+EPISODIC_LENGTH = "charts/episodic_length"
+LEARNING_RATE = "charts/learning_rate"
+STEPS_PER_SECOND = "charts/SPS"
+EVALUATED_RETURN = "eval/episodic_return"
+EVALUATED_LENGTH = "eval/episodic_length"
+
+
+def sample_of(report: IterationReport, steps_per_second: float, at: float) -> Sample:
+    """`at` is wall time, for showing. Metrics that did not happen (no episode ended) are absent, not zero."""
+    update = report.update
+    return Sample(
+        step=report.env_steps,
+        metrics={
+            **_episode_means(report.episodes, EPISODIC_RETURN, EPISODIC_LENGTH),
+            LEARNING_RATE: update.learning_rate,
+            "losses/policy_loss": update.policy_loss,
+            "losses/value_loss": update.value_loss,
+            "losses/entropy": update.entropy,
+            "losses/old_approx_kl": update.old_approx_kl,
+            "losses/approx_kl": update.approx_kl,
+            "losses/clipfrac": update.clipfrac,
+            "losses/explained_variance": update.explained_variance,
+            "losses/grad_norm": update.grad_norm,
+            **report.metrics,
+        },
+        timings={
+            STEPS_PER_SECOND: steps_per_second,
+            "time/rollout": report.times.rollout,
+            "time/learn": report.times.learn,
+            "time/other": report.times.other,
+        },
+        episodes=report.episodes,
+        at=at,
+    )
+
+
+def evaluation_sample_of(report: EvaluationReport, step: int, at: float) -> Sample:
+    """An evaluation as a sample of its own, at the step of the checkpoint that was judged."""
+    return Sample(
+        step=step,
+        metrics=_episode_means(report.episodes, EVALUATED_RETURN, EVALUATED_LENGTH),
+        timings={"time/evaluation": report.seconds},
+        at=at,
+    )
+
+
+def _episode_means(episodes: tuple[EpisodeResult, ...], return_name: str, length_name: str) -> dict[str, float]:
+    if not episodes:
+        return {}
+    return {
+        return_name: sum(episode.total_reward for episode in episodes) / len(episodes),
+        length_name: sum(episode.length for episode in episodes) / len(episodes),
+    }

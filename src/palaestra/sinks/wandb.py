@@ -1,0 +1,195 @@
+"""Weights & Biases, kept at arm's length.
+
+Its client can raise, hang or leave inside the training loop, so it lives in a process of its own
+(`wandb_process`). What is sent goes through a socket that never blocks: when it is full, a message is dropped and
+counted. The worst that can happen to a run is one line that says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from palaestra.contracts.errors import MissingExtra, RunFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from palaestra.config.sinks import WandbConfig
+    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.contracts.sink import Sample
+    from palaestra.runs.directory import RunDirectory
+
+EPISODES_PER_MESSAGE = 500  # keeps a message far below what a socket takes at once (some 200 kB)
+BUFFER_BYTES = 1 << 20  # asked for; the kernel may give less
+TERMINATE_SECONDS = 0.5  # between a polite signal and the last one
+FULL = {errno.EAGAIN, errno.EMSGSIZE, errno.ENOBUFS, errno.ENOMEM}
+
+
+def wandb_is_installed() -> bool:
+    """A directory `wandb/` that W&B itself once left in the working directory is not the package."""
+    spec = find_spec("wandb")
+    return spec is not None and spec.origin is not None
+
+
+class WandbSink:
+    name = "wandb"
+
+    def __init__(self, config: WandbConfig, run: RunDirectory, run_name: str, settings: Mapping[str, Any]) -> None:
+        if not wandb_is_installed():
+            raise MissingExtra("Weights & Biases", "wandb")
+        self._grace_seconds = config.grace_seconds
+        self._log_file = run.logs / "wandb.log"
+        self._log_file.parent.mkdir(parents=True, exist_ok=True)
+        self._dropped_count = 0
+        self._is_open = True
+        self._failure: RunFailed | None = None
+        self._socket, self._process = self._start()
+        self._send(
+            {
+                "kind": "start",
+                "id": run.id,
+                "name": run_name,
+                "directory": str(run.path),
+                "marks": str(run.logs / "wandb.marks"),
+                "settings": dict(settings),
+                **config.model_dump(mode="json"),
+            }
+        )
+
+    @property
+    def dropped_count(self) -> int:
+        """Messages that W&B was too slow to take."""
+        return self._dropped_count
+
+    def write(self, sample: Sample) -> None:
+        self._raise_if_gone()
+        rows = [
+            (episode.env_step, episode.total_reward, episode.extras.get("residual"), episode.extras.get("rank"))
+            for episode in sample.episodes
+        ]
+        for first in range(0, len(rows), EPISODES_PER_MESSAGE):
+            self._send({"kind": "episodes", "rows": rows[first : first + EPISODES_PER_MESSAGE]})
+        self._send({"kind": "sample", "step": sample.step, "values": {**sample.metrics, **sample.timings}})
+
+    def checkpoint_saved(self, checkpoint: Checkpoint) -> None:
+        self._raise_if_gone()
+        files = []
+        if checkpoint.path is not None:
+            directory = checkpoint.path.parent
+            files = [str(checkpoint.path), *(str(directory / name) for name in checkpoint.files)]
+        self._send(
+            {
+                "kind": "checkpoint",
+                "epoch": checkpoint.epoch,
+                "step": checkpoint.agent_step,
+                "seconds": checkpoint.total_time,
+                "files": files,
+            }
+        )
+
+    def flush(self) -> None:
+        """Nothing to wait for: what W&B keeps is W&B's own affair."""
+
+    def close(self) -> None:
+        """Let W&B finish within its grace; then it is ended. Raises when anything was lost."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            if self._failure is None:
+                self._finish()
+        finally:
+            self._kill()
+            self._socket.close()
+        if self._failure is None and self._dropped_count:
+            self._failure = RunFailed(
+                f"W&B did not keep up: {self._dropped_count} messages were dropped.", self._see_log()
+            )
+        if self._failure is not None:
+            raise self._failure
+
+    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+        ours.settimeout(0.0)
+        module = "palaestra.sinks.wandb_process"
+        with theirs, self._log_file.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for the trainer; and the whole group can be ended
+            )
+        return ours, process
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        packet = json.dumps(message, separators=(",", ":")).encode()
+        try:
+            self._socket.send(packet)
+        except ConnectionError:
+            self._raise_if_gone()
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self._dropped_count += 1
+
+    def _raise_if_gone(self) -> None:
+        reason = self._last_words()
+        if reason is None:
+            return
+        self._failure = RunFailed(f"W&B is gone: {reason or self._exit()}.", self._see_log())
+        raise self._failure
+
+    def _last_words(self) -> str | None:
+        """Why W&B gave up; empty when it said nothing; None while it works."""
+        try:
+            return self._socket.recv(1 << 16).decode(errors="replace")
+        except BlockingIOError:
+            return None
+        except ConnectionError:  # it left without reading all; what it said comes after this error
+            try:
+                return self._socket.recv(1 << 16).decode(errors="replace")
+            except OSError:
+                return ""
+
+    def _exit(self) -> str:
+        try:
+            return f"its process ended with exit code {self._process.wait(timeout=0.2)}"
+        except subprocess.TimeoutExpired:
+            return "its process closed the connection"
+
+    def _finish(self) -> None:
+        self._socket.shutdown(socket.SHUT_WR)  # the end of the stream says: that was all
+        try:
+            exit_code = self._process.wait(timeout=self._grace_seconds)
+        except subprocess.TimeoutExpired:
+            self._failure = RunFailed(
+                f"W&B did not finish within {self._grace_seconds:g} s and was stopped.", self._see_log()
+            )
+            return
+        if exit_code:
+            reason = self._last_words() or self._exit()
+            self._failure = RunFailed(f"W&B failed while finishing: {reason}.", self._see_log())
+
+    def _kill(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._process.poll() is not None:
+                return
+            os.killpg(self._process.pid, number)
+            try:
+                self._process.wait(timeout=TERMINATE_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+
+    def _see_log(self) -> str:
+        return f"The run goes on without it; see {self._log_file}."

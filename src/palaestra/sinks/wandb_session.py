@@ -1,0 +1,167 @@
+"""What is said to W&B, in which words. Runs only inside `wandb_process`."""
+
+from __future__ import annotations
+
+import netrc
+import os
+import shutil
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from palaestra.config.sinks import WandbConfig
+from palaestra.sinks.wandb_marks import MarksFile
+from palaestra.sinks.wandb_table import CumulativeTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from palaestra.contracts.clock import Clock
+
+STEP = "global_step"  # CleanRL's name for the x axis
+EPISODE_COLUMNS = ("Episode", "Reward", "Residual", "Rank")
+CHECKPOINT_COLUMNS = ("Episode", "Step", "Run Duration (s)", "File")
+
+
+class WandbSession:
+    """From `wandb.init` to `finish`. Steps that an earlier session sent are not sent again."""
+
+    def __init__(self, start: dict[str, Any], clock: Clock) -> None:
+        self._wandb = import_module("wandb")
+        self._marks_file = MarksFile(Path(start["marks"]))
+        self._sent_before = self._marks_file.read()
+        self._marks = self._sent_before
+        self._episode_step = self._sent_before.episode_row_step
+        self._episode_count = self._sent_before.episode_count
+        self._checkpoint_step = self._sent_before.checkpoint_row_step
+        self._upload_checkpoints = bool(start["upload_checkpoints"])
+        self._run = self._begin(start)
+        self._episodes = CumulativeTable(self._wandb, self._run, "tables/episodes", EPISODE_COLUMNS, clock)
+        self._checkpoints = CumulativeTable(self._wandb, self._run, "tables/checkpoints", CHECKPOINT_COLUMNS, clock)
+
+    def take(self, message: dict[str, Any]) -> None:
+        match message["kind"]:
+            case "sample":
+                self._take_sample(int(message["step"]), message["values"])
+            case "episodes":
+                self._take_episodes(message["rows"])
+            case "checkpoint":
+                self._take_checkpoint(message)
+
+    def finish(self) -> None:
+        self._log_tables()
+        self._run.finish()
+        self._marks_file.close()
+
+    def _begin(self, start: dict[str, Any]) -> Any:
+        os.environ.setdefault("WANDB_CONSOLE", "off")  # this process prints nothing of interest
+        run = self._wandb.init(
+            id=start["id"],
+            name=start["name"],
+            resume="allow",
+            mode=choose_mode(start["mode"]),
+            project=choose_project(start["project"]),
+            entity=start["entity"],
+            group=start["group"],
+            tags=start["tags"] or None,
+            config=start["settings"],
+            dir=os.environ.get("WANDB_DIR", start["directory"]),
+        )
+        run.define_metric(STEP)
+        run.define_metric("*", step_metric=STEP)
+        return run
+
+    def _take_sample(self, step: int, values: dict[str, float]) -> None:
+        if step <= self._sent_before.sample_step:
+            return
+        self._run.log({STEP: step, **values})
+        self._move(sample_step=max(step, self._marks.sample_step))
+        if self._episodes.is_due:
+            self._log_tables()
+
+    def _take_episodes(self, rows: Iterable[list[Any]]) -> None:
+        """Rows of (step, reward, residual, rank)."""
+        for step, *values in rows:
+            if step > self._sent_before.episode_row_step:
+                self._episode_count += 1
+                self._episode_step = step
+                self._episodes.add([self._episode_count, *values])
+
+    def _take_checkpoint(self, message: dict[str, Any]) -> None:
+        step = int(message["step"])
+        files = [path for path in map(Path, message["files"]) if path.is_file()]  # retention may have been faster
+        if step > self._sent_before.checkpoint_row_step:
+            name = files[0].stem if files else ""
+            self._checkpoint_step = step
+            self._checkpoints.add([self._episode_count, step, message["seconds"], name])
+        if self._upload_checkpoints and files and step > self._sent_before.upload_step:
+            self._upload(files, int(message["epoch"]), step)
+            self._move(upload_step=step)
+
+    def _log_tables(self) -> None:
+        self._episodes.log()
+        self._checkpoints.log()
+        self._move(
+            episode_row_step=self._episode_step,
+            episode_count=self._episode_count,
+            checkpoint_row_step=self._checkpoint_step,
+        )
+
+    def _upload(self, files: list[Path], epoch: int, step: int) -> None:
+        """Under Files by name, and as a new version of one artifact."""
+        artifact = self._wandb.Artifact(
+            f"{self._run.id}-checkpoint", type="model", metadata={"epoch": epoch, "step": step}
+        )
+        own_directory = Path(self._run.dir) / "checkpoints"
+        own_directory.mkdir(exist_ok=True)
+        for path in files:
+            own = _kept(path, own_directory / path.name)
+            artifact.add_file(str(own), name=path.name)
+            self._run.save(str(own), base_path=self._run.dir, policy="now")
+        self._run.log_artifact(artifact, aliases=["latest", f"epoch-{epoch}"])
+
+    def _move(self, **marks: int) -> None:
+        self._marks = replace(self._marks, **marks)
+        self._marks_file.write(self._marks)
+
+
+def choose_mode(asked: str) -> str:
+    """`auto` follows WANDB_MODE; without it, online when there is a key for the server, else offline."""
+    if asked != "auto":
+        return asked
+    return os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
+
+
+def choose_project(asked: str) -> str:
+    """WANDB_PROJECT stands in for a project that nobody set."""
+    default = str(WandbConfig.model_fields["project"].default)
+    return os.environ.get("WANDB_PROJECT", asked) if asked == default else asked
+
+
+def has_key() -> bool:
+    """Whether W&B would find one; it is not read here."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).netloc
+    candidates = [os.environ.get("NETRC"), "~/.netrc", "~/_netrc"]
+    paths = [Path(candidate).expanduser() for candidate in candidates if candidate]
+    return any(_knows(path, host) for path in paths if path.is_file())
+
+
+def _knows(path: Path, host: str) -> bool:
+    try:
+        return netrc.netrc(path).authenticators(host) is not None
+    except (netrc.NetrcParseError, OSError):
+        return False
+
+
+def _kept(path: Path, own: Path) -> Path:
+    """A name of our own for the same bytes, so that retention may remove the original before it is uploaded."""
+    own.unlink(missing_ok=True)
+    try:
+        own.hardlink_to(path)
+    except OSError:  # another file system
+        shutil.copy2(path, own)
+    return own
