@@ -23,6 +23,7 @@ from palaestra.checkpoints.weights import (
 )
 from palaestra.contracts.checkpoint import Checkpoint
 from palaestra.contracts.errors import DamagedFile, NotFound, UsageError, did_you_mean
+from palaestra.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,10 +59,11 @@ class ResumePoint:
 
 class CheckpointManager:
     def __init__(
-        self, run_dir: Path | str, config: CheckpointConfig | None = None, fs: FileSystem = durable.REAL
+        self, run_dir: RunDirectory | Path | str, config: CheckpointConfig | None = None, fs: FileSystem = durable.REAL
     ) -> None:
         """Without `config` nothing is ever removed; with it, retention follows every save."""
-        self.directory = Path(run_dir) / "checkpoints"
+        run = run_dir if isinstance(run_dir, RunDirectory) else RunDirectory(Path(run_dir))
+        self.directory = run.checkpoints
         self._config = config
         self._fs = fs
 

@@ -1,0 +1,89 @@
+"""A policy back from its checkpoint, ready to act: one observation in, one action out."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import torch
+from pydantic import ValidationError
+
+from palaestra.checkpoints.names import model_name
+from palaestra.checkpoints.targets import find_target
+from palaestra.checkpoints.weights import weights_from_bytes
+from palaestra.config.policy import PolicyConfig
+from palaestra.contracts.codec import decode_interface
+from palaestra.contracts.errors import DamagedFile, RefusedFile
+from palaestra.envs.spaces import observation_arrays, to_env_action
+from palaestra.policies.build import build_policy
+from palaestra.policies.observations import to_tensor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Generator
+
+    from palaestra.checkpoints.reading import OpenedCheckpoint
+    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.policies.agent import Agent
+
+
+class LoadedPolicy:
+    """Keeps the memory of one episode; call `reset` when another begins."""
+
+    def __init__(self, policy: Agent, checkpoint: Checkpoint) -> None:
+        self.policy = policy
+        self.checkpoint = checkpoint
+        self.reset()
+
+    def act(self, observation: Any, deterministic: bool = True, generator: Generator | None = None) -> Any:
+        """What `env.step` takes, for one observation as `env.step` gave it."""
+        interface = self.policy.interface
+        arrays = observation_arrays(interface.observation_space, observation)
+        with torch.inference_mode():
+            output = self.policy(to_tensor(interface.observation_space, arrays), self._memory)
+            chosen = output.distribution.mode() if deterministic else output.distribution.sample(generator)
+        self._memory = output.memory
+        return to_env_action(interface.action_space, chosen[0, 0].numpy())
+
+    def reset(self) -> None:
+        self._memory = self.policy.initial_memory(1)
+
+
+def load_policy(target: str | Path, runs_root: Path | None = None, *, trust_module: bool = False) -> LoadedPolicy:
+    """`target` is `RUN:best`, `RUN:latest`, `RUN:10`, a run directory, a sidecar or a .safetensors beside its sidecar.
+
+    A checkpoint of `policy.module=package.module:Class` needs that module, and importing it runs its code. It is
+    imported for the runs of your own store, or when you have imported it already, or when you say `trust_module=True`.
+    """
+    found = find_target(target, runs_root)
+    opened = found.open()
+    return policy_from(opened, trust_module=trust_module or found.is_own)
+
+
+def policy_from(opened: OpenedCheckpoint, *, trust_module: bool) -> LoadedPolicy:
+    """The policy that verified bytes describe, in evaluation mode, on the CPU."""
+    checkpoint = opened.checkpoint
+    source = str(checkpoint.path or "this checkpoint")
+    try:
+        config = PolicyConfig.model_validate(checkpoint.policy)
+    except ValidationError as error:
+        raise DamagedFile(f"{source}: its policy cannot be read: {error.errors()[0]['msg']}.") from error
+    if config.module is not None and not trust_module:
+        _refuse_unknown_module(config.module, source)
+    policy = build_policy(config, decode_interface(checkpoint.interface))
+    weights = weights_from_bytes(opened.parts[model_name(checkpoint.epoch)], source)
+    try:
+        policy.load_state_dict(weights, strict=True)
+    except RuntimeError as error:
+        problem = " ".join(str(error).split())[:300]
+        raise DamagedFile(f"{source}: its weights do not fit its policy: {problem}") from error
+    return LoadedPolicy(policy.eval().requires_grad_(False), checkpoint)  # noqa: FBT003
+
+
+def _refuse_unknown_module(module: str, source: str) -> None:
+    if module.partition(":")[0] not in sys.modules:
+        raise RefusedFile(
+            f"{source} names the Python class {module}; loading it would import that module and run its code.",
+            "If you trust it, import the module first or pass trust_module=True.",
+        )

@@ -1,0 +1,60 @@
+"""What a user types to mean a policy: `cartpole-1:best`, `runs/x:10`, a run directory, a sidecar, weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palaestra.checkpoints.reading import open_checkpoint
+from palaestra.checkpoints.selection import parse_selector
+from palaestra.contracts.errors import NotFound
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.store import RunStore
+
+if TYPE_CHECKING:
+    from palaestra.checkpoints.reading import OpenedCheckpoint
+
+FILE_ENDINGS = (".yaml", ".safetensors")
+
+
+@dataclass(frozen=True)
+class Target:
+    directory: Path  # the one with the checkpoints in it
+    selector: str | int | Path
+    is_own: bool  # lies in the user's own store of runs, and so was made here
+
+    def open(self) -> OpenedCheckpoint:
+        return open_checkpoint(self.directory, self.selector)
+
+
+def find_target(target: str | Path, runs_root: Path | None = None) -> Target:
+    """Without a selector, `latest` is meant."""
+    store = RunStore(runs_root)
+    if str(target).endswith(FILE_ENDINGS):
+        return _file_target(Path(target).expanduser(), store)
+    head, _, selector = str(target).rpartition(":")
+    if not head:
+        head, selector = str(target), "latest"
+    run = _find_run(head, store)
+    return Target(run.checkpoints, parse_selector(selector), _lies_in(run.path, store.root))
+
+
+def _file_target(path: Path, store: RunStore) -> Target:
+    if not path.exists():
+        raise NotFound(f"There is no file {path}.", "Give a run with a selector, such as my-run:best, or a path.")
+    return Target(path.parent, path, _lies_in(path, store.root))
+
+
+def _find_run(text: str, store: RunStore) -> RunDirectory:
+    """A directory as it stands, `runs/NAME` with the run's name instead of its id, or whatever the store knows."""
+    path = Path(text).expanduser()
+    if RunDirectory(path).checkpoints.is_dir():
+        return RunDirectory(path.resolve())
+    if len(path.parts) > 1 and path.parent.is_dir():
+        return RunStore(path.parent).resolve(path.name)
+    return store.resolve(text)
+
+
+def _lies_in(path: Path, root: Path) -> bool:
+    return path.resolve().is_relative_to(root.resolve())
