@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from palaestra.cli.command import Command
 from palaestra.cli.output import print_json, print_table
-from palaestra.cli.places import runs_root
 from palaestra.config.recipes.find import EXTRA_MODULES, is_installed
+from palaestra.runs.store import runs_root
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from palaestra.cli.command import Command
 from palaestra.cli.output import print_json, print_pairs
 from palaestra.cli.parser import natural, positive
-from palaestra.cli.places import runs_root
 from palaestra.cli.targets import run_selectors
 from palaestra.cli.words import split_target
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.overrides import parse_overrides
 from palaestra.contracts.errors import BelowScore, UsageError
+from palaestra.runs.store import runs_root
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -35,7 +35,7 @@ class Parser(ArgumentParser):
         return arguments
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog}: {message}.", f"Try '{self.prog} -h'.")
+        raise UsageError(f"{message[:1].upper()}{message[1:]}.", f"Try '{self.prog} -h'.")
 
 
 def positive(text: str) -> int:

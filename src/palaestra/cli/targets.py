@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaestra.cli.places import runs_root
+from palaestra.runs.store import runs_root
 
 SELECTORS = ("best", "latest")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from palaestra.api import start_training
 from palaestra.cli.command import Command
 from palaestra.cli.keys_help import complete_keys, key_lines
 from palaestra.cli.output import print_json
-from palaestra.cli.places import runs_root
 from palaestra.cli.words import read_words
 from palaestra.config.complaints import nearest_key
 from palaestra.config.keys import list_keys, section_names
 from palaestra.config.recipes.find import find_recipe, recipe_names
-from palaestra.config.request import prepare_training, resolve_training
+from palaestra.config.request import resolve_training
 from palaestra.config.train import TrainConfig
 from palaestra.config.yaml_text import dump_yaml
 from palaestra.contracts.errors import UsageError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.cli.parser import Parser
+    from palaestra.workers.train import TrainOutcome
 
 
 def add_arguments(parser: Parser) -> None:
@@ -46,22 +47,18 @@ def run(arguments: Namespace) -> int:
     if arguments.dry_run:
         _print_config(resolve_training(words.recipe, words.overrides), as_json=arguments.json)
         return 0
-    request, config = prepare_training(
-        words.recipe, words.overrides, name=words.run, asked_by="cli", command=_command(arguments)
-    )
-    # torch is loaded only now, when everything that was asked is known to be right
-    from palaestra.workers.train import run_training
-
-    outcome = run_training(
-        request,
-        config,
-        runs_root(),
-        resume_only=arguments.resume,
+    outcome = start_training(
+        words.recipe,
+        words.overrides,
+        run=words.run,
+        resume=arguments.resume,
         accept_changes=accepted,
         quiet=arguments.quiet or arguments.json,
+        asked_by="cli",
+        command=_command(arguments),
     )
     if arguments.json:
-        print_json({"directory": outcome.directory.path, "metrics": outcome.metrics, "run": outcome.record})
+        print_json(_result(outcome))
     return outcome.exit_code
 
 
@@ -93,6 +90,21 @@ def _known_key(key: str) -> str:
         hint = f"Did you mean '{near}'?" if near else "'palaestra config keys' lists all keys."
         raise UsageError(f"--override: no key is called '{key}'.", hint)
     return key
+
+
+def _result(outcome: TrainOutcome) -> dict[str, Any]:
+    record = outcome.record
+    return {
+        "run": record.id,
+        "name": record.name,
+        "recipe": record.recipe,
+        "state": record.state,
+        "exit_code": outcome.exit_code,
+        "epoch": record.epoch,
+        "agent_step": record.agent_step,
+        "directory": outcome.directory.path,
+        "metrics": outcome.metrics,
+    }
 
 
 def _command(arguments: Namespace) -> str:

@@ -8,7 +8,7 @@ from palaestra.config.yaml_text import parse_yaml
 from palaestra.contracts.errors import DamagedFile, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
@@ -55,3 +55,14 @@ def _set(nested: dict[str, Any], path: list[str], value: Any) -> None:
     for part in path[:-1]:
         nested = nested.setdefault(part, {})
     nested[path[-1]] = value
+
+
+def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for Python callers: `{"ppo.gamma": 0.9}` and `{"ppo": {"gamma": 0.9}}` mean one thing."""
+    nested: dict[str, Any] = {}
+    given: dict[str, str] = {}
+    for key, value in settings.items():
+        _refuse_clash(key, key, given)
+        given[key] = key
+        _set(nested, key.split("."), value)
+    return nested

@@ -1,0 +1,127 @@
+"""Everything the command line does, as functions: `palaestra.train("cartpole", total_steps=100_000)`.
+
+torch is imported by the function that needs it, after everything asked is known to be right.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from palaestra.config.overrides import nest
+from palaestra.config.request import prepare_training
+from palaestra.config.resolve import resolve_config
+from palaestra.config.train import TrainConfig
+from palaestra.contracts.errors import DamagedFile
+from palaestra.contracts.run import RunRequest
+from palaestra.runs.documents import read_config
+from palaestra.runs.status import read_record
+from palaestra.runs.store import RunStore
+from palaestra.runs.store import runs_root as default_runs_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from palaestra.checkpoints.loaded import LoadedPolicy
+    from palaestra.contracts.evaluation import EvaluationReport
+    from palaestra.contracts.run import RunRecord
+    from palaestra.workers.train import TrainOutcome
+
+
+def train(
+    recipe: str = "",
+    *,
+    run: str = "",
+    resume: bool = False,
+    quiet: bool = True,
+    runs_root: Path | None = None,
+    **settings: Any,
+) -> TrainOutcome:
+    """Train, or continue the run called `run`; `ppo={"gamma": 0.9}` and `**{"ppo.gamma": 0.9}` mean the same."""
+    return start_training(
+        recipe, nest(settings), run=run, resume=resume, quiet=quiet, runs_root=runs_root, asked_by="python"
+    )
+
+
+def start_training(
+    recipe: str,
+    overrides: Mapping[str, Any],
+    *,
+    run: str = "",
+    resume: bool = False,
+    accept_changes: Iterable[str] = (),
+    quiet: bool = False,
+    runs_root: Path | None = None,
+    asked_by: str = "",
+    command: str = "",
+) -> TrainOutcome:
+    root = runs_root if runs_root is not None else default_runs_root()
+    if resume and not recipe:
+        request, config = prepare_continuation(root, run or "latest", overrides, asked_by=asked_by, command=command)
+    else:
+        name = read_record(RunStore(root).resolve(run or "latest")).name if resume else run
+        request, config = prepare_training(recipe, overrides, name=name, asked_by=asked_by, command=command)
+    from palaestra.workers.train import run_training
+
+    return run_training(
+        request, config, root, resume_only=resume, accept_changes=frozenset(accept_changes), quiet=quiet
+    )
+
+
+def prepare_continuation(
+    root: Path, run: str, overrides: Mapping[str, Any], *, asked_by: str = "", command: str = ""
+) -> tuple[RunRequest, TrainConfig]:
+    """A run that exists, with its own settings as the base."""
+    directory = RunStore(root).resolve(run)
+    record = read_record(directory)
+    try:
+        stored = TrainConfig.model_validate(read_config(directory))
+    except ValidationError as error:
+        raise DamagedFile(f"{directory.config_file} is not a training configuration: {error}.") from error
+    request = RunRequest(
+        kind=record.kind,
+        recipe=record.recipe,
+        config=dict(overrides),
+        name=record.name,
+        asked_by=asked_by,
+        command=command,
+    )
+    return request, resolve_config(TrainConfig, stored, overrides)
+
+
+def evaluate(
+    target: str,
+    *,
+    episodes: int = 20,
+    seed: int = 1_000_000,
+    deterministic: bool = True,
+    video: bool = False,
+    runs_root: Path | None = None,
+    **settings: Any,
+) -> EvaluationReport:
+    """Judge `RUN`, `RUN:best`, `RUN:latest`, `RUN:EPOCH` or the path of a checkpoint."""
+    from palaestra.evaluation.local import evaluate_target
+
+    return evaluate_target(
+        target,
+        runs_root if runs_root is not None else default_runs_root(),
+        episodes=episodes,
+        seed=seed,
+        deterministic=deterministic,
+        video=video,
+        overrides=nest(settings) or None,
+    )
+
+
+def runs(runs_root: Path | None = None) -> list[RunRecord]:
+    """All runs, newest first."""
+    return RunStore(runs_root).list()
+
+
+def load_policy(target: str | Path, runs_root: Path | None = None, *, trust_module: bool = False) -> LoadedPolicy:
+    """`load_policy("runs/x:best").act(observation)`; see `palaestra.checkpoints.loaded` for `trust_module`."""
+    from palaestra.checkpoints import loaded
+
+    return loaded.load_policy(target, runs_root, trust_module=trust_module)
