@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from palaestra.checkpoints.reading import OpenedCheckpoint
     from palaestra.contracts.checkpoint import Checkpoint
     from palaestra.policies.agent import Agent
+    from palaestra.policies.base import Memory
 
 
 class LoadedPolicy:
@@ -34,7 +35,7 @@ class LoadedPolicy:
     def __init__(self, policy: Agent, checkpoint: Checkpoint) -> None:
         self.policy = policy
         self.checkpoint = checkpoint
-        self.reset()
+        self._memory: Memory = policy.initial_memory(1)
 
     def act(self, observation: Any, deterministic: bool = True, generator: Generator | None = None) -> Any:
         """What `env.step` takes, for one observation as `env.step` gave it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import zipfile
 from io import BytesIO
@@ -14,13 +13,12 @@ from safetensors.torch import load as safetensors_load
 from safetensors.torch import save as safetensors_save
 from torch import Tensor, nn
 
+from palaestra.checkpoints.safetensors_header import read_header
 from palaestra.contracts.errors import DamagedFile, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_HEADER_BYTES = 4 << 20
-MAX_TENSORS = 20_000
 MAX_DEPTH = 32
 _PLAIN = (bool, int, float, str, bytes, type(None))
 
@@ -54,24 +52,11 @@ def weights_to_bytes(state: Mapping[str, Any]) -> bytes:
 
 def weights_from_bytes(data: bytes, source: str = "these weights") -> dict[str, Tensor]:
     """Tensors by name; the header is bounded before it is parsed."""
-    check_safetensors_header(data, source)
+    read_header(data, len(data), source)
     try:
         return dict(safetensors_load(data))
     except (SafetensorError, ValueError, RuntimeError) as error:
         raise DamagedFile(f"{source}: not valid safetensors ({error}).") from error
-
-
-def check_safetensors_header(data: bytes, source: str) -> None:
-    """`data` may be the beginning of a file only, as long as the header is whole."""
-    length = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or length > MAX_HEADER_BYTES or 8 + length > len(data):
-        raise DamagedFile(f"{source}: not safetensors, or a header larger than {MAX_HEADER_BYTES} bytes.")
-    try:
-        header = json.loads(data[8 : 8 + length])
-    except (ValueError, RecursionError) as error:
-        raise DamagedFile(f"{source}: its safetensors header cannot be read.") from error
-    if not isinstance(header, dict) or len(header) > MAX_TENSORS:
-        raise DamagedFile(f"{source}: its safetensors header names no tensors, or more than {MAX_TENSORS}.")
 
 
 def trainer_state_to_bytes(state: Mapping[str, Any]) -> bytes:
