@@ -2,19 +2,35 @@
 
 Tensorboard's own EventFileWriter was tried and left: its thread prints a traceback of its own when the disk is
 full, its queue blocks the caller when it is, and its checksum costs 0.3 µs a byte under the same interpreter
-lock. Here an error is raised where it can be caught, and the checksum is five times cheaper.
+lock. Here an error is raised where it can be caught, and a record costs a few µs.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import groupby
 from struct import pack
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
 CASTAGNOLI_REVERSED = 0x82F63B78
+ALL_ONES = 0xFFFFFFFF
 MASK_DELTA = 0xA282EAD8  # TFRecord checksums are rotated and shifted, so that a checksum of a checksum is harmless
+SHORT, LONG = 16, 1024  # bytes between which looking all of them up at once is worth it
+
+
+def masked_crc32c(records: Sequence[bytes]) -> list[int]:
+    """Checksums of records of one length."""
+    size = len(records[0])
+    checksums = _all_at_once(records, size) if SHORT < size <= LONG else [_byte_by_byte(record) for record in records]
+    return [(((checksum >> 15) | (checksum << 17)) + MASK_DELTA) & ALL_ONES for checksum in checksums]
 
 
 def _table_entry(byte: int) -> int:
@@ -26,13 +42,39 @@ def _table_entry(byte: int) -> int:
 _TABLE = tuple(_table_entry(byte) for byte in range(256))
 
 
-def masked_crc32c(data: bytes) -> int:
-    table = _TABLE
-    checksum = 0xFFFFFFFF
-    for byte in data:
-        checksum = table[(checksum ^ byte) & 0xFF] ^ (checksum >> 8)
-    checksum ^= 0xFFFFFFFF
-    return (((checksum >> 15) | (checksum << 17)) + MASK_DELTA) & 0xFFFFFFFF
+def _byte_by_byte(record: bytes) -> int:
+    checksum = ALL_ONES
+    for byte in record:
+        checksum = _TABLE[(checksum ^ byte) & 0xFF] ^ (checksum >> 8)
+    return checksum ^ ALL_ONES
+
+
+def _all_at_once(records: Sequence[bytes], size: int) -> list[int]:
+    """A checksum is linear: each byte adds a value that depends only on itself and its distance from the end."""
+    bytes_seen = np.frombuffer(b"".join(records), np.uint8).reshape(len(records), size).astype(np.intp)
+    bytes_seen[:, :4] ^= 0xFF  # the initial value, all ones
+    distances = np.arange(size - 1, -1, -1)
+    added = _table_by_distance()[distances, bytes_seen]  # [records, size]
+    checksums: list[int] = (np.bitwise_xor.reduce(added, axis=1) ^ np.uint32(ALL_ONES)).tolist()
+    return checksums
+
+
+@cache
+def _table_by_distance() -> NDArray[np.uint32]:
+    """[LONG, 256]: what a byte adds when so many bytes follow it."""
+    table = np.empty((LONG, 256), np.uint32)
+    first = np.array(_TABLE, np.uint32)
+    table[0] = first
+    for distance in range(1, LONG):
+        before = table[distance - 1]
+        table[distance] = first[before & 0xFF] ^ (before >> 8)
+    return table
+
+
+@cache
+def _length_frame(size: int) -> bytes:
+    length = pack("<Q", size)
+    return length + pack("<I", masked_crc32c([length])[0])
 
 
 class EventFile:
@@ -42,10 +84,17 @@ class EventFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("xb")
 
-    def append(self, event: bytes) -> None:
-        """One serialised `Event`."""
-        length = pack("<Q", len(event))
-        self._file.write(length + pack("<I", masked_crc32c(length)) + event + pack("<I", masked_crc32c(event)))
+    def append(self, *events: bytes) -> None:
+        """Serialised `Event`s, in this order. Those of one length that follow each other cost little more than one."""
+        for size, group in groupby(events, key=len):
+            records = list(group)
+            frame = _length_frame(size)
+            self._file.write(
+                b"".join(
+                    frame + record + pack("<I", checksum)
+                    for record, checksum in zip(records, masked_crc32c(records), strict=True)
+                )
+            )
 
     def flush(self) -> None:
         self._file.flush()

@@ -14,6 +14,8 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+from collections import deque
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 EPISODES_PER_MESSAGE = 500  # keeps a message far below what a socket takes at once (some 200 kB)
 BUFFER_BYTES = 1 << 20  # asked for; the kernel may give less
 TERMINATE_SECONDS = 0.5  # between a polite signal and the last one
-FULL = {errno.EAGAIN, errno.EMSGSIZE, errno.ENOBUFS, errno.ENOMEM}
+BACKLOG_MESSAGES = 2000  # a minute of a fast run; W&B needs seconds to start
+FULL = {errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM}
 
 
 def wandb_is_installed() -> bool:
@@ -49,6 +52,7 @@ class WandbSink:
         self._log_file = run.logs / "wandb.log"
         self._log_file.parent.mkdir(parents=True, exist_ok=True)
         self._dropped_count = 0
+        self._backlog: deque[bytes] = deque()
         self._is_open = True
         self._failure: RunFailed | None = None
         self._socket, self._process = self._start()
@@ -133,15 +137,27 @@ class WandbSink:
         return ours, process
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        packet = json.dumps(message, separators=(",", ":")).encode()
+        """Hand over what the socket takes; the rest waits here, and beyond a limit it is dropped."""
+        if len(self._backlog) >= BACKLOG_MESSAGES:
+            self._dropped_count += 1
+        else:
+            self._backlog.append(json.dumps(message, separators=(",", ":")).encode())
         try:
-            self._socket.send(packet)
+            self._send_backlog()
         except ConnectionError:
             self._raise_if_gone()
-        except OSError as error:
-            if error.errno not in FULL:
-                raise
-            self._dropped_count += 1
+
+    def _send_backlog(self) -> None:
+        while self._backlog:
+            try:
+                self._socket.send(self._backlog[0])
+            except OSError as error:
+                if error.errno in FULL:
+                    return
+                if error.errno != errno.EMSGSIZE:
+                    raise
+                self._dropped_count += 1
+            self._backlog.popleft()
 
     def _raise_if_gone(self) -> None:
         reason = self._last_words()
@@ -169,17 +185,28 @@ class WandbSink:
             return "its process closed the connection"
 
     def _finish(self) -> None:
-        self._socket.shutdown(socket.SHUT_WR)  # the end of the stream says: that was all
+        deadline = time.monotonic() + self._grace_seconds
         try:
-            exit_code = self._process.wait(timeout=self._grace_seconds)
-        except subprocess.TimeoutExpired:
+            self._hand_over_until(deadline)
+            exit_code = self._process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        except (subprocess.TimeoutExpired, TimeoutError):
             self._failure = RunFailed(
                 f"W&B did not finish within {self._grace_seconds:g} s and was stopped.", self._see_log()
             )
             return
+        except ConnectionError:
+            exit_code = 1
         if exit_code:
             reason = self._last_words() or self._exit()
             self._failure = RunFailed(f"W&B failed while finishing: {reason}.", self._see_log())
+
+    def _hand_over_until(self, deadline: float) -> None:
+        while self._backlog:
+            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+            self._socket.send(self._backlog[0])
+            self._backlog.popleft()
+        self._socket.settimeout(0.0)
+        self._socket.shutdown(socket.SHUT_WR)  # the end of the stream says: that was all
 
     def _kill(self) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):
