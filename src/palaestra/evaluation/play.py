@@ -1,0 +1,156 @@
+"""Episodes, played one at a time so that no result depends on its neighbours.
+
+Each episode gets an environment of its own: some (BipedalWalker is one) carry a trace of the last episode through
+`reset(seed=…)`, and then episode 7 would depend on who played episode 6.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from palaestra.contracts.clock import Clock, SystemClock
+from palaestra.contracts.episodes import EpisodeResult
+from palaestra.contracts.errors import RunFailed
+from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
+from palaestra.envs.spaces import action_converter, observation_arrays
+from palaestra.policies.observations import to_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import gymnasium
+
+    from palaestra.evaluation.video import VideoFile
+    from palaestra.policies.agent import Agent
+    from palaestra.policies.base import Observation
+
+    AnyEnv = gymnasium.Env[Any, Any]
+    Frame = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
+
+
+class _OutOfTime(Exception):
+    """The episode under way is given up; it has no result."""
+
+
+def play(
+    plan: EvaluationPlan,
+    policy: Agent,
+    make_env: Callable[[], AnyEnv],
+    *,
+    record: Callable[[int, AnyEnv], VideoFile] | None = None,
+    time_limit: float | None = None,
+    clock: Clock | None = None,
+) -> EvaluationReport:
+    """Play all seeds of the plan, or as many as `time_limit` seconds allow: then the report is marked incomplete."""
+    watch = clock or SystemClock()
+    started = watch.monotonic()
+
+    def is_late() -> bool:
+        return time_limit is not None and watch.monotonic() - started > time_limit
+
+    episodes = tuple(play_episodes(plan, policy, make_env, record=record, is_late=is_late))
+    if not episodes:
+        raise RunFailed(
+            f"No episode of '{plan.env_id}' ended within {time_limit:g} s.",
+            "Allow more time, or give the environment a time limit: env.max_episode_steps=1000",
+        )
+    return EvaluationReport(plan, episodes, watch.monotonic() - started, complete=len(episodes) == len(plan.seeds))
+
+
+def play_episodes(
+    plan: EvaluationPlan,
+    policy: Agent,
+    make_env: Callable[[], AnyEnv],
+    *,
+    record: Callable[[int, AnyEnv], VideoFile] | None = None,
+    is_late: Callable[[], bool] = lambda: False,
+) -> Iterator[EpisodeResult]:
+    """One result per seed, as they come; the loop that consumes them may log, beat and stop."""
+    for seed in plan.seeds:
+        env = make_env()
+        try:
+            with nullcontext() if record is None else record(seed, env) as video:
+                episode = play_episode(
+                    policy,
+                    env,
+                    seed,
+                    deterministic=plan.deterministic,
+                    on_frame=None if video is None else video.add,
+                    is_late=is_late,
+                )
+        except _OutOfTime:
+            return
+        finally:
+            env.close()
+        yield episode
+
+
+def play_episode(
+    policy: Agent,
+    env: AnyEnv,
+    seed: int,
+    *,
+    deterministic: bool,
+    on_frame: Callable[[Frame], None] | None = None,
+    is_late: Callable[[], bool] = lambda: False,
+) -> EpisodeResult:
+    """One episode; `on_frame` gets the picture after the reset and after every step."""
+    actor = _Actor(policy, seed, deterministic=deterministic)
+    observation, info = env.reset(seed=seed)
+    total_reward, length = 0.0, 0
+    terminated = truncated = False
+    with torch.inference_mode():
+        while not (terminated or truncated):
+            if is_late():
+                raise _OutOfTime
+            _show(env, on_frame)
+            observation, reward, terminated, truncated, info = env.step(actor.act(observation))
+            total_reward += float(reward)
+            length += 1
+    _show(env, on_frame)
+    return EpisodeResult(seed, total_reward, length, bool(terminated), extras=scalars(info))
+
+
+class _Actor:
+    """A policy with the memory and the dice of one episode."""
+
+    def __init__(self, policy: Agent, seed: int, *, deterministic: bool) -> None:
+        self._policy = policy
+        self._space = policy.interface.observation_space
+        self._to_env_action = action_converter(policy.interface.action_space)
+        self._device = next(policy.parameters()).device
+        self._memory = policy.initial_memory(1)
+        self._dice = None if deterministic else torch.Generator(self._device).manual_seed(seed)
+
+    def act(self, observation: Any) -> Any:
+        arrays = observation_arrays(self._space, observation)
+        batch = self._on_device(to_tensor(self._space, arrays))
+        output = self._policy(batch, self._memory)
+        self._memory = output.memory
+        action = output.distribution.mode() if self._dice is None else output.distribution.sample(self._dice)
+        return self._to_env_action(action[0, 0].cpu().numpy())
+
+    def _on_device(self, observation: Observation) -> Observation:
+        if isinstance(observation, torch.Tensor):
+            return observation.to(self._device)
+        return {name: part.to(self._device) for name, part in observation.items()}
+
+
+def scalars(info: dict[str, Any]) -> dict[str, float]:
+    """The numbers and truth values of an `info`, by name."""
+    return {
+        str(name): float(value) for name, value in info.items() if isinstance(value, int | float | np.number | np.bool)
+    }
+
+
+def _show(env: AnyEnv, on_frame: Callable[[Frame], None] | None) -> None:
+    if on_frame is None:
+        return
+    frame: Any = env.render()
+    if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3):
+        raise RunFailed(f"{env} gave {type(frame).__name__} instead of a picture [height, width, 3].")
+    on_frame(frame.astype(np.uint8, copy=False))

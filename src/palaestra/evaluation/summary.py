@@ -1,0 +1,66 @@
+"""`eval_summary.json`: one entry per batch of episodes, oldest first; replaced whole, so a reader never sees half."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.runs.files import read_json, write_json
+from palaestra.runs.schema import stamped, unstamped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from palaestra.contracts.evaluation import EvaluationReport
+    from palaestra.runs.directory import RunDirectory
+
+SCHEMA_VERSION = 1
+
+
+def describe(report: EvaluationReport) -> dict[str, Any]:
+    """The figures of a batch, as the summary, the journal and the tables show them."""
+    return {
+        "episodes": len(report.episodes),
+        "mean": report.mean,
+        "min": min(report.returns),
+        "max": max(report.returns),
+        "std": report.std,
+        "seconds": report.seconds,
+    }
+
+
+def append_batch(directory: RunDirectory, batch: dict[str, Any]) -> int:
+    """Add one entry and give its number, counted from 1. Two evaluations at once both get in."""
+    with only_writer(directory):
+        batches = read_batches(directory)
+        number = len(batches) + 1
+        content = {"run": directory.id, "batches": [*batches, {"batch": number, **batch}]}
+        write_json(directory.eval_summary_file, stamped(content, SCHEMA_VERSION))
+    return number
+
+
+def read_batches(directory: RunDirectory) -> list[dict[str, Any]]:
+    """Oldest first; none when the run was never judged."""
+    path = directory.eval_summary_file
+    try:
+        data = unstamped(read_json(path), SCHEMA_VERSION, path)
+    except NotFound:
+        return []
+    batches = data.get("batches")
+    if not isinstance(batches, list) or not all(isinstance(batch, dict) for batch in batches):
+        raise DamagedFile(f"{path} holds no list of batches.", "Move it away; the next evaluation begins a new one.")
+    return batches
+
+
+@contextmanager
+def only_writer(directory: RunDirectory) -> Iterator[None]:
+    """Among processes; the lock is on the directory itself, so nothing is left behind, not even by kill -9."""
+    descriptor = os.open(directory.evaluations, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

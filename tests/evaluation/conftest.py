@@ -1,0 +1,65 @@
+"""A run with one checkpoint, made through the same doors that training uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.config.env import EnvConfig
+from palaestra.config.policy import PolicyConfig
+from palaestra.contracts.checkpoint import Checkpoint
+from palaestra.contracts.codec import encode_interface
+from palaestra.contracts.run import RunRequest
+from palaestra.envs.make import make_env
+from palaestra.envs.spaces import interface_of
+from palaestra.policies.agent import Agent
+from palaestra.policies.build import build_policy
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.store import RunStore
+
+
+def fresh_policy(env: EnvConfig, seed: int = 0, **settings: object) -> Agent:
+    torch.manual_seed(seed)
+    made = make_env(env)
+    policy = build_policy(PolicyConfig(graph="mlp", settings={"hidden": [8], **settings}), interface_of(made))
+    made.close()
+    return policy
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    root: Path
+    directory: RunDirectory
+    env: EnvConfig
+
+    def save(self, epoch: int, seed: int = 0) -> Checkpoint:
+        policy = fresh_policy(self.env, seed)
+        checkpoint = Checkpoint(
+            epoch=epoch,
+            agent_step=epoch * 100,
+            total_time=1.0,
+            run=self.directory.id,
+            run_name="judged",
+            saved_at=0.0,
+            policy=PolicyConfig(graph="mlp", settings={"hidden": [8]}).model_dump(),
+            env=self.env.model_dump(),
+            interface=encode_interface(policy.interface),
+        )
+        return CheckpointManager(self.directory).save_agent(policy, checkpoint)
+
+    def score(self, epoch: int) -> float | None:
+        return CheckpointManager(self.directory).load_agent(epoch)[1].score
+
+
+@pytest.fixture
+def trained_run(tmp_path: Path) -> TrainedRun:
+    root = tmp_path / "runs"
+    request = RunRequest(kind="native", recipe="cartpole", config={})
+    directory = RunStore(root).create(request, config={}, name="judged")
+    run = TrainedRun(root, directory, EnvConfig(id="CartPole-v1", max_episode_steps=40))
+    run.save(epoch=3)
+    return run

@@ -1,0 +1,138 @@
+"""From a checkpoint on disk to rows, summary, journal, sidecar and video."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import av
+import gymnasium
+import pytest
+import torch
+
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.contracts.errors import NotFound, RefusedFile, RunFailed, UsageError
+from palaestra.evaluation.local import evaluate_target
+from palaestra.evaluation.summary import read_batches
+from palaestra.runs.journal import read_journal
+
+
+def judge(run, target="judged", **changes):
+    settings = {"episodes": 3, "seed": 10, "deterministic": True, **changes}
+    return evaluate_target(target, run.root, **settings)
+
+
+def test_returns_are_those_of_playing_the_weights_by_hand(trained_run):
+    report = judge(trained_run)
+    weights, _ = CheckpointManager(trained_run.directory).load_agent(3)
+    by_hand = [play_by_hand(weights, seed) for seed in (10, 11, 12)]
+    assert report.returns == by_hand
+    assert [episode.seed for episode in report.episodes] == [10, 11, 12]
+
+
+def play_by_hand(weights, seed):
+    """Only torch's basic operations and Gymnasium: no code of ours but the names of the weights."""
+    layers = sorted({name.rpartition(".")[0] for name in weights if "actor" in name})
+    env = gymnasium.make("CartPole-v1", max_episode_steps=40)
+    observation, _ = env.reset(seed=seed)
+    total, ended = 0.0, False
+    while not ended:
+        hidden = torch.tensor(observation)
+        for index, layer in enumerate(layers):
+            hidden = weights[f"{layer}.weight"] @ hidden + weights[f"{layer}.bias"]
+            hidden = torch.tanh(hidden) if index < len(layers) - 1 else hidden
+        observation, reward, terminated, truncated, _ = env.step(int(hidden.argmax()))
+        total, ended = total + float(reward), terminated or truncated
+    return total
+
+
+def test_the_score_reaches_the_sidecar_of_the_checkpoint_that_was_judged(trained_run):
+    trained_run.save(epoch=7, seed=1)
+    report = judge(trained_run, "judged:3")
+    assert trained_run.score(3) == report.mean
+    assert trained_run.score(7) is None
+
+
+def test_without_a_selector_the_latest_is_judged_until_there_is_a_best(trained_run):
+    trained_run.save(epoch=7, seed=1)
+    assert judge(trained_run).plan.checkpoint.endswith(":7")
+    CheckpointManager(trained_run.directory).update_metadata(3, score=1e9)
+    assert judge(trained_run).plan.checkpoint.endswith(":3")
+
+
+def test_rows_summary_and_journal_tell_the_same_story(trained_run):
+    report = judge(trained_run)
+    judge(trained_run, seed=50)
+    directory = trained_run.directory
+    rows = json.loads((directory.evaluations / "3-1.json").read_text())
+    assert [row["total_reward"] for row in rows["rows"]] == report.returns
+    assert rows["schema_version"] == 1
+    assert rows["complete"] is True
+    assert (directory.evaluations / "3-2.json").is_file()
+    first, second = read_batches(directory)
+    assert (first["batch"], first["mean"], first["file"]) == (1, report.mean, "evaluations/3-1.json")
+    assert (second["batch"], second["seed"]) == (2, 50)
+    batches = [entry.data for entry in read_journal(directory.journal_file) if entry.event == "eval.batch"]
+    assert [batch["batch"] for batch in batches] == [1, 2]
+    assert batches[0]["mean"] == report.mean
+
+
+def test_a_changed_environment_is_judged_but_leaves_no_score(trained_run):
+    report = judge(trained_run, overrides={"env": {"max_episode_steps": 5}})
+    assert max(report.returns) <= 5
+    assert trained_run.score(3) is None
+    assert read_batches(trained_run.directory)[0]["overrides"] == {"env": {"max_episode_steps": 5}}
+
+
+def test_an_environment_with_other_spaces_is_refused_before_anything_is_written(trained_run):
+    with pytest.raises(UsageError, match="observation space"):
+        judge(trained_run, overrides={"env": {"id": "Acrobot-v1"}})
+    assert read_batches(trained_run.directory) == []
+
+
+def test_no_time_at_all_is_an_error_and_the_journal_knows_why(trained_run):
+    with pytest.raises(RunFailed, match="No episode"):
+        judge(trained_run, time_limit=0.0)
+    assert [entry.event for entry in read_journal(trained_run.directory.journal_file)][-1] == "eval.failed"
+    assert trained_run.score(3) is None
+
+
+def test_videos_are_written_only_when_asked_and_do_not_change_the_result(trained_run):
+    plain = judge(trained_run)
+    assert list(trained_run.directory.videos.iterdir()) == []
+    filmed = judge(trained_run, video=True, episodes=2)
+    assert filmed.returns == plain.returns[:2]
+    names = sorted(path.name for path in trained_run.directory.videos.iterdir())
+    assert names == ["3-seed10.mp4", "3-seed11.mp4"]
+    with av.open(str(trained_run.directory.videos / "3-seed10.mp4")) as video:
+        assert sum(1 for _ in video.decode(video=0)) == filmed.episodes[0].length + 1
+
+
+def test_an_unknown_run_or_epoch_is_not_found(trained_run):
+    for target in ("nobody", "judged:99"):
+        with pytest.raises(NotFound):
+            judge(trained_run, target)
+
+
+def test_a_checkpoint_without_its_run_is_judged_and_nothing_is_written_beside_it(trained_run, tmp_path):
+    foreign = tmp_path / "downloads"
+    shutil.copytree(trained_run.directory.checkpoints, foreign)
+    before = sorted(tmp_path.rglob("*"))
+    report = judge(trained_run, str(foreign / "model_0003.yaml"))
+    assert report.returns == judge(trained_run).returns
+    assert sorted(path for path in tmp_path.rglob("*") if "runs" not in path.parts) == [
+        path for path in before if "runs" not in path.parts
+    ]
+
+
+def test_a_foreign_checkpoint_cannot_have_a_module_imported(trained_run, tmp_path: Path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "hostile_env.py").write_text("raise SystemExit('was imported')")
+    CheckpointManager(trained_run.directory).update_metadata(3, env={"id": "hostile_env:X-v0"})
+    foreign = tmp_path / "downloads"
+    shutil.copytree(trained_run.directory.checkpoints, foreign)
+    with pytest.raises(RefusedFile, match="hostile_env"):
+        judge(trained_run, str(foreign / "model_0003.yaml"))
+    assert "hostile_env" not in sys.modules
