@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c as tensorboard_checksum
+
+from palaestra.sinks.event_file import EventFile, masked_crc32c
+
+
+@pytest.mark.parametrize("size", [0, 1, 8, 16, 17, 71, 335, 1024, 1025, 3000])
+def test_checksums_equal_those_of_tensorboard_at_every_length(size):
+    generator = random.Random(size)
+    records = [generator.randbytes(size) for _ in range(3)]
+    assert masked_crc32c(records) == [tensorboard_checksum(record) for record in records]
+
+
+def test_records_are_framed_as_tensorboard_reads_them(tmp_path):
+    path = tmp_path / "deep" / "events.out.tfevents.1"
+    records = [b"x" * size for size in (40, 40, 41, 2000, 40)]
+    file = EventFile(path)
+    file.append(*records[:3])
+    file.append(*records[3:])
+    file.close()
+    assert list(RawEventFileLoader(str(path)).Load()) == records
+
+
+def test_a_file_that_is_there_is_never_overwritten(tmp_path):
+    path = tmp_path / "events"
+    path.write_bytes(b"precious")
+    with pytest.raises(FileExistsError):
+        EventFile(path)
+    assert path.read_bytes() == b"precious"
+
+
+def test_a_full_disk_is_an_error_here_and_not_in_a_thread(tmp_path, monkeypatch):
+    file = EventFile(tmp_path / "events")
+    file.close()
+    with Path("/dev/full").open("wb", buffering=0) as full_disk:
+        monkeypatch.setattr(file, "_file", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            file.append(b"x" * 40)

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import pytest
+
+from palaestra.contracts.sink import Sample
+from palaestra.sinks.fanout import Fanout
+
+SAMPLE = Sample(step=1, metrics={"a": 1.0})
+
+
+class ListSink:
+    def __init__(self, name: str = "list") -> None:
+        self.name = name
+        self.heard: list[object] = []
+
+    def write(self, sample: Sample) -> None:
+        self.heard.append(sample.step)
+
+    def flush(self) -> None:
+        self.heard.append("flush")
+
+    def close(self) -> None:
+        self.heard.append("close")
+
+
+class FailingSink(ListSink):
+    """Raises in one method, works in the others."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__("failing")
+        setattr(self, where, self._fail)
+
+    def _fail(self, *_: object) -> None:
+        raise ZeroDivisionError("no luck")
+
+
+class CuriousSink(ListSink):
+    def rewind(self, step: int) -> None:
+        self.heard.append(("rewind", step))
+
+    def note(self, text: str) -> None:
+        self.heard.append(text)
+
+    def checkpoint_saved(self, checkpoint: object) -> None:
+        self.heard.append(checkpoint)
+
+
+@pytest.fixture
+def dropped() -> list[tuple[str, str]]:
+    return []
+
+
+@pytest.fixture
+def fanout(dropped: list[tuple[str, str]]) -> Fanout:
+    return Fanout(lambda name, error: dropped.append((name, str(error))))
+
+
+def test_every_sink_hears_every_call_in_order(fanout, dropped):
+    sinks = [ListSink("a"), ListSink("b")]
+    for sink in sinks:
+        fanout.add(sink.name, lambda sink=sink: sink)
+    with fanout:
+        fanout.write(SAMPLE)
+        fanout.flush()
+    assert [sink.heard for sink in sinks] == [[1, "flush", "close"]] * 2
+    assert dropped == []
+
+
+@pytest.mark.parametrize("where", ["write", "flush", "close"])
+def test_a_failing_sink_is_named_once_and_the_others_go_on(fanout, dropped, where):
+    good = ListSink("good")
+    fanout.add("failing", lambda: FailingSink(where))
+    fanout.add("good", lambda: good)
+    for _ in range(3):
+        fanout.write(SAMPLE)
+        fanout.flush()
+    fanout.close()
+    assert dropped == [("failing", "no luck")]
+    assert good.heard == [1, "flush"] * 3 + ["close"]
+
+
+def test_a_dropped_sink_is_closed_so_that_it_holds_nothing_open(fanout):
+    sink = FailingSink("write")
+    fanout.add("failing", lambda: sink)
+    fanout.write(SAMPLE)
+    assert sink.heard == ["close"]
+    assert fanout.names == []
+
+
+def test_a_sink_that_cannot_be_made_is_dropped_by_name(fanout, dropped):
+    fanout.add("broken", lambda: FailingSink("no_such")._fail())
+    fanout.write(SAMPLE)
+    assert dropped == [("broken", "no luck")]
+
+
+def test_closing_twice_closes_each_sink_once(fanout):
+    sink = ListSink()
+    fanout.add("list", lambda: sink)
+    fanout.close()
+    fanout.close()
+    assert sink.heard == ["close"]
+
+
+def test_only_sinks_that_can_are_rewound_told_of_checkpoints_and_given_notes(fanout, dropped):
+    plain, curious = ListSink("plain"), CuriousSink("curious")
+    fanout.add("plain", lambda: plain)
+    fanout.add("curious", lambda: curious)
+    fanout.rewind(7)
+    fanout.note("hello")
+    fanout.checkpoint_saved("a checkpoint")
+    assert plain.heard == []
+    assert curious.heard == [("rewind", 7), "hello", "a checkpoint"]
+    assert dropped == []
+
+
+def test_ctrl_c_is_not_swallowed(fanout, dropped):
+    class Interrupted(ListSink):
+        def write(self, sample: Sample) -> None:
+            raise KeyboardInterrupt
+
+    fanout.add("interrupted", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fanout.write(SAMPLE)
+    assert dropped == []

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
+from palaestra.contracts.reports import UpdateStats
+from palaestra.sinks.samples import evaluation_sample_of, sample_of
+
+
+def test_episode_means_are_means_over_the_episodes_that_ended(report_maker, episode_maker):
+    report = report_maker(3, (episode_maker(10.0, 1100, length=4), episode_maker(20.0, 1200, length=8)))
+    sample = sample_of(report, steps_per_second=99.0, at=5.0)
+    assert sample.step == 1536
+    assert sample.metrics["charts/episodic_return"] == 15.0
+    assert sample.metrics["charts/episodic_length"] == 6.0
+    assert sample.episodes == report.episodes
+    assert sample.at == 5.0
+
+
+def test_without_an_episode_its_metrics_are_absent_not_zero(report_maker):
+    sample = sample_of(report_maker(1), steps_per_second=1.0, at=0.0)
+    assert not [name for name in sample.metrics if "episodic" in name]
+
+
+def test_every_statistic_of_an_update_becomes_a_metric(report_maker):
+    sample = sample_of(report_maker(1), steps_per_second=1.0, at=0.0)
+    expected = {field.name for field in fields(UpdateStats)} - {"minibatches"}
+    assert {name.split("/")[1] for name in sample.metrics} == expected
+    assert sample.metrics["charts/learning_rate"] == 2.5e-4
+    assert sample.metrics["losses/approx_kl"] == 0.003
+
+
+def test_what_differs_between_two_equal_runs_is_kept_out_of_the_metrics(report_maker):
+    slow = sample_of(report_maker(1), steps_per_second=1.0, at=0.0)
+    fast = sample_of(report_maker(1), steps_per_second=1e6, at=9.0)
+    assert slow.metrics == fast.metrics
+    assert set(slow.timings) == {"charts/SPS", "time/rollout", "time/learn", "time/other"}
+
+
+def test_an_evaluation_is_a_sample_at_the_step_that_was_judged(episode_maker):
+    plan = EvaluationPlan(checkpoint="x:1", env_id="CartPole-v1", env_kwargs={}, seeds=(1, 2))
+    report = EvaluationReport(plan, (episode_maker(400.0, 0), episode_maker(500.0, 0)), seconds=2.0)
+    sample = evaluation_sample_of(report, step=77, at=1.0)
+    assert (sample.step, sample.metrics["eval/episodic_return"]) == (77, pytest.approx(450.0))
+    assert sample.timings == {"time/evaluation": 2.0}

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginAccumulator
+
+from palaestra.sinks.samples import sample_of
+from palaestra.sinks.tensorboard import TensorBoardSink, markdown_table
+
+
+def curve(directory, tag):
+    reader = EventAccumulator(str(directory), size_guidance={"scalars": 0}).Reload()
+    return [(event.step, event.value) for event in reader.Scalars(tag)]
+
+
+def write_all(directory, samples, clock, rewind=None):
+    sink = TensorBoardSink(directory, {"seed": 1}, clock)
+    if rewind is not None:
+        sink.rewind(rewind)
+    for sample in samples:
+        sink.write(sample)
+    sink.close()
+
+
+def test_every_episode_is_a_point_at_its_own_step_as_in_cleanrl(tmp_path, samples, clock):
+    write_all(tmp_path, samples, clock)
+    points = curve(tmp_path, "charts/episodic_return")
+    assert points == [(episode.env_step, episode.total_reward) for sample in samples for episode in sample.episodes]
+
+
+def test_other_metrics_and_timings_stand_at_the_step_of_their_sample(tmp_path, samples, clock):
+    write_all(tmp_path, samples, clock)
+    assert curve(tmp_path, "losses/value_loss") == [(sample.step, 12.5) for sample in samples]
+    assert curve(tmp_path, "charts/SPS") == [(sample.step, 1000.0) for sample in samples]
+
+
+def test_no_point_is_made_up_for_an_iteration_without_episodes(tmp_path, clock, report_maker):
+    write_all(tmp_path, [sample_of(report_maker(1), 1.0, 0.0)], clock)
+    reader = EventAccumulator(str(tmp_path)).Reload()
+    assert "charts/episodic_return" not in reader.Tags()["scalars"]
+    assert "charts/learning_rate" in reader.Tags()["scalars"]
+
+
+@pytest.mark.parametrize("kept", [0, 1, 4, 9])
+def test_a_resumed_run_has_no_doubled_and_no_missing_points(tmp_path, samples, clock, kept):
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    write_all(whole, samples, clock)
+    write_all(resumed, samples[: kept + 1], clock)  # one iteration further than its checkpoint
+    write_all(resumed, samples[kept:], clock, rewind=512 * kept)
+    for tag in ("charts/episodic_return", "charts/episodic_length", "losses/policy_loss", "charts/SPS"):
+        assert curve(resumed, tag) == curve(whole, tag)
+
+
+def test_a_session_after_the_clock_went_back_is_still_read_last(tmp_path, samples, clock):
+    write_all(tmp_path, samples[:6], clock)
+    clock.seconds = -1e6
+    write_all(tmp_path, samples[4:], clock, rewind=512 * 4)
+    assert [step for step, _ in curve(tmp_path, "losses/entropy")] == [sample.step for sample in samples]
+
+
+def test_a_record_torn_by_a_kill_does_not_hide_the_next_session(tmp_path, samples, clock):
+    write_all(tmp_path, samples[:6], clock)
+    (torn,) = tmp_path.iterdir()
+    torn.write_bytes(torn.read_bytes()[:-7])
+    write_all(tmp_path, samples[4:], clock, rewind=512 * 4)
+    assert [step for step, _ in curve(tmp_path, "losses/entropy")] == [sample.step for sample in samples]
+
+
+def test_hyperparameters_are_a_text_page_written_once(tmp_path, samples, clock):
+    write_all(tmp_path, samples[:2], clock)
+    write_all(tmp_path, samples[2:], clock, rewind=1024)
+    reader = PluginAccumulator(str(tmp_path)).Reload()
+    (event,) = reader.Tensors("hyperparameters/text_summary")
+    assert event.tensor_proto.string_val[0] == b"|param|value|\n|-|-|\n|seed|1|"
+    assert reader.SummaryMetadata("hyperparameters/text_summary").plugin_data.plugin_name == "text"
+
+
+def test_nested_settings_are_shown_with_their_full_key():
+    assert markdown_table({"ppo": {"gamma": 0.99}}).splitlines()[-1] == "|ppo.gamma|0.99|"
+
+
+def test_what_was_flushed_can_be_read_while_the_run_goes_on(tmp_path, samples, clock):
+    sink = TensorBoardSink(tmp_path, {}, clock)
+    sink.write(samples[0])
+    sink.flush()
+    assert len(curve(tmp_path, "losses/entropy")) == 1
+    clock.seconds += 6.0
+    sink.write(samples[1])
+    assert len(curve(tmp_path, "losses/entropy")) == 2
+    sink.close()
+
+
+def test_a_directory_that_cannot_be_written_is_refused_when_the_sink_is_made(tmp_path, clock):
+    (tmp_path / "tensorboard").write_text("a file where the directory should be")
+    with pytest.raises(OSError, match="tensorboard"):
+        TensorBoardSink(tmp_path / "tensorboard", {}, clock)
