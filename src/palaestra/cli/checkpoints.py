@@ -10,6 +10,8 @@ from palaestra.checkpoints.durable import committed_epochs, verify
 from palaestra.checkpoints.reading import Survey, survey
 from palaestra.checkpoints.targets import find_target
 from palaestra.cli.command import Command, Group
+from palaestra.cli.convert import CONVERT
+from palaestra.cli.export import EXPORT
 from palaestra.cli.output import note, print_json, print_pairs, print_table
 from palaestra.cli.targets import run_names, run_selectors
 from palaestra.contracts.errors import DamagedFile
@@ -131,7 +133,7 @@ VERIFY = Command(
 COMMAND = Group(
     name="checkpoints",
     summary="what runs have saved",
-    actions={"list": LIST, "show": SHOW, "verify": VERIFY},
+    actions={"list": LIST, "show": SHOW, "verify": VERIFY, "export": EXPORT, "convert": CONVERT},
     examples=(
         "palaestra checkpoints list latest",
         "palaestra checkpoints show latest",

@@ -25,7 +25,10 @@ DEFAULTS = EvaluationConfig()
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "words", nargs="*", metavar="run | key=value", help="RUN, RUN:best, RUN:latest, RUN:EPOCH or a path; settings"
+        "words",
+        nargs="*",
+        metavar="run | key=value",
+        help="RUN (its best, else its latest), RUN:latest, RUN:EPOCH or a path; settings",
     )
     parser.add_flag("--episodes", type=positive, default=DEFAULTS.episodes, metavar="N", help="default: %(default)s")
     parser.add_flag(

@@ -21,11 +21,12 @@ VERBS: dict[str, tuple[str, str]] = {
     "train": ("palaestra.cli.train", "train an agent, or continue a run"),
     "eval": ("palaestra.cli.eval", "judge a run or a checkpoint over fixed seeds"),
     "runs": ("palaestra.cli.runs", "list, show, stop, remove and compare runs"),
-    "checkpoints": ("palaestra.cli.checkpoints", "list, show and verify checkpoints"),
+    "checkpoints": ("palaestra.cli.checkpoints", "list, show, verify, export and convert checkpoints"),
     "recipes": ("palaestra.cli.recipes", "what can be trained by name"),
     "config": ("palaestra.cli.config", "every key, a recipe's settings, the JSON schema"),
     "envs": ("palaestra.cli.envs", "environments that Gymnasium knows here"),
     "doctor": ("palaestra.cli.doctor", "what this machine has and what is missing"),
+    "convert": ("palaestra.cli.convert", "somebody's torch file as safetensors"),
     "completion": ("palaestra.cli.completion", "a completion script for bash, zsh or fish"),
 }
 ALIASES = {"sim": "eval"}

@@ -1,0 +1,36 @@
+import pytest
+from pydantic import ValidationError
+
+from palaestra.config.complaints import describe_all, nearest_key
+from palaestra.config.train import TrainConfig
+
+KNOWN = ["seed", "ppo.gamma", "ppo.clip", "ppo.clip.start", "env.seed_offset", "total_steps"]
+
+
+@pytest.mark.parametrize(
+    ("unknown", "meant"),
+    [
+        ("ppo.gama", "ppo.gamma"),  # a sibling goes before anything else
+        ("gamma", "ppo.gamma"),  # the same last word elsewhere
+        ("totalsteps", "total_steps"),
+        ("gmma", "ppo.gamma"),  # a similar last word elsewhere
+        ("xyz", ""),
+    ],
+)
+def test_the_nearest_key_is_the_one_that_was_most_likely_meant(unknown, meant):
+    assert nearest_key(unknown, KNOWN) == meant
+
+
+def test_every_mistake_becomes_a_message_with_the_key_in_it():
+    with pytest.raises(ValidationError) as caught:
+        TrainConfig.model_validate({"total_steps": "many", "nope": 1, "ppo": {"gamma": 7}, "env": {"id": ""}})
+    messages = [message for message, _ in describe_all(TrainConfig, caught.value)]
+    assert len(messages) == 4
+    assert all(any(key in message for message in messages) for key in ("total_steps", "nope", "ppo.gamma", "env.id"))
+
+
+def test_a_long_value_is_cut_in_the_message():
+    with pytest.raises(ValidationError) as caught:
+        TrainConfig.model_validate({"seed": "x" * 5000})
+    ((message, _),) = describe_all(TrainConfig, caught.value)
+    assert len(message) < 300
