@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from palaestra.config.base import Frozen
@@ -27,5 +25,4 @@ class TrainConfig(Frozen):
         default=0, ge=0, description="iterations between evaluations while training; 0: none"
     )
     sinks: SinksConfig = Field(default=SinksConfig(), description="where metrics go")
-    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: cuda when there is one, else cpu")
     torch_threads: int = Field(default=1, ge=1, description="threads of torch; small networks are fastest with one")

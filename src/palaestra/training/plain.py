@@ -1,0 +1,74 @@
+"""Arrays, big integers and random generators as plain containers and tensors.
+
+A trainer state is read back with `torch.load(weights_only=True)`, which knows tensors and builtin containers, and
+nothing of NumPy. So arrays travel as their bytes, and integers of 128 bits as text.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+ARRAY = "__array__"
+
+
+def to_plain(data: Any) -> Any:
+    """Arrays and NumPy scalars anywhere inside become bytes with dtype and shape."""
+    match data:
+        case dict():
+            return {key: to_plain(value) for key, value in data.items()}
+        case list():
+            return [to_plain(value) for value in data]
+        case tuple():
+            return tuple(to_plain(value) for value in data)
+        case np.ndarray():
+            raw = torch.frombuffer(bytearray(data.tobytes()), dtype=torch.uint8) if data.size else torch.empty(0)
+            return {ARRAY: str(data.dtype), "shape": list(data.shape), "bytes": raw}
+        case np.generic():
+            return to_plain(np.asarray(data)) | {"scalar": True}
+        case _:
+            return data
+
+
+def from_plain(data: Any) -> Any:
+    match data:
+        case {"__array__": str(dtype), "shape": shape, "bytes": raw}:
+            array = np.frombuffer(raw.numpy().tobytes(), dtype=dtype).reshape(shape).copy()
+            return array[()] if data.get("scalar") else array
+        case dict():
+            return {key: from_plain(value) for key, value in data.items()}
+        case list():
+            return [from_plain(value) for value in data]
+        case tuple():
+            return tuple(from_plain(value) for value in data)
+        case _:
+            return data
+
+
+def generator_state(generator: np.random.Generator) -> str:
+    return json.dumps(generator.bit_generator.state)
+
+
+def set_generator_state(generator: np.random.Generator, state: str) -> None:
+    generator.bit_generator.state = json.loads(state)
+
+
+def global_random_state() -> dict[str, Any]:
+    """Of the three global generators. Our own code draws from none of them; an environment or a network may."""
+    version, numbers, gauss = random.getstate()
+    return {
+        "python": [version, list(numbers), gauss],
+        "numpy": to_plain(np.random.get_state(legacy=False)),
+        "torch": torch.get_rng_state(),
+    }
+
+
+def set_global_random_state(state: dict[str, Any]) -> None:
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    np.random.set_state(from_plain(state["numpy"]))
+    torch.set_rng_state(state["torch"])

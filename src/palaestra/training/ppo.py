@@ -1,0 +1,108 @@
+"""One PPO update: several epochs of minibatches over one rollout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from palaestra.contracts.reports import UpdateStats
+from palaestra.training.losses import LossTerms, LossWeights, ppo_loss
+from palaestra.training.minibatches import Batch, Minibatch, flatten_rollout, shuffled_minibatches
+from palaestra.training.schedules import value_at
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from palaestra.config.ppo import PpoConfig
+    from palaestra.policies.agent import Agent
+    from palaestra.training.optim import FlatOptimizer
+    from palaestra.training.rollout import Rollout
+
+
+def update(
+    agent: Agent,
+    optimizer: FlatOptimizer,
+    rollout: Rollout,
+    advantages: Tensor,
+    config: PpoConfig,
+    progress: float,
+    shuffler: np.random.Generator,
+) -> UpdateStats:
+    """Learn from one rollout. `progress` in [0, 1] sets learning rate, clip and entropy weight."""
+    learning_rate = value_at(config.learning_rate, progress)
+    optimizer.set_learning_rate(learning_rate)
+    weights = LossWeights(
+        clip=value_at(config.clip, progress),
+        clip_value=config.clip_value_loss,
+        value=config.value_coefficient,
+        entropy=value_at(config.entropy_coefficient, progress),
+    )
+    batch = flatten_rollout(rollout, advantages)
+    tally = Tally()
+    for _ in range(config.update_epochs):
+        for minibatch in shuffled_minibatches(batch, config.minibatch_size, shuffler):
+            loss, terms = _minibatch_loss(agent, minibatch, weights, config.normalize_advantages)
+            norm = optimizer.step(loss, config.max_grad_norm)
+            tally.add(terms, norm)
+        if config.target_kl is not None and tally.last_kl() > config.target_kl:
+            break
+    return tally.stats(batch, learning_rate)
+
+
+def _minibatch_loss(
+    agent: Agent, minibatch: Minibatch, weights: LossWeights, normalize: bool
+) -> tuple[Tensor, LossTerms]:
+    distribution, value, _ = agent(minibatch.observations, {}, None)
+    advantages = minibatch.advantages
+    if normalize and advantages.numel() > 1:
+        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    old = (minibatch.log_probs, minibatch.values, advantages, minibatch.returns)
+    return ppo_loss(distribution.log_prob(minibatch.actions), distribution.entropy(), value, old, weights)
+
+
+class Tally:
+    """Collects the terms of every minibatch; means are taken once, at the end of the update."""
+
+    def __init__(self) -> None:
+        self.terms: list[LossTerms] = []
+        self.norms: list[float] = []
+
+    def add(self, terms: LossTerms, norm: float) -> None:
+        self.terms.append(terms)
+        self.norms.append(norm)
+
+    def last_kl(self) -> float:
+        last = self.terms[-1]
+        return float((last.ratio - 1 - last.log_ratio).mean())
+
+    @torch.no_grad()
+    def stats(self, batch: Batch, learning_rate: float) -> UpdateStats:
+        log_ratio = torch.cat([terms.log_ratio for terms in self.terms], dim=1)
+        ratio = torch.cat([terms.ratio for terms in self.terms], dim=1)
+        clipped = torch.cat([terms.clipped for terms in self.terms], dim=1)
+        return UpdateStats(
+            policy_loss=_mean([terms.policy_loss for terms in self.terms]),
+            value_loss=_mean([terms.value_loss for terms in self.terms]),
+            entropy=_mean([terms.entropy for terms in self.terms]),
+            old_approx_kl=float(-log_ratio.mean()),
+            approx_kl=float((ratio - 1 - log_ratio).mean()),
+            clipfrac=float(clipped.float().mean()),
+            explained_variance=explained_variance(batch.values, batch.returns),
+            grad_norm=sum(self.norms) / len(self.norms),
+            learning_rate=learning_rate,
+            minibatches=len(self.norms),
+        )
+
+
+def explained_variance(values: Tensor, returns: Tensor) -> float:
+    """1: the critic knew the returns; 0: no better than their mean. NaN when the returns do not vary."""
+    spread = returns.var(correction=0)
+    if spread == 0:
+        return float("nan")
+    return float(1 - (returns - values).var(correction=0) / spread)
+
+
+def _mean(values: list[Tensor]) -> float:
+    return float(torch.stack(values).mean())

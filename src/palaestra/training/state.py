@@ -1,0 +1,122 @@
+"""Everything that decides how training goes on, in one place.
+
+`capture` and `restore` are complete: a run that was killed and restored ends with the same bytes as one that was not.
+Leaving out any entry of `capture` makes tests/processes/test_resume.py fail.
+"""
+
+from __future__ import annotations
+
+import random
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from palaestra.contracts.errors import DamagedFile
+from palaestra.envs.make import make_env
+from palaestra.envs.vector import InProcessEnvs
+from palaestra.policies.build import build_policy
+from palaestra.training import plain
+from palaestra.training.optim import FlatOptimizer
+from palaestra.training.tape import Tape
+
+if TYPE_CHECKING:
+    from palaestra.config.train import TrainConfig
+    from palaestra.policies.agent import Agent
+    from palaestra.policies.base import Memory
+
+
+@dataclass
+class TrainingState:
+    config: TrainConfig
+    agent: Agent
+    envs: InProcessEnvs
+    optimizer: FlatOptimizer
+    tape: Tape
+    memory: Memory  # each [B, …]
+    reward_sums: Tensor  # [B] discounted, for scaling rewards
+    sampler: Generator  # draws actions
+    shuffler: np.random.Generator  # orders minibatches
+    iteration: int = 0
+    env_steps: int = 0
+
+    def capture(self) -> dict[str, Any]:
+        """Plain containers and tensors only, copied: the caller may write them while training goes on."""
+        return {
+            "iteration": self.iteration,
+            "env_steps": self.env_steps,
+            "optimizer": deepcopy(self.optimizer.capture()),
+            "tape": self.tape.capture(),
+            "memory": {name: part.clone() for name, part in self.memory.items()},
+            "reward_sums": self.reward_sums.clone(),
+            "sampler": self.sampler.get_state(),
+            "shuffler": plain.generator_state(self.shuffler),
+            "envs": plain.to_plain(self.envs.capture()),
+            "global_random": plain.global_random_state(),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from `saved`. The agent's weights are loaded apart, from the checkpoint's model file."""
+        try:
+            self.iteration = int(saved["iteration"])
+            self.env_steps = int(saved["env_steps"])
+            self.optimizer.restore(saved["optimizer"])
+            self.reward_sums = saved["reward_sums"].clone()
+            self.sampler.set_state(saved["sampler"])
+            plain.set_generator_state(self.shuffler, saved["shuffler"])
+            self._restore_play(saved)
+            plain.set_global_random_state(saved["global_random"])
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise DamagedFile(
+                f"This trainer state does not fit this run: {type(error).__name__}: {error}.",
+                "Continue from another checkpoint, or start a new run.",
+            ) from error
+
+    def _restore_play(self, saved: dict[str, Any]) -> None:
+        if saved["envs"] is None:  # these environments begin anew, with other episodes than the run began with
+            self.envs.reset(env_seeds(self.config.seed, self.envs.count, self.iteration), self.tape.rows[0])
+            return
+        self.envs.restore(plain.from_plain(saved["envs"]))
+        self.tape.restore(saved["tape"])
+        self.memory = {name: part.clone() for name, part in saved["memory"].items()}
+
+
+def new_training_state(config: TrainConfig) -> TrainingState:
+    """The state before the first step; a pure function of the configuration."""
+    seed_global_random(config.seed)
+    envs = InProcessEnvs(lambda: make_env(config.env), config.ppo.env_count)
+    agent = build_policy(config.policy, envs.interface)
+    tape = Tape(envs.interface.observation_space, config.ppo.horizon, envs.count)
+    envs.reset(env_seeds(config.seed, envs.count), tape.rows[0])
+    sampler = Generator()
+    sampler.manual_seed(_draw_seed(config.seed, "actions"))
+    return TrainingState(
+        config=config,
+        agent=agent,
+        envs=envs,
+        optimizer=FlatOptimizer(agent),
+        tape=tape,
+        memory=agent.initial_memory(envs.count),
+        reward_sums=torch.zeros(envs.count),
+        sampler=sampler,
+        shuffler=np.random.default_rng(_draw_seed(config.seed, "minibatches")),
+    )
+
+
+def seed_global_random(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def env_seeds(seed: int, count: int, iteration: int = 0) -> list[int]:
+    """One seed per environment. Hashed, so that runs with neighbouring seeds share no environment."""
+    drawn = np.random.SeedSequence([seed, iteration, 0xE]).generate_state(count)
+    return [int(value) for value in drawn]
+
+
+def _draw_seed(seed: int, purpose: str) -> int:
+    return int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0])

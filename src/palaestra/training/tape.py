@@ -1,0 +1,101 @@
+"""The buffers that a rollout is written into, made once and used for every iteration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaestra.contracts.errors import NonFinite
+from palaestra.contracts.spaces import BoxSpec, DictSpec, SpaceSpec
+from palaestra.policies.observations import storage_dtype
+
+if TYPE_CHECKING:
+    from palaestra.envs.vector import Arrays
+    from palaestra.policies.base import Observation
+
+
+class Tape:
+    """Row 0 is what to act on next; environments write row t + 1 while the policy reads row t.
+
+    Rows and their tensors are made once as views of one block, because indexing a tensor at every step costs as much
+    as a small layer of a network.
+    """
+
+    def __init__(self, space: SpaceSpec, horizon: int, env_count: int) -> None:
+        self.space = space
+        self.horizon = horizon
+        shape = (horizon + 1, env_count)
+        self.blocks = {name: np.zeros((*shape, *_shape(part)), storage_dtype(part)) for name, part in _parts(space)}
+        self.starts = np.ones(shape, dtype=bool)
+        self.rewards = np.zeros((horizon, env_count), dtype=np.float32)
+        self.terminated = np.zeros((horizon, env_count), dtype=bool)
+        self.rows: list[Arrays] = [self._row(step) for step in range(horizon + 1)]  # each [B, …]
+        self.inputs: list[Observation] = [self._tensors(step, step + 1) for step in range(horizon + 1)]  # [1, B, …]
+        self.start_inputs = torch.split(torch.from_numpy(self.starts), 1)  # each [1, B]
+
+    @property
+    def observations(self) -> Observation:
+        """[T, B, …]"""
+        return self._tensors(0, self.horizon)
+
+    def rewind(self) -> None:
+        """Make the last row the first, so that playing goes on where it stopped."""
+        for block in self.blocks.values():
+            block[0] = block[-1]
+        self.starts[0] = self.starts[-1]
+
+    def refuse_non_finite(self) -> None:
+        """One look per iteration at everything the environments gave."""
+        if not np.isfinite(self.rewards).all():
+            raise NonFinite(f"An environment gave a reward that is not finite ({_where(self.rewards)}).")
+        for name, block in self.blocks.items():
+            if block.dtype == np.float32 and not np.isfinite(block).all():
+                label = f"observation '{name}'" if name else "observation"
+                raise NonFinite(f"An environment gave an {label} that is not finite ({_where(block)}).")
+
+    def capture(self) -> dict[str, Any]:
+        blocks = {name: torch.from_numpy(block[0].copy()) for name, block in self.blocks.items()}
+        return {"observation": blocks, "starts": torch.from_numpy(self.starts[0].copy())}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name, block in self.blocks.items():
+            block[0] = state["observation"][name].numpy()
+        self.starts[0] = state["starts"].numpy()
+
+    def _row(self, step: int) -> Arrays:
+        if isinstance(self.space, DictSpec):
+            return {name: block[step] for name, block in self.blocks.items()}
+        row: np.ndarray = self.blocks[""][step]
+        return row
+
+    def _tensors(self, first: int, last: int) -> Observation:
+        if isinstance(self.space, DictSpec):
+            return {name: torch.from_numpy(block[first:last]) for name, block in self.blocks.items()}
+        return torch.from_numpy(self.blocks[""][first:last])
+
+
+def stack_observations(space: SpaceSpec, observations: list[Any]) -> Observation:
+    """Single observations, as environments give them, side by side: [1, K, …]."""
+    stacked: dict[str, Tensor] = {}
+    for name, part in _parts(space):
+        rows = [observation[name] if name else observation for observation in observations]
+        stacked[name] = torch.from_numpy(np.stack(rows).astype(storage_dtype(part)))[None]
+    return stacked if isinstance(space, DictSpec) else stacked[""]
+
+
+def _parts(space: SpaceSpec) -> tuple[tuple[str, SpaceSpec], ...]:
+    return space.parts if isinstance(space, DictSpec) else (("", space),)
+
+
+def _shape(space: SpaceSpec) -> tuple[int, ...]:
+    if isinstance(space, BoxSpec):
+        return space.shape
+    return () if not hasattr(space, "counts") else (len(space.counts),)
+
+
+def _where(array: np.ndarray) -> str:
+    step, env_index, *_ = np.argwhere(~np.isfinite(array))[0]
+    return f"environment {env_index}, step {step} of this rollout"

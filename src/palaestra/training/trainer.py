@@ -1,0 +1,70 @@
+"""The training loop: a generator that plays, learns and reports. It never calls up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.errors import NonFinite
+from palaestra.contracts.reports import IterationReport, PhaseTimes, UpdateStats
+from palaestra.training.advantages import estimate_advantages
+from palaestra.training.ppo import update
+from palaestra.training.rollout import Rollout, collect_rollout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.training.state import TrainingState
+
+
+def train(state: TrainingState) -> Iterator[IterationReport]:
+    """Iterate until `total_steps`. At every yield `state` is whole: it can be captured, judged, or left."""
+    while state.env_steps < state.config.total_steps:
+        try:
+            yield _iterate(state)
+        except NonFinite as error:
+            raise NonFinite(
+                f"Update {state.iteration + 1} was stopped before its step: {error.message}", error.hint
+            ) from error
+
+
+def _iterate(state: TrainingState) -> IterationReport:
+    began = perf_counter()
+    rollout, episodes = _play(state)
+    played = perf_counter()
+    stats = _learn(state, rollout)
+    learned = perf_counter()
+    state.iteration += 1
+    state.env_steps += state.config.ppo.batch_size
+    return IterationReport(
+        iteration=state.iteration,
+        env_steps=state.env_steps,
+        update=stats,
+        episodes=tuple(replace(episode, env_step=state.env_steps) for episode in episodes),
+        times=PhaseTimes(rollout=played - began, learn=learned - played),
+    )
+
+
+def _play(state: TrainingState) -> tuple[Rollout, list[EpisodeResult]]:
+    rollout, state.memory, episodes = collect_rollout(state.agent, state.envs, state.tape, state.memory, state.sampler)
+    scaler = state.agent.return_scaler
+    if scaler is not None:
+        rewards, state.reward_sums = scaler.scale(
+            rollout.rewards, rollout.ended, state.reward_sums, state.config.ppo.gamma
+        )
+        rollout = replace(rollout, rewards=rewards)
+    return rollout, episodes
+
+
+def _learn(state: TrainingState, rollout: Rollout) -> UpdateStats:
+    ppo = state.config.ppo
+    progress = state.env_steps / state.config.total_steps
+    advantages = estimate_advantages(rollout, ppo.gamma, ppo.gae_lambda)
+    stats = update(state.agent, state.optimizer, rollout, advantages, ppo, progress, state.shuffler)
+    # Only now: within an iteration, acting and learning must see the same normalised observations.
+    if state.agent.observation_normalizer is not None:
+        state.agent.observation_normalizer.update(rollout.observations)
+    state.tape.rewind()
+    return stats

@@ -1,0 +1,108 @@
+"""The loop that consumes the trainer: it logs, saves, evaluates and stops."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.errors import RunFailed
+from palaestra.envs.make import make_env
+from palaestra.evaluation.records import write_down
+from palaestra.evaluation.plan import make_plan
+from palaestra.evaluation.play import play
+from palaestra.sinks.samples import evaluation_sample_of, sample_of
+from palaestra.sinks.step_rate import StepRate
+from palaestra.training.intervals import is_due
+from palaestra.training.trainer import train
+
+if TYPE_CHECKING:
+    from palaestra.contracts.clock import Clock
+    from palaestra.contracts.evaluation import EvaluationReport
+    from palaestra.contracts.reports import IterationReport
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.sinks.fanout import Fanout
+    from palaestra.training.state import TrainingState
+    from palaestra.workers.saving import Saver
+    from palaestra.workers.session import RunSession
+    from palaestra.workers.signals import StopRequest
+
+
+class TrainingLoop:
+    def __init__(
+        self,
+        state: TrainingState,
+        directory: RunDirectory,
+        session: RunSession,
+        sinks: Fanout,
+        saver: Saver,
+        stop: StopRequest,
+        clock: Clock,
+    ) -> None:
+        self._state = state
+        self._config = state.config
+        self._directory = directory
+        self._session = session
+        self._sinks = sinks
+        self._saver = saver
+        self._stop = stop
+        self._clock = clock
+        self._rate = StepRate(clock, state.env_steps)
+        self._taken_at = clock.monotonic()
+
+    def run(self) -> bool:
+        """True when all steps were taken, False when a signal ended it early; either way the end is saved."""
+        for report in train(self._state):
+            self._take(report)
+            if self._stop and self._state.env_steps < self._config.total_steps:
+                self._session.stopping(signal.Signals(self._stop.signal or 0).name)
+                break
+        if self._saver.saved_epoch != self._state.iteration and not self._saver.save(self._state):
+            raise RunFailed(
+                f"Training ended at epoch {self._state.iteration}, but its checkpoint could not be written.",
+                f"The last one on disk is {self._saver.last_saved}. Make room, then continue the run.",
+            )
+        return self._state.env_steps >= self._config.total_steps
+
+    def _take(self, report: IterationReport) -> None:
+        steps_per_second = self._rate.update(report.env_steps)
+        self._sinks.write(sample_of(self._with_other_time(report), steps_per_second, self._clock.now()))
+        self._saver.recent_returns.extend(episode.total_reward for episode in report.episodes)
+        summary = {"steps_per_second": steps_per_second}
+        if self._saver.average_return is not None:
+            summary["episodic_return"] = self._saver.average_return
+        self._session.beat(report.iteration, report.env_steps, steps_per_second, summary)
+        self._save_and_judge(report.iteration)
+
+    def _save_and_judge(self, iteration: int) -> None:
+        """The evaluation comes first, so that the checkpoint that goes to disk already knows its score."""
+        is_judged = is_due(self._config.evaluate_interval, iteration - 1, iteration)
+        judgement = self._evaluate() if is_judged else None
+        is_saved = is_due(self._config.checkpoints.save_interval, iteration - 1, iteration)
+        if not (is_judged or is_saved or self._saver.should_retry):
+            return
+        saved = self._saver.save(self._state, judgement.mean if judgement else None)
+        if judgement is not None and saved is not None:
+            write_down(judgement, saved, self._directory)
+
+    def _evaluate(self) -> EvaluationReport:
+        state, asked = self._state, self._config.evaluation
+        plan = make_plan(
+            f"{self._directory.id}:{state.iteration}",
+            self._config.env,
+            episodes=asked.episodes,
+            seed=asked.seed,
+            deterministic=asked.deterministic,
+        )
+        report = play(plan, state.agent, partial(make_env, self._config.env))
+        self._sinks.write(evaluation_sample_of(report, state.env_steps, self._clock.now()))
+        return report
+
+    def _with_other_time(self, report: IterationReport) -> IterationReport:
+        """What an iteration took beyond playing and learning: sinks, saving, evaluating."""
+        now = self._clock.monotonic()
+        spent = now - self._taken_at
+        self._taken_at = now
+        other = max(0.0, spent - report.times.rollout - report.times.learn)
+        return replace(report, times=replace(report.times, other=other))

@@ -1,0 +1,62 @@
+"""Finding or making the run that a request means, and refusing what does not fit it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.contracts.run import RunState
+from palaestra.runs.differences import Difference, diff_configs, format_differences
+from palaestra.runs.documents import read_config
+from palaestra.runs.status import read_record
+
+if TYPE_CHECKING:
+    from palaestra.config.train import TrainConfig
+    from palaestra.contracts.run import RunRequest
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.runs.store import RunStore
+
+logger = logging.getLogger(__name__)
+
+# What may differ without a word: it does not reach what is learned.
+HARMLESS = ("sinks.", "checkpoints.")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run that exists already, and how its configuration is to change now that it goes on."""
+
+    directory: RunDirectory
+    changes: list[Difference]
+    is_done: bool
+
+
+def find_run(
+    store: RunStore, request: RunRequest, config: TrainConfig, *, must_exist: bool, accept_changes: frozenset[str]
+) -> Found | None:
+    """The run called `request.name`, if there is one; changes that nobody accepted by name are refused."""
+    directory = store.named(request.name) if request.name else None
+    if directory is None:
+        if must_exist:
+            raise NotFound(f"There is no run called '{request.name}' to resume.", "'palaestra runs' lists them.")
+        return None
+    differences = diff_configs(read_config(directory), config.model_dump(mode="json"))
+    refused = [one for one in differences if not _is_accepted(one.key_path, accept_changes)]
+    if refused:
+        raise UsageError(
+            f"Run '{request.name}' was made with another configuration:\n{format_differences(refused)}\n",
+            f"Choose another name with run=NAME, or accept by name: {_flags(refused)}",
+        )
+    record = read_record(directory)
+    is_done = record.state is RunState.FINISHED and record.agent_step >= config.total_steps
+    return Found(directory, differences, is_done)
+
+
+def _is_accepted(key: str, accepted: frozenset[str]) -> bool:
+    return key.startswith(HARMLESS) or any(key == name or key.startswith(f"{name}.") for name in accepted)
+
+
+def _flags(differences: list[Difference]) -> str:
+    return " ".join(f"--override {one.key_path}" for one in differences)

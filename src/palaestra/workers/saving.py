@@ -1,0 +1,120 @@
+"""Checkpoints of a training run: when they are due, what is in them, and what happens when the disk says no."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from palaestra.checkpoints.errors import SaveFailed
+from palaestra.contracts.checkpoint import Checkpoint
+from palaestra.contracts.codec import encode_interface
+
+if TYPE_CHECKING:
+    from palaestra.checkpoints.manager import CheckpointManager
+    from palaestra.contracts.clock import Clock
+    from palaestra.sinks.fanout import Fanout
+    from palaestra.training.state import TrainingState
+    from palaestra.workers.session import RunSession
+
+logger = logging.getLogger(__name__)
+
+RECENT_EPISODES = 100
+RETRY_SECONDS = 5.0
+DEGRADED_AFTER = 3
+
+
+class Saver:
+    """A save that fails costs a warning and is tried again; the checkpoints that exist stay as they are."""
+
+    def __init__(
+        self, manager: CheckpointManager, session: RunSession, sinks: Fanout, clock: Clock, git_commit: str
+    ) -> None:
+        self._manager = manager
+        self._session = session
+        self._sinks = sinks
+        self._clock = clock
+        self._git_commit = git_commit
+        self._failures = 0
+        self._failed_at = float("-inf")
+        self.recent_returns: deque[float] = deque(maxlen=RECENT_EPISODES)
+        self.seconds_before = 0.0  # of training, in earlier sessions
+        self.saved_epoch = -1
+
+    @property
+    def should_retry(self) -> bool:
+        return self._failures > 0 and self._clock.monotonic() - self._failed_at >= RETRY_SECONDS
+
+    @property
+    def last_saved(self) -> str:
+        return f"epoch {self.saved_epoch}" if self.saved_epoch >= 0 else "none"
+
+    @property
+    def average_return(self) -> float | None:
+        return sum(self.recent_returns) / len(self.recent_returns) if self.recent_returns else None
+
+    def capture(self) -> dict[str, Any]:
+        return {"recent_returns": list(self.recent_returns), "seconds": self.seconds_before + self._session.seconds}
+
+    def restore(self, saved: dict[str, Any], epoch: int) -> None:
+        self.recent_returns.extend(saved["recent_returns"])
+        self.seconds_before = float(saved["seconds"])
+        self.saved_epoch = epoch
+
+    def save(self, state: TrainingState, score: float | None = None) -> Checkpoint | None:
+        """The checkpoint of this moment, durable; None when it could not be written. No metric on disk is behind it."""
+        self._sinks.flush()
+        began = self._clock.monotonic()
+        trainer_state = {"training": state.capture(), "session": self.capture()}
+        try:
+            saved = self._manager.save_agent(state.agent, self._describe(state, score), trainer_state)
+        except SaveFailed as error:
+            self._count_failure(error, state)
+            return None
+        self._failures = 0
+        self.saved_epoch = state.iteration
+        self._session.degraded("")
+        size = sum(int(file["size"]) for file in saved.files.values())
+        self._session.journal.record(
+            "checkpoint.saved",
+            epoch=saved.epoch,
+            step=saved.agent_step,
+            file=saved.path.name if saved.path else "",
+            bytes=size,
+            seconds=round(self._clock.monotonic() - began, 4),
+        )
+        self._sinks.checkpoint_saved(saved)
+        return saved
+
+    def _count_failure(self, error: SaveFailed, state: TrainingState) -> None:
+        self._failures += 1
+        self._failed_at = self._clock.monotonic()
+        logger.warning("Checkpoint %d was not written: %s", state.iteration, error)
+        self._session.journal.record(
+            "checkpoint.failed",
+            epoch=state.iteration,
+            step=state.env_steps,
+            error=str(error),
+            failures=self._failures,
+        )
+        self._sinks.note(f"Checkpoint {state.iteration} was not written: {error} Training goes on.")
+        if self._failures >= DEGRADED_AFTER:
+            self._session.degraded(f"degraded: {self._failures} checkpoints in a row could not be written: {error}")
+
+    def _describe(self, state: TrainingState, score: float | None) -> Checkpoint:
+        record = self._session.record
+        return Checkpoint(
+            epoch=state.iteration,
+            agent_step=state.env_steps,
+            total_time=self.seconds_before + self._session.seconds,
+            run=record.id,
+            run_name=record.name,
+            saved_at=self._clock.now(),
+            policy=state.config.policy.model_dump(mode="json"),
+            env=state.config.env.model_dump(mode="json"),
+            interface=encode_interface(state.agent.interface),
+            score=score,
+            avg_reward=self.average_return,
+            seed=state.config.seed,
+            git_commit=self._git_commit,
+        )

@@ -1,0 +1,118 @@
+"""One process's time with a run: what it writes of itself into `status.json` and `journal.jsonl`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from palaestra.contracts.run import RunState
+from palaestra.runs.journal import Journal
+from palaestra.runs.processes import process_started_at
+from palaestra.runs.status import moved, read_record, write_record
+
+if TYPE_CHECKING:
+    from palaestra.contracts.clock import Clock
+    from palaestra.contracts.run import RunRecord
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.training.state import TrainingState
+    from palaestra.workers.resuming import Resumed
+
+STATUS_SECONDS = 1.0
+HEARTBEAT_SECONDS = 10.0
+
+
+class RunSession:
+    """Status is what is true now and is replaced; the journal is what happened and only grows."""
+
+    def __init__(self, directory: RunDirectory, total_steps: int, clock: Clock) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._status_at = self._heartbeat_at = clock.monotonic()
+        self._began_at = clock.monotonic()
+        self.journal = Journal(directory, clock)
+        self.record: RunRecord = moved(
+            read_record(directory),
+            RunState.RUNNING,
+            started_at=clock.now(),
+            ended_at=None,
+            updated_at=clock.now(),
+            pid=os.getpid(),
+            pid_started_at=process_started_at(os.getpid()),
+            total_steps=total_steps,
+            exit_code=None,
+            failure="",
+        )
+        self._write(durable=True)
+
+    @property
+    def seconds(self) -> float:
+        """Of this session; a run has as many sessions as it was started."""
+        return self._clock.monotonic() - self._began_at
+
+    def begun(self, state: TrainingState, resumed: Resumed | None) -> None:
+        """Journal how the session starts: from nothing, or from a checkpoint, and whether bit for bit."""
+        common: dict[str, Any] = {"pid": os.getpid(), "total_steps": state.config.total_steps}
+        self.record = replace(self.record, epoch=state.iteration, agent_step=state.env_steps)
+        if resumed is None:
+            self.journal.record("run.started", seed=state.config.seed, **common)
+            return
+        self.journal.record(
+            "run.resumed",
+            epoch=state.iteration,
+            step=state.env_steps,
+            checkpoint=resumed.checkpoint,
+            exact=not resumed.why_inexact,
+            reason=resumed.why_inexact,
+            **common,
+        )
+
+    def beat(self, epoch: int, step: int, steps_per_second: float, summary: dict[str, float]) -> None:
+        """Tell where the run stands; on disk at most once a second."""
+        now = self._clock.monotonic()
+        self.record = replace(self.record, epoch=epoch, agent_step=step, summary=summary)
+        if now - self._status_at >= STATUS_SECONDS:
+            self._status_at = now
+            self._write()
+        if now - self._heartbeat_at >= HEARTBEAT_SECONDS:
+            self._heartbeat_at = now
+            self.journal.record(
+                "run.heartbeat", epoch=epoch, step=step, phase="train", steps_per_second=round(steps_per_second, 1)
+            )
+
+    def degraded(self, reason: str) -> None:
+        """The run goes on, but whoever looks should know. An empty reason says that it is over."""
+        if self.record.failure != reason:
+            self.record = replace(self.record, failure=reason)
+            self._write()
+
+    def stopping(self, reason: str) -> None:
+        self.record = moved(self.record, RunState.STOPPING)
+        self._write()
+        self.journal.record("run.stopping", signal=reason, epoch=self.record.epoch, step=self.record.agent_step)
+
+    def finished(self) -> None:
+        self._over(RunState.FINISHED, 0, "")
+        self.journal.record("run.finished", **self._where(), seconds=round(self.seconds, 3))
+
+    def cancelled(self, reason: str, exit_code: int) -> None:
+        self._over(RunState.CANCELLED, exit_code, "")
+        self.journal.record("run.cancelled", **self._where(), seconds=round(self.seconds, 3), reason=reason)
+
+    def failed(self, error: BaseException, exit_code: int) -> None:
+        message = str(error) or type(error).__name__
+        self._over(RunState.FAILED, exit_code, message)
+        self.journal.record(
+            "run.failed", **self._where(), error=message, kind=type(error).__name__, exit_code=exit_code
+        )
+
+    def _where(self) -> dict[str, Any]:
+        return {"epoch": self.record.epoch, "step": self.record.agent_step}
+
+    def _over(self, state: RunState, exit_code: int, failure: str) -> None:
+        self.record = moved(self.record, state, ended_at=self._clock.now(), exit_code=exit_code, failure=failure)
+        self._write(durable=True)
+
+    def _write(self, *, durable: bool = False) -> None:
+        self.record = replace(self.record, updated_at=self._clock.now())
+        write_record(self._directory, self.record, durable=durable)

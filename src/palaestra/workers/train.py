@@ -1,0 +1,157 @@
+"""What a training process does: open the run, consume the trainer, write down what it reports, leave in order."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.contracts.clock import Clock, SystemClock
+from palaestra.contracts.errors import NonFinite, PalaestraError
+from palaestra.runs.documents import write_config
+from palaestra.runs.environment import describe_git
+from palaestra.runs.lock import run_lock
+from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.status import read_record
+from palaestra.runs.store import RunStore
+from palaestra.sinks.build import build_sinks
+from palaestra.sinks.status import RunHeader
+from palaestra.training.state import TrainingState, new_training_state
+from palaestra.workers.logs import run_log
+from palaestra.workers.loop import TrainingLoop
+from palaestra.workers.opening import Found, find_run
+from palaestra.workers.resuming import resume
+from palaestra.workers.saving import Saver
+from palaestra.workers.session import RunSession
+from palaestra.workers.signals import StopNow, StopRequest, exit_code_of, stop_on_signals
+
+if TYPE_CHECKING:
+    from palaestra.config.train import TrainConfig
+    from palaestra.contracts.run import RunRecord, RunRequest
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.sinks.fanout import Fanout
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrainOutcome:
+    record: RunRecord
+    directory: RunDirectory
+    exit_code: int
+    metrics: dict[str, float]  # the last value of each; reproducible, so without timings
+
+
+def run_training(
+    request: RunRequest,
+    config: TrainConfig,
+    runs_root: Path,
+    *,
+    resume_only: bool = False,
+    accept_changes: frozenset[str] = frozenset(),
+    quiet: bool = False,
+) -> TrainOutcome:
+    """Train to the end, or until told to stop; a run of that name is continued. Refusals leave nothing behind."""
+    clock = SystemClock()
+    store = RunStore(runs_root, clock)
+    found = find_run(store, request, config, must_exist=resume_only, accept_changes=accept_changes)
+    if found is not None and found.is_done:
+        return _already_done(found.directory)
+    torch.set_num_threads(config.torch_threads)
+    state = new_training_state(config)  # an unknown environment or a bad network is refused here
+    with closing(state.envs):
+        directory = found.directory if found else _create(store, request, config)
+        with run_lock(directory), run_log(directory):
+            return _train_in(directory, state, found, quiet=quiet, clock=clock)
+
+
+def _create(store: RunStore, request: RunRequest, config: TrainConfig) -> RunDirectory:
+    return store.create(request, config.model_dump(mode="json"), request.name or None, config.total_steps)
+
+
+def _train_in(
+    directory: RunDirectory, state: TrainingState, found: Found | None, *, quiet: bool, clock: Clock
+) -> TrainOutcome:
+    manager = CheckpointManager(directory, state.config.checkpoints)
+    manager.ensure_writable()
+    resumed = resume(manager, state) if found else None
+    if found is not None and found.changes:
+        write_config(directory, state.config.model_dump(mode="json"))
+    session = RunSession(directory, state.config.total_steps, clock)
+    if found is not None and found.changes:
+        session.journal.record("config.changed", differences=[str(change) for change in found.changes])
+    with stop_on_signals() as stop:
+        sinks = _open_sinks(session, directory, state.config, quiet=quiet, clock=clock)
+        with sinks:
+            git = describe_git(Path.cwd()) or {}
+            saver = Saver(manager, session, sinks, clock, git_commit=str(git.get("commit", "")))
+            loop = TrainingLoop(state, directory, session, sinks, saver, stop, clock)
+            if resumed is not None:
+                saver.restore(resumed.session, resumed.epoch)
+            sinks.rewind(state.env_steps)
+            session.begun(state, resumed)
+            exit_code = _run(loop, session, saver, stop)
+    return TrainOutcome(session.record, directory, exit_code, _last_metrics(directory))
+
+
+def _run(loop: TrainingLoop, session: RunSession, saver: Saver, stop: StopRequest) -> int:
+    """The loop, and every way in which it can end."""
+    try:
+        is_complete = loop.run()
+    except StopNow as now:
+        session.cancelled(f"second signal, {now}: stopped at once", now.exit_code)
+        return now.exit_code
+    except NonFinite as error:
+        told = NonFinite(error.message, _last_good(saver))
+        session.failed(told, told.exit_code)
+        raise told from error
+    except BaseException as error:
+        session.failed(error, error.exit_code if isinstance(error, PalaestraError) else 1)
+        raise
+    if is_complete:
+        session.finished()
+        return 0
+    assert stop.signal is not None, "only a signal ends the loop early"
+    session.cancelled(signal.Signals(stop.signal).name, exit_code_of(stop.signal))
+    return exit_code_of(stop.signal)
+
+
+def _open_sinks(
+    session: RunSession, directory: RunDirectory, config: TrainConfig, *, quiet: bool, clock: Clock
+) -> Fanout:
+    asked = config.sinks.model_copy(update={"console": False}) if quiet else config.sinks
+    header = RunHeader(session.record.name, session.record.recipe, config.total_steps, directory.path)
+
+    def on_dropped(name: str, error: Exception) -> None:
+        logger.warning("The sink '%s' is no longer used: %s", name, error)
+        session.journal.record("sink.failed", sink=name, error=str(error))
+
+    return build_sinks(asked, directory, header, config.model_dump(mode="json"), on_dropped, clock)
+
+
+def _last_good(saver: Saver) -> str:
+    if saver.saved_epoch < 0:
+        return "No checkpoint was saved before it; try a smaller ppo.learning_rate."
+    return f"The last good checkpoint is epoch {saver.saved_epoch}; try a smaller ppo.learning_rate."
+
+
+def _already_done(directory: RunDirectory) -> TrainOutcome:
+    record = read_record(directory)
+    logger.warning(
+        "Run '%s' is finished at step %d. To go on: total_steps=MORE --override total_steps",
+        record.name,
+        record.agent_step,
+    )
+    return TrainOutcome(record, directory, 0, _last_metrics(directory))
+
+
+def _last_metrics(directory: RunDirectory) -> dict[str, float]:
+    with closing(MetricsReader(directory.metrics_file)) as reader:
+        last = {name: reader.last(name) for name in reader.names()}
+    return {name: point.value for name, point in last.items() if point is not None}
