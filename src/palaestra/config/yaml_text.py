@@ -14,11 +14,14 @@ from ruamel.yaml import YAML
 from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent, ScalarEvent
+from ruamel.yaml.representer import SafeRepresenter
 
 from palaestra.contracts.errors import DamagedFile
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from ruamel.yaml.nodes import ScalarNode
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
@@ -32,6 +35,18 @@ class PlainConstructor(SafeConstructor):
 
 
 PlainConstructor.add_constructor("tag:yaml.org,2002:timestamp", SafeConstructor.construct_yaml_str)
+
+
+class CarefulRepresenter(SafeRepresenter):
+    """Quotes letters that YAML would read back as a line break."""
+
+    def represent_text(self, text: str) -> ScalarNode:
+        is_odd = not text.isprintable()
+        node: ScalarNode = self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_odd else None)
+        return node
+
+
+CarefulRepresenter.add_representer(str, CarefulRepresenter.represent_text)
 
 
 def parse_yaml(text: str | bytes, source: str = "this YAML") -> Any:
@@ -57,6 +72,7 @@ def dump_yaml(data: Any) -> str:
     """Block style, keys in the order given, one document."""
     stream = StringIO()
     writer = YAML(typ="safe", pure=True)
+    writer.Representer = CarefulRepresenter
     writer.default_flow_style = False
     writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # keep the order the models give
     writer.width = 10_000

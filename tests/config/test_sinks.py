@@ -1,0 +1,15 @@
+import pytest
+from pydantic import ValidationError
+
+from palaestra.config.sinks import SinksConfig, WandbConfig
+
+
+def test_nothing_leaves_the_machine_unless_asked():
+    assert SinksConfig().wandb.enabled is False
+    assert WandbConfig().upload_checkpoints is False
+
+
+def test_tags_are_a_list_and_a_mode_is_one_of_three():
+    assert WandbConfig.model_validate({"tags": ["a", "b"]}).tags == ("a", "b")
+    with pytest.raises(ValidationError):
+        WandbConfig.model_validate({"mode": "on"})
