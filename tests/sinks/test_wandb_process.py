@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import closing
+from textwrap import dedent
+
+import pytest
+
+from palaestra.sinks.wandb_process import messages_from, tell_wandb
+
+
+@pytest.fixture
+def connection():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with closing(ours), closing(theirs):
+        yield ours, theirs
+
+
+def test_messages_come_in_order_until_the_stream_ends(connection):
+    ours, theirs = connection
+    for number in range(100):
+        ours.send(json.dumps({"number": number}).encode())
+    ours.close()
+    assert [message["number"] for message in messages_from(theirs)] == list(range(100))
+
+
+def test_the_socket_is_emptied_while_wandb_is_slow(connection):
+    ours, theirs = connection
+    messages = messages_from(theirs)
+    ours.send(b'{"kind":"start"}')
+    assert next(messages) == {"kind": "start"}
+    ours.settimeout(10.0)
+    for _ in range(5000):  # far more than a socket holds; nobody calls next() meanwhile
+        ours.send(b'{"filler":"' + b"x" * 1000 + b'"}')
+    ours.close()
+    assert sum(1 for _ in messages) == 5000
+
+
+def test_a_trainer_that_leaves_at_once_starts_no_run():
+    tell_wandb(iter(()))
+
+
+def test_a_process_whose_parent_is_already_gone_leaves():
+    nobodys_parent = "import os; from palaestra.sinks.wandb_process import die_with; die_with(os.getpid())"
+    assert subprocess.run([sys.executable, "-c", nobodys_parent]).returncode == 1
+    own_parent = "import os; from palaestra.sinks.wandb_process import die_with; die_with(os.getppid())"
+    assert subprocess.run([sys.executable, "-c", own_parent]).returncode == 0
+
+
+def test_ctrl_c_does_not_end_it(tmp_path):
+    (tmp_path / "wandb.py").write_text(
+        dedent("""
+        import os, signal
+        os.kill(os.getpid(), signal.SIGINT)
+        print("still here", flush=True)
+        raise SystemExit(3)
+        """)
+    )
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.send(b'{"kind":"start"}')
+    with ours, theirs:
+        done = subprocess.run(
+            [sys.executable, "-m", "palaestra.sinks.wandb_process", str(theirs.fileno()), str(os.getpid())],
+            pass_fds=[theirs.fileno()],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert (done.stdout, done.returncode) == ("still here\n", 3)
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN

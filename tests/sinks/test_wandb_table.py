@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from palaestra.sinks import wandb_table
+from palaestra.sinks.wandb_table import CumulativeTable
+
+
+class FakeTable:
+    def __init__(self, columns, log_mode, allow_mixed_types):
+        self.columns, self.log_mode, self.rows = columns, log_mode, []
+
+    def add_data(self, *row):
+        self.rows.append(row)
+
+
+class FakeRun:
+    def __init__(self):
+        self.logged: list[int] = []  # rows at each time
+
+    def log(self, values):
+        (table,) = values.values()
+        self.logged.append(len(table.rows))
+
+
+@pytest.fixture
+def run() -> FakeRun:
+    return FakeRun()
+
+
+@pytest.fixture
+def table(run, clock) -> CumulativeTable:
+    return CumulativeTable(SimpleNamespace(Table=FakeTable), run, "tables/x", ("Episode", "Reward"), clock)
+
+
+def test_wandb_is_asked_to_send_only_what_is_new(table):
+    assert table._table.log_mode == "INCREMENTAL"
+    assert table._table.columns == ["Episode", "Reward"]
+
+
+def test_a_table_without_new_rows_is_not_logged(table, run):
+    table.log()
+    table.add([1, 2.0])
+    table.log()
+    table.log()
+    assert run.logged == [1]
+
+
+def test_a_week_of_a_busy_run_needs_fewer_than_a_hundred_increments(table, run, clock):
+    for number in range(7 * 24 * 60 * 4):  # every 15 s
+        clock.seconds += 15.0
+        table.add([number, 0.0])
+        if table.is_due:
+            table.log()
+    assert 20 < len(run.logged) < 100
+
+
+def test_the_first_rows_are_seen_within_half_a_minute(table, clock):
+    assert not table.is_due
+    clock.seconds += 30.0
+    assert table.is_due
+
+
+def test_rows_beyond_what_wandb_reads_are_not_kept(table, run, monkeypatch):
+    monkeypatch.setattr(wandb_table, "MAX_ROWS", 10)
+    for number in range(20):
+        table.add([number, 0.0])
+    table.log()
+    assert run.logged == [10]
