@@ -41,17 +41,6 @@ def run_lock(directory: RunDirectory) -> Iterator[None]:
         ) from error
 
 
-def is_locked(directory: RunDirectory) -> bool:
-    """Does somebody hold this run right now?"""
-    if not directory.lock_file.exists():
-        return False
-    try:
-        with hold(directory.lock_file):
-            return False
-    except AlreadyHeld:
-        return True
-
-
 @contextlib.contextmanager
 def hold(path: Path) -> Iterator[None]:
     """An exclusive lock on a file of its own, with the holder's pid inside for whoever asks."""

@@ -10,12 +10,13 @@ from urllib.parse import quote
 
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import DamagedFile, NotFound, did_you_mean
-from palaestra.runs.metrics_schema import check
+from palaestra.runs.metrics_schema import check, is_empty
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FIRST, LAST = -(1 << 62), 1 << 62
+NO_PLACE_FOR_LOCKS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 
 
 class Point(NamedTuple):
@@ -160,10 +161,10 @@ def _connect(path: Path) -> sqlite3.Connection:
     address = f"file:{quote(str(path.absolute()))}?mode=ro"
     try:
         return _opened(address, path)
-    except sqlite3.OperationalError:
-        return _opened_at_rest(f"{address}&immutable=1", path)
     except sqlite3.DatabaseError as error:
-        raise DamagedFile(f"{path} is not a database: {error}.") from error
+        if error.sqlite_errorcode & 0xFF not in NO_PLACE_FOR_LOCKS:
+            raise DamagedFile(f"{path} cannot be opened as a database: {error}.") from error
+        return _opened_at_rest(f"{address}&immutable=1", path)
 
 
 def _opened_at_rest(address: str, path: Path) -> sqlite3.Connection:
@@ -179,7 +180,8 @@ def _opened_at_rest(address: str, path: Path) -> sqlite3.Connection:
 def _opened(address: str, path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if is_empty(connection):
+            raise NotFound(f"There are no metrics in {path} yet.")
         check(connection, path)
     except BaseException:
         connection.close()

@@ -51,14 +51,19 @@ CREATE TABLE episodes (
 
 def create_or_check(connection: sqlite3.Connection, path: Path) -> None:
     """Make the tables in an empty file, in one transaction; in any other, demand that they are ours."""
-    empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-    if not empty:
+    if not is_empty(connection):
         check(connection, path)
         return
     connection.executescript(
         f"BEGIN IMMEDIATE; {TABLES} PRAGMA application_id = {APPLICATION_ID}; "
         f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
     )
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Nothing in it yet: its writer has only just begun."""
+    with closing(connection.execute("SELECT count(*) FROM sqlite_master")) as rows:
+        return bool(rows.fetchone()[0] == 0)
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:

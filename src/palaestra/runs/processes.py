@@ -41,7 +41,9 @@ def is_alive(pid: int | None, started_at: float | None) -> bool:
 
 
 def terminate(pid: int, started_at: float, signal_number: int = signal.SIGTERM) -> bool:
-    """Signal that process and no other; False when it is gone. The pid cannot change hands in between."""
+    """Signal that process and no other; False when it is gone. On Linux the pid cannot change hands in between."""
+    if not hasattr(os, "pidfd_open"):
+        return _terminate_without_pidfd(pid, started_at, signal_number)
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -55,6 +57,16 @@ def terminate(pid: int, started_at: float, signal_number: int = signal.SIGTERM) 
     finally:
         os.close(process)
     return True
+
+
+def _terminate_without_pidfd(pid: int, started_at: float, signal_number: int) -> bool:
+    try:
+        if is_alive(pid, started_at):
+            os.kill(pid, signal_number)
+            return True
+    except ProcessLookupError:
+        pass
+    return False
 
 
 def _started_at_without_proc(pid: int) -> float | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from palaestra.contracts.errors import NotFound, did_you_mean
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.identity import is_run_id
+from palaestra.runs.names import RunNames
 
 if TYPE_CHECKING:
     from palaestra.contracts.run import RunRecord
@@ -38,14 +39,18 @@ def _latest(records: list[RunRecord], root: Path) -> RunDirectory:
 
 
 def _at_path(selector: str) -> RunDirectory | None:
-    """Anything with a separator, or the directory itself; never a bare word that happens to be a file here."""
+    """Anything with a separator, or the directory itself; never a bare word that happens to be a file here.
+
+    `runs/NAME` will do as well as `runs/by-name/NAME`.
+    """
     if os.sep not in selector and selector != ".":
         return None
     try:
         path = Path(selector).expanduser().resolve()
     except (OSError, ValueError, RuntimeError):
         return None
-    directory = RunDirectory(path)
+    named = RunNames(path.parent).find(path.name)
+    directory = RunDirectory(path.parent / named if named else path)
     return directory if is_run_id(directory.id) and directory.status_file.is_file() else None
 
 

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,8 +49,12 @@ class RunStore:
     def create(
         self, request: RunRequest, config: dict[str, Any], name: str | None = None, total_steps: int = 0
     ) -> RunDirectory:
-        """A complete new run in state queued. Whatever goes wrong, no half of one is left to be seen."""
-        given = check_name(name) if name else None
+        """A complete new run in state queued. Whatever goes wrong, no half of one is left to be seen.
+
+        `config` is plain data (`model_dump(mode="json")`); without a name here or in the request it gets a nickname.
+        """
+        wanted = name or request.name
+        given = check_name(wanted) if wanted else None
         with self._as_user_errors():
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._sweep()
@@ -165,7 +170,7 @@ class RunStore:
 
     def _record(self, run_id: str) -> RunRecord:
         try:
-            return read_record(self.directory(run_id))
+            return replace(read_record(self.directory(run_id)), id=run_id)  # a directory copied by hand is itself
         except (DamagedFile, NotFound) as error:
             return RunRecord(
                 id=run_id,

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.runs.files import (
+    append_line,
+    in_flight,
+    is_abandoned,
+    read_json,
+    read_yaml,
+    sweep_temporaries,
+    write_atomic,
+    write_json,
+    write_yaml,
+)
+
+FLIP = """
+import sys; from pathlib import Path
+from palaestra.runs.files import write_json
+path = Path(sys.argv[1]); print("ready", flush=True)
+for number in range(10**9): write_json(path, {"number": number, "again": [number] * (number % 500)}, durable=False)
+"""
+
+
+def names_in(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+@pytest.fixture
+def dead_pid() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
+    path = tmp_path / "a.txt"
+    write_atomic(path, "one")
+    write_atomic(path, b"two", durable=False)
+    assert path.read_text() == "two"
+    assert names_in(tmp_path) == ["a.txt"]
+
+
+def test_a_file_of_ours_is_readable_by_its_owner_only(tmp_path):
+    write_atomic(tmp_path / "a", "secret")
+    assert (tmp_path / "a").stat().st_mode & 0o077 == 0
+
+
+def test_a_reader_never_sees_half_a_file(tmp_path, start_python):
+    path = tmp_path / "eval_summary.json"
+    write_json(path, {"number": 0, "again": []})
+    start_python(FLIP, path)
+    seen = set()
+    for _ in range(3000):
+        data = json.loads(path.read_bytes())
+        assert data["again"] == [data["number"]] * (data["number"] % 500)
+        seen.add(data["number"])
+    assert len(seen) > 10
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_temporary(tmp_path):
+    path = tmp_path / "a"
+    write_atomic(path, "old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            write_atomic(path, "new" * 10_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_text() == "old"
+    assert names_in(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize(("durable", "expected"), [(True, ["file", "rename", "directory"]), (False, ["rename"])])
+def test_a_durable_write_syncs_the_file_before_the_rename_and_the_directory_after(
+    tmp_path, monkeypatch, durable, expected
+):
+    operations = []
+    real_fsync, real_replace = os.fsync, os.replace
+
+    def fsync(descriptor):
+        operations.append("directory" if Path(f"/proc/self/fd/{descriptor}").is_dir() else "file")
+        real_fsync(descriptor)
+
+    def replace(*arguments, **options):
+        operations.append("rename")
+        real_replace(*arguments, **options)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    write_atomic(tmp_path / "a", "x", durable=durable)
+    assert operations == expected
+
+
+def test_two_threads_may_write_the_same_file(tmp_path):
+    path = tmp_path / "a"
+    errors = []
+
+    def write(letter: str) -> None:
+        try:
+            for _ in range(100):
+                write_atomic(path, letter * 1000, durable=False)
+        except OSError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(letter,)) for letter in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert path.read_text() in {"a" * 1000, "b" * 1000}
+
+
+def test_lines_are_appended_whole(tmp_path):
+    path = tmp_path / "journal"
+    append_line(path, "one")
+    append_line(path, "zwei ä")
+    assert path.read_text() == "one\nzwei ä\n"
+    with pytest.raises(ValueError, match="one line"):
+        append_line(path, "a\nb")
+
+
+def test_a_torn_line_does_not_spoil_the_next_one(tmp_path):
+    path = tmp_path / "journal"
+    path.write_text('one\n{"tor')
+    append_line(path, "two")
+    assert path.read_text().splitlines() == ["one", '{"tor', "two"]
+
+
+def test_a_line_that_does_not_fit_is_an_error():
+    with pytest.raises(OSError, match="No space left"):
+        append_line(Path("/dev/full"), "x")
+
+
+def test_json_goes_out_and_comes_back(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"b": [1, 2.5, None, True, "ä"], "a": (1,)})
+    assert read_json(path) == {"b": [1, 2.5, None, True, "ä"], "a": [1]}
+
+
+def test_numbers_that_json_has_no_word_for_are_spelled_out(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"x": math.nan, "y": [math.inf, -math.inf]})
+    strict = json.loads(path.read_text(), parse_constant=pytest.fail)
+    assert math.isnan(float(strict["x"]))
+    assert [float(value) for value in strict["y"]] == [math.inf, -math.inf]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{"a": ', b"\xff\xfe", b"[" * 200_000], ids=["empty", "torn", "bytes", "deep"]
+)
+def test_a_damaged_json_file_is_refused_by_name(tmp_path, content):
+    path = tmp_path / "status.json"
+    path.write_bytes(content)
+    with pytest.raises(DamagedFile, match=r"status\.json"):
+        read_json(path)
+
+
+def test_a_file_that_is_far_too_long_is_not_read(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("[" + "1," * 1000 + "1]")
+    with pytest.raises(DamagedFile, match="longer than 100 bytes"):
+        read_json(path, max_bytes=100)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(NotFound, match=r"a\.json"):
+        read_json(tmp_path / "a.json")
+
+
+def test_a_directory_in_place_of_a_file_is_refused(tmp_path):
+    with pytest.raises(DamagedFile, match="directory"):
+        read_json(tmp_path)
+
+
+def test_yaml_goes_out_and_comes_back_in_order(tmp_path):
+    path = tmp_path / "a.yaml"
+    data = {"z": 1e-3, "a": {"yes": "no", "list": [1, None, True]}, "text": "1e6"}
+    write_yaml(path, data)
+    assert read_yaml(path) == data
+    assert list(read_yaml(path)) == ["z", "a", "text"]
+
+
+def test_a_hostile_yaml_file_is_refused_by_name(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("!!python/object/apply:os.system ['true']")
+    with pytest.raises(DamagedFile, match=r"config\.yaml"):
+        read_yaml(path)
+
+
+def test_temporaries_of_dead_processes_are_swept_and_those_of_living_ones_stay(tmp_path, dead_pid):
+    dead = tmp_path / f".tmp-{dead_pid}-1-status.json"
+    living = tmp_path / f".tmp-{os.getppid()}-1-status.json"
+    other = tmp_path / ".tmp-notes"
+    for path in (dead, living, other):
+        path.write_text("x")
+    assert sweep_temporaries(tmp_path) == [dead]
+    assert names_in(tmp_path) == sorted([living.name, other.name])
+
+
+def test_a_temporary_of_an_earlier_process_with_our_pid_is_swept_but_not_one_we_are_writing(tmp_path):
+    ours, earlier = tmp_path / f".tmp-{os.getpid()}-1-a", tmp_path / f".tmp-{os.getpid()}-2-a"
+    with in_flight(ours):
+        assert not is_abandoned(ours)
+        assert is_abandoned(earlier)
+    assert is_abandoned(ours)

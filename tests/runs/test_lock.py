@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from palaestra.contracts.errors import UsageError
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.lock import run_lock
+
+HOLD = """
+import sys; from pathlib import Path
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.lock import run_lock
+with run_lock(RunDirectory(Path(sys.argv[1]))):
+    print("locked", flush=True); input()
+"""
+HOLD_WITH_CHILD = """
+import os, sys, time; from pathlib import Path
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.lock import run_lock
+with run_lock(RunDirectory(Path(sys.argv[1]))):
+    child = os.fork()
+    if child == 0:
+        print(os.getpid(), flush=True)  # by now Python has let go of what must not be inherited
+        time.sleep(60)
+        os._exit(0)
+    input()
+"""
+
+
+def is_locked(directory) -> bool:
+    try:
+        with run_lock(directory):
+            return False
+    except UsageError:
+        return True
+
+
+def test_a_second_holder_is_refused_with_the_run_and_the_pid_of_the_first(directory, start_python):
+    child = start_python(HOLD, directory.path)
+    with pytest.raises(UsageError, match=f"Run 'a' is being trained by process {child.pid}") as caught:
+        with run_lock(directory):
+            pytest.fail("the lock was given twice")
+    assert caught.value.exit_code == 2
+    assert is_locked(directory)
+
+
+def test_kill_9_frees_the_lock(directory, start_python):
+    child = start_python(HOLD, directory.path)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    with run_lock(directory):
+        assert is_locked(directory)
+    assert not is_locked(directory)
+
+
+def test_a_forked_worker_that_survives_its_trainer_does_not_keep_the_lock(directory, start_python):
+    trainer = start_python(HOLD_WITH_CHILD, directory.path)
+    worker = int(trainer.first_line)
+    try:
+        trainer.kill()
+        trainer.wait()
+        os.kill(worker, 0)  # still there
+        with run_lock(directory):
+            pass
+    finally:
+        os.kill(worker, signal.SIGKILL)
+
+
+def test_a_child_that_lets_go_does_not_free_the_parent_s_lock(directory):
+    with run_lock(directory):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert is_locked(directory)
+
+
+def test_the_lock_is_free_again_after_an_error_in_the_block(directory):
+    with pytest.raises(KeyError), run_lock(directory):
+        raise KeyError
+    with run_lock(directory):
+        pass
+
+
+def test_a_run_without_status_is_named_by_its_id(tmp_path, start_python):
+    directory = RunDirectory(tmp_path / "01J8Z3K4M5N6P7Q8R9S0T1V2W3").make()
+    start_python(HOLD, directory.path)
+    with pytest.raises(UsageError, match=directory.id), run_lock(directory):
+        pass
+
+
+def test_a_directory_that_is_gone_is_said_plainly(tmp_path):
+    with pytest.raises(UsageError, match="No such file"), run_lock(RunDirectory(tmp_path / "gone")):
+        pass

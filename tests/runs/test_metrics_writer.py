@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import math
+import sqlite3
+import time
+from contextlib import closing
+
+import pytest
+
+from palaestra.contracts.episodes import EpisodeResult
+from palaestra.contracts.errors import DamagedFile, RunFailed, UsageError
+from palaestra.contracts.sink import Sample
+from palaestra.runs.metrics_writer import MetricsWriter
+
+HOLD = """
+import sys; from pathlib import Path
+from palaestra.runs.metrics_writer import MetricsWriter
+writer = MetricsWriter(Path(sys.argv[1])); print("ready", flush=True); input()
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "metrics.db"
+
+
+def query(path, text):
+    """Read with plain SQL, as another tool would, not through our reader."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        return connection.execute(text).fetchall()
+
+
+def points(path):
+    return query(
+        path,
+        "SELECT step, names.name, value FROM points JOIN names ON names.id = points.name ORDER BY step, names.name",
+    )
+
+
+def sample(step: int, **options) -> Sample:
+    return Sample(step, {"losses/a": step / 2, "losses/b": 0.0}, **options)
+
+
+def test_a_sample_is_written_with_its_time_timings_and_episodes(path):
+    episode = EpisodeResult(None, 9.5, 20, terminated=True, env_index=3, env_step=500, extras={"x": 1.0})
+    with MetricsWriter(path) as writer:
+        writer.write(Sample(512, {"losses/a": 0.5}, {"charts/SPS": 99.0}, (episode,), at=7.0))
+    assert points(path) == [(512, "charts/SPS", 99.0), (512, "losses/a", 0.5)]
+    assert query(path, "SELECT name, reproducible FROM names ORDER BY name") == [("charts/SPS", 0), ("losses/a", 1)]
+    assert query(path, "SELECT step, at FROM samples") == [(512, 7.0)]
+    columns = "step, env_step, env_index, seed, total_reward, length, terminated, extras"
+    assert query(path, f"SELECT {columns} FROM episodes") == [(512, 500, 3, None, 9.5, 20, 1, '{"x": 1.0}')]
+
+
+def test_missing_zero_nan_and_infinity_are_four_things(path):
+    with MetricsWriter(path) as writer:
+        writer.write(Sample(1, {"zero": 0.0, "nan": math.nan, "infinite": -math.inf}))
+    assert points(path) == [(1, "infinite", -math.inf), (1, "nan", None), (1, "zero", 0.0)]
+
+
+def test_rewind_forgets_all_that_came_later_and_nothing_else(path):
+    with MetricsWriter(path) as writer:
+        for step in (1, 2, 3):
+            writer.write(sample(step, timings={"t": 1.0}, episodes=(EpisodeResult(None, 1.0, 1, terminated=True),)))
+        writer.rewind(2)
+    for table in ("samples", "episodes", "points"):
+        assert {step for (step,) in query(path, f"SELECT DISTINCT step FROM {table}")} == {1, 2}
+
+
+def test_a_resumed_run_has_no_lost_and_no_doubled_row(path, tmp_path):
+    other = tmp_path / "other.db"
+    with MetricsWriter(other) as writer:
+        for step in range(1, 6):
+            writer.write(sample(step))
+    with MetricsWriter(path) as writer:
+        for step in range(1, 5):
+            writer.write(sample(step))
+    with MetricsWriter(path) as writer:
+        writer.rewind(3)
+        for step in range(4, 6):
+            writer.write(sample(step))
+    assert points(path) == points(other)
+
+
+def test_the_same_name_at_the_same_step_is_replaced_and_not_doubled(path):
+    with MetricsWriter(path) as writer:
+        writer.write(Sample(1, {"a": 1.0, "b": 1.0}))
+        writer.write(Sample(1, {"a": 2.0}))
+    assert points(path) == [(1, "a", 2.0), (1, "b", 1.0)]
+
+
+def test_a_second_writer_is_refused_with_the_pid_of_the_first(path, start_python):
+    child = start_python(HOLD, path)
+    with pytest.raises(UsageError, match=f"process {child.pid}"):
+        MetricsWriter(path)
+    child.kill()
+    child.wait()
+    MetricsWriter(path).close()
+
+
+def test_a_second_writer_in_the_same_process_is_refused_too(path):
+    with MetricsWriter(path), pytest.raises(UsageError):
+        MetricsWriter(path)
+
+
+def test_a_failed_write_leaves_nothing_behind_and_the_next_one_works(path):
+    with MetricsWriter(path) as writer:
+        writer.write(sample(1))
+        pages = writer._connection.execute("PRAGMA page_count").fetchone()[0]
+        writer._connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+        many = {f"name/{number}": 1.0 for number in range(1000)}
+        with pytest.raises(RunFailed, match=r"step 2 could not be written.*full"):
+            writer.write(Sample(2, many))
+        writer._connection.execute("PRAGMA max_page_count = 100000").fetchall()
+        writer.write(Sample(3, many))
+    assert {step for step, _, _ in points(path)} == {1, 3}
+    assert len(points(path)) == 2 + 1000
+
+
+def test_a_value_that_is_no_number_leaves_no_half_sample(path):
+    with MetricsWriter(path) as writer:
+        with pytest.raises(TypeError):
+            writer.write(Sample(1, {"a": 1.0, "b": None}))
+        writer.write(Sample(2, {"b": 1.0}))
+    assert points(path) == [(2, "b", 1.0)]
+    assert query(path, "SELECT step FROM samples") == [(2,)]
+
+
+def test_what_was_flushed_is_in_the_log_or_the_file_and_was_synced(path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    with MetricsWriter(path) as writer:
+        writer.write(sample(1))
+        writer.flush()
+        assert len(synced) == 2  # the log and the directory that names it
+
+
+def test_flush_works_while_a_reader_holds_the_log_back(path):
+    with MetricsWriter(path) as writer:
+        writer.write(sample(1))
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM points").fetchone()
+            writer.write(sample(2))
+            writer.flush()
+            assert reader.execute("SELECT max(step) FROM points").fetchone() == (1,)
+
+
+def test_a_closed_database_is_one_file(path):
+    with MetricsWriter(path) as writer:
+        writer.write(sample(1))
+    visible = [entry.name for entry in path.parent.iterdir() if not entry.name.startswith(".")]
+    assert visible == ["metrics.db"]
+
+
+def test_closing_works_while_a_reader_looks(path):
+    writer = MetricsWriter(path)
+    writer.write(sample(1))
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM points").fetchone()
+        writer.close()
+    assert len(points(path)) == 2
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 4000])
+def test_a_damaged_file_is_refused_by_name_and_not_overwritten(path, content):
+    path.write_bytes(content)
+    with pytest.raises(DamagedFile, match=r"metrics\.db"):
+        MetricsWriter(path)
+    assert path.read_bytes() == content
+
+
+def test_sample_ids_count_on_after_a_rewind(path):
+    with MetricsWriter(path) as writer:
+        for step in (1, 2, 3):
+            writer.write(sample(step))
+        writer.rewind(1)
+        writer.write(sample(2))
+    assert query(path, "SELECT id, step FROM samples") == [(1, 1), (4, 2)]
+
+
+def test_writing_twenty_numbers_costs_a_run_next_to_nothing(path):
+    """Below 100 microseconds on a quiet machine; the bound leaves room for a busy one and for slow disks."""
+    metrics = {f"losses/{number}": 0.5 for number in range(20)}
+    episodes = tuple(EpisodeResult(None, 1.0, 20, terminated=True, env_index=index) for index in range(4))
+    with MetricsWriter(path) as writer:
+        writer.write(Sample(0, metrics))
+        costs = []
+        for step in range(1, 300):
+            began = time.thread_time()
+            writer.write(Sample(step, metrics, episodes=episodes))
+            costs.append(time.thread_time() - began)
+    assert sorted(costs)[len(costs) // 2] < 400e-6
