@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -16,10 +16,14 @@ from palaestra.contracts.codec import encode_interface
 from palaestra.contracts.run import RunRequest
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
-from palaestra.policies.agent import Agent
 from palaestra.policies.build import build_policy
-from palaestra.runs.directory import RunDirectory
 from palaestra.runs.store import RunStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from palaestra.policies.agent import Agent
+    from palaestra.runs.directory import RunDirectory
 
 
 def fresh_policy(env: EnvConfig, seed: int = 0, **settings: object) -> Agent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import av
 import gymnasium
@@ -17,6 +17,9 @@ from palaestra.contracts.errors import NotFound, RefusedFile, RunFailed, UsageEr
 from palaestra.evaluation.local import evaluate_target
 from palaestra.evaluation.summary import read_batches
 from palaestra.runs.journal import read_journal
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def judge(run, target="judged", **changes):

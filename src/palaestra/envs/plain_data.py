@@ -1,8 +1,7 @@
 """Plain Python and NumPy values as data that any safe file can carry, and back, bit for bit.
 
-None, bool, str, float and ordinary int stand for themselves; everything else is `{"kind": …}`. Bytes of arrays are
-one-dimensional uint8 arrays, so that a writer needs to know one dtype only. Two names for one object stay two names
-for one object: the second is written as a reference.
+None, bool, str, bytes, float and ordinary int stand for themselves; everything else is `{"kind": …}`, with the bytes
+of arrays as bytes. Two names for one object stay two names for one object: the second is written as a reference.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MAX_DEPTH = 64
+MAX_DEPTH = 10  # each level is two in the file, and a trainer state may have 32
 SMALLEST_INT, LARGEST_INT = -(2**63), 2**63 - 1
 BIT_GENERATORS: dict[str, Callable[[], np.random.BitGenerator]] = {
     "PCG64": np.random.PCG64,
@@ -31,13 +30,16 @@ BIT_GENERATORS: dict[str, Callable[[], np.random.BitGenerator]] = {
 }
 
 
-class NotPlain(Exception):
-    """A value that cannot be written; `reason` continues the sentence "… cannot be captured: "."""
+# Where a value was found: a name, or the place of its container with its key. Spelled out only for a refusal,
+# because a table of ten thousand entries would spend most of its time on ten thousand names.
+Place = str | tuple["Place", Any]
 
-    def __init__(self, where: str, reason: str) -> None:
-        super().__init__(f"{where} {reason}")
-        self.where = where
-        self.reason = reason
+
+class NotPlain(Exception):
+    """A value that cannot be written, and why: "CartPole.state[2] is a …"."""
+
+    def __init__(self, where: Place, reason: str) -> None:
+        super().__init__(f"{_spelled(where)} {reason}")
 
 
 class Encoder:
@@ -46,11 +48,11 @@ class Encoder:
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}  # id() of a mutable object -> its number
         self._kept: list[Any] = []  # alive, so that no id() is used twice
-        self._arrays: list[tuple[str, NDArray[Any]]] = []
+        self._arrays: list[tuple[Place, NDArray[Any]]] = []
 
-    def encode(self, value: Any, where: str, depth: int = 0) -> Any:
-        if value is None or type(value) in {bool, str, float}:
-            return value
+    def encode(self, value: Any, where: Place, depth: int = 0) -> Any:
+        if value is None or type(value) in {bool, str, bytes, float}:
+            return {"kind": "no bytes"} if value == b"" else value  # torch's safe reader has no word for them
         if type(value) is int:
             small = SMALLEST_INT <= value <= LARGEST_INT
             return value if small else {"kind": "int", "digits": str(value)}
@@ -58,8 +60,6 @@ class Encoder:
             raise NotPlain(where, f"is nested deeper than {MAX_DEPTH} levels")
         if isinstance(value, np.generic):
             return self._scalar(value, where)
-        if type(value) is bytes:
-            return {"kind": "bytes", "data": _as_bytes_array(value)}
         if type(value) is tuple:
             return {"kind": "tuple", "items": self._items(value, where, depth)}
         if id(value) in self._numbers:
@@ -68,7 +68,7 @@ class Encoder:
         self._kept.append(value)
         return {"number": number, **self._mutable(value, where, depth)}
 
-    def _mutable(self, value: Any, where: str, depth: int) -> dict[str, Any]:
+    def _mutable(self, value: Any, where: Place, depth: int) -> dict[str, Any]:
         if type(value) is np.ndarray:
             return self._array(value, where)
         if type(value) is list:
@@ -76,8 +76,8 @@ class Encoder:
         if type(value) is deque:
             return {"kind": "deque", "limit": value.maxlen, "items": self._items(value, where, depth)}
         if type(value) is dict:
-            keys = [self.encode(key, f"a key of {where}", depth + 1) for key in value]
-            values = [self.encode(part, f"{where}[{key!r}]", depth + 1) for key, part in value.items()]
+            keys = [self.encode(key, where, depth + 1) for key in value]
+            values = [self.encode(part, (where, key), depth + 1) for key, part in value.items()]
             return {"kind": "dict", "keys": keys, "values": values}
         if type(value) is set:
             return {"kind": "set", "items": self._items(_order_of_set(value, where), where, depth)}
@@ -87,20 +87,20 @@ class Encoder:
             return {"kind": "random", "state": self.encode(value.getstate(), where, depth + 1)}
         raise NotPlain(where, f"is a {type(value).__module__}.{type(value).__qualname__}, not plain data")
 
-    def _items(self, values: Any, where: str, depth: int) -> list[Any]:
-        return [self.encode(value, f"{where}[{index}]", depth + 1) for index, value in enumerate(values)]
+    def _items(self, values: Any, where: Place, depth: int) -> list[Any]:
+        return [self.encode(value, (where, index), depth + 1) for index, value in enumerate(values)]
 
-    def _scalar(self, value: np.generic, where: str) -> dict[str, Any]:
+    def _scalar(self, value: np.generic, where: Place) -> dict[str, Any]:
         _refuse_odd_dtype(value.dtype, where)
-        return {"kind": "scalar", "dtype": value.dtype.str, "data": _as_bytes_array(value.tobytes())}
+        return {"kind": "scalar", "dtype": value.dtype.str, "data": value.tobytes() or None}
 
-    def _generator(self, source: np.random.BitGenerator, where: str, depth: int) -> dict[str, Any]:
+    def _generator(self, source: np.random.BitGenerator, where: Place, depth: int) -> dict[str, Any]:
         name = type(source).__name__
         if name not in BIT_GENERATORS:
             raise NotPlain(where, f"draws from a {name}, which is not one of {', '.join(BIT_GENERATORS)}")
         return {"kind": "generator", "name": name, "state": self.encode(source.state, where, depth + 1)}
 
-    def _array(self, value: NDArray[Any], where: str) -> dict[str, Any]:
+    def _array(self, value: NDArray[Any], where: Place) -> dict[str, Any]:
         _refuse_odd_dtype(value.dtype, where)
         self._refuse_shared_memory(value, where)
         order: Literal["C", "F"] = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
@@ -110,17 +110,17 @@ class Encoder:
             "shape": list(value.shape),
             "order": order,
             "writeable": bool(value.flags.writeable),
-            "data": _as_bytes_array(value.tobytes(order)),
+            "data": value.tobytes(order) or None,
         }
 
-    def _refuse_shared_memory(self, value: NDArray[Any], where: str) -> None:
+    def _refuse_shared_memory(self, value: NDArray[Any], where: Place) -> None:
         """Writing through one view would show in the other; copies of both would have lost that."""
         owner = _owner_of_memory(value)
         if owner is not None and not isinstance(owner, bytes | np.ndarray):
             raise NotPlain(where, f"is a view into memory of a {type(owner).__name__}")
         for other_place, other in self._arrays:
             if np.may_share_memory(value, other):
-                raise NotPlain(where, f"shares its memory with {other_place}")
+                raise NotPlain(where, f"shares its memory with {_spelled(other_place)}")
         self._arrays.append((where, value))
 
 
@@ -131,7 +131,7 @@ class Decoder:
         self._objects: dict[int, Any] = {}
 
     def decode(self, data: Any) -> Any:
-        if data is None or isinstance(data, bool | int | float | str):
+        if data is None or isinstance(data, bool | int | float | str | bytes):
             return data
         try:
             return self._decode(data)
@@ -142,10 +142,10 @@ class Decoder:
         match data["kind"]:
             case "int":
                 return int(data["digits"])
-            case "bytes":
-                return _to_bytes(data["data"])
+            case "no bytes":
+                return b""
             case "scalar":
-                return np.frombuffer(_to_bytes(data["data"]), _safe_dtype(data["dtype"]))[0]
+                return np.frombuffer(data["data"] or b"", _safe_dtype(data["dtype"]))[0]
             case "tuple":
                 return tuple(self.decode(item) for item in data["items"])
             case "same":
@@ -189,6 +189,10 @@ class Decoder:
         return made
 
 
+def _spelled(where: Place) -> str:
+    return where if isinstance(where, str) else f"{_spelled(where[0])}[{where[1]!r}]"
+
+
 def _owner_of_memory(value: NDArray[Any]) -> object:
     """None or an array for NumPy's own memory, else the foreign object that lends it."""
     base: object = value.base
@@ -197,29 +201,17 @@ def _owner_of_memory(value: NDArray[Any]) -> object:
     return base
 
 
-def _refuse_odd_dtype(dtype: np.dtype[Any], where: str) -> None:
+def _refuse_odd_dtype(dtype: np.dtype[Any], where: Place) -> None:
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
         raise NotPlain(where, f"has the dtype {dtype}")
 
 
-def _order_of_set(value: set[Any], where: str) -> list[Any]:
+def _order_of_set(value: set[Any], where: Place) -> list[Any]:
     """The order in which a set is walked depends on its history; only a set that is rebuilt alike may be written."""
     order = list(value)
     if any(type(item) is not int for item in order) or list(set(order)) != order:
         raise NotPlain(where, "is a set whose order cannot be kept")
     return order
-
-
-def _as_bytes_array(raw: bytes) -> NDArray[np.uint8]:
-    return np.frombuffer(bytearray(raw), np.uint8)
-
-
-def _to_bytes(data: Any) -> bytes:
-    """`data` may come back as any array, a tensor for instance."""
-    array = np.asarray(data)
-    if array.dtype != np.uint8 or array.ndim != 1:
-        raise ValueError(f"bytes were saved as {array.dtype} with shape {array.shape}")
-    return array.tobytes()
 
 
 def _safe_dtype(text: str) -> np.dtype[Any]:
@@ -231,7 +223,7 @@ def _safe_dtype(text: str) -> np.dtype[Any]:
 
 def _read_array(data: dict[str, Any]) -> NDArray[Any]:
     dtype = _safe_dtype(data["dtype"])
-    flat = np.frombuffer(bytearray(_to_bytes(data["data"])), dtype)
+    flat = np.frombuffer(data["data"] or b"", dtype)
     array = flat.reshape(tuple(data["shape"]), order=data["order"]).copy(order=data["order"])
     array.flags.writeable = bool(data["writeable"])
     return array

@@ -21,6 +21,7 @@ from palaestra.envs.plain_data import Decoder, Encoder, NotPlain
 FORMAT = 1
 DRAWING = ("pygame", "pyglet", "glfw", "OpenGL", "matplotlib", "moderngl")
 DRAWING_CLASSES = {"gymnasium.envs.mujoco.mujoco_rendering.MujocoRenderer"}
+NOT_STATE = {"render_mode"}  # how it is drawn may differ from then to now
 AnyEnv = gymnasium.Env[Any, Any]
 
 
@@ -54,21 +55,31 @@ def why_not(env: AnyEnv) -> str:
 def restore(env: AnyEnv, data: dict[str, Any]) -> None:
     """Make `env`, made as the captured one was, go on exactly as that one would have."""
     layers = _layers(env)
-    names = [_class_name(layer) for layer in layers]
-    if data.get("format") != FORMAT:
-        raise DamagedFile(f"This environment state has format {data.get('format')!r}; this version reads {FORMAT}.")
-    saved_names = [saved["class"] for saved in data["layers"]]
-    if saved_names != names:
-        raise DamagedFile(
-            f"This state is of {' in '.join(reversed(saved_names))}, not of {' in '.join(reversed(names))}.",
-            "Make the environment as it was made when the state was saved.",
-        )
+    saved_layers = _saved_layers(data, [_class_name(layer) for layer in layers])
     decoder = Decoder()
-    decoded = [{name: _decode(decoder, part) for name, part in saved["state"].items()} for saved in data["layers"]]
+    decoded = [{name: _decode(decoder, part) for name, part in saved.items()} for saved in saved_layers]
     for layer, state in zip(layers, decoded, strict=True):
         _refuse_other_constants(layer, state)
     for layer, state in zip(layers, decoded, strict=True):
         _give_back(layer, state)
+
+
+def _saved_layers(data: dict[str, Any], names: list[str]) -> list[dict[str, Any]]:
+    """The attributes of each layer, once it is known that they are of this kind of environment."""
+    try:
+        saved_format, layers = data["format"], data["layers"]
+        saved_names = [layer["class"] for layer in layers]
+        attributes = [dict(layer["state"]) for layer in layers]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedFile(f"A saved environment state cannot be read ({type(error).__name__}: {error}).") from error
+    if saved_format != FORMAT:
+        raise DamagedFile(f"This environment state has format {saved_format!r}; this version reads {FORMAT}.")
+    if saved_names != names:
+        raise DamagedFile(
+            f"This state is of {' in '.join(map(str, reversed(saved_names)))}, not of {' in '.join(reversed(names))}.",
+            "Make the environment as it was made when the state was saved.",
+        )
+    return attributes
 
 
 # ---- taking
@@ -96,11 +107,8 @@ def _attributes(layer: AnyEnv) -> dict[str, Any]:
     if isinstance(layer, KeepsState):
         own_generator = {name: value for name, value in vars(layer).items() if name == "_np_random"}
         return {"get_state()": layer.get_state(), **own_generator}
-    return {
-        name: value
-        for name, value in vars(layer).items()
-        if not (name == "env" and isinstance(layer, gymnasium.Wrapper)) and not _is_drawing(value)
-    }
+    passed_over = {*NOT_STATE, "env"} if isinstance(layer, gymnasium.Wrapper) else NOT_STATE
+    return {name: value for name, value in vars(layer).items() if name not in passed_over and not _is_drawing(value)}
 
 
 def _encode(encoder: Encoder, layer: AnyEnv, name: str, value: Any) -> Any:
