@@ -1,0 +1,55 @@
+import json
+import struct
+
+import pytest
+import torch
+from safetensors.torch import save
+
+from palaestra.checkpoints.safetensors_header import MAX_TENSORS, TensorInfo, looks_like_safetensors, read_header
+from palaestra.contracts.errors import DamagedFile
+
+
+def made(header, data=b"", length=None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def entry(shape, begin, end):
+    return {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+
+
+def test_the_header_of_a_true_file_is_read():
+    data = save({"w": torch.zeros(2, 3), "empty": torch.zeros(0), "scalar": torch.tensor(1)}, {"made by": "us"})
+    assert looks_like_safetensors(data[:64], len(data))
+    assert read_header(data, len(data), "x") == {
+        "w": TensorInfo("F32", (2, 3)),
+        "empty": TensorInfo("F32", (0,)),
+        "scalar": TensorInfo("I64", ()),
+    }
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"short",
+        made(b"{}", length=2**63 - 1),
+        made(b"{}", length=200 << 20),
+        made(b"\xff\xfe not json"),
+        made(b"[1, 2]"),
+        made({"w": entry([1 << 20], 0, 4 << 20)}, bytes(16)),
+        made({"w": entry([-1], 0, 4)}, bytes(4)),
+        made({"a": entry([2], 0, 8), "b": entry([2], 4, 12)}, bytes(12)),
+        made({"a": entry([1], 0, 4)}, bytes(64)),
+        made({"a": entry([1], 4, 0)}, bytes(4)),
+        made({"a": entry(["1"], 0, 4)}, bytes(4)),
+        made({"a": [1]}, bytes(4)),
+        made(b'{"a": 1, "a": 2}'),
+        made(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+        made({f"t{index}": entry([0], 0, 0) for index in range(MAX_TENSORS + 1)}),
+    ],
+    ids=range(16),
+)
+def test_a_header_that_lies_is_refused(data):
+    with pytest.raises(DamagedFile):
+        read_header(data, len(data), "x")

@@ -1,0 +1,106 @@
+import math
+from pathlib import Path
+
+import pytest
+
+from palaestra.checkpoints.selection import (
+    at_least,
+    check_metric,
+    epoch_of_path,
+    from_best,
+    parse_selector,
+    value_of,
+)
+from palaestra.contracts.errors import UsageError
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("latest", "latest"),
+        ("best", "best"),
+        ("10", 10),
+        ("0", 0),
+        ("0010", 10),
+        (0, 0),
+        (10000, 10000),
+        ("a/model_0010.yaml", Path("a/model_0010.yaml")),
+        (Path("model_0010.safetensors"), Path("model_0010.safetensors")),
+    ],
+)
+def test_selectors(given, meant):
+    assert parse_selector(given) == meant
+
+
+@pytest.mark.parametrize("given", ["", "-1", -1, "lates", "1e3", "\u0663", True, 10**18, "9" * 5000, "model_0010"])
+def test_what_selects_nothing_is_refused(given):
+    with pytest.raises(UsageError):
+        parse_selector(given)
+
+
+def test_a_slip_of_the_pen_is_corrected():
+    with pytest.raises(UsageError, match="Did you mean 'latest'"):
+        parse_selector("lastest")
+
+
+def test_the_epoch_of_a_path():
+    assert epoch_of_path(Path("x/model_10000.yaml")) == 10000
+    assert epoch_of_path(Path("x/model_0000.safetensors")) == 0
+    with pytest.raises(UsageError, match="palaestra convert"):
+        epoch_of_path(Path("agent.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("scores", "best_epochs"),
+    [
+        ([], []),
+        ([None, None], []),
+        ([None, 0.0], [1]),
+        ([-5.0, None, -7.0], [0, 2]),
+        ([1.0, NAN, 2.0], [2, 0]),
+        ([INF, 1.0, -INF], [1]),
+        ([3.0, 3.0, 3.0], [2, 1, 0]),
+        ([0.0, -0.0], [1, 0]),
+        ([5.0, 4.0, None, 6.0], [3, 0, 1]),
+    ],
+)
+def test_the_best_come_first_and_the_unjudged_never(describe, scores, best_epochs):
+    checkpoints = [describe(epoch, score=score) for epoch, score in enumerate(scores)]
+    assert [one.epoch for one in from_best(checkpoints)] == best_epochs
+    assert [one.epoch for one in from_best(reversed(checkpoints))] == best_epochs
+
+
+def test_of_equals_the_one_trained_longer_wins_even_with_a_lower_epoch(describe):
+    checkpoints = [describe(1, score=1.0, agent_step=900), describe(2, score=1.0, agent_step=100)]
+    assert from_best(checkpoints)[0].epoch == 1
+
+
+@pytest.mark.parametrize(
+    ("min_score", "epochs"), [(0.0, [2]), (-10.0, [2, 0]), (5.0, [2]), (5.1, []), (-INF, [2, 0]), (INF, [])]
+)
+def test_a_missing_score_passes_no_threshold(describe, min_score, epochs):
+    checkpoints = [describe(0, score=-3.0), describe(1, score=None), describe(2, score=5.0), describe(3, score=NAN)]
+    assert [one.epoch for one in at_least(checkpoints, min_score)] == epochs
+
+
+def test_nan_is_no_threshold(describe):
+    with pytest.raises(UsageError):
+        at_least([describe(1, score=1.0)], NAN)
+
+
+def test_other_metrics_can_rank(describe):
+    first, second = (
+        describe(1, metrics={"wins": 3.0}, avg_reward=1.0),
+        describe(2, metrics={"wins": NAN}, avg_reward=2.0),
+    )
+    assert [one.epoch for one in from_best([first, second], "wins")] == [1]
+    assert [one.epoch for one in from_best([first, second], "avg_reward")] == [2, 1]
+    assert value_of(second, "wins") is None
+
+
+def test_a_metric_that_nobody_knows_is_refused(describe):
+    with pytest.raises(UsageError, match="Did you mean 'score'"):
+        check_metric("scor", [describe(1)])
+    check_metric("score", [])
