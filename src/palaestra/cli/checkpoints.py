@@ -12,8 +12,9 @@ from palaestra.checkpoints.targets import find_target
 from palaestra.cli.command import Command, Group
 from palaestra.cli.convert import CONVERT
 from palaestra.cli.export import EXPORT
-from palaestra.cli.output import note, print_json, print_pairs, print_table
+from palaestra.cli.output import note, print_json, print_table
 from palaestra.cli.targets import run_names, run_selectors
+from palaestra.config.yaml_text import dump_yaml
 from palaestra.contracts.errors import DamagedFile
 
 if TYPE_CHECKING:
@@ -40,11 +41,11 @@ def run_show(arguments: Namespace) -> int:
     opened = find_target(arguments.target).open()
     for one in opened.refused:
         note(f"not used: {one.reason}")
-    data = asdict(opened.checkpoint)
+    data = {**asdict(opened.checkpoint), "path": str(opened.checkpoint.path)}
     if arguments.json:
         print_json(data)
     else:
-        print_pairs(data)
+        print(dump_yaml(data), end="")
     return 0
 
 

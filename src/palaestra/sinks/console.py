@@ -1,12 +1,15 @@
 """The live status: a table on a terminal, plain lines anywhere else. Always on stderr, never from a thread.
 
 The table is drawn from `write`, at most four times a second, so it shows nothing between two iterations and costs
-nothing while the trainer works.
+nothing while the trainer works. A terminal that was stopped with Ctrl-S, or a pipe that nobody reads, is left alone
+until it takes text again: it must not hold up the run.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import deque
+from select import select
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 TABLE_SECONDS = 0.25
 LINE_SECONDS = 1.0
+WAITING_NOTES = 100
 
 
 def stderr_console() -> Console:
@@ -40,6 +44,7 @@ class ConsoleSink:
         self._board = StatusBoard(header)
         self._drawn_at = float("-inf")
         self._is_stale = False
+        self._notes: deque[str] = deque(maxlen=WAITING_NOTES)
         self._live = self._start_table() if self._console.is_terminal and not self._console.is_dumb_terminal else None
 
     def write(self, sample: Sample) -> None:
@@ -57,15 +62,16 @@ class ConsoleSink:
 
     def note(self, text: str) -> None:
         """A line above the table, which stays whole; brackets in a name are no markup."""
-        self._console.print(Text(printable(text)), soft_wrap=True)
+        self._notes.append(printable(text))
+        if takes_text(self._console):
+            self._print_notes()
 
     def flush(self) -> None:
         """Nothing waits here to be made durable."""
 
     def close(self) -> None:
         """Leave the last state on the screen."""
-        if self._is_stale:
-            self._draw()
+        self._draw()
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -77,10 +83,29 @@ class ConsoleSink:
         return live
 
     def _draw(self) -> None:
+        """Show what is not shown yet."""
         self._drawn_at = self._clock.monotonic()
+        if not takes_text(self._console):
+            return
+        self._print_notes()
+        if not self._is_stale:
+            return
         self._is_stale = False
         status = self._board.status()
         if self._live is None:
             self._console.print(Text(plain_line(status)), soft_wrap=True)
         else:
             self._live.update(status_table(status), refresh=True)
+
+    def _print_notes(self) -> None:
+        while self._notes:
+            self._console.print(Text(self._notes.popleft()), soft_wrap=True)
+
+
+def takes_text(console: Console) -> bool:
+    """Whether a page of text can be written now without waiting. What has no descriptor never waits."""
+    try:
+        _, writable, _ = select([], [console.file], [], 0)
+    except (OSError, ValueError):
+        return True
+    return bool(writable)

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,7 @@ class WandbSink:
                 "id": run.id,
                 "name": run_name,
                 "directory": str(run.path),
-                "marks": str(run.logs / "wandb.marks"),
+                "memory": str(run.logs / "wandb"),
                 "settings": dict(settings),
                 **config.model_dump(mode="json"),
             }
@@ -125,15 +126,18 @@ class WandbSink:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         ours.settimeout(0.0)
         module = "palaestra.sinks.wandb_process"
-        with theirs, self._log_file.open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for the trainer; and the whole group can be ended
-            )
+        with ExitStack() as undo:
+            undo.enter_context(ours)
+            with theirs, self._log_file.open("ab") as log:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,  # Ctrl-C is for the trainer; and the whole group can be ended
+                )
+            undo.pop_all()
         return ours, process
 
     def _send(self, message: Mapping[str, Any]) -> None:

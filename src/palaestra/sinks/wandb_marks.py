@@ -18,7 +18,7 @@ DIGITS = 20
 
 @dataclass(frozen=True)
 class Marks:
-    """Each is the largest step of its kind that was sent; rows wait in a table, so they lag behind."""
+    """Each is the largest step of its kind that was sent, or that waits on disk in a table to be sent."""
 
     sample_step: int = -1
     upload_step: int = -1  # checkpoint files

@@ -64,7 +64,10 @@ def _fill(connection: socket.socket, inbox: Queue[bytes]) -> None:
 
 
 def die_with(parent_pid: int) -> None:
-    """SIGKILL from the kernel when the parent is no more, however it went."""
+    """SIGKILL from the kernel when the parent is no more, however it went.
+
+    To the kernel the parent is the thread that started us, so sinks must be built in the thread that trains.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")

@@ -30,16 +30,19 @@ class WandbSession:
 
     def __init__(self, start: dict[str, Any], clock: Clock) -> None:
         self._wandb = import_module("wandb")
-        self._marks_file = MarksFile(Path(start["marks"]))
+        memory = Path(start["memory"])
+        memory.mkdir(parents=True, exist_ok=True)
+        self._marks_file = MarksFile(memory / "marks")
         self._sent_before = self._marks_file.read()
         self._marks = self._sent_before
-        self._episode_step = self._sent_before.episode_row_step
-        self._episode_count = self._sent_before.episode_count
-        self._checkpoint_step = self._sent_before.checkpoint_row_step
         self._upload_checkpoints = bool(start["upload_checkpoints"])
         self._run = self._begin(start)
-        self._episodes = CumulativeTable(self._wandb, self._run, "tables/episodes", EPISODE_COLUMNS, clock)
-        self._checkpoints = CumulativeTable(self._wandb, self._run, "tables/checkpoints", CHECKPOINT_COLUMNS, clock)
+        self._episodes = CumulativeTable(
+            self._wandb, self._run, "tables/episodes", EPISODE_COLUMNS, memory / "episodes.jsonl", clock
+        )
+        self._checkpoints = CumulativeTable(
+            self._wandb, self._run, "tables/checkpoints", CHECKPOINT_COLUMNS, memory / "checkpoints.jsonl", clock
+        )
 
     def take(self, message: dict[str, Any]) -> None:
         match message["kind"]:
@@ -51,7 +54,9 @@ class WandbSession:
                 self._take_checkpoint(message)
 
     def finish(self) -> None:
-        self._log_tables()
+        for table in (self._episodes, self._checkpoints):
+            table.log()
+            table.close()
         self._run.finish()
         self._marks_file.close()
 
@@ -78,36 +83,29 @@ class WandbSession:
             return
         self._run.log({STEP: step, **values})
         self._move(sample_step=max(step, self._marks.sample_step))
-        if self._episodes.is_due:
-            self._log_tables()
+        for table in (self._episodes, self._checkpoints):
+            if table.is_due:
+                table.log()
 
     def _take_episodes(self, rows: Iterable[list[Any]]) -> None:
         """Rows of (step, reward, residual, rank)."""
+        count, last_step = self._marks.episode_count, self._marks.episode_row_step
         for step, *values in rows:
             if step > self._sent_before.episode_row_step:
-                self._episode_count += 1
-                self._episode_step = step
-                self._episodes.add([self._episode_count, *values])
+                count, last_step = count + 1, step
+                self._episodes.add([count, *values])
+        self._move(episode_count=count, episode_row_step=last_step)
 
     def _take_checkpoint(self, message: dict[str, Any]) -> None:
         step = int(message["step"])
         files = [path for path in map(Path, message["files"]) if path.is_file()]  # retention may have been faster
         if step > self._sent_before.checkpoint_row_step:
             name = files[0].stem if files else ""
-            self._checkpoint_step = step
-            self._checkpoints.add([self._episode_count, step, message["seconds"], name])
+            self._checkpoints.add([self._marks.episode_count, step, message["seconds"], name])
+            self._move(checkpoint_row_step=step)
         if self._upload_checkpoints and files and step > self._sent_before.upload_step:
             self._upload(files, int(message["epoch"]), step)
             self._move(upload_step=step)
-
-    def _log_tables(self) -> None:
-        self._episodes.log()
-        self._checkpoints.log()
-        self._move(
-            episode_row_step=self._episode_step,
-            episode_count=self._episode_count,
-            checkpoint_row_step=self._checkpoint_step,
-        )
 
     def _upload(self, files: list[Path], epoch: int, step: int) -> None:
         """Under Files by name, and as a new version of one artifact."""

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rollout:
-    """T steps from B environments side by side; every tensor starts with [T, B]."""
+    """T steps from B environments side by side; every tensor starts with [T, B].
+
+    Some are views of the tape, good until it is rewound for the next rollout.
+    """
 
     observations: Observation  # [T, B, …] raw, as the environment gave them
     actions: Tensor  # [T, B, …]

@@ -1,0 +1,56 @@
+import io
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from palaestra.training import plain
+
+
+def through_a_file(data):
+    stream = io.BytesIO()
+    torch.save(data, stream)
+    stream.seek(0)
+    return torch.load(stream, weights_only=True)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint16", "int64", "uint64", "float16", "float64", "complex128", "<U5"]
+)
+def test_arrays_of_every_kind_survive_a_safe_load(dtype):
+    array = np.arange(6).reshape(2, 3).astype(dtype)
+    back = plain.from_plain(through_a_file(plain.to_plain({"deep": [(array, None)]})))["deep"][0][0]
+    assert back.dtype == array.dtype
+    assert back.tolist() == array.tolist()
+    back[0, 0] = back[1, 1]  # and is writable
+
+
+def test_numpy_scalars_empty_arrays_and_big_integers_survive():
+    data = {"scalar": np.float64(0.1), "empty": np.zeros((0, 3), np.float32), "big": 2**127 + 1, "none": None}
+    back = plain.from_plain(through_a_file(plain.to_plain(data)))
+    assert back["scalar"] == 0.1
+    assert isinstance(back["scalar"], np.float64)
+    assert back["empty"].shape == (0, 3)
+    assert back["big"] == 2**127 + 1
+
+
+def test_a_generator_goes_on_with_the_same_numbers():
+    generator = np.random.default_rng(5)
+    generator.integers(10, size=3)  # leaves half of a 64-bit draw behind
+    state = through_a_file(plain.generator_state(generator))
+    expected = generator.random(4).tolist() + generator.integers(1000, size=3, dtype=np.int32).tolist()
+    other = np.random.default_rng(0)
+    plain.set_generator_state(other, state)
+    assert other.random(4).tolist() + other.integers(1000, size=3, dtype=np.int32).tolist() == expected
+
+
+def test_the_three_global_generators_go_on_with_the_same_numbers():
+    before = plain.global_random_state()
+    draw = lambda: (random.gauss(0, 1), np.random.rand(), float(torch.rand(1)))  # noqa: E731
+    random.gauss(0, 1)  # keeps a second number for the next call
+    saved = through_a_file(plain.global_random_state())
+    expected = draw()
+    plain.set_global_random_state(saved)
+    assert draw() == expected
+    plain.set_global_random_state(before)

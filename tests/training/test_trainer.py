@@ -1,0 +1,58 @@
+import pytest
+
+from palaestra.config.train import TrainConfig
+from palaestra.contracts.errors import NonFinite
+from palaestra.training import trainer
+from palaestra.training.state import new_training_state
+from palaestra.training.trainer import train
+
+CONFIG = TrainConfig(total_steps=300, ppo={"env_count": 2, "horizon": 50, "minibatch_size": 50})
+
+
+def test_it_yields_one_report_per_iteration_until_the_steps_are_taken():
+    reports = list(train(new_training_state(CONFIG)))
+    assert [(report.iteration, report.env_steps) for report in reports] == [(1, 100), (2, 200), (3, 300)]
+
+
+def test_a_state_that_is_done_yields_nothing():
+    state = new_training_state(CONFIG)
+    list(train(state))
+    assert list(train(state)) == []
+
+
+def test_episodes_carry_the_step_at_which_they_were_counted_and_their_env():
+    reports = list(train(new_training_state(CONFIG)))
+    episodes = [(report, episode) for report in reports for episode in report.episodes]
+    assert len(episodes) > 4
+    assert all(episode.env_step == report.env_steps for report, episode in episodes)
+    assert {episode.env_index for _, episode in episodes} == {0, 1}
+    assert all(episode.total_reward == episode.length for _, episode in episodes)  # CartPole pays 1 a step
+
+
+def test_statistics_of_observations_change_only_after_the_update(monkeypatch):
+    """What the update sees must be what the rollout saw; the first iteration runs on the identity."""
+    config = CONFIG.model_copy(update={"policy": CONFIG.policy.model_copy(update={"normalize_observations": True})})
+    state = new_training_state(config)
+    moments = state.agent.observation_normalizer.parts["part_"].moments
+    seen_by_update = []
+    real_update = trainer.update
+
+    def spying_update(*arguments):
+        seen_by_update.append(float(moments.count))
+        return real_update(*arguments)
+
+    monkeypatch.setattr(trainer, "update", spying_update)
+    list(train(state))
+    assert seen_by_update == [0.0, 100.0, 200.0]
+    assert float(moments.count) == 300.0
+
+
+def test_a_value_that_is_not_finite_stops_at_that_update_and_says_so(monkeypatch):
+    state = new_training_state(CONFIG)
+    reports = train(state)
+    next(reports)
+    before = state.optimizer.flat.detach().clone()
+    state.tape.rows[0][:] = float("nan")
+    with pytest.raises(NonFinite, match="Update 2 was stopped before its step: .* observation"):
+        next(reports)
+    assert bool((state.optimizer.flat == before).all())
