@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from io import StringIO
+from select import select
 
 import pytest
 from rich.console import Console
@@ -142,3 +145,25 @@ def test_progress_goes_to_stderr(header, samples, clock, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("step 512/5,120")
+
+
+def test_a_pipe_that_nobody_reads_does_not_hold_up_the_run(header, samples, clock):
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while os.write(writing, b"x" * 4096):
+            pass
+    os.set_blocking(writing, True)
+    with os.fdopen(writing, "w", buffering=1) as file:
+        sink = ConsoleSink(header, clock, Console(file=file, width=80, force_terminal=False))
+        for sample in samples:
+            clock.seconds += 2.0
+            sink.write(sample)  # would wait for ever
+        sink.note("checkpoint 5 saved")
+        with os.fdopen(reading, "rb", buffering=0) as reader:
+            while set(reader.read(4096)) == {ord("x")} and select([reader], [], [], 0)[0]:
+                pass
+            clock.seconds += 2.0
+            sink.write(samples[-1])
+            assert reader.read(4096).startswith(b"checkpoint 5 saved\nstep 5,120/5,120")
+            sink.close()

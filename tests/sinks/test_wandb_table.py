@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -30,9 +31,15 @@ def run() -> FakeRun:
     return FakeRun()
 
 
+def open_table(run, clock, directory) -> CumulativeTable:
+    wandb = SimpleNamespace(Table=FakeTable)
+    return CumulativeTable(wandb, run, "tables/x", ("Episode", "Reward"), directory / "rows.jsonl", clock)
+
+
 @pytest.fixture
-def table(run, clock) -> CumulativeTable:
-    return CumulativeTable(SimpleNamespace(Table=FakeTable), run, "tables/x", ("Episode", "Reward"), clock)
+def table(run, clock, tmp_path):
+    with closing(open_table(run, clock, tmp_path)) as table:
+        yield table
 
 
 def test_wandb_is_asked_to_send_only_what_is_new(table):
@@ -69,3 +76,21 @@ def test_rows_beyond_what_wandb_reads_are_not_kept(table, run, monkeypatch):
         table.add([number, 0.0])
     table.log()
     assert run.logged == [10]
+
+
+def test_rows_that_a_killed_session_did_not_log_are_logged_by_the_next(run, clock, tmp_path):
+    killed = open_table(run, clock, tmp_path)
+    killed.add([1, 10.0])
+    killed.log()
+    killed.add([2, None])
+    killed.add([3, 30.0])
+    killed._waiting.write("[4, 40")  # torn
+    killed.close()
+    later = FakeRun()
+    with closing(open_table(later, clock, tmp_path)) as table:
+        assert table._table.rows == [(2, None), (3, 30.0)]
+        table.add([4, 40.0])
+        table.log()
+    assert (run.logged, later.logged) == ([1], [3])
+    with closing(open_table(later, clock, tmp_path)) as table:
+        assert table._table.rows == []
