@@ -1,0 +1,38 @@
+"""One change to a checkpoint directory, for test_syscall_faults.py to be cut off at any system call. Needs no torch.
+
+python one_commit.py commit|retain|drop DIRECTORY   -> ACK, or FAILED and the reason
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from palaestra.checkpoints.durable import commit
+from palaestra.checkpoints.errors import SaveFailed
+from palaestra.checkpoints.reading import survey
+from palaestra.checkpoints.retention import retain
+from palaestra.contracts.checkpoint import Checkpoint
+
+
+def parts(epoch):
+    text = f"{epoch}".encode()
+    return {f"model_{epoch:04d}.safetensors": b"W" + text * 900, f"trainer_state_{epoch:04d}.pt": b"S" + text * 700}
+
+
+def described(epoch):
+    return Checkpoint(epoch, epoch, 1.0, "run", "name", 1.0, {}, {}, {})
+
+
+def main(action, directory):
+    if action == "commit":
+        commit(directory, 3, parts(3), described(3))
+    else:
+        retain(directory, survey(directory).checkpoints, 1 if action == "retain" else 2, 1)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1], Path(sys.argv[2]))
+        os.write(1, b"ACK\n")
+    except (SaveFailed, OSError) as error:
+        os.write(1, f"FAILED {error}\n".encode())
