@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import gymnasium
 import numpy as np
 from gymnasium.utils.env_checker import check_env as check_gymnasium_rules
 
@@ -14,12 +15,10 @@ from palaestra.envs.snapshot import capture, restore, why_not
 from palaestra.envs.spaces import action_converter, interface_of, observation_arrays
 
 if TYPE_CHECKING:
-    import gymnasium
-
     from palaestra.config.env import EnvConfig
     from palaestra.contracts.spaces import EnvInterface
 
-    AnyEnv = gymnasium.Env[Any, Any]
+AnyEnv = gymnasium.Env[Any, Any]
 
 WARM_UP_STEPS = 25
 COMPARED_STEPS = 200
@@ -47,7 +46,7 @@ def _check_rules(config: EnvConfig) -> None:
     env = make_env(config)
     try:
         check_gymnasium_rules(env.unwrapped, skip_render_check=True)
-    except (AssertionError, TypeError, ValueError, KeyError) as error:
+    except (AssertionError, TypeError, ValueError, KeyError, gymnasium.error.Error) as error:
         raise EnvCheckFailed(f"'{config.id}' breaks a rule of Gymnasium: {error}") from error
     finally:
         env.close()

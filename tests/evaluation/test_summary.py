@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+import threading
+from multiprocessing import get_context
+
+import pytest
+
+from palaestra.contracts.episodes import EpisodeResult
+from palaestra.contracts.errors import DamagedFile
+from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
+from palaestra.evaluation.summary import append_batch, describe, read_batches
+from palaestra.runs.directory import RunDirectory
+
+FILLING = {"text": "x" * 2000}  # so that a half-written file would be easy to catch
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return RunDirectory(tmp_path / "01J").make()
+
+
+def test_batches_are_numbered_from_one_and_read_back_in_order(directory):
+    assert [append_batch(directory, {"mean": float(index)}) for index in range(3)] == [1, 2, 3]
+    assert read_batches(directory) == [{"batch": index + 1, "mean": float(index)} for index in range(3)]
+
+
+def test_a_run_that_was_never_judged_has_no_batches(directory):
+    assert read_batches(directory) == []
+
+
+def test_a_reader_never_sees_half_a_file(directory):
+    """Trap S6: a reader reads whatever is there, again and again, while batches are added."""
+    append_batch(directory, FILLING)
+    done = threading.Event()
+    lengths: list[int] = []
+    errors: list[Exception] = []
+
+    def read() -> None:
+        while not done.is_set() or len(lengths) < 200:
+            try:
+                lengths.append(len(json.loads(directory.eval_summary_file.read_text())["batches"]))
+            except (ValueError, OSError) as error:
+                errors.append(error)
+                return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(60):
+        append_batch(directory, FILLING)
+    done.set()
+    reader.join()
+    assert errors == []
+    assert lengths == sorted(lengths)
+    assert len(set(lengths)) > 3, "the reader must have looked while it grew"
+
+
+def add_some(path):
+    for _ in range(15):
+        append_batch(RunDirectory(path), FILLING)
+
+
+def test_two_evaluations_at_once_lose_nothing(directory):
+    processes = [get_context("fork").Process(target=add_some, args=(directory.path,)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert [batch["batch"] for batch in read_batches(directory)] == list(range(1, 31))
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"schema_version": 1}', '{"schema_version": 99, "batches": []}'])
+def test_a_summary_that_is_not_ours_is_refused_and_not_overwritten(directory, content):
+    directory.eval_summary_file.write_text(content)
+    with pytest.raises(DamagedFile):
+        append_batch(directory, {})
+    assert directory.eval_summary_file.read_text() == content
+
+
+def test_the_figures_are_those_of_the_episodes():
+    plan = EvaluationPlan("run:1", "CartPole-v1", {}, (0, 1))
+    report = EvaluationReport(plan, tuple(EpisodeResult(0, value, 1, True) for value in (1.0, 3.0)), 2.5)
+    assert describe(report) == {"episodes": 2, "mean": 2.0, "min": 1.0, "max": 3.0, "std": 1.0, "seconds": 2.5}
