@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from palaestra.checkpoints.targets import find_target
 from palaestra.cli.command import Command
 from palaestra.cli.output import print_json, print_pairs
 from palaestra.cli.parser import natural, positive
@@ -49,6 +50,7 @@ def run(arguments: Namespace) -> int:
     if not target:
         raise UsageError("'palaestra eval' needs a run.", "For example: palaestra eval latest:best")
     overrides = parse_overrides(settings)
+    find_target(target, runs_root())  # a slip in the name is told before torch is loaded
     from palaestra.evaluation.local import evaluate_target
 
     report = evaluate_target(

@@ -1,0 +1,46 @@
+"""One small real run, trained once and copied for every test that wants runs to look at."""
+
+import shutil
+
+import pytest
+
+from palaestra.cli.main import main
+
+
+@pytest.fixture(scope="session")
+def trained_runs(tmp_path_factory):
+    root = tmp_path_factory.mktemp("trained") / "runs"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PALAESTRA_RUNS_DIR", str(root))
+        for name in ("third", "second", "first"):
+            assert main(["train", "cartpole", f"run={name}", "total_steps=512", f"seed={len(name)}", "--quiet"]) == 0
+        assert main(["eval", "first", "--episodes", "1"]) == 0
+    return root
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """An empty project to stand in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PALAESTRA_RUNS_DIR", raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    return tmp_path
+
+
+@pytest.fixture
+def runs(workplace, trained_runs):
+    shutil.copytree(trained_runs, workplace / "runs", symlinks=True)
+    return workplace / "runs"
+
+
+@pytest.fixture
+def call(workplace, capsys):
+    """`call("runs", "--json")` -> exit code, stdout, stderr."""
+
+    def run(*words):
+        capsys.readouterr()
+        code = main(list(words))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run

@@ -1,0 +1,36 @@
+import pytest
+
+from palaestra.cli.words import Words, read_words, split_target
+from palaestra.contracts.errors import UsageError
+
+
+def test_recipe_name_and_settings_are_told_apart_in_any_order():
+    expected = Words(recipe="cartpole", run="first", overrides={"seed": 3})
+    assert read_words(["cartpole", "run=first", "seed=3"]) == expected
+    assert read_words(["seed=3", "run=first", "cartpole"]) == expected
+
+
+def test_a_first_word_with_an_equals_sign_means_no_recipe():
+    assert read_words(["env.id=CartPole-v1"]) == Words(recipe="", run="", overrides={"env": {"id": "CartPole-v1"}})
+
+
+@pytest.mark.parametrize("name", ["007", "1e3", "true", "null", "2026-01-02", "a=b"])
+def test_a_runs_name_is_taken_as_it_is_typed(name):
+    assert read_words([f"run={name}"]).run == name
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run=a", "run=b"], "set twice"),
+        (["run="], "no name"),
+        (["cartpole", "pendulum"], "One name is wanted"),
+    ],
+)
+def test_what_cannot_be_is_refused(words, said):
+    with pytest.raises(UsageError, match=said):
+        read_words(words)
+
+
+def test_a_target_may_be_missing():
+    assert split_target(["a=1"]) == ("", ["a=1"])

@@ -1,0 +1,60 @@
+import gymnasium
+import pytest
+
+from palaestra import api
+from palaestra.config.train import TrainConfig
+from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
+from palaestra.runs.documents import read_config, read_request
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """One run called `mine`, trained by the function under test."""
+    runs_root = tmp_path_factory.mktemp("api") / "runs"
+    settings = {"ppo.gamma": 0.9}
+    outcome = api.train("cartpole", run="mine", total_steps=512, runs_root=runs_root, **settings)
+    assert outcome.exit_code == 0
+    return runs_root
+
+
+def test_training_is_a_function_and_its_settings_are_kept(root):
+    (record,) = api.runs(root)
+    assert (record.name, record.agent_step, record.state) == ("mine", 512, "finished")
+    directory = api.RunStore(root).resolve("mine")
+    assert read_config(directory)["ppo"]["gamma"] == 0.9
+    request = read_request(directory)
+    assert (request.asked_by, request.config) == ("python", {"total_steps": 512, "ppo": {"gamma": 0.9}})
+
+
+def test_an_evaluation_is_a_function(root):
+    report = api.evaluate("mine", episodes=2, seed=3, runs_root=root)
+    assert report.plan.seeds == (3, 4)
+    assert len(report.returns) == 2
+
+
+def test_a_policy_comes_back_and_acts(root):
+    env = gymnasium.make("CartPole-v1")
+    observation, _ = env.reset(seed=1)
+    assert env.action_space.contains(api.load_policy("mine", root).act(observation))
+    env.close()
+
+
+def test_wrong_settings_are_refused_like_on_the_command_line(tmp_path):
+    with pytest.raises(UsageError, match="total_steps"):
+        api.train("cartpole", totl_steps=5, runs_root=tmp_path)
+    with pytest.raises(NotFound, match="cartpole"):
+        api.train("carpole", runs_root=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_is_continued_with_the_settings_it_was_made_with(root):
+    request, config = api.prepare_continuation(root, "latest", {"total_steps": 1024})
+    stored = TrainConfig.model_validate(read_config(api.RunStore(root).resolve("mine")))
+    assert (request.name, request.recipe) == ("mine", "cartpole")
+    assert config == stored.model_copy(update={"total_steps": 1024})
+
+
+def test_a_stored_configuration_that_is_none_is_damaged(root, monkeypatch):
+    monkeypatch.setattr(api, "read_config", lambda _directory: {"total_steps": "many"})
+    with pytest.raises(DamagedFile, match=r"config\.yaml"):
+        api.prepare_continuation(root, "mine", {})
