@@ -1,0 +1,71 @@
+# Everything a newcomer needs: `make demo`, `make test`. Each target sets up what it needs; the second time costs nothing.
+# Wanted of the machine: python3.11 (or newer), pip, make, gcc.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+TORCH := $(shell grep '^torch==' constraints.txt)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test quick check docs bench-sb3 chaos lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed ## make .venv with the exact versions of constraints.txt
+
+# Debian's python3 comes without ensurepip; then the system's pip fills the empty environment.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 is wanted, this is " + sys.version)'
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
+		&& PIP_CONSTRAINT= $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+
+# torch first and alone: pinned like this it is the small CPU build, and nothing later asks for another.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: setup ## train CartPole, watch it, judge the checkpoint (about a minute)
+	@$(BIN)/python examples/demo.py
+
+test: setup ## the whole suite
+	$(BIN)/python -m pytest -m "not chaos"
+
+quick: setup ## only the tests that take no time
+	$(BIN)/python -m pytest -m "not chaos and not slow"
+
+check: setup ## style, types, layers, documentation
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 0 tests/test_architecture.py tests/test_docs.py
+	$(MAKE) --no-print-directory docs
+
+docs: setup ## the documentation as pages, under site/
+	DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+
+bench-sb3: setup ## training speed and return beside Stable-Baselines3's PPO (about ten minutes)
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	$(BIN)/python benchmarks/sb3_cartpole.py
+
+chaos: setup ## the full-size fault injections: kills, full disks, damaged files
+	$(BIN)/python -m pytest -m chaos --timeout 3600
+
+# Everything is resolved anew in an environment of its own; hatchling builds the package, so it is pinned too.
+lock: export PIP_CONSTRAINT :=
+lock: ## write constraints.txt anew from what installs today (torch stays where it is)
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet $(TORCH)
+	build/lock/bin/python -m pip install --quiet $(TORCH) '.[dev,bench,hub]' hatchling
+	{ grep '^#' constraints.txt; build/lock/bin/python -m pip freeze | sed '/^palaestra/d; s/+cpu$$//'; } > build/constraints.txt
+	mv build/constraints.txt constraints.txt && rm -rf build/lock
+
+clean: ## remove .venv and everything built; runs/ stays
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
