@@ -4,7 +4,7 @@ from pydantic import ValidationError
 from palaestra.config.complaints import describe_all, nearest_key
 from palaestra.config.train import TrainConfig
 
-KNOWN = ["seed", "ppo.gamma", "ppo.clip", "ppo.clip.start", "env.seed_offset", "total_steps"]
+KNOWN = ["seed", "ppo.gamma", "ppo.clip", "ppo.clip.start", "env.seed_offset", "total_steps", "total_ste_clip"]
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,7 @@ KNOWN = ["seed", "ppo.gamma", "ppo.clip", "ppo.clip.start", "env.seed_offset", "
         ("gamma", "ppo.gamma"),  # the same last word elsewhere
         ("totalsteps", "total_steps"),
         ("gmma", "ppo.gamma"),  # a similar last word elsewhere
+        ("total_ste.clip", "ppo.clip"),  # the same last word goes before a similar whole
         ("xyz", ""),
     ],
 )

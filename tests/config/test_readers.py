@@ -7,7 +7,8 @@ from palaestra.config.keys import nested_model
 from palaestra.config.train import TrainConfig
 
 SOURCE = Path(__file__).parents[2] / "src" / "palaestra"
-READ_LATER: set[str] = set()  # keys whose reader is still being built; empty when the house stands
+# Keys whose reader (evaluation while training) is still being built; empty when the house stands.
+READ_LATER = {"evaluate_interval", "evaluation", "evaluation.episodes", "evaluation.deterministic"}
 
 
 def owned_fields(model, prefix="", owners=()):
@@ -51,7 +52,9 @@ def unread_keys(model, directory):
 
 
 def test_every_key_has_a_reader():
-    assert unread_keys(TrainConfig, SOURCE) == READ_LATER
+    unread = unread_keys(TrainConfig, SOURCE)
+    assert unread - READ_LATER == set(), "accepted and never read"
+    assert READ_LATER - unread == set(), "read by now: take them out of READ_LATER"
 
 
 def test_the_audit_can_see_a_key_that_nobody_reads(tmp_path):

@@ -153,3 +153,11 @@ def test_merge_leaves_its_arguments_alone():
     base, over = {"a": {"b": 1}}, {"a": {"c": 2}}
     assert merge(None, base, over) == {"a": {"b": 1, "c": 2}}
     assert (base, over) == ({"a": {"b": 1}}, {"a": {"c": 2}})
+
+
+def test_merge_shares_nothing_with_the_base_even_where_a_section_is_replaced():
+    base = BASE.model_dump()
+    merged = merge(TrainConfig, base, {"env": "Pendulum-v1", "policy": {"module": "mine:Net"}, "ppo": {"clip": 0.1}})
+    assert base == BASE.model_dump()
+    merged["sinks"]["wandb"]["project"] = "changed"
+    assert base == BASE.model_dump()

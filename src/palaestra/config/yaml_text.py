@@ -88,8 +88,8 @@ def _reader() -> YAML:
 
 def _refuse_deep_brackets(text: str, source: str) -> None:
     depth = 0
-    for bracket in BRACKETS.findall(text):
-        depth = depth + 1 if bracket in "[{" else max(depth - 1, 0)
+    for bracket in BRACKETS.finditer(text):  # one at a time: a bomb is known by its first few hundred
+        depth = depth + 1 if bracket[0] in "[{" else max(depth - 1, 0)
         if depth > MAX_BRACKETS:
             raise DamagedFile(f"{source} is nested deeper than {MAX_DEPTH} levels.")
 
