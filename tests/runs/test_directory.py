@@ -33,6 +33,11 @@ def test_every_entry_of_the_contract_has_its_place_directly_in_the_directory():
     assert len({path.name for path in paths}) == len(paths)
 
 
+def test_the_page_for_people_shows_every_entry():
+    page = (Path(__file__).parents[2] / "docs" / "run-directory.md").read_text()
+    assert [name for name in CONTRACT if name not in page] == []
+
+
 def test_the_id_is_the_directory_s_name():
     assert RunDirectory(Path("/x/01J8Z3K4M5N6P7Q8R9S0T1V2W3")).id == "01J8Z3K4M5N6P7Q8R9S0T1V2W3"
 

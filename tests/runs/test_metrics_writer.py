@@ -151,6 +151,7 @@ def test_a_closed_database_is_one_file(path):
         writer.write(sample(1))
     visible = [entry.name for entry in path.parent.iterdir() if not entry.name.startswith(".")]
     assert visible == ["metrics.db"]
+    assert path.read_bytes()[18:20] == b"\x01\x01"  # SQLite's mark of a file that needs no log to be read
 
 
 def test_closing_works_while_a_reader_looks(path):
