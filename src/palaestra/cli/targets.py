@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from palaestra.runs.names import RunNames
 from palaestra.runs.store import runs_root
 
 SELECTORS = ("best", "latest")
 
 
 def run_names() -> list[str]:
-    """Read from the directory names alone: completion must answer at once, also beside a damaged run."""
-    by_name = runs_root() / "by-name"
-    return [*sorted(entry.name for entry in by_name.iterdir()), "latest"] if by_name.is_dir() else []
+    """From the names alone: completion must answer at once, also beside a damaged run."""
+    names = RunNames(runs_root()).all()
+    return [*sorted(names), "latest"] if names else []
 
 
 def run_selectors() -> list[str]:
