@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 
 FAKE = '''
 """Stands in for W&B: writes down what it is told, and misbehaves where FAKE_WANDB says."""
-import json, os, time
+import atexit, json, os, time
 
 def _act(where, **said):
     with open(os.environ["FAKE_WANDB_LOG"], "a") as log:
         log.write(json.dumps({"call": where, **said}, default=str) + "\\n")
     how, _, place = os.environ.get("FAKE_WANDB", "").partition(":")
     if place == where:
-        if how == "raise":
+        if how == "linger":
+            atexit.register(time.sleep, 600)
+        if how in ("raise", "linger"):
             raise RuntimeError("no luck in " + where)
         if how == "hang":
             time.sleep(600)
@@ -83,7 +85,7 @@ def fake(tmp_path, monkeypatch):
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(FAKE)
     log = tmp_path / "fake.jsonl"
-    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    monkeypatch.setenv("PYTHONPATH", str(package.parent), prepend=os.pathsep)
     monkeypatch.syspath_prepend(str(package.parent))
     monkeypatch.setenv("FAKE_WANDB_LOG", str(log))
     monkeypatch.setenv("HOME", str(tmp_path))  # no key of whoever runs the tests
@@ -208,6 +210,17 @@ def test_whatever_wandb_does_the_trainer_hears_of_it_once_and_is_never_held_up(
     assert "wandb.log" in said
     assert sorted(seconds)[int(len(seconds) * 0.9)] < 0.001  # the rest is what a busy machine takes away
     assert max(seconds) < 0.4  # a write that waited for W&B would have taken at least its grace
+
+
+def test_a_wandb_that_gave_up_but_lingers_is_ended_without_grace(fake, run, samples, monkeypatch):
+    monkeypatch.setenv("FAKE_WANDB", "linger:init")
+    dropped: list[str] = []
+    fanout = Fanout(lambda name, error: dropped.append(str(error)))
+    fanout.add("wandb", lambda: open_sink(run, grace_seconds=30.0))
+    seconds = write_until_dropped_or(fanout, dropped, samples, 20.0)
+    (said,) = dropped
+    assert "no luck in init" in said
+    assert max(seconds) < 2.0
 
 
 def test_messages_that_nobody_reads_are_dropped_and_counted_and_memory_is_bounded(fake, run, samples, monkeypatch):

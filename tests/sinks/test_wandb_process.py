@@ -52,7 +52,8 @@ def test_a_process_whose_parent_is_already_gone_leaves():
     assert subprocess.run([sys.executable, "-c", own_parent]).returncode == 0
 
 
-def test_ctrl_c_does_not_end_it(tmp_path):
+def test_ctrl_c_does_not_end_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     (tmp_path / "wandb.py").write_text(
         dedent("""
         import os, signal
@@ -67,7 +68,6 @@ def test_ctrl_c_does_not_end_it(tmp_path):
         done = subprocess.run(
             [sys.executable, "-m", "palaestra.sinks.wandb_process", str(theirs.fileno()), str(os.getpid())],
             pass_fds=[theirs.fileno()],
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
             capture_output=True,
             text=True,
             timeout=60,
