@@ -92,7 +92,7 @@ def _exported(player: OnnxPlayer, inputs: tuple[Tensor, ...]) -> Any:
     batch = torch.export.Dim("batch", min=1)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # the exporter warns of its own insides
+            warnings.simplefilter("ignore")  # the exporter warns of its own insides
             program = torch.onnx.export(
                 player,
                 inputs,
