@@ -1,0 +1,260 @@
+"""Real processes: the command line as a subprocess, and trainers forked from one that has torch already."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import torch
+
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.checkpoints.names import is_temporary, model_name
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.journal import read_journal
+from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.status import read_record
+from palaestra.runs.store import RunStore
+
+PATIENCE_SECONDS = 120.0  # far beyond what anything here takes, also on a machine that is busy with other things
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> Any:
+    """The condition's first true answer."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        answer = condition()
+        if answer:
+            return answer
+        time.sleep(0.002)
+    raise AssertionError(f"waited {PATIENCE_SECONDS:g} s in vain for {what}")
+
+
+@dataclass(frozen=True)
+class Finished:
+    code: int
+    out: str
+    err: str
+
+
+class Palaestra:
+    """`python -m palaestra` in a directory of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.runs = home / "runs"
+        self.variables = {**os.environ, "NO_COLOR": "1", "PALAESTRA_RUNS_DIR": str(self.runs)}
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "palaestra", *words]
+
+    def __call__(self, *words: str, variables: dict[str, str] | None = None) -> Finished:
+        done = subprocess.run(
+            self.command(*words),
+            cwd=self.home,
+            env={**self.variables, **(variables or {})},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+        )
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    def run(self, name: str) -> RunDirectory:
+        found = RunStore(self.runs).named(name)
+        assert found is not None, f"no run {name} in {self.runs}"
+        return found
+
+
+class Trainer:
+    """One forked training process."""
+
+    def __init__(self, server: ForkServer, pid: int, output: Path) -> None:
+        self._server = server
+        self.pid = pid
+        self.output = output
+
+    def send(self, *signals: signal.Signals) -> None:
+        """All at once: the process is held still until every one of them is pending."""
+        if len(signals) > 1:
+            os.kill(self.pid, signal.SIGSTOP)
+        for number in signals:
+            os.kill(self.pid, number)
+        if len(signals) > 1:
+            os.kill(self.pid, signal.SIGCONT)
+
+    def is_over(self) -> bool:
+        """A zombie until somebody waits for it, so the pid cannot be another's."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+    def wait(self) -> int:
+        wait_until(self.is_over, f"the end of process {self.pid}; it said: {self.output.read_text()[-2000:]}")
+        return self._server.ask(wait=self.pid)["code"]
+
+
+class ForkServer:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.runs = home / "runs"
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("fork_server.py"))],
+            cwd=home,
+            env={**os.environ, "NO_COLOR": "1", "PALAESTRA_RUNS_DIR": str(self.runs)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, **question: Any) -> dict[str, Any]:
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def start(self, *words: str, plant: str = "") -> Trainer:
+        output = self.home / "output.txt"
+        output.touch()
+        return Trainer(self, self.ask(words=list(words), output=str(output), plant=plant)["pid"], output)
+
+    def run(self, name: str) -> RunDirectory | None:
+        return RunStore(self.runs).named(name)
+
+    def saved_epochs(self, name: str) -> list[int]:
+        return saved_epochs(self.run(name))
+
+    def kill_again_and_again(
+        self, words: list[str], name: str, kills: int, chance: random.Random, plant: str = ""
+    ) -> Tally:
+        """Kill -9 at random instants of a run, `kills` times, then let it come to its end."""
+        tally = Tally()
+        for _ in range(kills):
+            trainer = self.start(*words, plant=plant)
+            goal = len(self.saved_epochs(name)) + chance.choice([0, 1, 1, 2])
+            wait_until(
+                lambda: len(self.saved_epochs(name)) >= goal or trainer.is_over(),  # noqa: B023  waited for at once
+                f"{goal} checkpoints",
+            )
+            time.sleep(chance.uniform(0.0, 0.08))  # not a condition: any instant will do
+            trainer.send(signal.SIGKILL)
+            assert trainer.wait() == -signal.SIGKILL, trainer.output.read_text()
+            tally.look_at(self.run(name))
+        last = self.start(*words, plant=plant)
+        assert last.wait() == 0, last.output.read_text()
+        return tally
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait(timeout=PATIENCE_SECONDS)
+        self._process.stdout.close()
+
+
+@dataclass
+class Tally:
+    """What is printed of a series of kills; all but `kills` and `mid_save` must stay 0."""
+
+    kills: int = 0
+    mid_save: int = 0  # killed while a checkpoint was half written
+    unreadable: int = 0
+    lost: int = 0  # a checkpoint that the journal acknowledged, and that is not there
+
+    def look_at(self, directory: RunDirectory | None) -> None:
+        self.kills += 1
+        if directory is None:
+            return
+        names = [path.name for path in directory.checkpoints.iterdir()]
+        self.mid_save += any(is_temporary(name) for name in names)
+        found = CheckpointManager(directory).survey()
+        self.unreadable += len(found.refused)
+        newest = max((checkpoint.epoch for checkpoint in found.checkpoints), default=0)
+        self.lost += newest < max(saved_epochs(directory), default=0)
+
+
+def saved_epochs(directory: RunDirectory | None) -> list[int]:
+    """Epochs whose checkpoints the journal acknowledged, in order."""
+    if directory is None:
+        return []
+    return [entry.data["epoch"] for entry in read_journal(directory.journal_file) if entry.event == "checkpoint.saved"]
+
+
+@pytest.fixture(name="differences")
+def differences_fixture() -> Callable[[RunDirectory, RunDirectory], list[str]]:
+    return differences
+
+
+@pytest.fixture(name="wait_until")
+def wait_until_fixture() -> Callable[[Callable[[], Any], str], Any]:
+    return wait_until
+
+
+def differences(one: RunDirectory, other: RunDirectory) -> list[str]:
+    """What two finished runs do not have in common, by name; empty when they are the same to the last bit."""
+    found = []
+    epochs = [read_record(run).epoch for run in (one, other)]
+    if epochs[0] != epochs[1]:
+        return [f"epochs {epochs}"]
+    weights = [(run.checkpoints / model_name(epochs[0])).read_bytes() for run in (one, other)]
+    if weights[0] != weights[1]:
+        found.append("weights")
+    rows = []
+    for run in (one, other):
+        with MetricsReader(run.metrics_file) as reader:
+            rows.append(reader.rows())
+    assert rows[0], "a run without metrics proves nothing"
+    if rows[0] != rows[1]:
+        found.append("metrics")
+    states = [CheckpointManager(run).load_trainer_state("latest") for run in (one, other)]
+    for state in states:
+        del state["session"]["seconds"]  # of wall time
+    found.extend(_state_differences(states[0], states[1], "state"))
+    return found
+
+
+def _state_differences(one: Any, other: Any, path: str) -> list[str]:
+    if type(one) is not type(other):
+        return [f"{path}: {type(one).__name__} and {type(other).__name__}"]
+    if isinstance(one, torch.Tensor):
+        return [] if one.dtype == other.dtype and torch.equal(one, other) else [path]
+    if isinstance(one, dict):
+        if one.keys() != other.keys():
+            return [f"{path}: {sorted(map(str, one.keys() ^ other.keys()))}"]
+        return [text for key in one for text in _state_differences(one[key], other[key], f"{path}.{key}")]
+    if isinstance(one, list | tuple):
+        if len(one) != len(other):
+            return [f"{path}: {len(one)} and {len(other)} entries"]
+        return [
+            text
+            for index, pair in enumerate(zip(one, other, strict=True))
+            for text in _state_differences(*pair, f"{path}[{index}]")
+        ]
+    return [] if one == other else [path]
+
+
+@contextmanager
+def quick_directory() -> Iterator[Path]:
+    """In memory where that can be had: kill -9 loses nothing that was written, so no test here needs a real disk."""
+    memory = Path("/dev/shm")
+    with TemporaryDirectory(prefix="palaestra-", dir=memory if os.access(memory, os.W_OK) else None) as path:
+        yield Path(path)
+
+
+@pytest.fixture
+def palaestra() -> Iterator[Palaestra]:
+    with quick_directory() as home:
+        yield Palaestra(home)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with quick_directory() as home:
+        started = ForkServer(home)
+        yield started
+        started.close()

@@ -1,0 +1,77 @@
+"""Imports torch once, then forks one real process per training that is asked for.
+
+Run as a program. Each line on stdin is a question in JSON, each line on stdout its answer:
+`{"words": [...], "output": PATH, "plant": NAME}` -> `{"pid": N}`, and `{"wait": N}` -> `{"code": N}`.
+A killed process has the code -9, as subprocess says it.
+"""
+
+import json
+import os
+import signal
+import sys
+import traceback
+
+import gymnasium.envs.classic_control.cartpole  # noqa: F401  so that no child imports it again
+
+import palaestra.workers.train  # noqa: F401
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.cli.main import main
+from palaestra.sinks.fanout import Fanout
+
+
+def forget_the_normaliser() -> None:
+    """As if the observations' statistics were no part of the checkpoint: zeros and ones, as at the beginning."""
+    load = CheckpointManager.load_for_resume
+
+    def load_without(manager):
+        point = load(manager)
+        for name, value in point.weights.items() if point else ():
+            if name.startswith("observation_normalizer."):
+                value.fill_(1.0 if name.endswith("variance") else 0.0)
+        return point
+
+    CheckpointManager.load_for_resume = load_without
+
+
+def forget_to_rewind() -> None:
+    """As if what a killed session wrote after its last checkpoint stayed in the metrics."""
+    Fanout.rewind = lambda _fanout, _step: None
+
+
+PLANTS = {"": lambda: None, "normaliser": forget_the_normaliser, "rewind": forget_to_rewind}
+
+
+def start(words: list[str], output: str, plant: str) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 99
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        PLANTS[plant]()
+        code = main(words)
+        sys.stdout.flush()
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def serve() -> None:
+    for line in sys.stdin:
+        question = json.loads(line)
+        if "wait" in question:
+            _, status = os.waitpid(question["wait"], 0)
+            answer = {"code": os.waitstatus_to_exitcode(status)}
+        else:
+            answer = {"pid": start(question["words"], question["output"], question.get("plant", ""))}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,125 @@
+"""A run that is killed and continued ends with the same bytes as one that never stopped."""
+
+import random
+import signal
+
+import pytest
+
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.contracts.run import RunState
+from palaestra.runs.journal import read_journal
+from palaestra.runs.status import read_record
+
+pytestmark = pytest.mark.slow
+
+EPOCHS = 28  # no series of kills below can reach the end before its last kill
+SETTINGS = [
+    "train",
+    "cartpole",
+    f"total_steps={EPOCHS * 64}",
+    "seed=3",
+    "ppo.env_count=2",
+    "ppo.minibatch_size=32",
+    "ppo.update_epochs=2",
+    "checkpoints.save_interval=1",
+    "policy.normalize_observations=true",
+    "policy.normalize_returns=true",
+    "sinks.tensorboard=false",
+    "--quiet",
+]
+
+
+def words(name: str) -> list[str]:
+    return [*SETTINGS, f"run={name}"]
+
+
+def events(directory) -> list[str]:
+    return [entry.event for entry in read_journal(directory.journal_file)]
+
+
+def seen_at_work(server, name: str) -> bool:
+    return len(server.saved_epochs(name)) >= 3
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(server):
+    """The run to compare with: never stopped."""
+    trainer = server.start(*words("uninterrupted"))
+    assert trainer.wait() == 0, trainer.output.read_text()
+    return server.run("uninterrupted")
+
+
+def test_a_process_started_from_the_shell_does_the_same_as_a_forked_one(palaestra, uninterrupted, differences):
+    """So that what the forked trainers below show holds for the command."""
+    done = palaestra(*words("from-shell"))
+    assert done.code == 0, done.err
+    assert differences(palaestra.run("from-shell"), uninterrupted) == []
+
+
+def test_killed_eight_times_it_ends_with_the_same_bytes(server, uninterrupted, differences):
+    tally = server.kill_again_and_again(words("killed"), "killed", 8, random.Random(8))
+    assert (tally.kills, tally.unreadable, tally.lost) == (8, 0, 0)
+    assert differences(server.run("killed"), uninterrupted) == []
+    assert events(server.run("killed")).count("run.resumed") >= 6  # most kills came after the first checkpoint
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(1800)
+def test_of_a_hundred_kills_nothing_is_unreadable_nothing_lost_and_every_run_exact(
+    server, uninterrupted, differences, capsys
+):
+    chance = random.Random(100)
+    kills = mid_save = unreadable = lost = exact = 0
+    for number in range(10):
+        tally = server.kill_again_and_again(words(f"chaos-{number}"), f"chaos-{number}", 10, chance)
+        kills, mid_save = kills + tally.kills, mid_save + tally.mid_save
+        unreadable, lost = unreadable + tally.unreadable, lost + tally.lost
+        exact += differences(server.run(f"chaos-{number}"), uninterrupted) == []
+    with capsys.disabled():
+        print(
+            f"\nkill -9 of training: kills {kills}, in mid-save {mid_save}, unreadable {unreadable}, lost {lost}, "
+            f"runs exact {exact} of 10"
+        )
+    assert (kills, unreadable, lost, exact) == (100, 0, 0, 10)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, 143)], ids=lambda one: str(one)
+)
+def test_a_polite_signal_saves_and_the_run_goes_on_bit_for_bit(
+    server, uninterrupted, differences, wait_until, number, code
+):
+    name = f"stopped-{number.name.lower()}"
+    trainer = server.start(*words(name))
+    wait_until(lambda: seen_at_work(server, name), "three checkpoints")
+    trainer.send(number)
+    assert trainer.wait() == code, trainer.output.read_text()
+    directory = server.run(name)
+    record = read_record(directory)
+    assert (record.state, record.exit_code) == (RunState.CANCELLED, code)
+    assert 3 <= record.epoch < EPOCHS
+    assert CheckpointManager(directory).list_all_checkpoints()[-1].epoch == record.epoch
+    assert events(directory)[-1] == "run.cancelled"
+    assert server.start(*words(name)).wait() == 0
+    assert differences(directory, uninterrupted) == []
+
+
+def test_a_second_signal_stops_at_once_and_the_run_goes_on_bit_for_bit(server, uninterrupted, differences, wait_until):
+    trainer = server.start(*words("twice"))
+    wait_until(lambda: seen_at_work(server, "twice"), "three checkpoints")
+    trainer.send(signal.SIGINT, signal.SIGTERM)
+    assert trainer.wait() == 143, trainer.output.read_text()
+    directory = server.run("twice")
+    last = read_journal(directory.journal_file)[-1]
+    assert (last.event, "stopped at once" in last.data["reason"]) == ("run.cancelled", True)
+    assert read_record(directory).state is RunState.CANCELLED
+    assert "Traceback" not in trainer.output.read_text()
+    assert server.start(*words("twice")).wait() == 0
+    assert differences(directory, uninterrupted) == []
+
+
+@pytest.mark.parametrize(("plant", "seen"), [("normaliser", "weights"), ("rewind", "metrics")])
+def test_a_part_that_is_left_out_is_seen_by_the_comparison(server, uninterrupted, differences, plant, seen):
+    """The comparison above could not see anything if it did not see this."""
+    server.kill_again_and_again(words(f"without-{plant}"), f"without-{plant}", 4, random.Random(4), plant)
+    assert seen in differences(server.run(f"without-{plant}"), uninterrupted)
