@@ -109,6 +109,8 @@ def test_videos_are_written_only_when_asked_and_do_not_change_the_result(trained
     assert filmed.returns == plain.returns[:2]
     names = sorted(path.name for path in trained_run.directory.videos.iterdir())
     assert names == ["3-seed10.mp4", "3-seed11.mp4"]
+    saved = [entry for entry in read_journal(trained_run.directory.journal_file) if entry.event == "video.saved"]
+    assert [(entry.data["file"], entry.data["episodes"]) for entry in saved] == [("videos", 2)]
     with av.open(str(trained_run.directory.videos / "3-seed10.mp4")) as video:
         assert sum(1 for _ in video.decode(video=0)) == filmed.episodes[0].length + 1
 

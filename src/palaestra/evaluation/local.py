@@ -67,6 +67,9 @@ def evaluate_target(
         )
     if directory is not None:
         write_down(report, checkpoint, directory, overrides=dict(overrides or {}))
+        if video:
+            traced: dict[str, Any] = {"checkpoint": plan.checkpoint, "epoch": checkpoint.epoch}
+            Journal(directory).record("video.saved", **traced, file=videos.name, episodes=len(report.episodes))
     return report
 
 
