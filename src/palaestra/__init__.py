@@ -1,1 +1,21 @@
-"""Palaestra: the training ground beside the Gymnasium."""
+"""Palaestra: the training ground beside the Gymnasium.
+
+Everything the command line does is a function: `palaestra.train("cartpole", total_steps=100_000)`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from palaestra.api import evaluate, load_policy, runs, train
+
+__all__ = ["evaluate", "load_policy", "runs", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded when first used: `import palaestra` alone must not cost a second of torch."""
+    if name in __all__:
+        return getattr(import_module("palaestra.api"), name)
+    raise AttributeError(f"module 'palaestra' has no attribute '{name}'")

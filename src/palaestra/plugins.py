@@ -28,7 +28,7 @@ def load(kind: str, name: str) -> Any:
         raise NotFound(f"No {singular} is called '{name}'.", hint)
     try:
         return group[name].load()
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:
         raise UsageError(
             f"The {singular} '{name}' ({group[name].value}) cannot be imported: {error}.",
             "Is the package that brings it complete?",

@@ -8,7 +8,7 @@ from palaestra.config.train import TrainConfig
 
 SOURCE = Path(__file__).parents[2] / "src" / "palaestra"
 # Keys whose reader (evaluation while training) is still being built; empty when the house stands.
-READ_LATER = {"evaluate_interval", "evaluation", "evaluation.episodes", "evaluation.deterministic"}
+READ_LATER: set[str] = set()
 
 
 def owned_fields(model, prefix="", owners=()):

@@ -57,3 +57,12 @@ def test_named_parts_of_an_observation_stay_together():
     for minibatch in shuffled_minibatches(batch, 4, np.random.default_rng(0)):
         assert torch.equal(minibatch.observations["left"], -minibatch.observations["right"])
         assert torch.equal(minibatch.observations["left"][0, :, 0], minibatch.actions[0].float())
+
+
+def test_advantages_are_normalised_within_each_minibatch():
+    advantages = torch.randn(8, 4, generator=torch.Generator().manual_seed(0)) * 5 + 3
+    batch = flatten_rollout(numbered_rollout(8, 4), advantages)
+    for minibatch in shuffled_minibatches(batch, 8, np.random.default_rng(0), normalize_advantages=True):
+        raw = advantages.flatten()[minibatch.actions[0]]
+        assert torch.allclose(minibatch.advantages[0], (raw - raw.mean()) / (raw.std() + 1e-8), atol=1e-6)
+        assert torch.allclose(minibatch.returns[0], raw + minibatch.actions[0], atol=1e-5)

@@ -10,7 +10,7 @@ import torch
 from palaestra.contracts.errors import NonFinite
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.policies.agent import Agent
-from palaestra.policies.base import Policy, PolicyOutput
+from palaestra.policies.base import Intent, Policy, PolicyOutput
 from palaestra.policies.distributions import Categorical
 from palaestra.training.rollout import collect_rollout
 from palaestra.training.tape import Tape
@@ -99,6 +99,18 @@ def test_the_next_rollout_goes_on_where_the_last_one_stopped():
     assert first[-1, 0].tolist() == [1, 0]
     assert observations[:, 0].tolist() == [[1, 1], [1, 2], [2, 0], [2, 1]]
     assert second.starts[:, 0].tolist() == [False, False, True, False]
+
+
+def test_a_critic_that_is_asked_afterwards_says_the_same_as_one_asked_at_every_step(monkeypatch):
+    def act_without_judging(self, observation, memory, starts=None):
+        distribution, _, memory = self.forward(observation, memory, starts)
+        return Intent(distribution, memory, None)
+
+    [(asked, _, _)] = play(3, "truncated", horizon=5)
+    monkeypatch.setattr(ReadableCritic, "act", act_without_judging)
+    [(later, _, _)] = play(3, "truncated", horizon=5)
+    for field in ("values", "next_values", "log_probs", "actions"):
+        assert torch.equal(getattr(later, field), getattr(asked, field)), field
 
 
 def test_log_probs_are_of_the_actions_taken_and_can_be_differentiated_later():

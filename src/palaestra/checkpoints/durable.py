@@ -7,8 +7,6 @@ A sidecar that can be read therefore promises that its files were on the disk be
 
 from __future__ import annotations
 
-import os
-import stat
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +14,7 @@ from palaestra.checkpoints import sidecar as sidecar_text
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.filesystem import FileSystem, RealFileSystem
 from palaestra.checkpoints.names import epoch_of_data, epoch_of_sidecar, sidecar_name, temporary_name
+from palaestra.checkpoints.regular_file import read_regular_file
 from palaestra.contracts.errors import DamagedFile, NotFound
 
 if TYPE_CHECKING:
@@ -142,26 +141,6 @@ def uncommitted_files(directory: Path) -> list[Path]:
         return []
     committed = set(committed_epochs(directory))
     return sorted(path for path in directory.iterdir() if epoch_of_data(path.name) not in committed | {None})
-
-
-def read_regular_file(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a true file (no link, no pipe, no device), refused when there are more than `max_bytes`."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise DamagedFile(f"{path} cannot be opened: {error.strerror}.") from error
-    with os.fdopen(descriptor, "rb") as stream:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise DamagedFile(f"{path} is not a regular file.")
-        if about.st_size > max_bytes:
-            raise DamagedFile(f"{path} has {about.st_size} bytes; at most {max_bytes} are read.")
-        try:
-            return stream.read(max_bytes + 1)
-        except OSError as error:
-            raise DamagedFile(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def _verified_bytes(directory: Path, name: str, checkpoint: Checkpoint) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickletools
-import stat
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from palaestra.checkpoints.regular_file import open_regular_file
 from palaestra.checkpoints.safetensors_header import (
     LENGTH_BYTES,
     MAX_HEADER_BYTES,
@@ -81,18 +81,10 @@ def pickle_refused() -> RefusedFile:
 def read_beginning(path: Path) -> tuple[int, bytes]:
     """Size of a regular file, and enough of it for any header."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with open_regular_file(path, MAX_FILE_BYTES, follow_links=True) as (stream, size):
+            return size, stream.read(LENGTH_BYTES + MAX_HEADER_BYTES)
     except FileNotFoundError as error:
         raise NotFound(f"There is no file {path}.") from error
-    except OSError as error:
-        raise DamagedFile(f"{path} cannot be opened: {error.strerror}.") from error
-    with os.fdopen(descriptor, "rb") as stream:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise DamagedFile(f"{path} is not a regular file.")
-        if about.st_size > MAX_FILE_BYTES:
-            raise DamagedFile(f"{path} has {about.st_size} bytes; at most {MAX_FILE_BYTES} are read.")
-        return about.st_size, stream.read(LENGTH_BYTES + MAX_HEADER_BYTES)
 
 
 def run_child(action: str, path: Path, *further: Path) -> dict[str, Any]:

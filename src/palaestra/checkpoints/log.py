@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from palaestra.checkpoints.durable import REAL, read_regular_file, replace_file
+from palaestra.checkpoints.durable import REAL, replace_file
 from palaestra.checkpoints.names import model_name
+from palaestra.checkpoints.regular_file import read_regular_file
 from palaestra.contracts.errors import DamagedFile
 
 if TYPE_CHECKING:

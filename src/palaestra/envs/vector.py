@@ -1,13 +1,15 @@
 """Many environments stepped side by side in this process.
 
-An episode that ends is reset in the same step: `observations` already show the new episode, and the observation
-that the old one ended with is kept apart in `finals`, so that a truncated episode can bootstrap from its own.
+An episode that ends is reset in the same step: the observation written out is already the new episode's first, and the
+one that the old episode ended with is kept apart in its `Ending`, so that a truncated one can bootstrap from it.
 """
 
 from __future__ import annotations
 
+import operator
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec, SpaceSpec
 from palaestra.envs import snapshot
-from palaestra.envs.spaces import interface_of
+from palaestra.envs.spaces import interface_of, observation_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,12 +36,9 @@ class Ending:
     episode: EpisodeResult
 
 
-@dataclass(frozen=True)
-class VectorStep:
+class VectorStep(NamedTuple):
     rewards: list[float]  # [B]
-    terminated: list[bool]  # [B]
-    truncated: list[bool]  # [B]
-    endings: list[Ending]
+    endings: list[Ending]  # in the order of their environments
 
 
 class InProcessEnvs:
@@ -51,6 +50,8 @@ class InProcessEnvs:
         self.interface: EnvInterface = interface_of(self.envs[0])
         self._to_env_actions = _action_door(self.interface.action_space)
         self._write = _observation_door(self.interface.observation_space)
+        self._steps = [env.step for env in self.envs]
+        self._seeds: list[int | None] = [None] * count
         self._returns = [0.0] * count
         self._lengths = [0] * count
 
@@ -58,36 +59,28 @@ class InProcessEnvs:
         for index, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
             observation, _ = env.reset(seed=int(seed))
             self._write(out, index, observation)
+        self._seeds = list(seeds)
         self._returns = [0.0] * self.count
         self._lengths = [0] * self.count
 
     def step(self, actions: np.ndarray, out: Arrays) -> VectorStep:
         """Take `actions` [B, …]; the observations to act on next are written into `out` [B, …]."""
         rewards: list[float] = []
-        terminations: list[bool] = []
-        truncations: list[bool] = []
         endings: list[Ending] = []
         write, returns, lengths = self._write, self._returns, self._lengths
         for index, action in enumerate(self._to_env_actions(actions)):
-            env = self.envs[index]
-            try:
-                observation, reward, terminated, truncated, info = env.step(action)
-            except Exception as error:
-                raise RunFailed(
-                    f"Environment {index} raised {type(error).__name__} at step {lengths[index] + 1} of its episode, "
-                    f"with action {action!r}: {error}."
-                ) from error
-            reward = float(reward)
-            returns[index] += reward
             lengths[index] += 1
-            if terminated or truncated:
-                endings.append(self._end(index, observation, bool(terminated), info))
-                observation, _ = env.reset()
+            try:
+                observation, reward, terminated, truncated, info = self._steps[index](action)
+                returns[index] += float(reward)
+                if terminated or truncated:
+                    endings.append(self._end(index, observation, bool(terminated), info))
+                    observation, _ = self.envs[index].reset()
+            except Exception as error:
+                raise self._failure(index, action, error) from error
             write(out, index, observation)
-            rewards.append(reward)
-            terminations.append(bool(terminated))
-            truncations.append(bool(truncated) and not terminated)
-        return VectorStep(rewards, terminations, truncations, endings)
+            rewards.append(float(reward))
+        return VectorStep(rewards, endings)
 
     def _end(self, index: int, observation: Any, terminated: bool, info: dict[str, Any]) -> Ending:
         extras = {name: float(value) for name, value in info.items() if isinstance(value, int | float | np.number)}
@@ -101,7 +94,13 @@ class InProcessEnvs:
         )
         self._returns[index] = 0.0
         self._lengths[index] = 0
-        return Ending(index, observation, episode)
+        return Ending(index, deepcopy(observation), episode)  # the reset may write into the same array
+
+    def _failure(self, index: int, action: Any, error: Exception) -> RunFailed:
+        return RunFailed(
+            f"Environment {index} (seed {self._seeds[index]}) raised {type(error).__name__} at step "
+            f"{self._lengths[index]} of its episode, with action {action!r}: {error}."
+        )
 
     def why_inexact(self) -> str:
         """Empty when every environment can give its state; else why it cannot."""
@@ -144,20 +143,13 @@ def _action_door(space: SpaceSpec) -> Callable[[np.ndarray], Sequence[Any]]:
             raise UsageError("Actions with named parts are not supported.", "Flatten them with a Gymnasium wrapper.")
 
 
-def _observation_door(space: SpaceSpec) -> Callable[[Arrays, int, Any], None]:
+def _observation_door(space: SpaceSpec) -> Callable[[Any, int, Any], None]:
     """Writes one environment's observation into row `index` of the batch."""
-    if isinstance(space, DictSpec):
-        names = [name for name, _ in space.parts]
+    if not isinstance(space, DictSpec):
+        return operator.setitem
 
-        def write_parts(out: Arrays, index: int, observation: Any) -> None:
-            assert isinstance(out, dict)
-            for name in names:
-                out[name][index] = observation[name]
+    def write_parts(out: dict[str, np.ndarray], index: int, observation: Any) -> None:
+        for name, part in dict(observation_arrays(space, observation)).items():
+            out[name][index] = part
 
-        return write_parts
-
-    def write(out: Arrays, index: int, observation: Any) -> None:
-        assert not isinstance(out, dict)
-        out[index] = observation
-
-    return write
+    return write_parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palaestra.policies.base import Memory, Observation, Policy, PolicyOutput
+from palaestra.policies.base import Intent, Memory, Observation, Policy, PolicyOutput
 from palaestra.policies.normalise import ObservationNormalizer, ReturnScaler
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ class Agent(Policy):
         if self.observation_normalizer is not None:
             observation = self.observation_normalizer(observation)
         return self.network(observation, memory, starts)
+
+    def act(self, observation: Observation, memory: Memory, starts: Tensor | None = None) -> Intent:
+        if self.observation_normalizer is not None:
+            observation = self.observation_normalizer(observation)
+        return self.network.act(observation, memory, starts)
 
     def initial_memory(self, batch_size: int) -> Memory:
         return self.network.initial_memory(batch_size)

@@ -19,6 +19,14 @@ class PolicyOutput(NamedTuple):
     memory: Memory  # after the last step
 
 
+class Intent(NamedTuple):
+    """What playing needs to know."""
+
+    distribution: Distribution  # over actions, [T, B]
+    memory: Memory
+    value: Tensor | None  # [T, B]; None: cheaper to judge a whole rollout at once, afterwards
+
+
 class Policy(nn.Module):
     """Acting is a sequence of length one: rollouts call `forward` with T = 1, updates with whole segments.
 
@@ -28,6 +36,11 @@ class Policy(nn.Module):
 
     def forward(self, observation: Observation, memory: Memory, starts: Tensor | None = None) -> PolicyOutput:
         raise NotImplementedError
+
+    def act(self, observation: Observation, memory: Memory, starts: Tensor | None = None) -> Intent:
+        """`forward` for playing. A policy whose critic stands apart may leave it out here, and only here."""
+        distribution, value, memory = self(observation, memory, starts)
+        return Intent(distribution, memory, value)
 
     def initial_memory(self, batch_size: int) -> Memory:  # noqa: ARG002  a policy with memory needs it
         return {}

@@ -1,28 +1,20 @@
-"""PPO's loss with its gradient written out.
+"""PPO's loss, with its slopes written out.
 
 Autograd would record some thirty small operations for it; at minibatches of a hundred samples that costs more than the
-network. The derivative with respect to log-probability, entropy and value is short, so it is given directly.
-`tests/training/test_losses.py` holds it equal to autograd on every branch.
+network. The derivative with respect to log-probability, entropy and value is short, so autograd starts from there.
+`tests/training/test_losses.py` holds the slopes equal to autograd's on every branch.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor
-from torch.autograd import Function
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-class LossTerms(NamedTuple):
-    """What the statistics are made of; none of these carries a gradient."""
-
-    policy_loss: Tensor
-    value_loss: Tensor
-    entropy: Tensor
-    log_ratio: Tensor  # [1, M]
-    ratio: Tensor  # [1, M]
-    clipped: Tensor  # [1, M] bool: the policy's clip was binding
+    from palaestra.training.minibatches import Minibatch
 
 
 class LossWeights(NamedTuple):
@@ -32,60 +24,53 @@ class LossWeights(NamedTuple):
     entropy: float
 
 
-class _PpoLoss(Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        log_prob: Tensor,
-        entropy: Tensor,
-        value: Tensor,
-        old: tuple[Tensor, Tensor, Tensor, Tensor],
-        weights: LossWeights,
-    ) -> Any:
-        old_log_prob, old_value, advantage, returns = old
-        count = log_prob.numel()
-        log_ratio = log_prob - old_log_prob
-        ratio = log_ratio.exp()
-        free = -advantage * ratio
-        bound = -advantage * ratio.clamp(1 - weights.clip, 1 + weights.clip)
-        clipped = bound > free
-        policy_loss = torch.maximum(free, bound).mean()
-        # Where the clip binds the loss does not depend on the ratio; elsewhere d ratio / d log_prob = ratio.
-        grad_log_prob = free.masked_fill(clipped, 0.0).mul_(1.0 / count)
+class Slopes(NamedTuple):
+    """d loss / d each input, [1, M]."""
 
-        error = value - returns
-        if weights.clip_value:
-            shift = value - old_value
-            bounded = old_value + shift.clamp(-weights.clip, weights.clip) - returns
-            is_bounded = (shift.abs() > weights.clip) & (bounded.square() > error.square())
-            value_loss = 0.5 * torch.where(is_bounded, bounded, error).square().mean()
-            grad_value = error.masked_fill(is_bounded, 0.0)
-        else:
-            value_loss = 0.5 * error.square().mean()
-            grad_value = error
-        mean_entropy = entropy.mean()
-        loss = policy_loss + weights.value * value_loss - weights.entropy * mean_entropy
-        ctx.save_for_backward(grad_log_prob, grad_value)
-        ctx.entropy_slope = -weights.entropy / count
-        ctx.value_slope = weights.value / count
-        terms = LossTerms(policy_loss, value_loss, mean_entropy, log_ratio, ratio, clipped)
-        ctx.mark_non_differentiable(*terms)
-        return loss, *terms
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor, *_: Any) -> Any:
-        grad_log_prob, grad_value = ctx.saved_tensors
-        grad_entropy = (grad * ctx.entropy_slope).expand_as(grad_log_prob)
-        return grad * grad_log_prob, grad_entropy, grad_value * (grad * ctx.value_slope), None, None
+    log_prob: Tensor
+    entropy: Tensor
+    value: Tensor
 
 
+class LossTerms(NamedTuple):
+    policy_loss: Tensor
+    value_loss: Tensor
+    entropy: Tensor
+    log_ratio: Tensor  # [1, M]
+    ratio: Tensor  # [1, M]
+    clipped: Tensor  # [1, M] bool: the policy's clip was binding
+
+
+@torch.no_grad()
 def ppo_loss(
-    log_prob: Tensor,
-    entropy: Tensor,
-    value: Tensor,
-    old: tuple[Tensor, Tensor, Tensor, Tensor],
-    weights: LossWeights,
-) -> tuple[Tensor, LossTerms]:
-    """The scalar to go down, and its parts. `old` is (log_prob, value, advantage, returns); all [1, M]."""
-    loss, *terms = _PpoLoss.apply(log_prob, entropy, value, old, weights)  # type: ignore[no-untyped-call]
-    return loss, LossTerms(*terms)
+    log_prob: Tensor, entropy: Tensor, value: Tensor, old: Minibatch, weights: LossWeights
+) -> tuple[Slopes, LossTerms]:
+    """policy_loss + weights.value * value_loss - weights.entropy * entropy, as slopes and terms; inputs [1, M]."""
+    count = log_prob.numel()
+    log_ratio = log_prob - old.log_probs
+    ratio = log_ratio.exp()
+    free = old.advantages * ratio  # to be made large
+    bound = old.advantages * ratio.clamp(1 - weights.clip, 1 + weights.clip)
+    clipped = bound < free
+    # Where the clip binds, the loss does not depend on the ratio; elsewhere d ratio / d log_prob = ratio.
+    log_prob_slope = free.masked_fill(clipped, 0.0).mul_(-1.0 / count)
+    value_loss, value_slope = _value_loss(value, old, weights)
+    slopes = Slopes(
+        log_prob=log_prob_slope,
+        entropy=torch.full_like(entropy, -weights.entropy / count),
+        value=value_slope.mul_(weights.value / count),
+    )
+    policy_loss = -torch.minimum(free, bound).mean()
+    return slopes, LossTerms(policy_loss, value_loss, entropy.mean(), log_ratio, ratio, clipped)
+
+
+def _value_loss(value: Tensor, old: Minibatch, weights: LossWeights) -> tuple[Tensor, Tensor]:
+    """Half the mean squared error, and count times its slope."""
+    error = value - old.returns
+    if not weights.clip_value:
+        return 0.5 * error.square().mean(), error
+    shift = value - old.values
+    bounded = shift.clamp(-weights.clip, weights.clip) + (old.values - old.returns)
+    is_bounded = (shift.abs() > weights.clip) & (bounded.square() > error.square())
+    loss = 0.5 * torch.where(is_bounded, bounded, error).square().mean()
+    return loss, error.masked_fill_(is_bounded, 0.0)

@@ -58,8 +58,13 @@ def flatten_rollout(rollout: Rollout, advantages: Tensor) -> Batch:
     )
 
 
-def shuffled_minibatches(batch: Batch, size: int, shuffler: np.random.Generator) -> Iterator[Minibatch]:
-    """One epoch. The batch is gathered once in its new order; minibatches are then slices without a copy."""
+def shuffled_minibatches(
+    batch: Batch, size: int, shuffler: np.random.Generator, normalize_advantages: bool = False
+) -> Iterator[Minibatch]:
+    """One epoch. The batch is gathered once in its new order; minibatches are then slices without a copy.
+
+    Normalised advantages have mean 0 and deviation 1 within each minibatch, all worked out in one go.
+    """
     count = batch.log_probs.shape[0]
     order = torch.from_numpy(shuffler.permutation(count))
     observations: list[Observation]
@@ -70,9 +75,17 @@ def shuffled_minibatches(batch: Batch, size: int, shuffler: np.random.Generator)
         observations = [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
     fields = (batch.actions, batch.log_probs, batch.values, batch.advantages, batch.returns)
     columns = [_slices(field, order, size) for field in fields]
+    if normalize_advantages and size > 1:
+        columns[3] = _normalized(columns[3])
     for row in zip(observations, *columns, strict=True):
         yield Minibatch(*row)
 
 
 def _slices(field: Tensor, order: Tensor, size: int) -> tuple[Tensor, ...]:
     return torch.split(field.index_select(0, order).unsqueeze(0), size, dim=1)
+
+
+def _normalized(columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    rows = torch.cat(columns)  # [minibatches, M]
+    normal = (rows - rows.mean(dim=1, keepdim=True)) / (rows.std(dim=1, keepdim=True) + 1e-8)
+    return torch.split(normal, 1)

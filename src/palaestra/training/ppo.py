@@ -8,7 +8,7 @@ import torch
 
 from palaestra.contracts.reports import UpdateStats
 from palaestra.training.losses import LossTerms, LossWeights, ppo_loss
-from palaestra.training.minibatches import Batch, Minibatch, flatten_rollout, shuffled_minibatches
+from palaestra.training.minibatches import Batch, flatten_rollout, shuffled_minibatches
 from palaestra.training.schedules import value_at
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def update(
 ) -> UpdateStats:
     """Learn from one rollout. `progress` in [0, 1] sets learning rate, clip and entropy weight."""
     learning_rate = value_at(config.learning_rate, progress)
-    optimizer.set_learning_rate(learning_rate)
+    optimizer.learning_rate = learning_rate
     weights = LossWeights(
         clip=value_at(config.clip, progress),
         clip_value=config.clip_value_loss,
@@ -42,24 +42,15 @@ def update(
     batch = flatten_rollout(rollout, advantages)
     tally = Tally()
     for _ in range(config.update_epochs):
-        for minibatch in shuffled_minibatches(batch, config.minibatch_size, shuffler):
-            loss, terms = _minibatch_loss(agent, minibatch, weights, config.normalize_advantages)
-            norm = optimizer.step(loss, config.max_grad_norm)
-            tally.add(terms, norm)
+        for minibatch in shuffled_minibatches(batch, config.minibatch_size, shuffler, config.normalize_advantages):
+            distribution, value, _ = agent(minibatch.observations, {}, None)
+            log_prob, entropy = distribution.log_prob(minibatch.actions), distribution.entropy()
+            slopes, terms = ppo_loss(log_prob, entropy, value, minibatch, weights)
+            optimizer.backward((log_prob, entropy, value), slopes)
+            tally.add(terms, optimizer.step(config.max_grad_norm))
         if config.target_kl is not None and tally.last_kl() > config.target_kl:
             break
     return tally.stats(batch, learning_rate)
-
-
-def _minibatch_loss(
-    agent: Agent, minibatch: Minibatch, weights: LossWeights, normalize: bool
-) -> tuple[Tensor, LossTerms]:
-    distribution, value, _ = agent(minibatch.observations, {}, None)
-    advantages = minibatch.advantages
-    if normalize and advantages.numel() > 1:
-        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
-    old = (minibatch.log_probs, minibatch.values, advantages, minibatch.returns)
-    return ppo_loss(distribution.log_prob(minibatch.actions), distribution.entropy(), value, old, weights)
 
 
 class Tally:

@@ -53,34 +53,34 @@ def collect_rollout(
     cuts: list[Cut] = []
     episodes: list[EpisodeResult] = []
     tape.starts[1:] = False
+    tape.terminated[:] = False
     with torch.inference_mode():
         for step in range(tape.horizon):
-            distribution, value, memory = agent(tape.inputs[step], memory, tape.start_inputs[step])
+            distribution, memory, value = agent.act(tape.inputs[step], memory, tape.start_inputs[step])
             action = distribution.sample(generator)
             actions.append(action)
-            log_probs.append(distribution.log_prob(action))
-            values.append(value)
+            if value is not None:
+                log_probs.append(distribution.log_prob(action))
+                values.append(value)
             result = envs.step(action[0].numpy(), tape.rows[step + 1])
             tape.rewards[step] = result.rewards
-            tape.terminated[step] = result.terminated
             for ending in result.endings:
+                tape.terminated[step, ending.env_index] = ending.episode.terminated
                 tape.starts[step + 1, ending.env_index] = True
                 episodes.append(ending.episode)
                 if not ending.episode.terminated:
                     cuts.append(Cut(step, ending, memory))
-        values.append(agent(tape.inputs[-1], memory, tape.start_inputs[-1]).value)
-        cut_values = _values_of(cuts, agent, envs) if cuts else []
     tape.refuse_non_finite()
-    # Out of inference mode, `cat` gives ordinary tensors that an update may differentiate through.
-    table = torch.cat(values)  # [T + 1, B]
-    next_values = table[1:].masked_fill(torch.from_numpy(tape.terminated), 0.0)
-    for cut, cut_value in zip(cuts, cut_values, strict=True):
-        next_values[cut.step, cut.ending.env_index] = cut_value
+    with torch.no_grad():  # from here on ordinary tensors, which an update may differentiate through
+        taken = torch.cat(actions)  # [T, B, …]
+        judged = (torch.cat(log_probs), torch.cat(values)) if values else _judge(agent, tape, first_memory, taken)
+        last_value = agent(tape.inputs[-1], memory, tape.start_inputs[-1]).value
+        next_values = _next_values(judged[1], last_value, cuts, agent, envs, tape)
     rollout = Rollout(
         observations=tape.observations,
-        actions=torch.cat(actions),
-        log_probs=torch.cat(log_probs),
-        values=table[:-1],
+        actions=taken,
+        log_probs=judged[0],
+        values=judged[1],
         next_values=next_values,
         rewards=torch.from_numpy(tape.rewards),
         ended=torch.from_numpy(tape.starts[1:]),
@@ -90,10 +90,26 @@ def collect_rollout(
     return rollout, memory, episodes
 
 
-def _values_of(cuts: list[Cut], agent: Agent, envs: InProcessEnvs) -> list[float]:
-    """What the critic thinks of each cut episode's own last observation, with the memory it had then."""
+def _judge(agent: Agent, tape: Tape, memory: Memory, actions: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and values of a whole rollout at once, for a policy that left them out while playing."""
+    distribution, values, _ = agent(tape.observations, memory, torch.from_numpy(tape.starts[:-1]))
+    return distribution.log_prob(actions), values
+
+
+def _next_values(
+    values: Tensor, last_value: Tensor, cuts: list[Cut], agent: Agent, envs: InProcessEnvs, tape: Tape
+) -> Tensor:
+    """[T, B]: the next row's value, 0 after a terminal step, and after a cut that of the cut episode's own end."""
+    next_values = torch.cat([values[1:], last_value]).masked_fill_(torch.from_numpy(tape.terminated), 0.0)
+    if cuts:
+        steps = [cut.step for cut in cuts]
+        env_indices = [cut.ending.env_index for cut in cuts]
+        next_values[steps, env_indices] = _values_of(cuts, agent, envs)
+    return next_values
+
+
+def _values_of(cuts: list[Cut], agent: Agent, envs: InProcessEnvs) -> Tensor:
+    """[cuts]: what the critic thinks of each cut episode's own last observation, with the memory it had then."""
     final = stack_observations(envs.interface.observation_space, [cut.ending.final_observation for cut in cuts])
     memory = {name: torch.stack([cut.memory[name][cut.ending.env_index] for cut in cuts]) for name in cuts[0].memory}
-    starts = torch.zeros(1, len(cuts), dtype=torch.bool)
-    values: list[float] = agent(final, memory, starts).value[0].tolist()
-    return values
+    return agent(final, memory, torch.zeros(1, len(cuts), dtype=torch.bool)).value[0]

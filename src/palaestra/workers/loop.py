@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import RunFailed
 from palaestra.envs.make import make_env
-from palaestra.evaluation.records import write_down
 from palaestra.evaluation.plan import make_plan
 from palaestra.evaluation.play import play
+from palaestra.evaluation.records import write_down
 from palaestra.sinks.samples import evaluation_sample_of, sample_of
 from palaestra.sinks.step_rate import StepRate
 from palaestra.training.intervals import is_due
 from palaestra.training.trainer import train
 
 if TYPE_CHECKING:
+    from palaestra.config.train import TrainConfig
     from palaestra.contracts.clock import Clock
     from palaestra.contracts.evaluation import EvaluationReport
     from palaestra.contracts.reports import IterationReport
@@ -41,7 +42,7 @@ class TrainingLoop:
         clock: Clock,
     ) -> None:
         self._state = state
-        self._config = state.config
+        self._config: TrainConfig = state.config
         self._directory = directory
         self._session = session
         self._sinks = sinks

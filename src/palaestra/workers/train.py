@@ -17,13 +17,13 @@ from palaestra.contracts.errors import NonFinite, PalaestraError
 from palaestra.runs.documents import write_config
 from palaestra.runs.environment import describe_git
 from palaestra.runs.lock import run_lock
+from palaestra.runs.logs import run_log
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 from palaestra.sinks.build import build_sinks
 from palaestra.sinks.status import RunHeader
 from palaestra.training.state import TrainingState, new_training_state
-from palaestra.workers.logs import run_log
 from palaestra.workers.loop import TrainingLoop
 from palaestra.workers.opening import Found, find_run
 from palaestra.workers.resuming import resume
@@ -153,5 +153,5 @@ def _already_done(directory: RunDirectory) -> TrainOutcome:
 
 def _last_metrics(directory: RunDirectory) -> dict[str, float]:
     with closing(MetricsReader(directory.metrics_file)) as reader:
-        last = {name: reader.last(name) for name in reader.names()}
+        last = {name: reader.last(name) for name in reader.names(timings=False)}
     return {name: point.value for name, point in last.items() if point is not None}

@@ -13,8 +13,8 @@ from torch.nn.functional import gelu, linear
 
 from palaestra.config.base import Frozen
 from palaestra.contracts.spaces import BoxSpec, EnvInterface
-from palaestra.policies.base import Memory, Observation, Policy, PolicyOutput
-from palaestra.policies.distributions import head_size, make_distribution
+from palaestra.policies.base import Intent, Memory, Observation, Policy, PolicyOutput
+from palaestra.policies.distributions import Distribution, head_size, make_distribution
 from palaestra.policies.observations import flat_size, flatten_observation
 
 if TYPE_CHECKING:
@@ -46,11 +46,16 @@ class MlpPolicy(Policy):
 
     def forward(self, observation: Observation, memory: Memory, starts: Tensor | None = None) -> PolicyOutput:  # noqa: ARG002
         flat = flatten_observation(self.observation_space, observation)  # [T, B, inputs]
-        steps, env_count, _ = flat.shape
-        rows = flat.view(steps * env_count, -1)  # a plain matrix is what the layers are fastest with
-        head = self.actor(rows).view(steps, env_count, -1)
-        distribution = make_distribution(self.action_space, head, self.log_std)
-        return PolicyOutput(distribution, self.critic(rows).view(steps, env_count), memory)
+        rows = flat.flatten(0, 1)  # a plain matrix is what the layers are fastest with
+        return PolicyOutput(self._distribution(flat, rows), self.critic(rows).view(flat.shape[:2]), memory)
+
+    def act(self, observation: Observation, memory: Memory, starts: Tensor | None = None) -> Intent:  # noqa: ARG002
+        flat = flatten_observation(self.observation_space, observation)
+        return Intent(self._distribution(flat, flat.flatten(0, 1)), memory, None)
+
+    def _distribution(self, flat: Tensor, rows: Tensor) -> Distribution:
+        head = self.actor(rows).view(flat.shape[0], flat.shape[1], -1)
+        return make_distribution(self.action_space, head, self.log_std)
 
 
 class Tower(nn.Module):
