@@ -91,7 +91,7 @@ def _archives(keep):
     memo = b"".join(b"]q%c(" % index + b"h%c" % (index - 1) * 10 + b"e" for index in range(1, 12))
     keep("memo_bomb.pt", with_program(b"\x80\x02]q\x00" + memo + b"."), "damaged")
     keep("many_entries.pt", rezipped({f"{root}/x{index}": b"" for index in range(50_000)}), "damaged")
-    keep("slip.pt", rezipped({f"{root}/../../../../slipped": b"x"}), "any")
+    keep("slip.pt", rezipped({f"{root}/../../../../slipped": b"x"}), "read")
     keep("not_a_state.pt", _saved([1, 2, 3]), "damaged")
     keep("no_torch.zip", _zip_of({"readme.txt": b"hello"}), "damaged")
 
