@@ -92,7 +92,7 @@ def test_a_strangers_sink_is_used_by_name(build, run, samples, monkeypatch):
     point = EntryPoint("recorder", f"{__name__}:Recorder", "palaestra.sinks")
     monkeypatch.setattr(EntryPoint, "load", lambda self: Recorder)
     monkeypatch.setattr(plugins, "_group", lambda kind: {"recorder": point})
-    with build(SinksConfig(console=False, tensorboard=False), plugin_names=["recorder"]) as sinks:
+    with build(SinksConfig(console=False, tensorboard=False, plugins=("recorder",))) as sinks:
         sinks.write(samples[1])
     recorder = Recorder.made[-1]
     assert (recorder.run, recorder.settings, recorder.steps) == (run, {"seed": 1}, [1024])
@@ -100,5 +100,5 @@ def test_a_strangers_sink_is_used_by_name(build, run, samples, monkeypatch):
 
 def test_a_name_that_nobody_knows_is_refused_before_the_run_begins(build, run):
     with pytest.raises(NotFound, match="No sink is called 'no-such-sink'"):
-        build(SinksConfig(), plugin_names=["no-such-sink"])
+        build(SinksConfig(plugins=("no-such-sink",)))
     assert not run.metrics_file.exists()

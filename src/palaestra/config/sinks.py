@@ -25,3 +25,4 @@ class SinksConfig(Frozen):
     tensorboard: bool = Field(default=True, description="event files under tensorboard/, with CleanRL's tags")
     csv: bool = Field(default=False, description="metrics.csv in the run directory")
     wandb: WandbConfig = Field(default=WandbConfig(), description="Weights & Biases")
+    plugins: tuple[str, ...] = Field(default=(), description="further sinks by name, from installed packages")

@@ -20,6 +20,7 @@ class EvaluationPlan:
     seeds: tuple[int, ...]
     deterministic: bool = True
     suite: str = "default"
+    max_episode_steps: int | None = None  # None: the environment's own time limit
 
 
 @dataclass(frozen=True)

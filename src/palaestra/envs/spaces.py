@@ -20,7 +20,7 @@ from palaestra.contracts.spaces import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -43,9 +43,9 @@ def space_spec(space: spaces.Space[Any]) -> SpaceSpec:
             size = int(np.prod(space.shape))
             return MultiDiscreteSpec((2,) * size, (0,) * size)
         case spaces.Dict():
-            return DictSpec(tuple((str(name), space_spec(part)) for name, part in space.spaces.items()))
+            return _flat_dict({str(name): space_spec(part) for name, part in space.spaces.items()})
         case spaces.Tuple():
-            return DictSpec(tuple((str(index), space_spec(part)) for index, part in enumerate(space.spaces)))
+            return _flat_dict({str(index): space_spec(part) for index, part in enumerate(space.spaces)})
         case _:
             raise UsageError(f"A {type(space).__name__} space is not supported: {space}.", f"Supported: {SUPPORTED}.")
 
@@ -60,13 +60,30 @@ def observation_arrays(spec: SpaceSpec, observation: Any) -> Observation:
     """One observation as arrays: shape () for Discrete, [entries] for MultiDiscrete, Tuple parts by "0", "1", …"""
     match spec:
         case DictSpec():
-            parts = observation if isinstance(observation, dict) else dict(enumerate(observation))
-            by_name = {str(name): part for name, part in parts.items()}
-            return {name: observation_arrays(part, by_name[name]) for name, part in spec.parts}
+            leaves = dict(_leaves(observation))
+            return {name: observation_arrays(part, leaves[name]) for name, part in spec.parts}
         case MultiDiscreteSpec():
             return np.asarray(observation).reshape(-1)
         case _:
             return np.asarray(observation)
+
+
+def _flat_dict(parts: dict[str, SpaceSpec]) -> DictSpec:
+    """Parts of parts are named with dots ("hand.left"), so that everybody else knows one level only."""
+    flat: list[tuple[str, SpaceSpec]] = []
+    for name, part in parts.items():
+        inner = part.parts if isinstance(part, DictSpec) else ((None, part),)
+        flat += [(name if below is None else f"{name}.{below}", leaf) for below, leaf in inner]
+    return DictSpec(tuple(flat))
+
+
+def _leaves(observation: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    parts = observation if isinstance(observation, dict) else dict(enumerate(observation))
+    for name, part in parts.items():
+        if isinstance(part, dict | tuple):
+            yield from _leaves(part, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", part
 
 
 def to_env_action(spec: SpaceSpec, action: NDArray[Any]) -> Any:

@@ -35,4 +35,5 @@ def make_plan(
         seeds=tuple(range(seed, seed + episodes)),
         deterministic=deterministic,
         suite=suite,
+        max_episode_steps=env.max_episode_steps,
     )

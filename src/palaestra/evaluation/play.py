@@ -108,7 +108,14 @@ def play_episode(
             if is_late():
                 raise _OutOfTime
             _show(env, on_frame)
-            observation, reward, terminated, truncated, info = env.step(actor.act(observation))
+            action = actor.act(observation)
+            try:
+                observation, reward, terminated, truncated, info = env.step(action)
+            except Exception as error:
+                raise RunFailed(
+                    f"The environment raised {type(error).__name__} in the episode with seed {seed}, at step "
+                    f"{length + 1}, with action {action!r}: {error}."
+                ) from error
             total_reward += float(reward)
             length += 1
     _show(env, on_frame)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
 
 SCHEMA_VERSION = 1
+SCORE_EPISODES = "score_episodes"  # in the sidecar's metrics: how many episodes the score stands on
 
 
 def write_down(
@@ -53,9 +54,16 @@ def _write_down(
     number = append_batch(directory, {**traced, **figures, **settings, "file": place, "at": SystemClock().now()})
     journal = Journal(directory)
     journal.record("eval.batch", batch=number, **traced, **figures)
-    if report.complete and not overrides and isfinite(report.mean):
-        CheckpointManager(directory).update_metadata(checkpoint.epoch, score=report.mean)
+    if not overrides and _outweighs(report, checkpoint):
+        weight = {SCORE_EPISODES: float(len(report.episodes))}
+        CheckpointManager(directory).update_metadata(checkpoint.epoch, score=report.mean, metrics=weight)
         journal.record("checkpoint.scored", epoch=checkpoint.epoch, score=report.mean, episodes=len(report.episodes))
+
+
+def _outweighs(report: EvaluationReport, checkpoint: Checkpoint) -> bool:
+    """A score stands until an evaluation of at least as many episodes replaces it: two lucky ones do not."""
+    stands_on = checkpoint.metrics.get(SCORE_EPISODES, 0.0) if checkpoint.score is not None else 0.0
+    return report.complete and isfinite(report.mean) and len(report.episodes) >= stands_on
 
 
 def _write_rows(

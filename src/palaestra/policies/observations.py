@@ -20,8 +20,7 @@ def to_tensor(space: SpaceSpec, observation: Any) -> Observation:
     if isinstance(space, DictSpec):
         parts = {name: to_tensor(part, observation[name]) for name, part in space.parts}
         return {name: part for name, part in parts.items() if isinstance(part, Tensor)}
-    array = np.ascontiguousarray(observation, dtype=storage_dtype(space))
-    return torch.from_numpy(array.copy())[None, None]
+    return torch.from_numpy(np.array(observation, dtype=storage_dtype(space), order="C"))[None, None]
 
 
 def storage_dtype(space: SpaceSpec) -> np.dtype[Any]:

@@ -14,7 +14,7 @@ from palaestra.sinks.tensorboard import TensorBoardSink
 from palaestra.sinks.wandb import WandbSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from palaestra.config.sinks import SinksConfig
     from palaestra.contracts.clock import Clock
@@ -30,7 +30,6 @@ def build_sinks(
     settings: Mapping[str, Any],
     on_dropped: Callable[[str, Exception], None],
     clock: Clock | None = None,
-    plugin_names: Sequence[str] = (),
 ) -> Fanout:
     """`settings` is the whole configuration as plain data, to be shown beside the curves.
 
@@ -38,7 +37,7 @@ def build_sinks(
     that nobody knows is an error, because it is a typing mistake and the run has not begun.
     """
     clock = clock or SystemClock()
-    plugin_makers = [(name, plugins.load("sinks", name)) for name in plugin_names]
+    plugin_makers = [(name, plugins.load("sinks", name)) for name in config.plugins]
     sinks = Fanout(on_dropped)
     sinks.add("metrics", lambda: MetricsSink(run.metrics_file))
     if config.console:

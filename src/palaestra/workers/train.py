@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from palaestra import plugins
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.clock import Clock, SystemClock
 from palaestra.contracts.errors import NonFinite, PalaestraError
@@ -24,6 +25,7 @@ from palaestra.runs.store import RunStore
 from palaestra.sinks.build import build_sinks
 from palaestra.sinks.status import RunHeader
 from palaestra.training.state import TrainingState, new_training_state
+from palaestra.workers.logs import warnings_on_stderr
 from palaestra.workers.loop import TrainingLoop
 from palaestra.workers.opening import Found, find_run
 from palaestra.workers.resuming import resume
@@ -63,11 +65,13 @@ def run_training(
     found = find_run(store, request, config, must_exist=resume_only, accept_changes=accept_changes)
     if found is not None and found.is_done:
         return _already_done(found.directory)
+    for name in config.sinks.plugins:
+        plugins.load("sinks", name)  # a misspelt one is refused here
     torch.set_num_threads(config.torch_threads)
     state = new_training_state(config)  # an unknown environment or a bad network is refused here
     with closing(state.envs):
         directory = found.directory if found else _create(store, request, config)
-        with run_lock(directory), run_log(directory):
+        with run_lock(directory), run_log(directory), warnings_on_stderr():
             return _train_in(directory, state, found, quiet=quiet, clock=clock)
 
 
