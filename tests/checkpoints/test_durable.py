@@ -176,3 +176,11 @@ def test_rewriting_a_sidecar_keeps_the_files(directory):
     checkpoint, parts = durable.verify(directory, 1)
     assert checkpoint.score == 7.0
     assert parts == PARTS[1]
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_a_full_disk_while_an_epoch_is_saved_anew_keeps_the_first(directory, describe, fails_at):
+    again = dict.fromkeys(PARTS[1], b"other" * 300)
+    with pytest.raises(SaveFailed):
+        durable.commit(directory, 1, again, describe(1), FailingFileSystem(fails_at, errno.ENOSPC))
+    assert durable.verify(directory, 1)[1] == PARTS[1]

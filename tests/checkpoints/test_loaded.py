@@ -18,7 +18,6 @@ from palaestra.policies.base import Policy, PolicyOutput
 from palaestra.policies.build import build_policy
 from palaestra.policies.distributions import Categorical
 
-EXTRA_DIMENSION = pytest.mark.xfail(reason="policies.observations.to_tensor makes [1] of a Discrete observation")
 CARTPOLE = EnvInterface(BoxSpec((4,)), DiscreteSpec(2))
 
 
@@ -78,15 +77,11 @@ def test_a_loaded_policy_plays_what_the_environment_takes(tmp_path, saved, env_i
 @pytest.mark.parametrize(
     ("space", "observation"),
     [
-        pytest.param(DiscreteSpec(5, start=2), 4, marks=EXTRA_DIMENSION),
+        (DiscreteSpec(5, start=2), 4),
         (MultiDiscreteSpec((3, 4)), np.array([2, 1])),
         (BoxSpec((2, 2, 1), "uint8", (0.0,), (255.0,)), np.full((2, 2, 1), 7, np.uint8)),
         (DictSpec((("a", BoxSpec((2,))), ("b", BoxSpec((1,))))), {"b": np.ones(1), "a": np.zeros(2)}),
-        pytest.param(
-            DictSpec((("a", BoxSpec((2,))), ("b", DiscreteSpec(3)))),
-            {"b": 1, "a": np.zeros(2)},
-            marks=EXTRA_DIMENSION,
-        ),
+        (DictSpec((("a", BoxSpec((2,))), ("b", DiscreteSpec(3)))), {"b": 1, "a": np.zeros(2)}),
     ],
 )
 def test_every_kind_of_observation_is_taken_as_the_environment_gives_it(tmp_path, saved, space, observation):

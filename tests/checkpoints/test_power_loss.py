@@ -246,3 +246,23 @@ def test_deleting_the_weights_before_the_sidecar_is_seen(tmp_path, old, describe
     retain(old, survey(old).checkpoints, keep=1, keep_trainer_states=1, fs=recorder)
     verdict = judge(base, recorder.steps[::-1], recorder.data, tmp_path / "room", expected_after=2)
     assert verdict.broken_promises > 0
+
+
+def test_no_power_loss_while_an_epoch_is_replaced_mixes_the_two(tmp_path, old, describe):
+    """The replaced one may be gone; what is served is whole, and the older one is always there."""
+    durable.commit(old, 2, NEW, describe(2))
+    base, recorder, room = content_of(old), Recorder(), tmp_path / "room"
+    newer = {name: content[::-1] + b"newer" for name, content in NEW.items()}
+    durable.commit(old, 2, newer, describe(2), recorder)
+    room.mkdir()
+    served = []
+    for is_done, files in crash_states(base, recorder.steps, recorder.data):
+        for path in room.iterdir():
+            path.unlink()
+        for name, content in files.items():
+            (room / name).write_bytes(content)
+        opened = open_latest(room)
+        assert opened.refused == ()
+        assert opened.parts in ([newer] if is_done else [OLD, NEW, newer])
+        served.append(opened.parts)
+    assert all(parts in served for parts in (OLD, NEW, newer))

@@ -38,11 +38,11 @@ def commit(
     text = sidecar_text.encode(described)
     leftovers: list[Path] = []
     try:
-        if (directory / sidecar_name(epoch)).exists():
-            uncommit(directory, epoch, fs)
         for name, data in parts.items():
             leftovers.append(directory / temporary_name(name))
             fs.write_temporary(leftovers[-1], data)
+        if (directory / sidecar_name(epoch)).exists():  # saved anew: only now, when the disk has room for it
+            uncommit(directory, epoch, fs)
         for name in parts:
             fs.rename(directory / temporary_name(name), directory / name)
             leftovers.append(directory / name)
