@@ -48,7 +48,7 @@ check: setup ## style, types, layers, documentation
 	$(MAKE) --no-print-directory docs
 
 docs: setup ## the documentation as pages, under site/
-	DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench-sb3: setup ## training speed and return beside Stable-Baselines3's PPO (about ten minutes)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
