@@ -175,7 +175,8 @@ Palaestra {palaestra}, Stable-Baselines3 {stable_baselines3}, torch {torch}.
 
 Both at CleanRL's settings for CartPole: 4 x 128 steps, minibatches of 128, 4 epochs, learning rate 2.5e-4 falling to 0,
 clip 0.2 for policy and value, entropy 0.01, value 0.5, gradient norm 0.5, gamma 0.99, lambda 0.95.
-Palaestra is the whole worker with checkpoints, metrics.db, TensorBoard and console; Stable-Baselines3 is `PPO.learn` without logging.
+Palaestra is the whole worker with checkpoints, metrics.db, TensorBoard and console;
+Stable-Baselines3 is `PPO.learn` without logging.
 
 | | seed | steps/s | steps per CPU second | return, last 100 training episodes | return, 20 episodes after |
 |---|---|---|---|---|---|
