@@ -1,0 +1,149 @@
+"""The results as a page and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from learn.estimates import Estimate, difference, estimate, verdict
+from learn.tasks import EVALUATION_SEEDS, TASKS, TRAINING_WINDOW
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from learn.result import Result
+
+SIDES = {"ours": "Palaestra", "sb3": "Stable-Baselines3"}
+
+
+def write_page(path: Path, results: Sequence[Result]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page(results))
+    rows = [asdict(result) | {"mean": result.mean} for result in results]
+    path.with_suffix(".json").write_text(json.dumps({"schema_version": 1, "results": rows}, indent=1) + "\n")
+
+
+def page(results: Sequence[Result]) -> str:
+    known = {name: of_task(results, name) for name in TASKS if of_task(results, name)}
+    parts = [
+        HEAD.format(episodes=len(EVALUATION_SEEDS), first=EVALUATION_SEEDS[0], window=TRAINING_WINDOW),
+        "\n".join([*TABLE_HEAD, *(row for name, sides in known.items() for row in summary_rows(name, sides))]),
+        TRAINING_HEAD.format(window=TRAINING_WINDOW),
+        "\n".join([*TRAINING_TABLE_HEAD, *(training_row(name, sides) for name, sides in known.items())]),
+        SEEDS_HEAD,
+        "\n".join(
+            [
+                *SEEDS_TABLE_HEAD,
+                *(seeds_row(name, side, found) for name, sides in known.items() for side, found in sides.items()),
+            ]
+        ),
+        SETTINGS_HEAD,
+        "\n\n".join(settings_part(name, sides) for name, sides in known.items()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def of_task(results: Sequence[Result], name: str) -> dict[str, list[Result]]:
+    """Results by side, ours first, each in the order of its seeds."""
+    found = {
+        side: [result for result in results if (result.job.task, result.job.side) == (name, side)] for side in SIDES
+    }
+    return {side: sorted(own, key=lambda result: result.job.seed) for side, own in found.items() if own}
+
+
+def summary_rows(name: str, sides: dict[str, list[Result]]) -> list[str]:
+    task = TASKS[name]
+    cells = {side: shown(estimate([result.mean for result in found])) for side, found in sides.items()}
+    gap, judgement = compared({side: [result.mean for result in found] for side, found in sides.items()})
+    seeds = max(len(found) for found in sides.values())
+    return [
+        row(
+            task.env_id,
+            f"{task.total_steps:,}".replace(",", " "),
+            seeds,
+            cells.get("ours", "…"),
+            cells.get("sb3", "…"),
+            gap,
+            judgement,
+        )
+    ]
+
+
+def training_row(name: str, sides: dict[str, list[Result]]) -> str:
+    samples = {side: [result.training_return for result in found] for side, found in sides.items()}
+    cells = {side: shown(estimate(own)) for side, own in samples.items()}
+    return row(TASKS[name].env_id, cells.get("ours", "…"), cells.get("sb3", "…"), *compared(samples))
+
+
+def compared(samples: dict[str, list[float]]) -> tuple[str, str]:
+    if len(samples) < len(SIDES):
+        return "…", "…"
+    gap = difference(samples["ours"], samples["sb3"])
+    return shown(gap, signed=True), verdict(gap)
+
+
+def seeds_row(name: str, side: str, found: list[Result]) -> str:
+    means = ", ".join(f"{result.mean:.1f}" for result in found)
+    return row(
+        TASKS[name].env_id, SIDES[side], ", ".join(str(result.job.seed) for result in found), means, found[0].steps
+    )
+
+
+def settings_part(name: str, sides: dict[str, list[Result]]) -> str:
+    lines = [f"{SIDES[side]}: `{json.dumps(brief(found[0].job.settings))}`" for side, found in sides.items()]
+    return "\n".join([f"**{TASKS[name].env_id}**", "", *(f"- {line}" for line in lines)])
+
+
+def brief(settings: Any) -> Any:
+    """Schedules in a word."""
+    if not isinstance(settings, dict):
+        return settings
+    if set(settings) == {"start", "end", "kind"}:
+        line = [settings["start"], settings["end"]]
+        return settings["start"] if settings["kind"] == "constant" else {settings["kind"]: line}
+    return {key: brief(value) for key, value in settings.items()}
+
+
+def shown(value: Estimate, *, signed: bool = False) -> str:
+    mean = f"{value.mean:+.1f}" if signed else f"{value.mean:.1f}"
+    return f"{mean} ± {value.half_width:.1f}" if math.isfinite(value.half_width) else f"{mean} ± ?"
+
+
+def row(*cells: object) -> str:
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+HEAD = """# Learning beside Stable-Baselines3
+
+```console
+make bench-learning
+```
+
+Both sides train with PPO for the same number of steps; the peer is Stable-Baselines3 with RL Zoo's tuned settings for
+each task, ours is the recipe of that name with its budget set to the same. Settings are fixed for all seeds.
+Afterwards each trained policy plays {episodes} deterministic episodes, with seeds from {first} on, the same for all,
+its normalisers frozen. A seed counts as one sample, the mean of its episodes; ± is Student's 95 % interval over seeds,
+and Welch's for the difference. *Better* or *worse*: the interval of the difference leaves zero out; *equal*: it does
+not, and our mean is above or below."""
+
+TABLE_HEAD = (
+    "| task | steps | seeds | Palaestra | Stable-Baselines3 | difference | we are |",
+    "|---|---|---|---|---|---|---|",
+)
+
+TRAINING_HEAD = """## While training
+
+The mean return of the last {window} episodes of training, actions still drawn at random."""
+
+TRAINING_TABLE_HEAD = ("| task | Palaestra | Stable-Baselines3 | difference | we are |", "|---|---|---|---|---|")
+
+SEEDS_HEAD = """## Every seed
+
+Steps really taken are the budget rounded up to whole rollouts."""
+
+SEEDS_TABLE_HEAD = ("| task | side | seeds | mean of each | steps |", "|---|---|---|---|---|")
+
+SETTINGS_HEAD = "## Settings"

@@ -1,0 +1,65 @@
+import json
+
+import pytest
+from learn.page import brief, page, write_page
+from learn.result import Job, Result
+
+
+def result(side, task, seed, mean, training=0.0):
+    settings = {"ppo": {"gamma": 0.5, "target_kl": None}}
+    return Result(Job(side, task, seed, 100, settings), 128, (mean - 1, mean + 1), training, 1.0, {})
+
+
+BOTH = [
+    *(result("ours", "cartpole", seed, 490 + seed) for seed in (1, 2, 3)),
+    *(result("sb3", "cartpole", seed, 90 + seed) for seed in (3, 2, 1)),
+]
+
+
+def rows_of(text, env_id):
+    return [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in text.splitlines()
+        if line.startswith(f"| {env_id} ")
+    ]
+
+
+def test_the_first_table_says_who_is_better_and_by_how_much():
+    first = rows_of(page(BOTH), "CartPole-v1")[0]
+    # three samples 1 apart: 4.303 * sqrt(1 / 3) = 2.5; the difference: 2.776 * sqrt(2 / 3) = 2.3
+    assert first[2:] == ["3", "492.0 ± 2.5", "92.0 ± 2.5", "+400.0 ± 2.3", "better"]
+
+
+def test_a_side_that_is_still_to_come_is_shown_as_such():
+    first = rows_of(page(BOTH[:3]), "CartPole-v1")[0]
+    assert first[3:] == ["492.0 ± 2.5", "…", "…", "…"]
+
+
+def test_tasks_without_any_result_are_left_out():
+    assert "Pendulum-v1" not in page(BOTH)
+
+
+def test_every_seed_is_listed_in_order():
+    listed = [cells for cells in rows_of(page(BOTH), "CartPole-v1") if cells[1] == "Stable-Baselines3"]
+    assert listed == [["CartPole-v1", "Stable-Baselines3", "1, 2, 3", "91.0, 92.0, 93.0", "128"]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "short"),
+    [
+        ({"gamma": 0.9, "settings": {"hidden": [64]}}, {"gamma": 0.9, "settings": {"hidden": [64]}}),
+        ({"rate": {"start": 0.1, "end": 0.0, "kind": "constant"}}, {"rate": 0.1}),
+        ({"rate": {"start": 0.1, "end": 0.0, "kind": "linear"}}, {"rate": {"linear": [0.1, 0.0]}}),
+    ],
+)
+def test_schedules_are_shown_in_a_word(settings, short):
+    assert brief(settings) == short
+
+
+def test_the_page_and_its_json_hold_the_same_results(tmp_path):
+    write_page(tmp_path / "deep" / "learning.md", BOTH)
+    data = json.loads((tmp_path / "deep" / "learning.json").read_text())
+    assert data["schema_version"] == 1
+    assert [(row["job"]["side"], row["job"]["seed"], row["mean"]) for row in data["results"]] == [
+        (each.job.side, each.job.seed, each.mean) for each in BOTH
+    ]
