@@ -23,7 +23,16 @@ def draw(seed: int, spread: float):
     generator = torch.Generator().manual_seed(seed)
     normal = lambda scale=1.0: torch.randn(1, 33, generator=generator, dtype=torch.float64) * scale  # noqa: E731
     blank = torch.zeros(1, 33)
-    old = Minibatch(blank, blank, log_probs=normal(), values=normal(), advantages=normal(), returns=normal())
+    old = Minibatch(
+        observations=blank,
+        actions=blank,
+        log_probs=normal(),
+        values=normal(),
+        advantages=normal(),
+        returns=normal(),
+        starts=blank > 0,
+        memory={},
+    )
     leaves = (old.log_probs + normal(spread), normal().abs(), old.values + normal(spread))
     return tuple(leaf.detach().requires_grad_() for leaf in leaves), old
 

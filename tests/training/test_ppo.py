@@ -1,3 +1,4 @@
+import copy
 import math
 
 import numpy as np
@@ -6,10 +7,18 @@ import torch
 
 from palaestra.config.ppo import PpoConfig
 from palaestra.config.train import TrainConfig
+from palaestra.contracts.errors import UsageError
+from palaestra.envs.make import make_env
+from palaestra.envs.vector import InProcessEnvs
+from palaestra.policies.agent import Agent
+from palaestra.policies.base import Policy, PolicyOutput
+from palaestra.policies.distributions import Categorical
 from palaestra.training import ppo
 from palaestra.training.advantages import estimate_advantages
+from palaestra.training.minibatches import cut_rollout, shuffled_minibatches
 from palaestra.training.rollout import collect_rollout
 from palaestra.training.state import new_training_state
+from palaestra.training.tape import Tape
 
 
 def rollout_of(config: TrainConfig):
@@ -70,6 +79,59 @@ def test_epochs_stop_early_when_the_policy_has_moved_too_far():
     patient = eager.model_copy(update={"target_kl": None})
     state, rollout, advantages = rollout_of(SMALL)
     assert update(state, rollout, advantages, patient).minibatches == 40
+
+
+class Leaky(Policy):
+    """Memory that can be checked by hand: a running mean of what was seen since the episode began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = torch.nn.Linear(4, 8)
+        self.heads = torch.nn.Linear(8, 3)
+
+    def initial_memory(self, batch_size):
+        return {"trace": torch.zeros(batch_size, 8)}
+
+    def forward(self, observation, memory, starts=None):
+        trace, traces = memory["trace"], []
+        for step, seen in enumerate(self.mix(observation)):
+            if starts is not None:
+                trace = trace.masked_fill(starts[step].unsqueeze(-1), 0.0)
+            trace = 0.5 * trace + seen
+            traces.append(trace)
+        heads = self.heads(torch.stack(traces).tanh())
+        return PolicyOutput(Categorical(heads[..., :2]), heads[..., 2], {"trace": trace})
+
+
+@pytest.mark.parametrize(("segment_length", "warm_up"), [(None, 0), (10, 0), (10, 2), (40, 1)])
+def test_with_memory_the_ratio_is_one_before_any_update_though_episodes_end_inside_segments(segment_length, warm_up):
+    config = SMALL.ppo.model_copy(update={"segment_length": segment_length, "minibatch_size": 80})
+    envs = InProcessEnvs(lambda: make_env(SMALL.env), 4)
+    torch.manual_seed(0)
+    agent = Agent(Leaky(), envs.interface, normalize_observations=True, normalize_returns=False)
+    stretch = ppo.stretch_of(agent, config)
+    tape = Tape(envs.interface.observation_space, 40, 4)
+    envs.reset([1, 2, 3, 4], tape.rows[0])
+    memory, sampler = agent.initial_memory(4), torch.Generator().manual_seed(1)
+    for _ in range(warm_up + 1):  # later rollouts begin in mid-episode, with memory
+        rollout, memory, _ = collect_rollout(agent, envs, tape, memory, sampler, stretch)
+        final = copy.deepcopy(rollout)
+        tape.rewind()
+    assert final.ended[:-1].any()
+    columns = cut_rollout(final, final.rewards, stretch)
+    for minibatch in shuffled_minibatches(columns, 80 // stretch, np.random.default_rng(0)):
+        with torch.no_grad():
+            distribution, value, _ = agent(minibatch.observations, minibatch.memory, minibatch.starts)
+        ratio = (distribution.log_prob(minibatch.actions) - minibatch.log_probs).exp()
+        assert float((ratio - 1).abs().max()) < 1e-5
+        assert torch.allclose(value, minibatch.values, atol=1e-5)
+
+
+def test_a_minibatch_that_cannot_hold_whole_segments_is_refused_with_the_numbers():
+    envs = InProcessEnvs(lambda: make_env(SMALL.env), 1)
+    agent = Agent(Leaky(), envs.interface, normalize_observations=False, normalize_returns=False)
+    with pytest.raises(UsageError, match=r"minibatch_size=128 .* segments of 40 steps.*minibatch_size=120"):
+        ppo.stretch_of(agent, PpoConfig(env_count=16, horizon=40, minibatch_size=128))
 
 
 @pytest.mark.parametrize(

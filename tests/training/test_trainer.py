@@ -37,9 +37,9 @@ def test_statistics_of_observations_change_only_after_the_update(monkeypatch):
     seen_by_update = []
     real_update = trainer.update
 
-    def spying_update(*arguments):
+    def spying_update(*arguments, **options):
         seen_by_update.append(float(moments.count))
-        return real_update(*arguments)
+        return real_update(*arguments, **options)
 
     monkeypatch.setattr(trainer, "update", spying_update)
     list(train(state))

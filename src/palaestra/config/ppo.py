@@ -14,6 +14,9 @@ class PpoConfig(Frozen):
     minibatch_size: int = Field(
         default=128, ge=1, description="samples per gradient step; must divide env_count x horizon"
     )
+    segment_length: int | None = Field(
+        default=None, ge=1, description="steps that memory is trained through at once; default: horizon"
+    )
     update_epochs: int = Field(default=4, ge=1, description="passes over the data per iteration")
     learning_rate: Schedule = Field(default=linear(2.5e-4), description="Adam's step size")
     gamma: float = Field(default=0.99, ge=0, le=1, description="discount")
@@ -37,6 +40,12 @@ class PpoConfig(Frozen):
                 f"minibatch_size={self.minibatch_size} does not divide env_count x horizon = "
                 f"{self.env_count} x {self.horizon} = {self.batch_size}; try minibatch_size={self._near_divisor()}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _segments_fit(self) -> PpoConfig:
+        if self.segment_length is not None and self.horizon % self.segment_length:
+            raise ValueError(f"segment_length={self.segment_length} does not divide horizon={self.horizon}")
         return self
 
     def _near_divisor(self) -> int:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from palaestra.contracts.errors import UsageError
 from palaestra.contracts.reports import UpdateStats
+from palaestra.training.group import ALONE, Group
 from palaestra.training.losses import LossTerms, LossWeights, ppo_loss
-from palaestra.training.minibatches import Batch, flatten_rollout, shuffled_minibatches
+from palaestra.training.minibatches import Columns, cut_rollout, shuffled_minibatches
 from palaestra.training.schedules import value_at
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ def update(
     config: PpoConfig,
     progress: float,
     shuffler: np.random.Generator,
+    *,
+    stretch: int = 1,
+    group: Group = ALONE,
 ) -> UpdateStats:
     """Learn from one rollout. `progress` in [0, 1] sets learning rate, clip and entropy weight."""
     learning_rate = value_at(config.learning_rate, progress)
@@ -39,18 +44,39 @@ def update(
         value=config.value_coefficient,
         entropy=value_at(config.entropy_coefficient, progress),
     )
-    batch = flatten_rollout(rollout, advantages)
+    columns = cut_rollout(rollout, advantages, stretch)
     tally = Tally()
     for _ in range(config.update_epochs):
-        for minibatch in shuffled_minibatches(batch, config.minibatch_size, shuffler, config.normalize_advantages):
-            distribution, value, _ = agent(minibatch.observations, {}, None)
+        for minibatch in shuffled_minibatches(
+            columns,
+            config.minibatch_size // stretch,
+            shuffler,
+            normalize_advantages=config.normalize_advantages,
+            group=group,
+        ):
+            distribution, value, _ = agent(minibatch.observations, minibatch.memory, minibatch.starts)
             log_prob, entropy = distribution.log_prob(minibatch.actions), distribution.entropy()
             slopes, terms = ppo_loss(log_prob, entropy, value, minibatch, weights)
             optimizer.backward((log_prob, entropy, value), slopes)
             tally.add(terms, optimizer.step(config.max_grad_norm))
         if config.target_kl is not None and tally.last_kl() > config.target_kl:
             break
-    return tally.stats(batch, learning_rate)
+    return tally.stats(columns, learning_rate)
+
+
+def stretch_of(agent: Agent, config: PpoConfig) -> int:
+    """How many steps an update takes through memory at once: 1 without memory, else the segment length."""
+    if not agent.initial_memory(1):
+        return 1
+    stretch = config.segment_length or config.horizon
+    if config.minibatch_size % stretch:
+        raise UsageError(
+            f"ppo.minibatch_size={config.minibatch_size} does not hold whole segments of {stretch} steps, "
+            "which this policy's memory needs.",
+            f"Try ppo.minibatch_size={max(1, round(config.minibatch_size / stretch)) * stretch}, "
+            "or another ppo.segment_length.",
+        )
+    return stretch
 
 
 class Tally:
@@ -69,7 +95,7 @@ class Tally:
         return float((last.ratio - 1 - last.log_ratio).mean())
 
     @torch.no_grad()
-    def stats(self, batch: Batch, learning_rate: float) -> UpdateStats:
+    def stats(self, columns: Columns, learning_rate: float) -> UpdateStats:
         log_ratio = torch.cat([terms.log_ratio for terms in self.terms], dim=1)
         ratio = torch.cat([terms.ratio for terms in self.terms], dim=1)
         clipped = torch.cat([terms.clipped for terms in self.terms], dim=1)
@@ -80,7 +106,7 @@ class Tally:
             old_approx_kl=float(-log_ratio.mean()),
             approx_kl=float((ratio - 1 - log_ratio).mean()),
             clipfrac=float(clipped.float().mean()),
-            explained_variance=explained_variance(batch.values, batch.returns),
+            explained_variance=explained_variance(columns.values, columns.returns),
             grad_norm=sum(self.norms) / len(self.norms),
             learning_rate=learning_rate,
             minibatches=len(self.norms),

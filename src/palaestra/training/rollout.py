@@ -32,7 +32,7 @@ class Rollout:
     rewards: Tensor  # [T, B]
     ended: Tensor  # [T, B] bool: terminated or truncated
     starts: Tensor  # [T, B] bool: an episode begins with this observation
-    memory: Memory  # each [B, …], before the first step
+    memory: Memory  # each [S, B, …], before each of S stretches of equal length
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,13 @@ class Cut:
 
 
 def collect_rollout(
-    agent: Agent, envs: InProcessEnvs, tape: Tape, memory: Memory, generator: Generator
+    agent: Agent, envs: InProcessEnvs, tape: Tape, memory: Memory, generator: Generator, stretch: int = 1
 ) -> tuple[Rollout, Memory, list[EpisodeResult]]:
-    """Play one tape full, from its first row on. Also gives the memory to go on with, and the episodes that ended."""
-    first_memory = memory
+    """Play one tape full, from its first row on. Also gives the memory to go on with, and the episodes that ended.
+
+    `stretch` is how many steps an update learns through memory at once; the memory before each stretch is kept.
+    """
+    memories: list[Memory] = []
     actions, log_probs, values = [], [], []
     cuts: list[Cut] = []
     episodes: list[EpisodeResult] = []
@@ -56,6 +59,8 @@ def collect_rollout(
     tape.terminated[:] = False
     with torch.inference_mode():
         for step in range(tape.horizon):
+            if memory and step % stretch == 0:
+                memories.append(memory)
             distribution, memory, value = agent.act(tape.inputs[step], memory, tape.start_inputs[step])
             action = distribution.sample(generator)
             actions.append(action)
@@ -73,7 +78,8 @@ def collect_rollout(
     tape.refuse_non_finite()
     with torch.no_grad():  # from here on ordinary tensors, which an update may differentiate through
         taken = torch.cat(actions)  # [T, B, …]
-        judged = (torch.cat(log_probs), torch.cat(values)) if values else _judge(agent, tape, first_memory, taken)
+        first = memories[0] if memories else {}
+        judged = (torch.cat(log_probs), torch.cat(values)) if values else _judge(agent, tape, first, taken)
         last_value = agent(tape.inputs[-1], memory, tape.start_inputs[-1]).value
         next_values = _next_values(judged[1], last_value, cuts, agent, envs, tape)
     rollout = Rollout(
@@ -85,7 +91,7 @@ def collect_rollout(
         rewards=torch.from_numpy(tape.rewards),
         ended=torch.from_numpy(tape.starts[1:]),
         starts=torch.from_numpy(tape.starts[:-1]),
-        memory=first_memory,
+        memory={name: torch.stack([kept[name] for kept in memories]) for name in memory},
     )
     return rollout, memory, episodes
 

@@ -21,6 +21,7 @@ from palaestra.envs.vector import InProcessEnvs
 from palaestra.policies.build import build_policy
 from palaestra.training import plain
 from palaestra.training.optim import FlatOptimizer
+from palaestra.training.ppo import stretch_of
 from palaestra.training.tape import Tape
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class TrainingState:
     reward_sums: Tensor  # [B] discounted, for scaling rewards
     sampler: Generator  # draws actions
     shuffler: np.random.Generator  # orders minibatches
+    stretch: int  # steps learned through memory at once; 1 without memory
     iteration: int = 0
     env_steps: int = 0
 
@@ -103,6 +105,7 @@ def new_training_state(config: TrainConfig) -> TrainingState:
         reward_sums=torch.zeros(envs.count),
         sampler=sampler,
         shuffler=np.random.default_rng(_draw_seed(config.seed, "minibatches")),
+        stretch=stretch_of(agent, config.ppo),
     )
 
 

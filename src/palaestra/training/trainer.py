@@ -48,7 +48,9 @@ def _iterate(state: TrainingState) -> IterationReport:
 
 
 def _play(state: TrainingState) -> tuple[Rollout, list[EpisodeResult]]:
-    rollout, state.memory, episodes = collect_rollout(state.agent, state.envs, state.tape, state.memory, state.sampler)
+    rollout, state.memory, episodes = collect_rollout(
+        state.agent, state.envs, state.tape, state.memory, state.sampler, state.stretch
+    )
     scaler = state.agent.return_scaler
     if scaler is not None:
         rewards, state.reward_sums = scaler.scale(
@@ -62,7 +64,9 @@ def _learn(state: TrainingState, rollout: Rollout) -> UpdateStats:
     ppo = state.config.ppo
     progress = state.env_steps / state.config.total_steps
     advantages = estimate_advantages(rollout, ppo.gamma, ppo.gae_lambda)
-    stats = update(state.agent, state.optimizer, rollout, advantages, ppo, progress, state.shuffler)
+    stats = update(
+        state.agent, state.optimizer, rollout, advantages, ppo, progress, state.shuffler, stretch=state.stretch
+    )
     # Only now: within an iteration, acting and learning must see the same normalised observations.
     if state.agent.observation_normalizer is not None:
         state.agent.observation_normalizer.update(rollout.observations)
