@@ -45,8 +45,6 @@ def main() -> int:
     except PalaestraError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    if not trial:
-        write_page(PAGE, everything_known())
     return 0
 
 

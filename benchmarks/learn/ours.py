@@ -14,6 +14,7 @@ from learn.result import Job, Result, write_result
 from learn.tasks import EVALUATION_SEEDS, TASKS, TRAINING_WINDOW
 
 import palaestra
+from palaestra.contracts.errors import RunFailed
 from palaestra.runs.metrics_reader import MetricsReader
 
 
@@ -35,6 +36,8 @@ def train_and_judge(job: Job, runs_root: Path) -> Result:
         **{"sinks.tensorboard": False, "checkpoints.save_interval": 0},
     )
     seconds = perf_counter() - started
+    if outcome.record.agent_step < job.total_steps:
+        raise RunFailed(f"Training was stopped at step {outcome.record.agent_step} of {job.total_steps}.")
     report = palaestra.evaluate(
         "judged:latest", episodes=len(EVALUATION_SEEDS), seed=EVALUATION_SEEDS[0], runs_root=runs_root
     )

@@ -1,0 +1,53 @@
+import pytest
+
+pytest.importorskip("stable_baselines3")
+
+import numpy as np
+import torch
+from learn import sb3
+from learn.result import Job
+from learn.tasks import TASKS
+from stable_baselines3.common.vec_env import VecNormalize
+
+SETTINGS = {"env_count": 2, "ppo": {"n_steps": 8, "gamma": 0.7}, "policy": {}, "normalize": True}
+
+
+class Still:
+    """Always the same action; remembers what it was shown."""
+
+    def __init__(self):
+        self.seen = []
+
+    def predict(self, observation, deterministic):
+        assert deterministic
+        self.seen.append(observation)
+        return 0, None
+
+
+def test_schedules_fall_to_zero_and_the_activation_is_found_by_name():
+    found = sb3.arguments({"ppo": {"clip_range": {"linear": 0.2}, "gamma": 0.9}, "policy": {"activation_fn": "ReLU"}})
+    assert found["clip_range"](1.0) == 0.2
+    assert found["clip_range"](0.25) == 0.05
+    assert found["gamma"] == 0.9
+    assert found["policy_kwargs"] == {"activation_fn": torch.nn.ReLU}
+
+
+def test_rewards_are_normalised_with_the_discount_of_the_task():
+    envs = sb3.make_envs(Job("sb3", "acrobot", 1, 100, SETTINGS))
+    assert isinstance(envs, VecNormalize)
+    assert envs.gamma == 0.7
+    assert envs.num_envs == 2
+    plain = sb3.make_envs(Job("sb3", "acrobot", 1, 100, {**SETTINGS, "normalize": False}))
+    assert not isinstance(plain, VecNormalize)
+
+
+def test_judging_normalises_with_frozen_statistics():
+    envs = sb3.make_envs(Job("sb3", "cartpole", 1, 100, SETTINGS))
+    envs.obs_rms.mean[:] = 100.0
+    before = envs.obs_rms.mean.copy(), envs.obs_rms.count
+    model = Still()
+    total = sb3.play(model, envs, TASKS["cartpole"].env_id, seed=5)
+    assert total == len(model.seen)  # CartPole pays 1 per step
+    assert all((observation == -10.0).all() for observation in model.seen)  # far below the mean, clipped
+    assert np.array_equal(envs.obs_rms.mean, before[0])
+    assert envs.obs_rms.count == before[1]
