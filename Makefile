@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check docs bench-sb3 chaos lock clean
+.PHONY: help setup demo test quick check lint types layers pages docs bench-sb3 chaos lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,13 +39,20 @@ test: setup ## the whole suite
 quick: setup ## only the tests that take no time
 	$(BIN)/python -m pytest -m "not chaos and not slow"
 
-check: setup ## style, types, layers, documentation
+check: lint types layers pages docs ## style, types, layers, documentation ('make -k check' tells everything at once)
+
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: setup
 	$(BIN)/mypy
+
+layers: setup
 	$(BIN)/lint-imports
+
+pages: setup
 	$(BIN)/python -m pytest -n 0 tests/test_architecture.py tests/test_docs.py
-	$(MAKE) --no-print-directory docs
 
 docs: setup ## the documentation as pages, under site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

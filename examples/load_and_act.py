@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from palaestra.api import load_policy
+from palaestra import load_policy
 from palaestra.config.env import EnvConfig
 from palaestra.envs.make import make_env
 

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from palaestra.api import evaluate, train
+from palaestra import evaluate, train
 from palaestra.config.env import EnvConfig
 from palaestra.testing.check_env import check_env
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pydantic import Field
 from torch import Tensor, nn
 
-from palaestra.api import load_policy, train
+from palaestra import load_policy, train
 from palaestra.config.base import Frozen
 from palaestra.contracts.spaces import EnvInterface
 from palaestra.policies.base import Memory, Observation, Policy, PolicyOutput

@@ -76,7 +76,7 @@ def test_medians_over_seeds_and_ours_over_theirs(bench):
 
 def test_the_page_shows_every_seed_and_the_ratio(bench):
     rows = [row(side, 1, speed, 450.0) for side, speed in zip(bench.SIDES, (750, 250), strict=True)]
-    machine = {name: "?" for name in ("cpu", "cores", "palaestra", "stable_baselines3", "torch")} | {"load_before": 0.1}
+    machine = dict.fromkeys(("cpu", "cores", "palaestra", "stable_baselines3", "torch"), "?") | {"load_before": 0.1}
     data = {"date": "2026-01-02", "steps": 4096, "seeds": 1, "machine": machine, "rows": rows}
     text = bench.page({**data, "summary": bench.summarize(rows)})
     assert "| palaestra | 1 | 750 | 1,500 | 450.0 | 451.0 |" in text
