@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.names import is_temporary, model_name
-from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterator
+
+    from palaestra.runs.directory import RunDirectory
 
 PATIENCE_SECONDS = 120.0  # far beyond what anything here takes, also on a machine that is busy with other things
 
@@ -79,10 +82,11 @@ class Palaestra:
 class Trainer:
     """One forked training process."""
 
-    def __init__(self, server: ForkServer, pid: int, output: Path) -> None:
+    def __init__(self, server: ForkServer, pid: int, out: Path, err: Path) -> None:
         self._server = server
         self.pid = pid
-        self.output = output
+        self.out = out
+        self.err = err
 
     def send(self, *signals: signal.Signals) -> None:
         """All at once: the process is held still until every one of them is pending."""
@@ -98,7 +102,7 @@ class Trainer:
         return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
     def wait(self) -> int:
-        wait_until(self.is_over, f"the end of process {self.pid}; it said: {self.output.read_text()[-2000:]}")
+        wait_until(self.is_over, f"the end of process {self.pid}")
         return self._server.ask(wait=self.pid)["code"]
 
 
@@ -106,6 +110,7 @@ class ForkServer:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.runs = home / "runs"
+        self._count = 0
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("fork_server.py"))],
             cwd=home,
@@ -118,12 +123,20 @@ class ForkServer:
     def ask(self, **question: Any) -> dict[str, Any]:
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        answer = self._process.stdout.readline()
+        assert answer, f"the fork server ended with {self._process.wait(timeout=PATIENCE_SECONDS)}"
+        return json.loads(answer)
 
     def start(self, *words: str, plant: str = "") -> Trainer:
-        output = self.home / "output.txt"
-        output.touch()
-        return Trainer(self, self.ask(words=list(words), output=str(output), plant=plant)["pid"], output)
+        self._count += 1
+        out, err = (self.home / f"{self._count}.{which}" for which in ("out", "err"))
+        answer = self.ask(words=list(words), out=str(out), err=str(err), plant=plant)
+        return Trainer(self, answer["pid"], out, err)
+
+    def __call__(self, *words: str) -> Finished:
+        """Like `Palaestra`, without the seconds that importing torch takes."""
+        trainer = self.start(*words)
+        return Finished(trainer.wait(), trainer.out.read_text(), trainer.err.read_text())
 
     def run(self, name: str) -> RunDirectory | None:
         return RunStore(self.runs).named(name)
@@ -145,10 +158,10 @@ class ForkServer:
             )
             time.sleep(chance.uniform(0.0, 0.08))  # not a condition: any instant will do
             trainer.send(signal.SIGKILL)
-            assert trainer.wait() == -signal.SIGKILL, trainer.output.read_text()
+            assert trainer.wait() == -signal.SIGKILL, trainer.err.read_text()
             tally.look_at(self.run(name))
         last = self.start(*words, plant=plant)
-        assert last.wait() == 0, last.output.read_text()
+        assert last.wait() == 0, last.err.read_text()
         return tally
 
     def close(self) -> None:
@@ -248,6 +261,13 @@ def quick_directory() -> Iterator[Path]:
 
 @pytest.fixture
 def palaestra() -> Iterator[Palaestra]:
+    with quick_directory() as home:
+        yield Palaestra(home)
+
+
+@pytest.fixture(scope="module")
+def shared_palaestra() -> Iterator[Palaestra]:
+    """For tests that look at one run and leave it as it was."""
     with quick_directory() as home:
         yield Palaestra(home)
 

@@ -1,7 +1,7 @@
 """Imports torch once, then forks one real process per training that is asked for.
 
 Run as a program. Each line on stdin is a question in JSON, each line on stdout its answer:
-`{"words": [...], "output": PATH, "plant": NAME}` -> `{"pid": N}`, and `{"wait": N}` -> `{"code": N}`.
+`{"words": [...], "out": PATH, "err": PATH, "plant": NAME}` -> `{"pid": N}`, and `{"wait": N}` -> `{"code": N}`.
 A killed process has the code -9, as subprocess says it.
 """
 
@@ -41,21 +41,20 @@ def forget_to_rewind() -> None:
 PLANTS = {"": lambda: None, "normaliser": forget_the_normaliser, "rewind": forget_to_rewind}
 
 
-def start(words: list[str], output: str, plant: str) -> int:
+def start(words: list[str], out: str, err: str, plant: str) -> int:
     pid = os.fork()
     if pid:
         return pid
     code = 99
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(descriptor, 1)
-        os.dup2(descriptor, 2)
+        for path, descriptor in ((out, 1), (err, 2)):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), descriptor)
         PLANTS[plant]()
         code = main(words)
         sys.stdout.flush()
-    except BaseException:
+    except BaseException:  # noqa: BLE001  the test reads the traceback
         traceback.print_exc()
         sys.stderr.flush()
     finally:
@@ -69,7 +68,7 @@ def serve() -> None:
             _, status = os.waitpid(question["wait"], 0)
             answer = {"code": os.waitstatus_to_exitcode(status)}
         else:
-            answer = {"pid": start(question["words"], question["output"], question.get("plant", ""))}
+            answer = {"pid": start(**question)}
         print(json.dumps(answer), flush=True)
 
 

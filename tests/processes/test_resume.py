@@ -45,7 +45,7 @@ def seen_at_work(server, name: str) -> bool:
 def uninterrupted(server):
     """The run to compare with: never stopped."""
     trainer = server.start(*words("uninterrupted"))
-    assert trainer.wait() == 0, trainer.output.read_text()
+    assert trainer.wait() == 0, trainer.err.read_text()
     return server.run("uninterrupted")
 
 
@@ -84,7 +84,7 @@ def test_of_a_hundred_kills_nothing_is_unreadable_nothing_lost_and_every_run_exa
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, 143)], ids=lambda one: str(one)
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, 143)], ids=str
 )
 def test_a_polite_signal_saves_and_the_run_goes_on_bit_for_bit(
     server, uninterrupted, differences, wait_until, number, code
@@ -93,7 +93,7 @@ def test_a_polite_signal_saves_and_the_run_goes_on_bit_for_bit(
     trainer = server.start(*words(name))
     wait_until(lambda: seen_at_work(server, name), "three checkpoints")
     trainer.send(number)
-    assert trainer.wait() == code, trainer.output.read_text()
+    assert trainer.wait() == code, trainer.err.read_text()
     directory = server.run(name)
     record = read_record(directory)
     assert (record.state, record.exit_code) == (RunState.CANCELLED, code)
@@ -108,12 +108,12 @@ def test_a_second_signal_stops_at_once_and_the_run_goes_on_bit_for_bit(server, u
     trainer = server.start(*words("twice"))
     wait_until(lambda: seen_at_work(server, "twice"), "three checkpoints")
     trainer.send(signal.SIGINT, signal.SIGTERM)
-    assert trainer.wait() == 143, trainer.output.read_text()
+    assert trainer.wait() == 143, trainer.err.read_text()
     directory = server.run("twice")
     last = read_journal(directory.journal_file)[-1]
     assert (last.event, "stopped at once" in last.data["reason"]) == ("run.cancelled", True)
     assert read_record(directory).state is RunState.CANCELLED
-    assert "Traceback" not in trainer.output.read_text()
+    assert "Traceback" not in trainer.err.read_text()
     assert server.start(*words("twice")).wait() == 0
     assert differences(directory, uninterrupted) == []
 

@@ -89,7 +89,7 @@ class Saver:
     def _count_failure(self, error: SaveFailed, state: TrainingState) -> None:
         self._failures += 1
         self._failed_at = self._clock.monotonic()
-        logger.warning("Checkpoint %d was not written: %s", state.iteration, error)
+        logger.warning("Checkpoint %d was not written: %s Training goes on.", state.iteration, error)
         self._session.journal.record(
             "checkpoint.failed",
             epoch=state.iteration,
@@ -97,7 +97,6 @@ class Saver:
             error=str(error),
             failures=self._failures,
         )
-        self._sinks.note(f"Checkpoint {state.iteration} was not written: {error} Training goes on.")
         if self._failures >= DEGRADED_AFTER:
             self._session.degraded(f"degraded: {self._failures} checkpoints in a row could not be written: {error}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from palaestra.training.state import TrainingState
     from palaestra.workers.resuming import Resumed
 
+logger = logging.getLogger(__name__)
+
 STATUS_SECONDS = 1.0
 HEARTBEAT_SECONDS = 10.0
 
@@ -26,10 +29,11 @@ class RunSession:
     """Status is what is true now and is replaced; the journal is what happened and only grows."""
 
     def __init__(self, directory: RunDirectory, total_steps: int, clock: Clock) -> None:
-        self._directory = directory
+        self.directory = directory
         self._clock = clock
         self._status_at = self._heartbeat_at = clock.monotonic()
         self._began_at = clock.monotonic()
+        self._is_stale = False  # what status.json says, because it could not be written
         self.journal = Journal(directory, clock)
         self.record: RunRecord = moved(
             read_record(directory),
@@ -43,7 +47,7 @@ class RunSession:
             exit_code=None,
             failure="",
         )
-        self._write(durable=True)
+        write_record(directory, self.record, durable=True)
 
     @property
     def seconds(self) -> float:
@@ -114,5 +118,12 @@ class RunSession:
         self._write(durable=True)
 
     def _write(self, *, durable: bool = False) -> None:
+        """A full disk keeps the status as it was and does not stop the run; the warning is said once."""
         self.record = replace(self.record, updated_at=self._clock.now())
-        write_record(self._directory, self.record, durable=durable)
+        try:
+            write_record(self.directory, self.record, durable=durable)
+            self._is_stale = False
+        except OSError as error:
+            if not self._is_stale:
+                logger.warning("%s cannot be written: %s.", self.directory.status_file, error.strerror)
+            self._is_stale = True

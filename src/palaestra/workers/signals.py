@@ -1,4 +1,4 @@
-"""Stopping on request: the first signal finishes the update and saves, the second stops now."""
+"""Stopping on request: the first signal finishes the update and saves, the second stops now, a third ends us."""
 
 from __future__ import annotations
 
@@ -31,9 +31,12 @@ class StopRequest:
         return self.signal is not None
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
-        if self.signal is not None:
-            raise StopNow(number)
-        self.signal = number
+        if self.signal is None:
+            self.signal = number
+            return
+        for each in STOPPING:  # whoever asks a third time does not want to wait for the tidying up either
+            signal.signal(each, signal.SIG_DFL)
+        raise StopNow(number)
 
 
 def exit_code_of(number: int) -> int:

@@ -14,7 +14,7 @@ import torch
 from palaestra import plugins
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.clock import Clock, SystemClock
-from palaestra.contracts.errors import NonFinite, PalaestraError
+from palaestra.contracts.errors import NonFinite, PalaestraError, RunFailed
 from palaestra.runs.documents import write_config
 from palaestra.runs.environment import describe_git
 from palaestra.runs.lock import run_lock
@@ -28,7 +28,7 @@ from palaestra.training.state import TrainingState, new_training_state
 from palaestra.workers.logs import warnings_on_stderr
 from palaestra.workers.loop import TrainingLoop
 from palaestra.workers.opening import Found, find_run
-from palaestra.workers.resuming import resume
+from palaestra.workers.resuming import Resumed, resume
 from palaestra.workers.saving import Saver
 from palaestra.workers.session import RunSession
 from palaestra.workers.signals import StopNow, StopRequest, exit_code_of, stop_on_signals
@@ -36,6 +36,7 @@ from palaestra.workers.signals import StopNow, StopRequest, exit_code_of, stop_o
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
     from palaestra.contracts.run import RunRecord, RunRequest
+    from palaestra.runs.differences import Difference
     from palaestra.runs.directory import RunDirectory
     from palaestra.sinks.fanout import Fanout
 
@@ -85,32 +86,59 @@ def _train_in(
     manager = CheckpointManager(directory, state.config.checkpoints)
     manager.ensure_writable()
     resumed = resume(manager, state) if found else None
-    if found is not None and found.changes:
-        write_config(directory, state.config.model_dump(mode="json"))
-    session = RunSession(directory, state.config.total_steps, clock)
-    if found is not None and found.changes:
-        session.journal.record("config.changed", differences=[str(change) for change in found.changes])
-    with stop_on_signals() as stop:
-        sinks = _open_sinks(session, directory, state.config, quiet=quiet, clock=clock)
-        with sinks:
-            git = describe_git(Path.cwd()) or {}
-            saver = Saver(manager, session, sinks, clock, git_commit=str(git.get("commit", "")))
-            loop = TrainingLoop(state, directory, session, sinks, saver, stop, clock)
-            if resumed is not None:
-                saver.restore(resumed.session, resumed.epoch)
-            sinks.rewind(state.env_steps)
-            session.begun(state, resumed)
-            exit_code = _run(loop, session, saver, stop)
+    session = _begin(directory, state.config, found.changes if found else [], clock)
+    try:
+        with stop_on_signals() as stop:
+            exit_code = _train_with(manager, session, state, resumed, stop, quiet=quiet, clock=clock)
+    except StopNow as now:
+        if not session.record.state.is_over:  # it may also come while the sinks are closed
+            session.cancelled(f"second signal, {now}: stopped at once", now.exit_code)
+        exit_code = session.record.exit_code or 0
     return TrainOutcome(session.record, directory, exit_code, _last_metrics(directory))
+
+
+def _begin(directory: RunDirectory, config: TrainConfig, changes: list[Difference], clock: Clock) -> RunSession:
+    try:
+        if changes:
+            write_config(directory, config.model_dump(mode="json"))
+        session = RunSession(directory, config.total_steps, clock)
+    except OSError as error:
+        raise RunFailed(
+            f"The run's directory {directory.path} cannot be written: {error.strerror}.", "Make room, then try again."
+        ) from error
+    if changes:
+        session.journal.record("config.changed", differences=[str(change) for change in changes])
+    return session
+
+
+def _train_with(
+    manager: CheckpointManager,
+    session: RunSession,
+    state: TrainingState,
+    resumed: Resumed | None,
+    stop: StopRequest,
+    *,
+    quiet: bool,
+    clock: Clock,
+) -> int:
+    directory = session.directory
+    with _open_sinks(session, directory, state.config, quiet=quiet, clock=clock) as sinks:
+        git = describe_git(Path.cwd()) or {}
+        saver = Saver(manager, session, sinks, clock, git_commit=str(git.get("commit", "")))
+        loop = TrainingLoop(state, directory, session, sinks, saver, stop, clock)
+        if resumed is not None:
+            saver.restore(resumed.session, resumed.epoch)
+        sinks.rewind(state.env_steps)
+        session.begun(state, resumed)
+        return _run(loop, session, saver, stop)
 
 
 def _run(loop: TrainingLoop, session: RunSession, saver: Saver, stop: StopRequest) -> int:
     """The loop, and every way in which it can end."""
     try:
         is_complete = loop.run()
-    except StopNow as now:
-        session.cancelled(f"second signal, {now}: stopped at once", now.exit_code)
-        return now.exit_code
+    except StopNow:
+        raise
     except NonFinite as error:
         told = NonFinite(error.message, _last_good(saver))
         session.failed(told, told.exit_code)

@@ -1,0 +1,27 @@
+"""The same seed gives the same run, under whatever name."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_same_command_twice_under_two_names_gives_the_same_metrics(palaestra, differences):
+    told = {}
+    for name in ("first", "second"):
+        done = palaestra("train", "cartpole", f"run={name}", "total_steps=1e4", "seed=1", "--json")
+        assert done.code == 0, done.err
+        told[name] = json.loads(done.out)
+    assert told["first"]["metrics"] == told["second"]["metrics"]
+    assert told["first"]["metrics"]["charts/episodic_return"] > 0
+    assert not [name for name in told["first"]["metrics"] if name.startswith("time/")]
+    assert differences(palaestra.run("first"), palaestra.run("second")) == []
+
+
+def test_another_seed_gives_another_run(palaestra, differences):
+    for seed in (1, 2):
+        done = palaestra("train", "cartpole", f"run=seed-{seed}", "total_steps=512", f"seed={seed}", "--quiet")
+        assert done.code == 0, done.err
+    found = differences(palaestra.run("seed-1"), palaestra.run("seed-2"))
+    assert {"weights", "metrics"} <= set(found)

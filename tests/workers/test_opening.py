@@ -1,0 +1,84 @@
+from dataclasses import replace
+
+import pytest
+
+from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.contracts.run import RunRequest, RunState
+from palaestra.runs.status import read_written_record, write_record
+from palaestra.runs.store import RunStore
+from palaestra.workers.opening import find_run
+
+
+@pytest.fixture
+def store(tmp_path):
+    return RunStore(tmp_path / "runs")
+
+
+@pytest.fixture
+def find(store, small_config):
+    """Look for a run called `small`, with the given settings changed."""
+
+    def look(name="small", must_exist=False, accept=(), **changes):
+        request = RunRequest(kind="native", recipe="", config={}, name=name)
+        config = small_config(**changes)
+        return find_run(store, request, config, must_exist=must_exist, accept_changes=frozenset(accept))
+
+    return look
+
+
+@pytest.fixture
+def made(store, small_config):
+    request = RunRequest(kind="native", recipe="", config={}, name="small")
+    return store.create(request, small_config().model_dump(mode="json"), total_steps=128)
+
+
+def test_a_name_nobody_has_is_a_new_run(find):
+    assert find() is None
+    assert find(name="") is None
+
+
+def test_a_name_nobody_has_cannot_be_resumed(find):
+    with pytest.raises(NotFound, match="no run called 'small'"):
+        find(must_exist=True)
+
+
+def test_the_same_configuration_finds_its_run(find, made):
+    found = find()
+    assert (found.directory, found.changes, found.is_done) == (made, [], False)
+
+
+def test_every_difference_is_refused_at_once_with_both_values(find, made):
+    with pytest.raises(UsageError) as refused:
+        find(seed=7, total_steps=256)
+    text = str(refused.value)
+    assert all(part in text for part in ("seed", "7", "total_steps", "128", "256"))
+    assert "--override seed --override total_steps" in text
+
+
+def test_only_what_was_accepted_by_name_may_differ(find, made):
+    found = find(seed=7, accept=["seed"])
+    assert [change.key_path for change in found.changes] == ["seed"]
+    with pytest.raises(UsageError, match="total_steps"):
+        find(seed=7, total_steps=256, accept=["seed"])
+
+
+def test_a_section_accepted_by_name_covers_its_keys_and_no_others(find, made):
+    ppo = {"env_count": 2, "horizon": 16, "minibatch_size": 16, "update_epochs": 3}
+    assert [change.key_path for change in find(ppo=ppo, accept=["ppo"]).changes] == ["ppo.update_epochs"]
+    with pytest.raises(UsageError):
+        find(ppo=ppo, accept=["pp"])
+
+
+def test_where_metrics_go_and_what_is_kept_may_differ_without_a_word(find, made):
+    found = find(sinks={"console": False, "tensorboard": True}, checkpoints={"save_interval": 1, "keep": 9})
+    assert {change.key_path for change in found.changes} == {"sinks.tensorboard", "checkpoints.keep"}
+
+
+@pytest.mark.parametrize(
+    ("state", "step", "is_done"),
+    [(RunState.FINISHED, 128, True), (RunState.CANCELLED, 64, False), (RunState.FAILED, 128, False)],
+)
+def test_a_run_is_done_when_it_finished_all_the_steps_asked_for(find, made, state, step, is_done):
+    write_record(made, replace(read_written_record(made), state=state, agent_step=step))
+    assert find().is_done is is_done
+    assert find(total_steps=4096, accept=["total_steps"]).is_done is False

@@ -1,0 +1,109 @@
+"""A disk that says no costs a warning, never a run and never an older checkpoint."""
+
+import errno
+
+import pytest
+
+from palaestra.checkpoints.filesystem import RealFileSystem
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.runs.status import read_record
+from palaestra.training.trainer import train
+from palaestra.workers.saving import DEGRADED_AFTER, RETRY_SECONDS, Saver
+
+
+class FullDisk(RealFileSystem):
+    """Refuses to write while `is_full`."""
+
+    is_full = False
+
+    def write_temporary(self, path, data):
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write_temporary(path, data)
+
+
+@pytest.fixture
+def disk():
+    return FullDisk()
+
+
+@pytest.fixture
+def saver(bench, disk):
+    manager = CheckpointManager(bench.directory, bench.state.config.checkpoints, disk)
+    return Saver(manager, bench.session, bench.sinks, bench.clock, git_commit="abc")
+
+
+def epochs(bench) -> list[int]:
+    return [checkpoint.epoch for checkpoint in bench.manager.list_all_checkpoints()]
+
+
+def test_a_checkpoint_says_where_it_comes_from(bench):
+    next(train(bench.state))
+    bench.saver.recent_returns.extend([10.0, 20.0])
+    saved = bench.saver.save(bench.state, score=12.5)
+    assert (saved.epoch, saved.agent_step, saved.run, saved.run_name) == (1, 32, bench.directory.id, "small")
+    assert (saved.score, saved.avg_reward, saved.seed, saved.git_commit) == (12.5, 15.0, 1, "abc")
+    assert saved.env["id"] == "CartPole-v1"
+    assert bench.saver.saved_epoch == 1
+
+
+def test_metrics_are_on_disk_before_the_checkpoint_and_the_sinks_hear_of_it_after(bench):
+    next(train(bench.state))
+    bench.saver.save(bench.state)
+    assert bench.sink.calls == ["flush", "checkpoint 1"]
+    [entry] = bench.entries("checkpoint.saved")
+    assert entry.data["file"] == "model_0001.yaml"
+    assert entry.data["bytes"] > 1000
+
+
+def test_a_save_that_fails_is_told_and_leaves_what_there_was(bench, saver, disk):
+    next(train(bench.state))
+    assert saver.save(bench.state) is not None
+    next(train(bench.state))
+    disk.is_full = True
+    assert saver.save(bench.state) is None
+    assert (epochs(bench), saver.saved_epoch, saver.last_saved) == ([1], 1, "epoch 1")
+    [entry] = bench.entries("checkpoint.failed")
+    assert (entry.data["epoch"], entry.data["failures"]) == (2, 1)
+    assert "No space left" in entry.data["error"]
+
+
+def test_it_is_tried_again_after_a_while_and_not_at_once(bench, saver, disk):
+    disk.is_full = True
+    assert not saver.should_retry
+    saver.save(bench.state)
+    assert not saver.should_retry
+    bench.clock.seconds += RETRY_SECONDS
+    assert saver.should_retry
+    disk.is_full = False
+    assert saver.save(bench.state) is not None
+    assert not saver.should_retry
+
+
+def test_after_several_failures_the_run_is_degraded_until_a_save_succeeds(bench, saver, disk):
+    disk.is_full = True
+    for _ in range(DEGRADED_AFTER - 1):
+        saver.save(bench.state)
+    assert read_record(bench.directory).failure == ""
+    saver.save(bench.state)
+    assert read_record(bench.directory).failure.startswith(f"degraded: {DEGRADED_AFTER} checkpoints in a row")
+    disk.is_full = False
+    saver.save(bench.state)
+    assert read_record(bench.directory).failure == ""
+
+
+def test_returns_and_seconds_go_on_where_the_last_session_stopped(bench):
+    bench.saver.recent_returns.extend(range(150))
+    bench.clock.seconds = 40.0
+    saved = bench.saver.capture()
+    assert saved["recent_returns"] == list(range(50, 150))
+    bench.saver.restore(saved, epoch=9)
+    bench.clock.seconds = 42.0
+    assert bench.saver.capture()["seconds"] == 40.0 + 42.0
+    assert bench.saver.average_return == sum(range(50, 150)) / 100
+    assert bench.saver.saved_epoch == 9
+
+
+def test_before_any_episode_ended_there_is_no_average_and_before_any_save_no_epoch(bench):
+    assert bench.saver.average_return is None
+    assert bench.saver.last_saved == "none"
