@@ -11,10 +11,10 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check lint types layers pages docs bench-sb3 chaos lock clean
+.PHONY: help setup demo test quick check lint types layers pages docs bench-sb3 bench-learning chaos lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed ## make .venv with the exact versions of constraints.txt
 
@@ -60,6 +60,10 @@ docs: setup ## the documentation as pages, under site/
 bench-sb3: setup ## training speed and return beside Stable-Baselines3's PPO (about ten minutes)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python benchmarks/sb3_cartpole.py
+
+bench-learning: setup ## returns after equal steps beside Stable-Baselines3 with RL Zoo's settings (hours; can be continued)
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	$(BIN)/python benchmarks/learning.py
 
 chaos: setup ## the full-size fault injections: kills, full disks, damaged files
 	$(BIN)/python -m pytest -m chaos --timeout 3600
