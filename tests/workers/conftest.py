@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.train import TrainConfig
@@ -139,6 +140,12 @@ def tmp_path(tmp_path: Path) -> Iterator[Path]:
         return
     with TemporaryDirectory(prefix="palaestra-", dir=memory) as path:
         yield Path(path)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """As every run has it; several threads that wait for each other on a busy machine take seconds for nothing."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ class Ending:
     """An episode that ended in this step."""
 
     env_index: int
-    final_observation: Any  # as the environment gave it
+    final_observation: Any  # as `observation_arrays` gives it
     episode: EpisodeResult
 
 
@@ -76,9 +76,9 @@ class InProcessEnvs:
                 if terminated or truncated:
                     endings.append(self._end(index, observation, bool(terminated), info))
                     observation, _ = self.envs[index].reset()
+                write(out, index, observation)
             except Exception as error:
                 raise self._failure(index, action, error) from error
-            write(out, index, observation)
             rewards.append(float(reward))
         return VectorStep(rewards, endings)
 
@@ -94,7 +94,8 @@ class InProcessEnvs:
         )
         self._returns[index] = 0.0
         self._lengths[index] = 0
-        return Ending(index, deepcopy(observation), episode)  # the reset may write into the same array
+        kept = deepcopy(observation)  # the reset may write into the same array
+        return Ending(index, observation_arrays(self.interface.observation_space, kept), episode)
 
     def _failure(self, index: int, action: Any, error: Exception) -> RunFailed:
         return RunFailed(
@@ -145,6 +146,8 @@ def _action_door(space: SpaceSpec) -> Callable[[np.ndarray], Sequence[Any]]:
 
 def _observation_door(space: SpaceSpec) -> Callable[[Any, int, Any], None]:
     """Writes one environment's observation into row `index` of the batch."""
+    if isinstance(space, MultiDiscreteSpec):
+        return lambda out, index, observation: operator.setitem(out, index, np.ravel(observation))
     if not isinstance(space, DictSpec):
         return operator.setitem
 
