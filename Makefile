@@ -54,8 +54,9 @@ layers: setup
 pages: setup
 	$(BIN)/python -m pytest -n 0 tests/test_architecture.py tests/test_docs.py
 
+# Not --quiet: that also hides the warnings from --strict, and a broken link would pass.
 docs: setup ## the documentation as pages, under site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench-sb3: setup ## training speed and return beside Stable-Baselines3's PPO (about ten minutes)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

@@ -153,7 +153,10 @@ def test_every_page_of_the_documentation_can_be_reached_from_its_index():
         seen.add(page)
         links = LINK.findall(page.read_text())
         waiting += [(page.parent / link.partition("#")[0]).resolve() for link in links if "://" not in link]
-    assert sorted(map(name_of, set(docs.rglob("*.md")) - seen)) == []
+    results = set(
+        (docs / "benchmarks").glob("*.md")
+    )  # written by the scripts, possibly half way; linked once committed
+    assert sorted(map(name_of, set(docs.rglob("*.md")) - results - seen)) == []
 
 
 def test_every_key_is_documented_as_it_is():
