@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check lint types layers pages docs bench-sb3 bench-learning chaos lock clean
+.PHONY: help setup demo test quick check lint types layers pages keys docs bench-sb3 bench-learning chaos lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ layers: setup
 
 pages: setup
 	$(BIN)/python -m pytest -n 0 tests/test_architecture.py tests/test_docs.py
+
+keys: setup ## write the tables of keys in docs/configuration.md anew
+	PALAESTRA_WRITE_DOCS=1 $(BIN)/python -m pytest -n 0 tests/test_docs.py -k every_key
 
 # Not --quiet: that also hides the warnings from --strict, and a broken link would pass.
 docs: setup ## the documentation as pages, under site/

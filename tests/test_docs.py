@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
 import shlex
 import tomllib
@@ -97,9 +98,27 @@ def check_extras(words: list[str]) -> None:
             assert set(extra.split(",")) <= set(known), f"no such extra: {extra}"
 
 
-def key_rows() -> list[str]:
-    rows = [(f"`{key.path}`", key.accepts, f"`{show(key.default)}`", key.description) for key in list_keys(TrainConfig)]
-    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+def key_tables() -> dict[str, list[str]]:
+    """Rows as docs/configuration.md should have them, by the heading they stand under."""
+    tables: dict[str, list[str]] = {}
+    for key in list_keys(TrainConfig):
+        heading = key.path.partition(".")[0] if "." in key.path or key.is_section else "general"
+        cells = (f"`{key.path}`", key.accepts, f"`{show(key.default)}`", key.description)
+        row = "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+        tables.setdefault(heading, []).append(row)
+    return tables
+
+
+def with_key_tables(page: str) -> str:
+    """The page with every table of keys written anew; a section without a heading gets one at the end."""
+    for heading, rows in key_tables().items():
+        table = re.compile(
+            rf"(?<=^### {heading}\n)(.*?\|---\|---\|---\|---\|\n)(?:\| `[^\n]*\n)*", re.MULTILINE | re.DOTALL
+        )
+        if not table.search(page):
+            page += f"\n### {heading}\n\n| key | type | default | meaning |\n|---|---|---|---|\n"
+        page = table.sub(lambda found, rows=rows: found[1] + "".join(rows), page, count=1)
+    return page
 
 
 @pytest.mark.parametrize("words", ALL_COMMANDS)
@@ -159,16 +178,30 @@ def test_every_page_of_the_documentation_can_be_reached_from_its_index():
     assert sorted(map(name_of, set(docs.rglob("*.md")) - results - seen)) == []
 
 
-def test_every_key_is_documented_as_it_is():
-    written = set((ROOT / "docs" / "configuration.md").read_text().splitlines())
-    missing = [row for row in key_rows() if row not in written]
-    assert missing == [], "these rows are wanted in docs/configuration.md:\n" + "\n".join(missing)
+def test_every_key_is_documented_as_it_is_and_no_other():
+    page = ROOT / "docs" / "configuration.md"
+    if os.environ.get("PALAESTRA_WRITE_DOCS"):
+        page.write_text(with_key_tables(page.read_text()))
+    text = page.read_text()
+    assert text == with_key_tables(text), "write the tables anew with: make keys"
+    rows = [line for line in text.splitlines(keepends=True) if line.startswith("| `")]
+    assert sorted(rows) == sorted(row for table in key_tables().values() for row in table)
 
 
-def test_no_key_is_documented_that_is_not_there():
+def test_a_key_that_is_missing_or_not_there_any_more_is_seen():
     text = (ROOT / "docs" / "configuration.md").read_text()
-    rows = [line for line in text.splitlines() if line.startswith("| `")]
-    assert sorted(rows) == sorted(key_rows())
+    row = next(line for line in text.splitlines(keepends=True) if line.startswith("| `ppo.gamma`"))
+    for planted in (text.replace(row, ""), text.replace(row, row + "| `ppo.gama` | number | `1` | a slip |\n")):
+        assert with_key_tables(planted) == with_key_tables(text) != planted
+
+
+def test_writing_the_tables_anew_leaves_the_prose_alone():
+    text = (ROOT / "docs" / "configuration.md").read_text()
+
+    def prose(page: str) -> list[str]:
+        return [line for line in page.splitlines() if not line.startswith("|")]
+
+    assert prose(with_key_tables(text))[: len(prose(text))] == prose(text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
