@@ -12,7 +12,11 @@ KEYS = {key.path: key for key in list_keys(TrainConfig)}
 def leaves(data, prefix=""):
     """The leaves of a dumped configuration: another way to the list of keys."""
     for name, value in data.items():
-        is_section = isinstance(value, dict) and f"{prefix}{name}" not in {"env.kwargs", "policy.settings"}
+        is_section = isinstance(value, dict) and f"{prefix}{name}" not in {
+            "env.kwargs",
+            "policy.settings",
+            "curriculum.tasks",
+        }
         yield from leaves(value, f"{prefix}{name}.") if is_section else [f"{prefix}{name}"]
 
 

@@ -21,6 +21,7 @@ class PolicyConfig(Frozen):
     normalize_returns: bool = Field(
         default=False, description="scale rewards by the spread of returns, kept in the checkpoint"
     )
+    compile: bool = Field(default=False, description="run the network through torch.compile; what is saved stays plain")
 
     @classmethod
     def settle(cls, override: Any, base: dict[str, Any]) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from palaestra.config.base import Frozen
+from palaestra.config.optimizer import OptimizerConfig, RegularizeConfig
+from palaestra.config.ppo_options import KickstartConfig, PrioritizedConfig, VtraceConfig
 from palaestra.config.schedule import Schedule, constant, linear
 
 
@@ -18,7 +20,7 @@ class PpoConfig(Frozen):
         default=None, ge=1, description="steps that memory is trained through at once; default: horizon"
     )
     update_epochs: int = Field(default=4, ge=1, description="passes over the data per iteration")
-    learning_rate: Schedule = Field(default=linear(2.5e-4), description="Adam's step size")
+    learning_rate: Schedule = Field(default=linear(2.5e-4), description="step size of the optimiser")
     gamma: float = Field(default=0.99, ge=0, le=1, description="discount")
     gae_lambda: float = Field(default=0.95, ge=0, le=1, description="0: one-step advantages, 1: Monte Carlo")
     clip: Schedule = Field(default=constant(0.2), description="how far one update may move the policy")
@@ -28,6 +30,12 @@ class PpoConfig(Frozen):
     max_grad_norm: float = Field(default=0.5, gt=0, description="gradients are scaled down to this norm")
     normalize_advantages: bool = Field(default=True, description="mean 0 and deviation 1 within a minibatch")
     target_kl: float | None = Field(default=None, gt=0, description="stop the epochs early beyond this divergence")
+    optimizer: OptimizerConfig = Field(default=OptimizerConfig(), description="how weights are moved")
+    regularize: RegularizeConfig = Field(default=RegularizeConfig(), description="what holds weights back")
+    vtrace: VtraceConfig = Field(default=VtraceConfig(), description="off-policy correction between epochs")
+    prioritized: PrioritizedConfig = Field(default=PrioritizedConfig(), description="surprising segments more often")
+    kickstart: KickstartConfig = Field(default=KickstartConfig(), description="learn from a teacher, too")
+    gradient_statistics: bool = Field(default=False, description="per-layer gradient norms among the metrics")
 
     @property
     def batch_size(self) -> int:
