@@ -37,7 +37,8 @@ def test_returns_are_those_of_playing_the_weights_by_hand(trained_run):
 
 def play_by_hand(weights, seed):
     """Only torch's basic operations and Gymnasium: no code of ours but the names of the weights."""
-    layers = sorted({name.rpartition(".")[0] for name in weights if "actor" in name})
+    tower = sorted({name.rpartition(".")[0] for name in weights if ".actor." in name})
+    layers = [*tower, "network.nodes.action.layer"]
     env = gymnasium.make("CartPole-v1", max_episode_steps=40)
     observation, _ = env.reset(seed=seed)
     total, ended = 0.0, False

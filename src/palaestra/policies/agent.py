@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palaestra.policies.base import Intent, Memory, Observation, Policy, PolicyOutput
+from palaestra.policies.features import FeatureMap, feature_map
 from palaestra.policies.normalise import ObservationNormalizer, ReturnScaler
 
 if TYPE_CHECKING:
@@ -24,13 +25,36 @@ class Agent(Policy):
             ObservationNormalizer(interface.observation_space) if normalize_observations else None
         )
         self.return_scaler = ReturnScaler() if normalize_returns else None
+        self.feature_map: FeatureMap | None = None
+
+    def playing_in(self, env: EnvInterface) -> Agent:
+        """The same network and statistics for an environment whose named features may have other ids.
+
+        Features that the policy does not know are masked. To learn them, build the policy with
+        `adopt_features(interface, env)` first. Spaces that differ in more than features are refused.
+        """
+        other = Agent(self.network, self.interface, normalize_observations=False, normalize_returns=False)
+        other.observation_normalizer = self.observation_normalizer
+        other.return_scaler = self.return_scaler
+        other.feature_map = feature_map(self.interface, env)
+        return other.train(self.training)
+
+    def take_in(self, observation: Observation) -> None:
+        """A rollout's observations [T, B, …], as the environment gave them, for the statistics."""
+        if self.observation_normalizer is not None:
+            mapped = observation if self.feature_map is None else self.feature_map(observation)
+            self.observation_normalizer.update(mapped)
 
     def forward(self, observation: Observation, memory: Memory, starts: Tensor | None = None) -> PolicyOutput:
+        if self.feature_map is not None:
+            observation = self.feature_map(observation)
         if self.observation_normalizer is not None:
             observation = self.observation_normalizer(observation)
         return self.network(observation, memory, starts)
 
     def act(self, observation: Observation, memory: Memory, starts: Tensor | None = None) -> Intent:
+        if self.feature_map is not None:
+            observation = self.feature_map(observation)
         if self.observation_normalizer is not None:
             observation = self.observation_normalizer(observation)
         return self.network.act(observation, memory, starts)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
 from palaestra import plugins
-from palaestra.contracts.errors import UsageError, did_you_mean
+from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
 from palaestra.policies.agent import Agent
 from palaestra.policies.base import Policy
+from palaestra.policies.graph import GraphPolicy
+from palaestra.policies.graph_spec import read_graph
+from palaestra.policies.shipped import is_file, is_text, parse_graph, read_text, shipped_graph, shipped_names
 
 if TYPE_CHECKING:
     from palaestra.config.policy import PolicyConfig
     from palaestra.contracts.spaces import EnvInterface
+
+OWN = "own"  # what a graph is called that came without a name
 
 
 def build_policy(config: PolicyConfig, interface: EnvInterface) -> Agent:
@@ -22,31 +29,74 @@ def build_policy(config: PolicyConfig, interface: EnvInterface) -> Agent:
 
     Weights are drawn from torch's global generator; seed it before, for the same policy again.
     """
-    policy_class = find_policy_class(config)
-    settings = _read_settings(policy_class, config)
-    network = policy_class(interface, settings)
     return Agent(
-        network,
+        build_network(config, interface),
         interface,
         normalize_observations=config.normalize_observations,
         normalize_returns=config.normalize_returns,
     )
 
 
-def find_policy_class(config: PolicyConfig) -> Any:
-    """A class with a `Settings` model, called as `Class(interface, settings)` to make a Policy."""
-    if config.module is None:
-        return plugins.load("policies", str(config.graph))
-    found = _import_class(config.module)
+def build_network(config: PolicyConfig, interface: EnvInterface) -> Policy:
+    source = find_policy(config)
+    if isinstance(source, Graph):
+        return GraphPolicy(read_graph(source.name, source.data, config.settings), interface)
+    network: Policy = source(interface, _read_settings(source, config))
+    return network
+
+
+@dataclass(frozen=True)
+class Graph:
+    name: str
+    data: Any  # as parsed from YAML
+
+
+def find_policy(config: PolicyConfig) -> Graph | Any:
+    """A graph, or a class with a `Settings` model that is called as `Class(interface, settings)` to make a Policy."""
+    if config.module is not None:
+        return _policy_class(_import_class(config.module), f"policy.module={config.module}")
+    name = str(config.graph)
+    if is_text(name):
+        return Graph(OWN, parse_graph(name, OWN))
+    if is_file(name):
+        return Graph(name, parse_graph(read_text(name), name))
+    if name in shipped_names():
+        return Graph(name, shipped_graph(name))
+    return _from_plugin(name)
+
+
+def policy_names() -> list[str]:
+    """What `policy=` can be: our graphs, and what other packages bring."""
+    return sorted({*shipped_names(), *plugins.names("policies")})
+
+
+def self_contained(config: PolicyConfig) -> PolicyConfig:
+    """The same policy without a file beside it: a graph of the user's own is written into the configuration."""
+    if config.module is not None or not is_file(str(config.graph)):
+        return config
+    return config.model_copy(update={"graph": read_text(str(config.graph)).rstrip() + "\n"})
+
+
+def _from_plugin(name: str) -> Graph | Any:
+    if name not in plugins.names("policies"):
+        hint = did_you_mean(name, policy_names()) or f"Known: {', '.join(policy_names())}; or a file ending in .yaml."
+        raise NotFound(f"No policy is called '{name}'.", hint)
+    found = plugins.load("policies", name)
+    if isinstance(found, Path):
+        return Graph(name, parse_graph(read_text(found), name))
+    return _policy_class(found, f"policy.graph={name}")
+
+
+def _policy_class(found: Any, key: str) -> Any:
     if not (isinstance(found, type) and issubclass(found, Policy)):
         raise UsageError(
-            f"policy.module={config.module} is not a palaestra.policies.base.Policy.",
+            f"{key} is not a palaestra.policies.base.Policy.",
             "Derive your class from it and give it a forward(observation, memory, starts).",
         )
     settings = getattr(found, "Settings", None)
     if not (isinstance(settings, type) and issubclass(settings, BaseModel)):
         raise UsageError(
-            f"policy.module={config.module} has no Settings.",
+            f"{key} has no Settings.",
             "Give the class an attribute Settings: a pydantic model of what policy.settings may say.",
         )
     return found

@@ -14,6 +14,7 @@ from torch import Generator, Tensor
 
 from palaestra.contracts.errors import UsageError
 from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
+from palaestra.policies.squashed import SquashedGaussian, squash_bounds
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -78,7 +79,7 @@ class DiagonalGaussian:
 
     def __init__(self, mean: Tensor, log_std: Tensor) -> None:
         self.mean = mean  # [T, B, size]
-        self.log_std = log_std  # [size]
+        self.log_std = log_std  # [size], or [T, B, size] when the network gives it
 
     def sample(self, generator: Generator | None = None) -> Tensor:
         noise = torch.empty_like(self.mean).normal_(generator=generator)
@@ -92,7 +93,7 @@ class DiagonalGaussian:
         return (-0.5 * scaled.square() - self.log_std - HALF_LOG_TWO_PI).sum(dim=-1)
 
     def entropy(self) -> Tensor:
-        per_action = (self.log_std + 0.5 + HALF_LOG_TWO_PI).sum()
+        per_action = (self.log_std + 0.5 + HALF_LOG_TWO_PI).sum(dim=-1)
         return per_action.expand(self.mean.shape[:-1])
 
 
@@ -112,13 +113,19 @@ def head_size(space: SpaceSpec) -> int:
             )
 
 
-def make_distribution(space: SpaceSpec, head: Tensor, log_std: Tensor | None) -> Distribution:
-    """`head` [T, B, head_size(space)] as a distribution over actions of `space`."""
+def make_distribution(space: SpaceSpec, head: Tensor, log_std: Tensor | None, *, squash: bool = False) -> Distribution:
+    """`head` [T, B, head_size(space)] as a distribution over actions of `space`.
+
+    `log_std` [size] or [T, B, size] for continuous actions; `squash` lets those end at the space's bounds.
+    """
     match space:
         case DiscreteSpec():
             return Categorical(head)
         case MultiDiscreteSpec():
             return MultiCategorical(head, space.counts)
         case _:
-            assert log_std is not None, "continuous actions need a log_std parameter"
+            assert isinstance(space, BoxSpec), "head_size has refused everything else"
+            assert log_std is not None, "continuous actions need a log_std"
+            if squash:
+                return SquashedGaussian(head, log_std, *squash_bounds(space, head))
             return DiagonalGaussian(head, log_std)

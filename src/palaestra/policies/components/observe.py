@@ -1,0 +1,135 @@
+"""From what the environment gives to floats: as one vector, as a picture, or as an embedding of choices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from palaestra.config.base import Frozen
+from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
+from palaestra.policies.components.base import Component, Misfit, Signal
+from palaestra.policies.features import channel_scales
+from palaestra.policies.observations import flat_size, flatten_observation
+
+if TYPE_CHECKING:
+    from palaestra.contracts.spaces import EnvInterface
+
+
+class Vector(Component):
+    """The observation, or a part of it, as one vector: choices one-hot, bytes from 0 to 1, parts side by side."""
+
+    def __init__(self, inputs: tuple[Signal, ...], settings: Frozen, interface: EnvInterface) -> None:
+        super().__init__(inputs, settings, interface)
+        self.space = _raw(inputs[0], "a vector")
+        # Real numbers in a row are what they are; the most frequent case of all should cost nothing.
+        self.is_plain = isinstance(self.space, BoxSpec) and len(self.space.shape) == 1 and inputs[0].is_real
+        self.emit(flat_size(self.space))
+
+    def forward(self, rows: Any) -> Tensor:
+        """`rows` [rows, …], or a dictionary of such"""
+        if self.is_plain:
+            plain: Tensor = rows
+            return plain
+        # flatten_observation wants time in front
+        timed = {name: part[None] for name, part in rows.items()} if isinstance(rows, dict) else rows[None]
+        return flatten_observation(self.space, timed)[0]
+
+
+class ImageSettings(Frozen):
+    channels: Literal["auto", "first", "last"] = Field(
+        "auto", description="where the channels are; auto: last when that axis is the shortest and at most 4"
+    )
+    scale: float | None = Field(
+        None, gt=0, description="divide by this; default: named features by their own, bytes by 255, floats by 1"
+    )
+
+
+class Image(Component):
+    """A picture [channels, height, width] or [height, width, channels] as floats [channels, height, width]."""
+
+    Settings = ImageSettings
+    factor: Tensor
+
+    def __init__(self, inputs: tuple[Signal, ...], settings: ImageSettings, interface: EnvInterface) -> None:
+        super().__init__(inputs, settings, interface)
+        space = _raw(inputs[0], "an image")
+        if not isinstance(space, BoxSpec) or len(space.shape) not in (2, 3):
+            raise Misfit(
+                f"needs a picture [channels, height, width] or [height, width, channels], not {inputs[0]}; "
+                "for vectors choose policy=mlp"
+            )
+        self.axes = len(space.shape)  # 2: one channel, not written as an axis
+        self.is_last = self.axes == 3 and _channels_are_last(space.shape, settings.channels)
+        shape = (1, *space.shape) if self.axes == 2 else space.shape
+        shape = (shape[2], shape[0], shape[1]) if self.is_last else shape
+        scales = self._scales(space, shape[0], inputs[0], settings.scale)
+        self.register_buffer("factor", (1 / scales).view(-1, 1, 1), persistent=False)
+        self.emit(*shape)
+
+    def _scales(self, space: BoxSpec, channel_count: int, signal: Signal, scale: float | None) -> Tensor:
+        """[channels], or [1] when all are alike"""
+        if scale is not None:
+            return torch.tensor([scale])
+        if signal.features and not self.is_last and self.axes == 3:
+            return channel_scales(signal.features, channel_count)
+        return torch.tensor([255.0 if space.dtype == "uint8" else 1.0])
+
+    def forward(self, rows: Tensor) -> Tensor:
+        picture = rows.unsqueeze(1) if self.axes == 2 else rows
+        if self.is_last:
+            picture = picture.permute(0, 3, 1, 2)
+        return picture.float() * self.factor
+
+
+def _channels_are_last(shape: tuple[int, ...], wanted: str) -> bool:
+    if wanted != "auto":
+        return wanted == "last"
+    return shape[2] <= 4 and shape[2] < shape[0] and shape[2] < shape[1]
+
+
+class EmbeddingSettings(Frozen):
+    size: int = Field(16, ge=1, description="numbers that each choice becomes")
+
+
+class Embedding(Component):
+    """A learned vector for each choice of a discrete observation; several choices side by side."""
+
+    Settings = EmbeddingSettings
+    offsets: Tensor
+
+    def __init__(self, inputs: tuple[Signal, ...], settings: EmbeddingSettings, interface: EnvInterface) -> None:
+        super().__init__(inputs, settings, interface)
+        counts, starts = _choices(inputs[0])
+        self.table = nn.Embedding(sum(counts), settings.size)
+        before = [sum(counts[:index]) - start for index, start in enumerate(starts)]
+        self.register_buffer("offsets", torch.tensor(before), persistent=False)
+        self.emit(len(counts) * settings.size)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """`rows` int64 [rows] or [rows, choices], counted from each choice's own start"""
+        which = (rows.unsqueeze(1) if rows.dim() == 1 else rows) + self.offsets
+        found: Tensor = self.table(which)
+        return found.flatten(1)
+
+
+def _choices(signal: Signal) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Counts and starts of each choice."""
+    match signal.space:
+        case DiscreteSpec(count=count, start=start):
+            return (count,), (start,)
+        case MultiDiscreteSpec(counts=counts, starts=starts):
+            return counts, starts or (0,) * len(counts)
+        case _:
+            raise Misfit(f"needs a discrete observation or part of one, not {signal}")
+
+
+def _raw(signal: Signal, what: str) -> SpaceSpec:
+    if signal.space is None:
+        raise Misfit(f"makes {what} of the observation or a part of it; {signal} is neither")
+    if isinstance(signal.space, DictSpec) and what != "a vector":
+        names = [f"{signal.name}.{name}" for name, _ in signal.space.parts]
+        raise Misfit(f"needs one part of {signal}: {', '.join(names)}")
+    return signal.space
