@@ -9,6 +9,7 @@ from palaestra.config.checkpoints import CheckpointConfig
 from palaestra.config.env import EnvConfig
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.policy import PolicyConfig
+from palaestra.config.distributed import DistributedConfig
 from palaestra.config.ppo import PpoConfig
 from palaestra.config.sinks import SinksConfig
 
@@ -26,3 +27,6 @@ class TrainConfig(Frozen):
     )
     sinks: SinksConfig = Field(default=SinksConfig(), description="where metrics go")
     torch_threads: int = Field(default=1, ge=1, description="threads of torch; small networks are fastest with one")
+    distributed: DistributedConfig = Field(
+        default=DistributedConfig(), description="how several processes train together"
+    )

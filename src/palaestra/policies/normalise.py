@@ -14,9 +14,18 @@ from palaestra.contracts.errors import UsageError
 from palaestra.contracts.spaces import BoxSpec, DictSpec, SpaceSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from palaestra.policies.base import Observation
 
+    Stack = Callable[[Tensor], Tensor]  # […] of this process to [processes, …] of all that train together
+
 EPSILON = 1e-8
+
+
+def own_only(tensor: Tensor) -> Tensor:
+    """The `Stack` of a process that trains alone."""
+    return tensor.unsqueeze(0)
 
 
 class RunningMoments(nn.Module):
@@ -33,17 +42,17 @@ class RunningMoments(nn.Module):
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
 
     @torch.no_grad()
-    def update(self, batch: Tensor) -> None:
-        """`batch` [samples, *shape]"""
+    def update(self, batch: Tensor, stack: Stack = own_only) -> None:
+        """`batch` [samples, *shape]; processes that train together have as many samples each, and end up equal."""
         values = batch.double()
         seen = float(values.shape[0])
+        for mean, variance in stack(torch.stack([values.mean(dim=0), values.var(dim=0, correction=0)])):
+            self._merge(mean, variance, seen)
+
+    def _merge(self, mean: Tensor, variance: Tensor, seen: float) -> None:
         total = self.count + seen
-        shift = values.mean(dim=0) - self.mean
-        spread = (
-            self.variance * self.count
-            + values.var(dim=0, correction=0) * seen
-            + shift.square() * self.count * seen / total
-        )
+        shift = mean - self.mean
+        spread = self.variance * self.count + variance * seen + shift.square() * self.count * seen / total
         self.mean += shift * (seen / total)
         self.variance.copy_(spread / total)
         self.count += seen
@@ -68,9 +77,9 @@ class BoxNormalizer(nn.Module):
         """`observation` [T, B, *shape]"""
         return ((observation - self.shift) * self.scale).clamp(-self.clip, self.clip)
 
-    def update(self, observation: Tensor) -> None:
+    def update(self, observation: Tensor, stack: Stack = own_only) -> None:
         """`observation` [T, B, *shape], raw"""
-        self.moments.update(observation.flatten(0, 1))
+        self.moments.update(observation.flatten(0, 1), stack)
         self.derive()
 
     def derive(self) -> None:
@@ -106,11 +115,11 @@ class ObservationNormalizer(nn.Module):
             for name, part in observation.items()
         }
 
-    def update(self, observation: Observation) -> None:
+    def update(self, observation: Observation, stack: Stack = own_only) -> None:
         named = {"": observation} if isinstance(observation, Tensor) else observation
         for name, part in named.items():
             if f"part_{name}" in self.parts:
-                cast("BoxNormalizer", self.parts[f"part_{name}"]).update(part)
+                cast("BoxNormalizer", self.parts[f"part_{name}"]).update(part, stack)
 
 
 class ReturnScaler(nn.Module):
@@ -122,7 +131,9 @@ class ReturnScaler(nn.Module):
         self.clip = clip
 
     @torch.no_grad()
-    def scale(self, rewards: Tensor, ended: Tensor, running: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
+    def scale(
+        self, rewards: Tensor, ended: Tensor, running: Tensor, gamma: float, stack: Stack = own_only
+    ) -> tuple[Tensor, Tensor]:
         """Scaled rewards [T, B] and the discounted sums [B] to go on with.
 
         The statistics take in this rollout first, so that the first rewards of a run are scaled too.
@@ -132,6 +143,6 @@ class ReturnScaler(nn.Module):
             running = running * gamma + rewards[step]
             sums[step] = running
             running = running.masked_fill(ended[step], 0.0)
-        self.moments.update(sums.flatten())
+        self.moments.update(sums.flatten(), stack)
         factor = (self.moments.variance + EPSILON).rsqrt().to(rewards.dtype)
         return (rewards * factor).clamp(-self.clip, self.clip), running

@@ -58,8 +58,9 @@ def update(
             log_prob, entropy = distribution.log_prob(minibatch.actions), distribution.entropy()
             slopes, terms = ppo_loss(log_prob, entropy, value, minibatch, weights)
             optimizer.backward((log_prob, entropy, value), slopes)
+            group.average_(optimizer.grad)
             tally.add(terms, optimizer.step(config.max_grad_norm))
-        if config.target_kl is not None and tally.last_kl() > config.target_kl:
+        if config.target_kl is not None and tally.last_kl(group) > config.target_kl:
             break
     return tally.stats(columns, learning_rate)
 
@@ -90,9 +91,10 @@ class Tally:
         self.terms.append(terms)
         self.norms.append(norm)
 
-    def last_kl(self) -> float:
+    def last_kl(self, group: Group) -> float:
+        """Over all processes: they stop together or not at all."""
         last = self.terms[-1]
-        return float((last.ratio - 1 - last.log_ratio).mean())
+        return float(group.average_((last.ratio - 1 - last.log_ratio).mean()))
 
     @torch.no_grad()
     def stats(self, columns: Columns, learning_rate: float) -> UpdateStats:

@@ -20,6 +20,7 @@ from palaestra.envs.make import make_env
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.policies.build import build_policy
 from palaestra.training import plain
+from palaestra.training.group import ALONE, Group
 from palaestra.training.optim import FlatOptimizer
 from palaestra.training.ppo import stretch_of
 from palaestra.training.tape import Tape
@@ -42,6 +43,7 @@ class TrainingState:
     sampler: Generator  # draws actions
     shuffler: np.random.Generator  # orders minibatches
     stretch: int  # steps learned through memory at once; 1 without memory
+    group: Group = ALONE
     iteration: int = 0
     env_steps: int = 0
 
@@ -79,22 +81,27 @@ class TrainingState:
 
     def _restore_play(self, saved: dict[str, Any]) -> None:
         if saved["envs"] is None:  # these environments begin anew, with other episodes than the run began with
-            self.envs.reset(env_seeds(self.config.seed, self.envs.count, self.iteration), self.tape.rows[0])
+            self.envs.reset(own_env_seeds(self.config, self.group, self.iteration), self.tape.rows[0])
             return
         self.envs.restore(plain.from_plain(saved["envs"]))
         self.tape.restore(saved["tape"])
         self.memory = {name: part.clone() for name, part in saved["memory"].items()}
 
 
-def new_training_state(config: TrainConfig) -> TrainingState:
-    """The state before the first step; a pure function of the configuration."""
+def new_training_state(config: TrainConfig, group: Group = ALONE) -> TrainingState:
+    """The state before the first step; a pure function of the configuration and of the rank in its group.
+
+    Every rank begins with the same weights; environments and dice are its own.
+    """
     seed_global_random(config.seed)
     envs = InProcessEnvs(lambda: make_env(config.env), config.ppo.env_count)
     agent = build_policy(config.policy, envs.interface)
     tape = Tape(envs.interface.observation_space, config.ppo.horizon, envs.count)
-    envs.reset(env_seeds(config.seed, envs.count), tape.rows[0])
+    envs.reset(own_env_seeds(config, group), tape.rows[0])
+    if not group.is_leader:  # from here on, what a network draws (dropout) differs from rank to rank
+        seed_global_random(_draw_seed(config.seed, "global", group.rank))
     sampler = Generator()
-    sampler.manual_seed(_draw_seed(config.seed, "actions"))
+    sampler.manual_seed(_draw_seed(config.seed, "actions", group.rank))
     return TrainingState(
         config=config,
         agent=agent,
@@ -104,8 +111,9 @@ def new_training_state(config: TrainConfig) -> TrainingState:
         memory=agent.initial_memory(envs.count),
         reward_sums=torch.zeros(envs.count),
         sampler=sampler,
-        shuffler=np.random.default_rng(_draw_seed(config.seed, "minibatches")),
+        shuffler=np.random.default_rng(_draw_seed(config.seed, "minibatches", group.rank)),
         stretch=stretch_of(agent, config.ppo),
+        group=group,
     )
 
 
@@ -121,5 +129,13 @@ def env_seeds(seed: int, count: int, iteration: int = 0) -> list[int]:
     return [int(value) for value in drawn]
 
 
-def _draw_seed(seed: int, purpose: str) -> int:
-    return int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0])
+def own_env_seeds(config: TrainConfig, group: Group, iteration: int = 0) -> list[int]:
+    """Those of this rank: 2 ranks of n environments have the seeds that 1 of 2n has."""
+    count = config.ppo.env_count
+    return env_seeds(config.seed, count * (group.rank + 1), iteration)[-count:]
+
+
+def _draw_seed(seed: int, purpose: str, rank: int = 0) -> int:
+    """The leader's are those of a process alone."""
+    words = [seed, *purpose.encode(), *([rank] if rank else [])]
+    return int(np.random.SeedSequence(words).generate_state(1)[0])

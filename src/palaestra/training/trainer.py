@@ -11,6 +11,7 @@ from palaestra.contracts.reports import IterationReport, PhaseTimes, UpdateStats
 from palaestra.training.advantages import estimate_advantages
 from palaestra.training.ppo import update
 from palaestra.training.rollout import Rollout, collect_rollout
+from palaestra.training.sharing import numbered, shared_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,14 +38,15 @@ def _iterate(state: TrainingState) -> IterationReport:
     stats = _learn(state, rollout)
     learned = perf_counter()
     state.iteration += 1
-    state.env_steps += state.config.ppo.batch_size
-    return IterationReport(
+    state.env_steps += state.config.ppo.batch_size * state.group.world_size
+    report = IterationReport(
         iteration=state.iteration,
         env_steps=state.env_steps,
         update=stats,
-        episodes=tuple(replace(episode, env_step=state.env_steps) for episode in episodes),
+        episodes=tuple(numbered(episodes, state.group, state.envs.count, state.env_steps)),
         times=PhaseTimes(rollout=played - began, learn=learned - played),
     )
+    return shared_report(report, state.group)
 
 
 def _play(state: TrainingState) -> tuple[Rollout, list[EpisodeResult]]:
@@ -54,7 +56,7 @@ def _play(state: TrainingState) -> tuple[Rollout, list[EpisodeResult]]:
     scaler = state.agent.return_scaler
     if scaler is not None:
         rewards, state.reward_sums = scaler.scale(
-            rollout.rewards, rollout.ended, state.reward_sums, state.config.ppo.gamma
+            rollout.rewards, rollout.ended, state.reward_sums, state.config.ppo.gamma, state.group.stack
         )
         rollout = replace(rollout, rewards=rewards)
     return rollout, episodes
@@ -65,10 +67,18 @@ def _learn(state: TrainingState, rollout: Rollout) -> UpdateStats:
     progress = state.env_steps / state.config.total_steps
     advantages = estimate_advantages(rollout, ppo.gamma, ppo.gae_lambda)
     stats = update(
-        state.agent, state.optimizer, rollout, advantages, ppo, progress, state.shuffler, stretch=state.stretch
+        state.agent,
+        state.optimizer,
+        rollout,
+        advantages,
+        ppo,
+        progress,
+        state.shuffler,
+        stretch=state.stretch,
+        group=state.group,
     )
     # Only now: within an iteration, acting and learning must see the same normalised observations.
     if state.agent.observation_normalizer is not None:
-        state.agent.observation_normalizer.update(rollout.observations)
+        state.agent.observation_normalizer.update(rollout.observations, state.group.stack)
     state.tape.rewind()
     return stats

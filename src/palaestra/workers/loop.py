@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import RunFailed
-from palaestra.envs.make import make_env
 from palaestra.evaluation.plan import make_plan
-from palaestra.evaluation.play import play
 from palaestra.evaluation.records import write_down
 from palaestra.sinks.samples import evaluation_sample_of, sample_of
 from palaestra.sinks.step_rate import StepRate
 from palaestra.training.intervals import is_due
+from palaestra.training.sharing import weights_digest
 from palaestra.training.trainer import train
+from palaestra.workers.judging import judge
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
@@ -25,19 +25,24 @@ if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
     from palaestra.sinks.fanout import Fanout
     from palaestra.training.state import TrainingState
+    from palaestra.workers.following import FollowerSaver
     from palaestra.workers.saving import Saver
     from palaestra.workers.session import RunSession
     from palaestra.workers.signals import StopRequest
 
+logger = logging.getLogger(__name__)
+
 
 class TrainingLoop:
+    """Every rank runs it, so that every collective is reached by all; only the leader's session and sinks write."""
+
     def __init__(
         self,
         state: TrainingState,
         directory: RunDirectory,
         session: RunSession,
         sinks: Fanout,
-        saver: Saver,
+        saver: Saver | FollowerSaver,
         stop: StopRequest,
         clock: Clock,
     ) -> None:
@@ -51,20 +56,36 @@ class TrainingLoop:
         self._clock = clock
         self._rate = StepRate(clock, state.env_steps)
         self._taken_at = clock.monotonic()
+        self._must_retry = 0  # a save that failed is due again
 
     def run(self) -> bool:
         """True when all steps were taken, False when a signal ended it early; either way the end is saved."""
         for report in train(self._state):
             self._take(report)
+            self._agree()
             if self._stop and self._state.env_steps < self._config.total_steps:
                 self._session.stopping(signal.Signals(self._stop.signal or 0).name)
                 break
-        if self._saver.saved_epoch != self._state.iteration and not self._saver.save(self._state):
+        self._save_the_end()
+        return self._state.env_steps >= self._config.total_steps
+
+    def _agree(self) -> None:
+        """Once per iteration and at the same point of it, so that a wish of one rank is carried out by all."""
+        wishes = (self._stop.signal or 0, int(self._saver.should_retry))
+        number, self._must_retry = self._state.group.agree(*wishes)
+        self._stop.signal = number or None
+
+    def _save_the_end(self) -> None:
+        state = self._state
+        (is_missing,) = state.group.agree(int(self._saver.saved_epoch != state.iteration))
+        if is_missing:
+            self._saver.save(state)
+        if self._saver.saved_epoch != state.iteration:
             raise RunFailed(
-                f"Training ended at epoch {self._state.iteration}, but its checkpoint could not be written.",
+                f"Training ended at epoch {state.iteration}, but its checkpoint could not be written.",
                 f"The last one on disk is {self._saver.last_saved}. Make room, then continue the run.",
             )
-        return self._state.env_steps >= self._config.total_steps
+        logger.info("Ended at epoch %d with weights sha256=%s", state.iteration, weights_digest(state.agent))
 
     def _take(self, report: IterationReport) -> None:
         steps_per_second = self._rate.update(report.env_steps)
@@ -81,13 +102,13 @@ class TrainingLoop:
         is_judged = is_due(self._config.evaluate_interval, iteration - 1, iteration)
         judgement = self._evaluate() if is_judged else None
         is_saved = is_due(self._config.checkpoints.save_interval, iteration - 1, iteration)
-        if not (is_judged or is_saved or self._saver.should_retry):
+        if not (is_judged or is_saved or self._must_retry):
             return
         saved = self._saver.save(self._state, judgement.mean if judgement else None)
         if judgement is not None and saved is not None:
             write_down(judgement, saved, self._directory)
 
-    def _evaluate(self) -> EvaluationReport:
+    def _evaluate(self) -> EvaluationReport | None:
         state, asked = self._state, self._config.evaluation
         plan = make_plan(
             f"{self._directory.id}:{state.iteration}",
@@ -96,8 +117,9 @@ class TrainingLoop:
             seed=asked.seed,
             deterministic=asked.deterministic,
         )
-        report = play(plan, state.agent, partial(make_env, self._config.env))
-        self._sinks.write(evaluation_sample_of(report, state.env_steps, self._clock.now()))
+        report = judge(plan, state, self._session, self._clock)
+        if report is not None:
+            self._sinks.write(evaluation_sample_of(report, state.env_steps, self._clock.now()))
         return report
 
     def _with_other_time(self, report: IterationReport) -> IterationReport:

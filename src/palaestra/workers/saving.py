@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.contracts.checkpoint import Checkpoint
 from palaestra.contracts.codec import encode_interface
+from palaestra.workers.captures import OTHERS, gather_captures
 
 if TYPE_CHECKING:
     from palaestra.checkpoints.manager import CheckpointManager
@@ -65,7 +66,11 @@ class Saver:
         """The checkpoint of this moment, durable; None when it could not be written. No metric on disk is behind it."""
         self._sinks.flush()
         began = self._clock.monotonic()
-        trainer_state = {"training": state.capture(), "session": self.capture()}
+        trainer_state = {
+            "training": state.capture(),
+            OTHERS: gather_captures(state),
+            "session": self.capture(),
+        }
         try:
             saved = self._manager.save_agent(state.agent, self._describe(state, score), trainer_state)
         except SaveFailed as error:

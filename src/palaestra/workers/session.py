@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from palaestra.contracts.run import RunState
 from palaestra.runs.journal import Journal
@@ -25,17 +25,17 @@ STATUS_SECONDS = 1.0
 HEARTBEAT_SECONDS = 10.0
 
 
+class Events(Protocol):
+    """Where a session's events go."""
+
+    def record(self, event: str, *, level: str | None = None, **data: Any) -> None: ...
+
+
 class RunSession:
     """Status is what is true now and is replaced; the journal is what happened and only grows."""
 
     def __init__(self, directory: RunDirectory, total_steps: int, clock: Clock) -> None:
-        self.directory = directory
-        self._clock = clock
-        self._status_at = self._heartbeat_at = clock.monotonic()
-        self._began_at = clock.monotonic()
-        self._is_stale = False  # what status.json says, because it could not be written
-        self.journal = Journal(directory, clock)
-        self.record: RunRecord = moved(
+        record = moved(
             read_record(directory),
             RunState.RUNNING,
             started_at=clock.now(),
@@ -47,7 +47,17 @@ class RunSession:
             exit_code=None,
             failure="",
         )
-        write_record(directory, self.record, durable=True)
+        self._keep(directory, clock, Journal(directory, clock), record)
+        write_record(directory, record, durable=True)
+
+    def _keep(self, directory: RunDirectory, clock: Clock, journal: Events, record: RunRecord) -> None:
+        self.directory = directory
+        self._clock = clock
+        self._status_at = self._heartbeat_at = clock.monotonic()
+        self._began_at = clock.monotonic()
+        self._is_stale = False  # what status.json says, because it could not be written
+        self.journal = journal
+        self.record = record
 
     @property
     def seconds(self) -> float:
@@ -56,7 +66,11 @@ class RunSession:
 
     def begun(self, state: TrainingState, resumed: Resumed | None) -> None:
         """Journal how the session starts: from nothing, or from a checkpoint, and whether bit for bit."""
-        common: dict[str, Any] = {"pid": os.getpid(), "total_steps": state.config.total_steps}
+        common: dict[str, Any] = {
+            "pid": os.getpid(),
+            "total_steps": state.config.total_steps,
+            "world_size": state.group.world_size,
+        }
         self.record = replace(self.record, epoch=state.iteration, agent_step=state.env_steps)
         if resumed is None:
             self.journal.record("run.started", seed=state.config.seed, **common)
@@ -83,6 +97,16 @@ class RunSession:
             self.journal.record(
                 "run.heartbeat", epoch=epoch, step=step, phase="train", steps_per_second=round(steps_per_second, 1)
             )
+
+    def alive(self, phase: str) -> None:
+        """For long phases in which no step is taken."""
+        now = self._clock.monotonic()
+        if now - self._status_at >= STATUS_SECONDS:
+            self._status_at = now
+            self._write()
+        if now - self._heartbeat_at >= HEARTBEAT_SECONDS:
+            self._heartbeat_at = now
+            self.journal.record("run.heartbeat", **self._where(), phase=phase)
 
     def degraded(self, reason: str) -> None:
         """The run goes on, but whoever looks should know. An empty reason says that it is over."""

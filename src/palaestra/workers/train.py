@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import signal
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,19 +17,25 @@ from palaestra import plugins
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.clock import Clock, SystemClock
 from palaestra.contracts.errors import NonFinite, PalaestraError, RunFailed
+from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import write_config
 from palaestra.runs.environment import describe_git
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
-from palaestra.runs.metrics_reader import MetricsReader
-from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 from palaestra.sinks.build import build_sinks
+from palaestra.sinks.fanout import Fanout
 from palaestra.sinks.status import RunHeader
+from palaestra.training.joining import open_group, read_place
+from palaestra.training.sharing import equalize
 from palaestra.training.state import TrainingState, new_training_state
+from palaestra.workers.captures import demand_one_config
+from palaestra.workers.following import FollowerSaver, FollowerSession
 from palaestra.workers.logs import warnings_on_stderr
 from palaestra.workers.loop import TrainingLoop
 from palaestra.workers.opening import Found, find_run
+from palaestra.workers.outcome import TrainOutcome, last_metrics, outcome_on_disk
+from palaestra.workers.parent import die_with_parent
 from palaestra.workers.resuming import Resumed, resume
 from palaestra.workers.saving import Saver
 from palaestra.workers.session import RunSession
@@ -35,20 +43,11 @@ from palaestra.workers.signals import StopNow, StopRequest, exit_code_of, stop_o
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
-    from palaestra.contracts.run import RunRecord, RunRequest
+    from palaestra.contracts.run import RunRequest
     from palaestra.runs.differences import Difference
-    from palaestra.runs.directory import RunDirectory
-    from palaestra.sinks.fanout import Fanout
+    from palaestra.training.group import Group
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class TrainOutcome:
-    record: RunRecord
-    directory: RunDirectory
-    exit_code: int
-    metrics: dict[str, float]  # the last value of each; reproducible, so without timings
 
 
 def run_training(
@@ -61,19 +60,43 @@ def run_training(
     quiet: bool = False,
 ) -> TrainOutcome:
     """Train to the end, or until told to stop; a run of that name is continued. Refusals leave nothing behind."""
+    if read_place(os.environ) is not None:
+        die_with_parent()
     clock = SystemClock()
-    store = RunStore(runs_root, clock)
-    found = find_run(store, request, config, must_exist=resume_only, accept_changes=accept_changes)
-    if found is not None and found.is_done:
-        return _already_done(found.directory)
-    for name in config.sinks.plugins:
-        plugins.load("sinks", name)  # a misspelt one is refused here
     torch.set_num_threads(config.torch_threads)
-    state = new_training_state(config)  # an unknown environment or a bad network is refused here
-    with closing(state.envs):
-        directory = found.directory if found else _create(store, request, config)
-        with run_lock(directory), run_log(directory), warnings_on_stderr():
-            return _train_in(directory, state, found, quiet=quiet, clock=clock)
+    with open_group(config.distributed) as group:
+        demand_one_config(config, group)
+        store = RunStore(runs_root, clock)
+        found = None
+        if group.is_leader:
+            found = find_run(store, request, config, must_exist=resume_only, accept_changes=accept_changes)
+        done = group.tell(str(found.directory.path).encode() if found and found.is_done else b"").decode()
+        if done:
+            return _already_done(RunDirectory(Path(done)), group)
+        for name in config.sinks.plugins:
+            plugins.load("sinks", name)  # a misspelt one is refused here
+        state = new_training_state(config, group)  # an unknown environment or a bad network is refused here
+        with closing(state.envs), ExitStack() as stack:
+            group.barrier()  # whoever refuses does so before anything is on disk
+            directory, is_found = _enter(stack, store, request, config, found, group)
+            return _train_in(directory, state, found, is_found=is_found, quiet=quiet, clock=clock)
+
+
+def _enter(
+    stack: ExitStack, store: RunStore, request: RunRequest, config: TrainConfig, found: Found | None, group: Group
+) -> tuple[RunDirectory, bool]:
+    """The run's directory, held and logged into for as long as `stack` lasts, and whether it was there before."""
+    path = ""
+    if group.is_leader:
+        own = found.directory if found else _create(store, request, config)
+        path = str(own.path)
+        stack.enter_context(run_lock(own))
+        stack.enter_context(warnings_on_stderr())
+    told = json.loads(group.tell(json.dumps([path, found is not None]).encode()))
+    directory = RunDirectory(Path(told[0]))
+    if directory.logs.is_dir():  # on another machine without a shared disk it is not
+        stack.enter_context(run_log(directory, group.rank))
+    return directory, bool(told[1])
 
 
 def _create(store: RunStore, request: RunRequest, config: TrainConfig) -> RunDirectory:
@@ -81,12 +104,18 @@ def _create(store: RunStore, request: RunRequest, config: TrainConfig) -> RunDir
 
 
 def _train_in(
-    directory: RunDirectory, state: TrainingState, found: Found | None, *, quiet: bool, clock: Clock
+    directory: RunDirectory, state: TrainingState, found: Found | None, *, is_found: bool, quiet: bool, clock: Clock
 ) -> TrainOutcome:
+    group = state.group
     manager = CheckpointManager(directory, state.config.checkpoints)
-    manager.ensure_writable()
-    resumed = resume(manager, state) if found else None
-    session = _begin(directory, state.config, found.changes if found else [], clock)
+    if group.is_leader:
+        manager.ensure_writable()
+    resumed = resume(manager, state) if is_found else None
+    equalize(state.agent, group)
+    if group.is_leader:
+        session = _begin(directory, state.config, found.changes if found else [], clock)
+    else:
+        session = FollowerSession(directory, state.config.total_steps, clock)
     try:
         with stop_on_signals() as stop:
             exit_code = _train_with(manager, session, state, resumed, stop, quiet=quiet, clock=clock)
@@ -94,7 +123,8 @@ def _train_in(
         if not session.record.state.is_over:  # it may also come while the sinks are closed
             session.cancelled(f"second signal, {now}: stopped at once", now.exit_code)
         exit_code = session.record.exit_code or 0
-    return TrainOutcome(session.record, directory, exit_code, _last_metrics(directory))
+    metrics = last_metrics(directory) if group.is_leader else {}
+    return TrainOutcome(session.record, directory, exit_code, metrics, group.rank)
 
 
 def _begin(directory: RunDirectory, config: TrainConfig, changes: list[Difference], clock: Clock) -> RunSession:
@@ -122,9 +152,11 @@ def _train_with(
     clock: Clock,
 ) -> int:
     directory = session.directory
-    with _open_sinks(session, directory, state.config, quiet=quiet, clock=clock) as sinks:
-        git = describe_git(Path.cwd()) or {}
-        saver = Saver(manager, session, sinks, clock, git_commit=str(git.get("commit", "")))
+    with _open_sinks(session, directory, state, quiet=quiet, clock=clock) as sinks:
+        saver: Saver | FollowerSaver = FollowerSaver()
+        if state.group.is_leader:
+            git = describe_git(Path.cwd()) or {}
+            saver = Saver(manager, session, sinks, clock, git_commit=str(git.get("commit", "")))
         loop = TrainingLoop(state, directory, session, sinks, saver, stop, clock)
         if resumed is not None:
             saver.restore(resumed.session, resumed.epoch)
@@ -133,7 +165,7 @@ def _train_with(
         return _run(loop, session, saver, stop)
 
 
-def _run(loop: TrainingLoop, session: RunSession, saver: Saver, stop: StopRequest) -> int:
+def _run(loop: TrainingLoop, session: RunSession, saver: Saver | FollowerSaver, stop: StopRequest) -> int:
     """The loop, and every way in which it can end."""
     try:
         is_complete = loop.run()
@@ -155,8 +187,9 @@ def _run(loop: TrainingLoop, session: RunSession, saver: Saver, stop: StopReques
 
 
 def _open_sinks(
-    session: RunSession, directory: RunDirectory, config: TrainConfig, *, quiet: bool, clock: Clock
+    session: RunSession, directory: RunDirectory, state: TrainingState, *, quiet: bool, clock: Clock
 ) -> Fanout:
+    config = state.config
     asked = config.sinks.model_copy(update={"console": False}) if quiet else config.sinks
     header = RunHeader(session.record.name, session.record.recipe, config.total_steps, directory.path)
 
@@ -164,26 +197,23 @@ def _open_sinks(
         logger.warning("The sink '%s' is no longer used: %s", name, error)
         session.journal.record("sink.failed", sink=name, error=str(error))
 
+    if not state.group.is_leader:
+        return Fanout(on_dropped)
     return build_sinks(asked, directory, header, config.model_dump(mode="json"), on_dropped, clock)
 
 
-def _last_good(saver: Saver) -> str:
+def _last_good(saver: Saver | FollowerSaver) -> str:
     if saver.saved_epoch < 0:
         return "No checkpoint was saved before it; try a smaller ppo.learning_rate."
     return f"The last good checkpoint is epoch {saver.saved_epoch}; try a smaller ppo.learning_rate."
 
 
-def _already_done(directory: RunDirectory) -> TrainOutcome:
-    record = read_record(directory)
-    logger.warning(
-        "Run '%s' is finished at step %d. To go on: total_steps=MORE --override total_steps",
-        record.name,
-        record.agent_step,
-    )
-    return TrainOutcome(record, directory, 0, _last_metrics(directory))
-
-
-def _last_metrics(directory: RunDirectory) -> dict[str, float]:
-    with closing(MetricsReader(directory.metrics_file)) as reader:
-        last = {name: reader.last(name) for name in reader.names(timings=False)}
-    return {name: point.value for name, point in last.items() if point is not None}
+def _already_done(directory: RunDirectory, group: Group) -> TrainOutcome:
+    outcome = outcome_on_disk(directory, 0)
+    if group.is_leader:
+        logger.warning(
+            "Run '%s' is finished at step %d. To go on: total_steps=MORE --override total_steps",
+            outcome.record.name,
+            outcome.record.agent_step,
+        )
+    return replace(outcome, rank=group.rank)

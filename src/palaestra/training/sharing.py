@@ -1,0 +1,94 @@
+"""What the ranks of a group tell the leader after every iteration, and how it becomes one report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from palaestra.contracts.episodes import EpisodeResult
+from palaestra.contracts.reports import UpdateStats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torch import nn
+
+    from palaestra.contracts.reports import IterationReport
+    from palaestra.training.group import Group
+
+
+def shared_report(report: IterationReport, group: Group) -> IterationReport:
+    """For the leader: the episodes of all ranks and the means of their figures. For the others: their own."""
+    if group.world_size == 1:
+        return report
+    told = group.gather_bytes(
+        json.dumps(
+            {"update": asdict(report.update), "metrics": report.metrics, "episodes": encode_episodes(report.episodes)}
+        ).encode()
+    )
+    if not group.is_leader:
+        return report
+    parts = [json.loads(text) for text in told]
+    return replace(
+        report,
+        update=_mean_stats([part["update"] for part in parts]),
+        metrics=_mean_metrics([part["metrics"] for part in parts]),
+        episodes=tuple(episode for part in parts for episode in decode_episodes(part["episodes"])),
+    )
+
+
+def numbered(episodes: Iterable[EpisodeResult], group: Group, env_count: int, env_step: int) -> list[EpisodeResult]:
+    """Environments are numbered over all ranks; an episode's step is that of the iteration it ended in."""
+    first = group.rank * env_count
+    return [replace(episode, env_step=env_step, env_index=first + episode.env_index) for episode in episodes]
+
+
+def gather_episodes(episodes: list[EpisodeResult], group: Group) -> list[list[EpisodeResult]]:
+    """For the leader the episodes of every rank; for the others an empty list."""
+    if group.world_size == 1:
+        return [episodes]
+    told = group.gather_bytes(json.dumps(encode_episodes(episodes)).encode())
+    return [decode_episodes(json.loads(text)) for text in told]
+
+
+def equalize(module: nn.Module, group: Group) -> None:
+    """Everybody gets the leader's weights and statistics: another processor may round the same seed differently."""
+    with torch.no_grad():
+        for tensor in (*module.parameters(), *module.buffers()):
+            group.broadcast_(tensor)
+
+
+def weights_digest(module: nn.Module) -> str:
+    """Equal on two ranks when every weight and every statistic is, to the last bit."""
+    digest = hashlib.sha256()
+    for name, tensor in module.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def encode_episodes(episodes: Iterable[EpisodeResult]) -> list[dict[str, Any]]:
+    return [asdict(episode) for episode in episodes]
+
+
+def decode_episodes(rows: Iterable[dict[str, Any]]) -> list[EpisodeResult]:
+    return [EpisodeResult(**row) for row in rows]
+
+
+def _mean_stats(rows: list[dict[str, Any]]) -> UpdateStats:
+    """Every rank has as many samples, so the mean of means is the mean; explained variance is that of the ranks."""
+    means = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+    return UpdateStats(**{**means, "minibatches": rows[0]["minibatches"]})
+
+
+def _mean_metrics(rows: list[dict[str, float]]) -> dict[str, float]:
+    """Over the ranks that have the metric: what did not happen on one is absent there, not zero."""
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value in row.items():
+            values.setdefault(name, []).append(value)
+    return {name: sum(those) / len(those) for name, those in values.items()}

@@ -1,0 +1,81 @@
+"""The trainer state of all ranks in one file: the leader's whole, and of the others what is theirs alone."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from palaestra.checkpoints.weights import trainer_state_from_bytes, trainer_state_to_bytes
+from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.runs.differences import diff_configs, format_differences
+from palaestra.training.sharing import weights_digest
+
+if TYPE_CHECKING:
+    from palaestra.config.train import TrainConfig
+    from palaestra.training.group import Group
+    from palaestra.training.state import TrainingState
+
+EQUAL_ON_ALL = frozenset({"iteration", "env_steps", "optimizer"})  # entries of a capture that no rank has to itself
+OTHERS = "others"  # entry of a trainer state: the captures of ranks 1, 2, …
+
+
+def gather_captures(state: TrainingState) -> list[dict[str, Any]]:
+    """A collective. For the leader the captures of ranks 1, 2, …, once their weights are known to be its own."""
+    group = state.group
+    own = b""
+    if not group.is_leader:
+        capture = {name: part for name, part in state.capture().items() if name not in EQUAL_ON_ALL}
+        own = trainer_state_to_bytes({"capture": capture, "weights": weights_digest(state.agent)})
+    told = group.gather_bytes(own)[1:]
+    parts = [trainer_state_from_bytes(data, f"the state of rank {rank}") for rank, data in enumerate(told, start=1)]
+    if parts:
+        _demand_equal_weights(weights_digest(state.agent), [part["weights"] for part in parts], state.iteration)
+    return [part["capture"] for part in parts]
+
+
+def share_trainer_state(trainer_state: dict[str, Any] | None, group: Group) -> dict[str, Any] | None:
+    """A collective: what the leader loaded, for everybody."""
+    if group.world_size == 1:
+        return trainer_state
+    told = group.tell(b"" if trainer_state is None else trainer_state_to_bytes(trainer_state))
+    return trainer_state_from_bytes(told, "the leader's trainer state") if told else None
+
+
+def own_capture(trainer_state: dict[str, Any], group: Group) -> dict[str, Any]:
+    """What this rank goes on from; a state of more or fewer ranks is refused."""
+    others = trainer_state.get(OTHERS, [])
+    saved_by = 1 + len(others)
+    if saved_by != group.world_size:
+        raise UsageError(
+            f"This run was trained by {_processes(saved_by)}; not to be continued by {_processes(group.world_size)}.",
+            f"Continue it with {f'--nproc {saved_by}' if saved_by > 1 else 'one process'}, or start a new run.",
+        )
+    training: dict[str, Any] = trainer_state["training"]
+    return training if group.is_leader else {**training, **others[group.rank - 1]}
+
+
+def demand_one_config(config: TrainConfig, group: Group) -> None:
+    """A collective: ranks that were started with other settings would train past each other."""
+    if group.world_size == 1:
+        return
+    told = group.gather_bytes(config.model_dump_json().encode())
+    for rank, text in enumerate(told):
+        differences = diff_configs(json.loads(told[0]), json.loads(text))
+        if differences:
+            raise UsageError(
+                f"Rank {rank} was started with another configuration than rank 0:\n{format_differences(differences)}\n",
+                "Start every rank with the same command.",
+            )
+
+
+def _demand_equal_weights(leader: str, others: list[str], iteration: int) -> None:
+    for rank, digest in enumerate(others, start=1):
+        if digest != leader:
+            raise RunFailed(
+                f"After update {iteration} rank {rank} has other weights than rank 0; nothing was saved of it.",
+                "Do all machines have the same versions and kinds of processor?",
+            )
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"

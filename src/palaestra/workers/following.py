@@ -1,0 +1,70 @@
+"""What the leader keeps on disk, the other ranks keep to themselves: the same account, written only to a log."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from palaestra.contracts.run import RunRecord, RunState
+from palaestra.workers.captures import gather_captures
+from palaestra.workers.saving import RECENT_EPISODES
+from palaestra.workers.session import RunSession
+
+if TYPE_CHECKING:
+    from palaestra.contracts.clock import Clock
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.training.state import TrainingState
+
+logger = logging.getLogger(__name__)
+
+
+class LogJournal:
+    """Events go to this rank's log file."""
+
+    def record(self, event: str, *, level: str | None = None, **data: Any) -> None:
+        del level
+        logger.info("%s %s", event, data)
+
+
+class FollowerSession(RunSession):
+    """Moves through the same states as the leader's session."""
+
+    def __init__(self, directory: RunDirectory, total_steps: int, clock: Clock) -> None:
+        record = RunRecord(
+            id=directory.id,
+            name=directory.id,
+            kind="native",
+            recipe="",
+            state=RunState.RUNNING,
+            created_at=clock.now(),
+            total_steps=total_steps,
+        )
+        self._keep(directory, clock, LogJournal(), record)
+
+    def _write(self, *, durable: bool = False) -> None:
+        """The leader does."""
+
+
+class FollowerSaver:
+    """Gives the leader what belongs to this rank, whenever the leader saves."""
+
+    should_retry = False
+    average_return: float | None = None
+
+    def __init__(self) -> None:
+        self.recent_returns: deque[float] = deque(maxlen=RECENT_EPISODES)
+        self.saved_epoch = -1
+
+    @property
+    def last_saved(self) -> str:
+        return f"epoch {self.saved_epoch}" if self.saved_epoch >= 0 else "none"
+
+    def restore(self, saved: dict[str, Any], epoch: int) -> None:
+        del saved
+        self.saved_epoch = epoch
+
+    def save(self, state: TrainingState, score: float | None = None) -> None:
+        del score
+        gather_captures(state)
+        self.saved_epoch = state.iteration
