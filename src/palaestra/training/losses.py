@@ -25,7 +25,7 @@ class LossWeights(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """d loss / d each input, [1, M]."""
+    """d loss / d each input, [L, M]."""
 
     log_prob: Tensor
     entropy: Tensor
@@ -36,16 +36,19 @@ class LossTerms(NamedTuple):
     policy_loss: Tensor
     value_loss: Tensor
     entropy: Tensor
-    log_ratio: Tensor  # [1, M]
-    ratio: Tensor  # [1, M]
-    clipped: Tensor  # [1, M] bool: the policy's clip was binding
+    log_ratio: Tensor  # [L, M]
+    ratio: Tensor  # [L, M]
+    clipped: Tensor  # [L, M] bool: the policy's clip was binding
 
 
 @torch.no_grad()
 def ppo_loss(
     log_prob: Tensor, entropy: Tensor, value: Tensor, old: Minibatch, weights: LossWeights
 ) -> tuple[Slopes, LossTerms]:
-    """policy_loss + weights.value * value_loss - weights.entropy * entropy, as slopes and terms; inputs [1, M]."""
+    """policy_loss + weights.value * value_loss - weights.entropy * entropy, as slopes and terms; inputs [L, M].
+
+    Where the minibatch has weights, each term is the mean of weight times sample.
+    """
     count = log_prob.numel()
     log_ratio = log_prob - old.log_probs
     ratio = log_ratio.exp()
@@ -60,17 +63,23 @@ def ppo_loss(
         entropy=torch.full_like(entropy, -weights.entropy / count),
         value=value_slope.mul_(weights.value / count),
     )
-    policy_loss = -torch.minimum(free, bound).mean()
-    return slopes, LossTerms(policy_loss, value_loss, entropy.mean(), log_ratio, ratio, clipped)
+    if old.weights is not None:
+        slopes = Slopes(*(slope.mul_(old.weights) for slope in slopes))
+    policy_loss = -_mean(torch.minimum(free, bound), old.weights)
+    return slopes, LossTerms(policy_loss, value_loss, _mean(entropy, old.weights), log_ratio, ratio, clipped)
 
 
 def _value_loss(value: Tensor, old: Minibatch, weights: LossWeights) -> tuple[Tensor, Tensor]:
     """Half the mean squared error, and count times its slope."""
     error = value - old.returns
     if not weights.clip_value:
-        return 0.5 * error.square().mean(), error
+        return 0.5 * _mean(error.square(), old.weights), error
     shift = value - old.values
     bounded = shift.clamp(-weights.clip, weights.clip) + (old.values - old.returns)
     is_bounded = (shift.abs() > weights.clip) & (bounded.square() > error.square())
-    loss = 0.5 * torch.where(is_bounded, bounded, error).square().mean()
+    loss = 0.5 * _mean(torch.where(is_bounded, bounded, error).square(), old.weights)
     return loss, error.masked_fill_(is_bounded, 0.0)
+
+
+def _mean(values: Tensor, weights: Tensor | None) -> Tensor:
+    return values.mean() if weights is None else (values * weights).mean()

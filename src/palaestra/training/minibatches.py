@@ -7,7 +7,7 @@ stretches, starting each from the memory that it had there; all others have L = 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from palaestra.training.rollout import Rollout
 
 
+class Lesson(NamedTuple):
+    """What a teacher would do, and what it expects; see kickstart."""
+
+    actions: Tensor  # [L, C, …], drawn from the teacher's distribution
+    values: Tensor  # [L, C] in the student's scale of rewards
+
+
 @dataclass(frozen=True)
 class Columns:
     """Stretches side by side; every tensor starts with [L, C]. Returns are computed once, here, and never again."""
@@ -35,6 +42,8 @@ class Columns:
     returns: Tensor
     starts: Tensor  # bool
     memory: Memory  # each [C, …], before the first step of the stretch
+    weights: Tensor | None = None  # [1, C] importance of each column in the loss; None: all alike
+    lesson: Lesson | None = None  # what a teacher would do
 
     @property
     def count(self) -> int:
@@ -44,28 +53,34 @@ class Columns:
 Minibatch = Columns  # some of the columns
 
 
-def cut_rollout(rollout: Rollout, advantages: Tensor, length: int) -> Columns:
+def cut_rollout(rollout: Rollout, advantages: Tensor, length: int, lesson: Lesson | None = None) -> Columns:
     """Column s * B + b is stretch s of environment b. `length` divides T; the memory is that before each stretch."""
-
-    def cut(field: Tensor) -> Tensor:
-        """[S * L, B, …] to [L, S * B, …]"""
-        if length == 1:
-            return field.flatten(0, 1).unsqueeze(0)
-        return torch.unflatten(field, 0, (-1, length)).transpose(0, 1).flatten(1, 2)
-
     observations = rollout.observations
     return Columns(
-        observations=cut(observations)
+        observations=cut(observations, length)
         if isinstance(observations, Tensor)
-        else {name: cut(part) for name, part in observations.items()},
-        actions=cut(rollout.actions),
-        log_probs=cut(rollout.log_probs),
-        values=cut(rollout.values),
-        advantages=cut(advantages),
-        returns=cut(advantages + rollout.values),
-        starts=cut(rollout.starts),
+        else {name: cut(part, length) for name, part in observations.items()},
+        actions=cut(rollout.actions, length),
+        log_probs=cut(rollout.log_probs, length),
+        values=cut(rollout.values, length),
+        advantages=cut(advantages, length),
+        returns=cut(advantages + rollout.values, length),
+        starts=cut(rollout.starts, length),
         memory={name: part.flatten(0, 1) for name, part in rollout.memory.items()},
+        lesson=None if lesson is None else Lesson(*(cut(field, length) for field in lesson)),
     )
+
+
+def cut(field: Tensor, length: int) -> Tensor:
+    """[S * L, B, …] to [L, S * B, …]"""
+    if length == 1:
+        return field.flatten(0, 1).unsqueeze(0)
+    return torch.unflatten(field, 0, (-1, length)).transpose(0, 1).flatten(1, 2)
+
+
+def uncut(columns: Tensor, env_count: int) -> Tensor:
+    """[L, S * B, …] to [S * L, B, …]: what `cut` did, undone."""
+    return torch.unflatten(columns, 1, (-1, env_count)).transpose(0, 1).flatten(0, 1)
 
 
 def shuffled_minibatches(
@@ -76,19 +91,32 @@ def shuffled_minibatches(
     normalize_advantages: bool = False,
     group: Group = ALONE,
 ) -> Iterator[Minibatch]:
-    """One epoch of `per_minibatch` columns each.
+    """One epoch of `per_minibatch` columns each, every column exactly once.
 
-    Everything is gathered once in its new order; minibatches are then slices without a copy. Normalised advantages
-    have mean 0 and deviation 1 within a minibatch, taken over all processes of the group.
+    Normalised advantages have mean 0 and deviation 1 within a minibatch, taken over all processes of the group.
     """
     order = torch.from_numpy(shuffler.permutation(columns.count)).to(columns.log_probs.device)
+    yield from ordered_minibatches(
+        columns, order, per_minibatch, normalize_advantages=normalize_advantages, group=group
+    )
+
+
+def ordered_minibatches(
+    columns: Columns,
+    order: Tensor,
+    per_minibatch: int,
+    *,
+    normalize_advantages: bool = False,
+    group: Group = ALONE,
+) -> Iterator[Minibatch]:
+    """The columns that `order` [columns] names. All are gathered once; minibatches are slices without a copy."""
 
     def pieces(field: Tensor) -> tuple[Tensor, ...]:
         return torch.split(field.index_select(1, order), per_minibatch, dim=1)
 
     advantages = pieces(columns.advantages)
     if normalize_advantages:
-        advantages = _normalized(advantages, group)
+        advantages = normalized(advantages, group)
     memory = {name: torch.split(part[order], per_minibatch) for name, part in columns.memory.items()}
     rows = zip(
         _observation_pieces(columns.observations, pieces),
@@ -100,9 +128,21 @@ def shuffled_minibatches(
         pieces(columns.starts),
         strict=True,
     )
+    weights = None if columns.weights is None else pieces(columns.weights)
+    lessons = None if columns.lesson is None else [pieces(field) for field in columns.lesson]
     for index, (observations, actions, log_probs, values, advantage, returns, starts) in enumerate(rows):
-        kept = {name: parts[index] for name, parts in memory.items()}
-        yield Minibatch(observations, actions, log_probs, values, advantage, returns, starts, kept)
+        yield Minibatch(
+            observations,
+            actions,
+            log_probs,
+            values,
+            advantage,
+            returns,
+            starts,
+            memory={name: parts[index] for name, parts in memory.items()},
+            weights=None if weights is None else weights[index],
+            lesson=None if lessons is None else Lesson(*(field[index] for field in lessons)),
+        )
 
 
 def _observation_pieces(
@@ -114,7 +154,7 @@ def _observation_pieces(
     return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
 
 
-def _normalized(pieces: tuple[Tensor, ...], group: Group) -> tuple[Tensor, ...]:
+def normalized(pieces: tuple[Tensor, ...], group: Group) -> tuple[Tensor, ...]:
     """All minibatches of an epoch at once; a group adds up its sums, so that 2 processes of n equal 1 of 2n."""
     stacked = torch.stack(pieces)  # [minibatches, L, M]
     count = stacked[0].numel() * group.world_size

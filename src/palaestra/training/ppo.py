@@ -8,9 +8,10 @@ import torch
 
 from palaestra.contracts.errors import UsageError
 from palaestra.contracts.reports import UpdateStats
+from palaestra.training.epochs import columns_for_epoch, epoch_minibatches
 from palaestra.training.group import ALONE, Group
 from palaestra.training.losses import LossTerms, LossWeights, ppo_loss
-from palaestra.training.minibatches import Columns, cut_rollout, shuffled_minibatches
+from palaestra.training.minibatches import Columns, cut_rollout
 from palaestra.training.schedules import value_at
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from palaestra.config.ppo import PpoConfig
     from palaestra.policies.agent import Agent
+    from palaestra.training.kickstart import Tuition
     from palaestra.training.optim import FlatOptimizer
     from palaestra.training.rollout import Rollout
 
@@ -34,8 +36,9 @@ def update(
     *,
     stretch: int = 1,
     group: Group = ALONE,
+    tuition: Tuition | None = None,
 ) -> UpdateStats:
-    """Learn from one rollout. `progress` in [0, 1] sets learning rate, clip and entropy weight."""
+    """Learn from one rollout, and from a teacher's lesson on it. `progress` in [0, 1] sets what is scheduled."""
     learning_rate = value_at(config.learning_rate, progress)
     optimizer.learning_rate = learning_rate
     weights = LossWeights(
@@ -44,20 +47,19 @@ def update(
         value=config.value_coefficient,
         entropy=value_at(config.entropy_coefficient, progress),
     )
-    columns = cut_rollout(rollout, advantages, stretch)
+    columns = cut_rollout(rollout, advantages, stretch, tuition.lesson if tuition else None)
     tally = Tally()
-    for _ in range(config.update_epochs):
-        for minibatch in shuffled_minibatches(
-            columns,
-            config.minibatch_size // stretch,
-            shuffler,
-            normalize_advantages=config.normalize_advantages,
-            group=group,
-        ):
+    for epoch in range(config.update_epochs):
+        present = columns_for_epoch(epoch, columns, agent, rollout, config)
+        for minibatch in epoch_minibatches(present, config, progress, shuffler, group):
             distribution, value, _ = agent(minibatch.observations, minibatch.memory, minibatch.starts)
             log_prob, entropy = distribution.log_prob(minibatch.actions), distribution.entropy()
             slopes, terms = ppo_loss(log_prob, entropy, value, minibatch, weights)
-            optimizer.backward((log_prob, entropy, value), slopes)
+            if tuition is None:
+                optimizer.backward((log_prob, entropy, value), slopes)
+            else:
+                taught, all_slopes = tuition.added(slopes, value, distribution, minibatch)
+                optimizer.backward((log_prob, entropy, value, taught), all_slopes)
             group.average_(optimizer.grad)
             tally.add(terms, optimizer.step(config.max_grad_norm))
         if config.target_kl is not None and tally.last_kl(group) > config.target_kl:
