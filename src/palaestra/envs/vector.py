@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     import gymnasium
 
+    from palaestra.envs.tasks import TaskSource
+
 Arrays = np.ndarray | dict[str, np.ndarray]  # [B, …], or named parts of it
 
 
@@ -44,20 +46,23 @@ class VectorStep(NamedTuple):
 class InProcessEnvs:
     """`count` environments, stepped one after the other; the cheapest way for light environments."""
 
-    def __init__(self, make: Callable[[], gymnasium.Env[Any, Any]], count: int) -> None:
+    def __init__(
+        self, make: Callable[[], gymnasium.Env[Any, Any]], count: int, tasks: TaskSource | None = None
+    ) -> None:
         self.envs = [make() for _ in range(count)]
         self.count = count
         self.interface: EnvInterface = interface_of(self.envs[0])
         self._to_env_actions = _action_door(self.interface.action_space)
         self._write = _observation_door(self.interface.observation_space)
         self._steps = [env.step for env in self.envs]
+        self._tasks = tasks
         self._seeds: list[int | None] = [None] * count
         self._returns = [0.0] * count
         self._lengths = [0] * count
 
     def reset(self, seeds: Sequence[int], out: Arrays) -> None:
         for index, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
-            observation, _ = env.reset(seed=int(seed))
+            observation, _ = env.reset(seed=int(seed), **self._next_task(index))
             self._write(out, index, observation)
         self._seeds = list(seeds)
         self._returns = [0.0] * self.count
@@ -75,12 +80,16 @@ class InProcessEnvs:
                 returns[index] += float(reward)
                 if terminated or truncated:
                     endings.append(self._end(index, observation, bool(terminated), info))
-                    observation, _ = self.envs[index].reset()
+                    observation, _ = self.envs[index].reset(**self._next_task(index))
                 write(out, index, observation)
             except Exception as error:
                 raise self._failure(index, action, error) from error
             rewards.append(float(reward))
         return VectorStep(rewards, endings)
+
+    def _next_task(self, index: int) -> dict[str, Any]:
+        """Further arguments of `reset`."""
+        return {} if self._tasks is None else {"options": self._tasks.next_options(index)}
 
     def _end(self, index: int, observation: Any, terminated: bool, info: dict[str, Any]) -> Ending:
         extras = {name: float(value) for name, value in info.items() if isinstance(value, int | float | np.number)}
@@ -92,6 +101,8 @@ class InProcessEnvs:
             env_index=index,
             extras=extras,
         )
+        if self._tasks is not None:
+            self._tasks.ended(index, episode.total_reward)
         self._returns[index] = 0.0
         self._lengths[index] = 0
         kept = deepcopy(observation)  # the reset may write into the same array

@@ -1,0 +1,134 @@
+"""Environments that can play one of several tasks, said anew at every reset.
+
+A task's name goes in by `reset(options={"task": name})`, the way Gymnasium has for such things. An environment that
+understands it is used as it is. For all others, `TaskSwitch` holds one environment per task.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import gymnasium
+import numpy as np
+
+from palaestra.contracts.errors import UsageError
+from palaestra.envs import snapshot
+from palaestra.envs.describe import describe_space
+from palaestra.envs.make import AnyEnv, make_env
+from palaestra.envs.plain_data import NotPlain
+from palaestra.envs.spaces import interface_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from palaestra.config.curriculum import CurriculumConfig
+    from palaestra.config.env import EnvConfig
+    from palaestra.contracts.spaces import EnvInterface
+
+TASK = "task"
+
+
+class TaskSource(Protocol):
+    """Says what each environment plays next; there is one of it, in the process that trains."""
+
+    def next_options(self, env_index: int) -> dict[str, Any]:
+        """For `reset`, when environment `env_index` begins an episode."""
+        ...
+
+    def ended(self, env_index: int, total_reward: float) -> None:
+        """The episode that environment `env_index` played is over."""
+        ...
+
+
+def make_task_env(env: EnvConfig, curriculum: CurriculumConfig) -> AnyEnv:
+    """One environment for all tasks of a curriculum; without tasks, the plain one."""
+    if not curriculum.tasks or curriculum.given_by == "options":
+        return make_env(env)
+    return TaskSwitch(
+        {
+            name: partial(make_env, env.model_copy(update={"kwargs": {**env.kwargs, **task.kwargs}}))
+            for name, task in curriculum.tasks.items()
+        }
+    )
+
+
+class TaskSwitch(gymnasium.Env[Any, Any]):
+    """One environment per task, made when it is first played; the spaces of all must be those of the first."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], AnyEnv]]) -> None:
+        self._makers = dict(makers)
+        self._envs: dict[str, AnyEnv] = {}
+        self._seed: int | None = None
+        self._seeded: set[str] = set()  # tasks whose environment got its seed
+        self._first = next(iter(self._makers))
+        self._playing = self._first
+        first = self._env(self._first)
+        self._interface: EnvInterface = interface_of(first)
+        self.observation_space = first.observation_space
+        self.action_space = first.action_space
+        self.metadata = first.metadata
+        self.render_mode = first.render_mode
+
+    def make_all(self) -> None:
+        """At once instead of when first played, so that what does not fit is refused before training begins."""
+        for name in self._makers:
+            self._env(name)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        further = dict(options or {})
+        self._playing = further.pop(TASK, self._playing)
+        if seed is not None:
+            self._seed = seed
+            self._seeded.clear()
+        env = self._env(self._playing)
+        return env.reset(seed=self._fresh_seed(self._playing), options=further or None)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        return self._envs[self._playing].step(action)
+
+    def render(self) -> Any:
+        return self._envs[self._playing].render()
+
+    def close(self) -> None:
+        for env in self._envs.values():
+            env.close()
+
+    def get_state(self) -> dict[str, Any]:
+        states = {name: snapshot.capture(env) for name, env in self._envs.items()}
+        for name, state in states.items():
+            if state is None:
+                raise NotPlain(f"task '{name}'", snapshot.why_not(self._envs[name]))
+        return {"playing": self._playing, "seed": self._seed, "seeded": sorted(self._seeded), "envs": states}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        for name, saved in state["envs"].items():
+            snapshot.restore(self._env(name), saved)
+        self._playing = state["playing"]
+        self._seed = state["seed"]
+        self._seeded = set(state["seeded"])
+
+    def _fresh_seed(self, name: str) -> int | None:
+        """A task's environment is seeded once, when first played; then it goes on from its own generator."""
+        if self._seed is None or name in self._seeded:
+            return None
+        self._seeded.add(name)
+        return int(np.random.SeedSequence([self._seed, *name.encode()]).generate_state(1)[0])
+
+    def _env(self, name: str) -> AnyEnv:
+        if name not in self._envs:
+            env = self._makers[name]()
+            if self._envs:
+                self._refuse_other_spaces(name, interface_of(env))
+            self._envs[name] = env
+        return self._envs[name]
+
+    def _refuse_other_spaces(self, name: str, interface: EnvInterface) -> None:
+        for what in ("observation_space", "action_space"):
+            ours, theirs = getattr(self._interface, what), getattr(interface, what)
+            if ours != theirs:
+                raise UsageError(
+                    f"The tasks '{self._first}' and '{name}' differ in their {what.replace('_', ' ')}: "
+                    f"{describe_space(ours)} and {describe_space(theirs)}.",
+                    "All tasks of a curriculum must have the same spaces.",
+                )
