@@ -1,6 +1,7 @@
 import gymnasium
 import pytest
 
+import palaestra
 from palaestra import api
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
@@ -18,7 +19,8 @@ def root(tmp_path_factory):
 
 
 def test_training_is_a_function_and_its_settings_are_kept(root):
-    (record,) = api.runs(root)
+    (record,) = palaestra.runs(root)
+    assert palaestra.runs(root) == [record]  # also the second time, when the package is loaded
     assert (record.name, record.agent_step, record.state) == ("mine", 512, "finished")
     directory = api.RunStore(root).resolve("mine")
     assert read_config(directory)["ppo"]["gamma"] == 0.9

@@ -9,13 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from palaestra.api import evaluate, load_policy, runs, train
+    from palaestra.api import evaluate, load_policy, train
 
 __all__ = ["evaluate", "load_policy", "runs", "train"]
 
 
 def __getattr__(name: str) -> Any:
     """Loaded when first used: `import palaestra` alone must not cost a second of torch."""
+    if name == "runs":
+        return import_module("palaestra.runs")
     if name in __all__:
         return getattr(import_module("palaestra.api"), name)
     raise AttributeError(f"module 'palaestra' has no attribute '{name}'")

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from palaestra.checkpoints.loaded import LoadedPolicy
     from palaestra.contracts.evaluation import EvaluationReport
-    from palaestra.contracts.run import RunRecord
-    from palaestra.workers.train import TrainOutcome
+    from palaestra.workers.outcome import TrainOutcome
 
 
 def train(
@@ -36,12 +35,20 @@ def train(
     run: str = "",
     resume: bool = False,
     quiet: bool = True,
+    nproc: int = 1,
     runs_root: Path | None = None,
     **settings: Any,
 ) -> TrainOutcome:
     """Train, or continue the run called `run`; `ppo={"gamma": 0.9}` and `**{"ppo.gamma": 0.9}` mean the same."""
     return start_training(
-        recipe, nest(settings), run=run, resume=resume, quiet=quiet, runs_root=runs_root, asked_by="python"
+        recipe,
+        nest(settings),
+        run=run,
+        resume=resume,
+        quiet=quiet,
+        nproc=nproc,
+        runs_root=runs_root,
+        asked_by="python",
     )
 
 
@@ -53,21 +60,27 @@ def start_training(
     resume: bool = False,
     accept_changes: Iterable[str] = (),
     quiet: bool = False,
+    nproc: int = 1,
     runs_root: Path | None = None,
     asked_by: str = "",
     command: str = "",
 ) -> TrainOutcome:
+    """With `nproc` > 1 that many processes of this machine train together."""
     root = runs_root if runs_root is not None else default_runs_root()
     if resume and not recipe:
         request, config = prepare_continuation(root, run or "latest", overrides, asked_by=asked_by, command=command)
     else:
         name = read_record(RunStore(root).resolve(run or "latest")).name if resume else run
         request, config = prepare_training(recipe, overrides, name=name, asked_by=asked_by, command=command)
+    accepted = frozenset(accept_changes)
+    if nproc > 1:
+        from palaestra.workers.job import Job
+        from palaestra.workers.launch import launch
+
+        return launch(Job(request, config, root, resume, accepted, quiet), nproc)
     from palaestra.workers.train import run_training
 
-    return run_training(
-        request, config, root, resume_only=resume, accept_changes=frozenset(accept_changes), quiet=quiet
-    )
+    return run_training(request, config, root, resume_only=resume, accept_changes=accepted, quiet=quiet)
 
 
 def prepare_continuation(
@@ -113,11 +126,6 @@ def evaluate(
         video=video,
         overrides=nest(settings) or None,
     )
-
-
-def runs(runs_root: Path | None = None) -> list[RunRecord]:
-    """All runs, newest first."""
-    return RunStore(runs_root).list()
 
 
 def load_policy(target: str | Path, runs_root: Path | None = None, *, trust_module: bool = False) -> LoadedPolicy:

@@ -59,6 +59,7 @@ class ConsoleSink:
 
     def checkpoint_saved(self, checkpoint: Checkpoint) -> None:
         self._board.checkpoint = (checkpoint.epoch, checkpoint.agent_step)
+        self._is_stale = True
 
     def note(self, text: str) -> None:
         """A line above the table, which stays whole; brackets in a name are no markup."""
