@@ -23,11 +23,13 @@ cartpole = Recipe(
             minibatch_size=256,
             update_epochs=20,
             learning_rate=linear(1e-3),
-            gamma=0.98,
+            # With 0.98 one seed in five learned to balance while drifting: the edge, 200 steps away, was not in sight.
+            gamma=0.99,
             gae_lambda=0.8,
             clip=linear(0.2),
             clip_value_loss=False,
             entropy_coefficient=constant(0.0),
+            value_coefficient=1.0,
         ),
     ),
 )
