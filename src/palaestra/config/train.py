@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from palaestra.config.base import Frozen
 from palaestra.config.checkpoints import CheckpointConfig
+from palaestra.config.curriculum import CurriculumConfig
+from palaestra.config.distributed import DistributedConfig
 from palaestra.config.env import EnvConfig
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.policy import PolicyConfig
-from palaestra.config.distributed import DistributedConfig
 from palaestra.config.ppo import PpoConfig
 from palaestra.config.sinks import SinksConfig
 
@@ -18,6 +21,7 @@ class TrainConfig(Frozen):
     total_steps: int = Field(default=500_000, ge=1, description="environment steps over all processes")
     seed: int = Field(default=1, ge=0, lt=2**31, description="decides everything that is drawn at random")
     env: EnvConfig = Field(default=EnvConfig(), description="the environment")
+    curriculum: CurriculumConfig = Field(default=CurriculumConfig(), description="several tasks in one training")
     policy: PolicyConfig = Field(default=PolicyConfig(graph="mlp"), description="the network")
     ppo: PpoConfig = Field(default=PpoConfig(), description="the learning algorithm")
     checkpoints: CheckpointConfig = Field(default=CheckpointConfig(), description="what is saved, and how often")
@@ -25,8 +29,12 @@ class TrainConfig(Frozen):
     evaluate_interval: int = Field(
         default=0, ge=0, description="iterations between evaluations while training; 0: none"
     )
+    analyze_weights_interval: int = Field(
+        default=0, ge=0, description="iterations between norms, ranks and dead units of every layer; 0: none"
+    )
     sinks: SinksConfig = Field(default=SinksConfig(), description="where metrics go")
-    torch_threads: int = Field(default=1, ge=1, description="threads of torch; small networks are fastest with one")
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: cuda where there is one")
     distributed: DistributedConfig = Field(
         default=DistributedConfig(), description="how several processes train together"
     )
+    torch_threads: int = Field(default=1, ge=1, description="threads of torch; small networks are fastest with one")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Generator, Tensor
 
+from palaestra.training.device import moved
 from palaestra.training.tape import Tape, stack_observations
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class Rollout:
     """T steps from B environments side by side; every tensor starts with [T, B].
 
-    Some are views of the tape, good until it is rewound for the next rollout.
+    All are on the network's device. Some are views of the tape, good until it is rewound for the next rollout.
     """
 
     observations: Observation  # [T, B, …] raw, as the environment gave them
@@ -55,19 +56,21 @@ def collect_rollout(
     actions, log_probs, values = [], [], []
     cuts: list[Cut] = []
     episodes: list[EpisodeResult] = []
+    device = tape.device
     tape.starts[1:] = False
     tape.terminated[:] = False
     with torch.inference_mode():
         for step in range(tape.horizon):
             if memory and step % stretch == 0:
                 memories.append(memory)
-            distribution, memory, value = agent.act(tape.inputs[step], memory, tape.start_inputs[step])
+            starts = tape.start_inputs[step].to(device, non_blocking=True)
+            distribution, memory, value = agent.act(moved(tape.inputs[step], device), memory, starts)
             action = distribution.sample(generator)
             actions.append(action)
             if value is not None:
                 log_probs.append(distribution.log_prob(action))
                 values.append(value)
-            result = envs.step(action[0].numpy(), tape.rows[step + 1])
+            result = envs.step(action[0].cpu().numpy(), tape.rows[step + 1])
             tape.rewards[step] = result.rewards
             for ending in result.endings:
                 tape.terminated[step, ending.env_index] = ending.episode.terminated
@@ -79,26 +82,34 @@ def collect_rollout(
     with torch.no_grad():  # from here on ordinary tensors, which an update may differentiate through
         taken = torch.cat(actions)  # [T, B, …]
         first = memories[0] if memories else {}
-        judged = (torch.cat(log_probs), torch.cat(values)) if values else _judge(agent, tape, first, taken)
-        last_value = agent(tape.inputs[-1], memory, tape.start_inputs[-1]).value
+        observations = moved(tape.observations, device)  # once, for judging and for learning
+        starts = torch.from_numpy(tape.starts).to(device)  # [T + 1, B]
+        judged = (
+            (torch.cat(log_probs), torch.cat(values))
+            if values
+            else _judge(agent, observations, starts[:-1], first, taken)
+        )
+        last_value = agent(moved(tape.inputs[-1], device), memory, starts[-1:]).value
         next_values = _next_values(judged[1], last_value, cuts, agent, envs, tape)
     rollout = Rollout(
-        observations=tape.observations,
+        observations=observations,
         actions=taken,
         log_probs=judged[0],
         values=judged[1],
         next_values=next_values,
-        rewards=torch.from_numpy(tape.rewards),
-        ended=torch.from_numpy(tape.starts[1:]),
-        starts=torch.from_numpy(tape.starts[:-1]),
+        rewards=torch.from_numpy(tape.rewards).to(device),
+        ended=starts[1:],
+        starts=starts[:-1],
         memory={name: torch.stack([kept[name] for kept in memories]) for name in memory},
     )
     return rollout, memory, episodes
 
 
-def _judge(agent: Agent, tape: Tape, memory: Memory, actions: Tensor) -> tuple[Tensor, Tensor]:
+def _judge(
+    agent: Agent, observations: Observation, starts: Tensor, memory: Memory, actions: Tensor
+) -> tuple[Tensor, Tensor]:
     """Log-probabilities and values of a whole rollout at once, for a policy that left them out while playing."""
-    distribution, values, _ = agent(tape.observations, memory, torch.from_numpy(tape.starts[:-1]))
+    distribution, values, _ = agent(observations, memory, starts)
     return distribution.log_prob(actions), values
 
 
@@ -106,16 +117,18 @@ def _next_values(
     values: Tensor, last_value: Tensor, cuts: list[Cut], agent: Agent, envs: InProcessEnvs, tape: Tape
 ) -> Tensor:
     """[T, B]: the next row's value, 0 after a terminal step, and after a cut that of the cut episode's own end."""
-    next_values = torch.cat([values[1:], last_value]).masked_fill_(torch.from_numpy(tape.terminated), 0.0)
+    terminated = torch.from_numpy(tape.terminated).to(tape.device)
+    next_values = torch.cat([values[1:], last_value]).masked_fill_(terminated, 0.0)
     if cuts:
         steps = [cut.step for cut in cuts]
         env_indices = [cut.ending.env_index for cut in cuts]
-        next_values[steps, env_indices] = _values_of(cuts, agent, envs)
+        next_values[steps, env_indices] = _values_of(cuts, agent, envs, tape.device)
     return next_values
 
 
-def _values_of(cuts: list[Cut], agent: Agent, envs: InProcessEnvs) -> Tensor:
+def _values_of(cuts: list[Cut], agent: Agent, envs: InProcessEnvs, device: torch.device) -> Tensor:
     """[cuts]: what the critic thinks of each cut episode's own last observation, with the memory it had then."""
     final = stack_observations(envs.interface.observation_space, [cut.ending.final_observation for cut in cuts])
     memory = {name: torch.stack([cut.memory[name][cut.ending.env_index] for cut in cuts]) for name in cuts[0].memory}
-    return agent(final, memory, torch.zeros(1, len(cuts), dtype=torch.bool)).value[0]
+    no_starts = torch.zeros(1, len(cuts), dtype=torch.bool, device=device)
+    return agent(moved(final, device), memory, no_starts).value[0]

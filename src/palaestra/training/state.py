@@ -16,11 +16,14 @@ import torch
 from torch import Generator, Tensor
 
 from palaestra.contracts.errors import DamagedFile
-from palaestra.envs.make import make_env
+from palaestra.envs.tasks import TaskSwitch, make_task_env
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.policies.build import build_policy
 from palaestra.training import plain
+from palaestra.training.curriculum import Curriculum
+from palaestra.training.device import choose_device, memory_on
 from palaestra.training.group import ALONE, Group
+from palaestra.training.kickstart import Teacher
 from palaestra.training.optim import FlatOptimizer
 from palaestra.training.ppo import stretch_of
 from palaestra.training.tape import Tape
@@ -43,6 +46,8 @@ class TrainingState:
     sampler: Generator  # draws actions
     shuffler: np.random.Generator  # orders minibatches
     stretch: int  # steps learned through memory at once; 1 without memory
+    curriculum: Curriculum | None = None
+    teacher: Teacher | None = None
     group: Group = ALONE
     iteration: int = 0
     env_steps: int = 0
@@ -54,12 +59,14 @@ class TrainingState:
             "env_steps": self.env_steps,
             "optimizer": deepcopy(self.optimizer.capture()),
             "tape": self.tape.capture(),
-            "memory": {name: part.clone() for name, part in self.memory.items()},
-            "reward_sums": self.reward_sums.clone(),
+            "memory": {name: part.cpu().clone() for name, part in self.memory.items()},
+            "reward_sums": self.reward_sums.cpu().clone(),
             "sampler": self.sampler.get_state(),
             "shuffler": plain.generator_state(self.shuffler),
             "envs": plain.to_plain(self.envs.capture()),
             "global_random": plain.global_random_state(),
+            "curriculum": None if self.curriculum is None else self.curriculum.capture(),
+            "teacher": None if self.teacher is None else self.teacher.capture(),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -68,9 +75,13 @@ class TrainingState:
             self.iteration = int(saved["iteration"])
             self.env_steps = int(saved["env_steps"])
             self.optimizer.restore(saved["optimizer"])
-            self.reward_sums = saved["reward_sums"].clone()
+            self.reward_sums = saved["reward_sums"].to(self.tape.device, copy=True)
             self.sampler.set_state(saved["sampler"])
             plain.set_generator_state(self.shuffler, saved["shuffler"])
+            if self.curriculum is not None:
+                self.curriculum.restore(saved["curriculum"])
+            if self.teacher is not None:
+                self.teacher.restore(saved["teacher"])
             self._restore_play(saved)
             plain.set_global_random_state(saved["global_random"])
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
@@ -85,36 +96,56 @@ class TrainingState:
             return
         self.envs.restore(plain.from_plain(saved["envs"]))
         self.tape.restore(saved["tape"])
-        self.memory = {name: part.clone() for name, part in saved["memory"].items()}
+        self.memory = {name: part.to(self.tape.device, copy=True) for name, part in saved["memory"].items()}
 
 
-def new_training_state(config: TrainConfig, group: Group = ALONE) -> TrainingState:
+def new_training_state(config: TrainConfig, group: Group = ALONE, teacher: Agent | None = None) -> TrainingState:
     """The state before the first step; a pure function of the configuration and of the rank in its group.
 
-    Every rank begins with the same weights; environments and dice are its own.
+    Every rank begins with the same weights; environments and dice are its own. A teacher comes ready to act.
     """
+    device = choose_device(config.device, group.local_rank)
     seed_global_random(config.seed)
-    envs = InProcessEnvs(lambda: make_env(config.env), config.ppo.env_count)
-    agent = build_policy(config.policy, envs.interface)
-    tape = Tape(envs.interface.observation_space, config.ppo.horizon, envs.count)
+    curriculum = _new_curriculum(config, group)
+    envs = _make_envs(config, curriculum)
+    agent = build_policy(config.policy, envs.interface).to(device)
+    tape = Tape(envs.interface.observation_space, config.ppo.horizon, envs.count, device)
     envs.reset(own_env_seeds(config, group), tape.rows[0])
     if not group.is_leader:  # from here on, what a network draws (dropout) differs from rank to rank
         seed_global_random(_draw_seed(config.seed, "global", group.rank))
-    sampler = Generator()
+    sampler = Generator(device)
     sampler.manual_seed(_draw_seed(config.seed, "actions", group.rank))
     return TrainingState(
         config=config,
         agent=agent,
         envs=envs,
-        optimizer=FlatOptimizer(agent),
+        optimizer=FlatOptimizer(agent, config.ppo.optimizer, config.ppo.regularize),
         tape=tape,
-        memory=agent.initial_memory(envs.count),
-        reward_sums=torch.zeros(envs.count),
+        memory=memory_on(agent.initial_memory(envs.count), device),
+        reward_sums=torch.zeros(envs.count, device=device),
         sampler=sampler,
         shuffler=np.random.default_rng(_draw_seed(config.seed, "minibatches", group.rank)),
         stretch=stretch_of(agent, config.ppo),
+        curriculum=curriculum,
+        teacher=None
+        if teacher is None
+        else Teacher(teacher.to(device), envs.interface, envs.count, _draw_seed(config.seed, "teacher", group.rank)),
         group=group,
     )
+
+
+def _new_curriculum(config: TrainConfig, group: Group) -> Curriculum | None:
+    if not config.curriculum.tasks:
+        return None
+    return Curriculum(config.curriculum, config.ppo.env_count, _draw_seed(config.seed, "tasks", group.rank))
+
+
+def _make_envs(config: TrainConfig, curriculum: Curriculum | None) -> InProcessEnvs:
+    envs = InProcessEnvs(lambda: make_task_env(config.env, config.curriculum), config.ppo.env_count, curriculum)
+    first = envs.envs[0]
+    if isinstance(first, TaskSwitch):
+        first.make_all()  # tasks that do not fit are refused here; the other environments make them when needed
+    return envs
 
 
 def seed_global_random(seed: int) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from palaestra.contracts.errors import NonFinite
 from palaestra.contracts.spaces import BoxSpec, DictSpec, SpaceSpec
 from palaestra.policies.observations import storage_dtype
+from palaestra.training.device import CPU
 
 if TYPE_CHECKING:
     from palaestra.envs.vector import Arrays
@@ -21,17 +22,21 @@ class Tape:
     """Row 0 is what to act on next; environments write row t + 1 while the policy reads row t.
 
     Rows and their tensors are made once as views of one block, because indexing a tensor at every step costs as much
-    as a small layer of a network.
+    as a small layer of a network. For a network on CUDA the blocks are pinned, so that copies need not be waited for.
     """
 
-    def __init__(self, space: SpaceSpec, horizon: int, env_count: int) -> None:
+    def __init__(self, space: SpaceSpec, horizon: int, env_count: int, device: torch.device = CPU) -> None:
         self.space = space
+        self.device = device  # of the network that reads
         self.horizon = horizon
         shape = (horizon + 1, env_count)
-        self.blocks = {name: np.zeros((*shape, *_shape(part)), storage_dtype(part)) for name, part in _parts(space)}
-        self.starts = np.ones(shape, dtype=bool)
-        self.rewards = np.zeros((horizon, env_count), dtype=np.float32)
-        self.terminated = np.zeros((horizon, env_count), dtype=bool)
+        self.blocks = {
+            name: _block((*shape, *_shape(part)), storage_dtype(part), device) for name, part in _parts(space)
+        }
+        self.starts = _block(shape, np.dtype(bool), device)
+        self.starts[:] = True
+        self.rewards = _block((horizon, env_count), np.dtype(np.float32), device)
+        self.terminated = _block((horizon, env_count), np.dtype(bool), device)
         self.rows: list[Arrays] = [self._row(step) for step in range(horizon + 1)]  # each [B, …]
         self.inputs: list[Observation] = [self._tensors(step, step + 1) for step in range(horizon + 1)]  # [1, B, …]
         self.start_inputs = torch.split(torch.from_numpy(self.starts), 1)  # each [1, B]
@@ -84,6 +89,15 @@ def stack_observations(space: SpaceSpec, observations: list[Any]) -> Observation
         rows = [observation[name] if name else observation for observation in observations]
         stacked[name] = torch.from_numpy(np.stack(rows).astype(storage_dtype(part)))[None]
     return stacked if isinstance(space, DictSpec) else stacked[""]
+
+
+def _block(shape: tuple[int, ...], dtype: np.dtype[Any], device: torch.device) -> np.ndarray:
+    """Zeros; page-locked when they are to be copied to CUDA."""
+    zeros = np.zeros(shape, dtype)
+    if device.type != "cuda":
+        return zeros
+    pinned: np.ndarray = torch.from_numpy(zeros).pin_memory().numpy()
+    return pinned
 
 
 def _parts(space: SpaceSpec) -> tuple[tuple[str, SpaceSpec], ...]:
