@@ -9,6 +9,7 @@ from palaestra.api import start_training
 from palaestra.cli.command import Command
 from palaestra.cli.keys_help import complete_keys, key_lines
 from palaestra.cli.output import print_json
+from palaestra.cli.parser import positive
 from palaestra.cli.words import read_words
 from palaestra.config.complaints import nearest_key
 from palaestra.config.keys import list_keys, section_names
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.cli.parser import Parser
-    from palaestra.workers.train import TrainOutcome
+    from palaestra.workers.outcome import TrainOutcome
 
 
 def add_arguments(parser: Parser) -> None:
@@ -39,6 +40,13 @@ def add_arguments(parser: Parser) -> None:
         help="a key that may differ from the run that is continued; repeatable",
     )
     parser.add_flag("--quiet", action="store_true", help="no status table")
+    parser.add_flag(
+        "--nproc",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="processes of this machine that train together, each with ppo.env_count environments; default: 1",
+    )
 
 
 def run(arguments: Namespace) -> int:
@@ -54,10 +62,11 @@ def run(arguments: Namespace) -> int:
         resume=arguments.resume,
         accept_changes=accepted,
         quiet=arguments.quiet or arguments.json,
+        nproc=arguments.nproc,
         asked_by="cli",
         command=_command(arguments),
     )
-    if arguments.json:
+    if arguments.json and outcome.rank == 0:
         print_json(_result(outcome))
     return outcome.exit_code
 
@@ -108,7 +117,8 @@ def _result(outcome: TrainOutcome) -> dict[str, Any]:
 
 
 def _command(arguments: Namespace) -> str:
-    return shlex.join(["palaestra", "train", *arguments.words])
+    together = ["--nproc", str(arguments.nproc)] if arguments.nproc > 1 else []
+    return shlex.join(["palaestra", "train", *arguments.words, *together])
 
 
 COMMAND = Command(

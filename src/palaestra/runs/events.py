@@ -33,6 +33,9 @@ EVENTS: dict[str, EventSpec] = {
     "run.failed": EventSpec(
         "error", ("epoch", "step", "error", "kind", "exit_code", "checkpoint"), "the run could not go on"
     ),
+    "rank.failed": EventSpec(
+        "error", ("rank", "error"), "the first rank of several that failed, as its launcher saw it; the others followed"
+    ),
     "run.lost": EventSpec("error", ("pid", "epoch", "step"), "its process was found dead without a word"),
     "config.changed": EventSpec(
         "warning", ("differences",), "the run was continued with another config, which was accepted by name"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -15,50 +13,15 @@ from torch._C._distributed_c10d import PrefixStore, TCPStore
 
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.training.group import Group, PeerLost
+from palaestra.training.place import LISTENING, Place, read_place
 from palaestra.training.torch_group import TorchGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from torch._C._distributed_c10d import Store
 
     from palaestra.config.distributed import DistributedConfig
-
-PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-LISTENING = "PALAESTRA_STORE_FD"  # an open socket on MASTER_PORT, which nobody can take meanwhile
-
-
-@dataclass(frozen=True)
-class Place:
-    """This process's place among those that train together."""
-
-    rank: int
-    local_rank: int
-    world_size: int
-    address: str
-    port: int
-
-
-def read_place(variables: Mapping[str, str]) -> Place | None:
-    """None: alone. MASTER_* without the others is left over from something else and means nothing."""
-    if not any(name in variables for name in PLACE[:3]):
-        return None
-    missing = [name for name in PLACE if not variables.get(name)]
-    if missing:
-        given = ", ".join(f"{name}={variables[name]}" for name in PLACE if variables.get(name))
-        raise UsageError(
-            f"{given} is set, but {', '.join(missing)} is not: it cannot be known who trains together.",
-            "Start with torchrun or with --nproc, which set all of them; or unset them to train alone.",
-        )
-    rank, local_rank, world_size, port = (
-        _number(variables, name) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT")
-    )
-    if not (0 <= rank < world_size and local_rank <= rank):
-        raise UsageError(
-            f"RANK={rank}, LOCAL_RANK={local_rank} and WORLD_SIZE={world_size} do not fit together.",
-            "Ranks are counted from 0, and there are WORLD_SIZE of them.",
-        )
-    return Place(rank, local_rank, world_size, variables["MASTER_ADDR"], port)
 
 
 @contextmanager
@@ -142,18 +105,3 @@ def _leave_together(group: Group) -> None:
         group.barrier()
     except PeerLost:
         return
-
-
-def free_port() -> socket.socket:
-    """A socket that listens on a free port of this machine; give it away open, and no one can take the port."""
-    listening = socket.socket(socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET)
-    listening.bind(("", 0))
-    listening.listen(128)
-    return listening
-
-
-def _number(variables: Mapping[str, str], name: str) -> int:
-    try:
-        return int(variables[name])
-    except ValueError:
-        raise UsageError(f"{name}='{variables[name]}' is not a whole number.") from None

@@ -26,7 +26,8 @@ from palaestra.runs.store import RunStore
 from palaestra.sinks.build import build_sinks
 from palaestra.sinks.fanout import Fanout
 from palaestra.sinks.status import RunHeader
-from palaestra.training.joining import open_group, read_place
+from palaestra.training.joining import open_group
+from palaestra.training.place import read_place
 from palaestra.training.sharing import equalize
 from palaestra.training.state import TrainingState, new_training_state
 from palaestra.workers.captures import demand_one_config

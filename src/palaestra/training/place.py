@@ -1,0 +1,52 @@
+"""A process's place among those that train together, as torchrun and `--nproc` put it into the environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+LISTENING = "PALAESTRA_STORE_FD"  # an open socket on MASTER_PORT, so that nobody can take the port meanwhile
+
+
+@dataclass(frozen=True)
+class Place:
+    rank: int
+    local_rank: int
+    world_size: int
+    address: str
+    port: int
+
+
+def read_place(variables: Mapping[str, str]) -> Place | None:
+    """None: alone. MASTER_* without the others is left over from something else and means nothing."""
+    if not any(name in variables for name in NAMES[:3]):
+        return None
+    missing = [name for name in NAMES if not variables.get(name)]
+    if missing:
+        given = ", ".join(f"{name}={variables[name]}" for name in NAMES if variables.get(name))
+        raise UsageError(
+            f"{given or 'An empty rank'} is set, but {', '.join(missing)} is not: who trains together is unknown.",
+            "Start with torchrun or with --nproc, which set all of them; or unset them to train alone.",
+        )
+    rank, local_rank, world_size, port = (
+        _number(variables, name) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT")
+    )
+    if not (0 <= rank < world_size and 0 <= local_rank <= rank):
+        raise UsageError(
+            f"RANK={rank}, LOCAL_RANK={local_rank} and WORLD_SIZE={world_size} do not fit together.",
+            "Ranks are counted from 0, and there are WORLD_SIZE of them.",
+        )
+    return Place(rank, local_rank, world_size, variables["MASTER_ADDR"], port)
+
+
+def _number(variables: Mapping[str, str], name: str) -> int:
+    try:
+        return int(variables[name])
+    except ValueError:
+        raise UsageError(f"{name}='{variables[name]}' is not a whole number.") from None

@@ -1,0 +1,44 @@
+"""One rank of a training that `--nproc` started: `python -m palaestra.workers`, with a job on standard input."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from palaestra.contracts.errors import PalaestraError
+from palaestra.training.group import PeerLost
+from palaestra.workers.account import Account, account_of, give
+from palaestra.workers.job import Job
+from palaestra.workers.parent import die_with_parent
+from palaestra.workers.train import run_training
+
+INTERRUPTED = 130
+
+
+def main() -> int:
+    """The launcher says what went wrong, once for all ranks; only a defect of ours keeps its traceback here."""
+    die_with_parent()
+    try:
+        job = Job.from_json(sys.stdin.read())
+        outcome = run_training(
+            job.request,
+            job.config,
+            job.runs_root,
+            resume_only=job.resume_only,
+            accept_changes=job.accept_changes,
+            quiet=job.quiet,
+        )
+    except PalaestraError as error:
+        give(account_of(error, is_consequence=isinstance(error, PeerLost)))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BaseException as error:
+        give(account_of(error, is_consequence=False))
+        raise
+    give(Account(outcome.exit_code, time.monotonic(), directory=str(outcome.directory.path)))
+    return outcome.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

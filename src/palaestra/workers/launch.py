@@ -1,0 +1,119 @@
+"""`--nproc N`: N ranks on this machine, one outcome, and when they fail, the first cause by name.
+
+Why not torchrun: see docs/decisions/0002-own-launcher-on-one-machine.md.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.errors import PalaestraError, RunFailed, UsageError
+from palaestra.runs.directory import RunDirectory
+from palaestra.training.place import read_place
+from palaestra.workers.epitaph import write_epitaph
+from palaestra.workers.outcome import TrainOutcome, outcome_on_disk
+from palaestra.workers.ranks import Rank, forwarded_signals, started
+from palaestra.workers.signals import exit_code_of
+
+if TYPE_CHECKING:
+    from palaestra.workers.account import Account
+    from palaestra.workers.job import Job
+
+LOOK_SECONDS = 0.05
+GRACE_SECONDS = 10.0  # for the others, after a rank has failed: gloo notices in milliseconds, nccl may never
+IN_ORDER = {0, 130, 143}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a training of several ranks ended."""
+
+    rank: int
+    at: float
+    message: str
+    hint: str = ""
+    exit_code: int = 1
+
+    def error(self) -> PalaestraError:
+        error = RunFailed(self.message, self.hint)
+        error.exit_code = self.exit_code
+        return error
+
+
+def launch(job: Job, count: int) -> TrainOutcome:
+    """Train with `count` processes. Raises what the first of them failed with."""
+    if read_place(os.environ) is not None:
+        raise UsageError(
+            f"--nproc {count} was asked for, but RANK={os.environ.get('RANK')} says that others start the ranks.",
+            "Under torchrun leave --nproc out; alone, unset RANK.",
+        )
+    with started(job, count) as ranks, forwarded_signals(ranks) as came:
+        _wait(ranks)
+        accounts = [rank.account() for rank in ranks]
+    cause = first_cause(ranks, accounts, came)
+    leader = accounts[0]
+    if cause is None and leader is not None and leader.directory:
+        return outcome_on_disk(RunDirectory(Path(leader.directory)), leader.exit_code)
+    if cause is None:  # a signal came before there was a run
+        number = came[-1] if came else signal.SIGINT
+        name = signal.Signals(number).name
+        raise Cause(0, 0.0, f"{name} stopped it before it began to train.", exit_code=exit_code_of(number)).error()
+    write_epitaph(job, ranks[0].process.pid, cause.rank, str(cause.error()), is_told=_told_it_itself(leader))
+    raise cause.error()
+
+
+def _wait(ranks: list[Rank]) -> None:
+    """Until all have ended. When one fails, the others get a moment to notice it themselves."""
+    deadline = float("inf")
+    while alive := [rank for rank in ranks if not rank.has_ended()]:
+        failed = [rank for rank in ranks if rank not in alive and rank.process.returncode not in IN_ORDER]
+        if failed and deadline == float("inf"):
+            deadline = time.monotonic() + GRACE_SECONDS
+        if time.monotonic() > deadline:
+            for rank in alive:
+                rank.kill()
+        time.sleep(LOOK_SECONDS)
+
+
+def first_cause(ranks: list[Rank], accounts: list[Account | None], came: list[int]) -> Cause | None:
+    """None when all ended in order, or as a signal asked them to."""
+    causes = [
+        cause
+        for rank, account in zip(ranks, accounts, strict=True)
+        if (cause := _own_cause(rank, account, came)) is not None
+    ]
+    if causes:
+        return min(causes, key=lambda cause: cause.at)
+    silent = [rank.number for rank in ranks if rank.was_killed]
+    for rank, account in zip(ranks, accounts, strict=True):
+        if account is not None and account.error:
+            who = f"Rank {', '.join(map(str, silent))} fell silent and was ended. " if silent else ""
+            return Cause(silent[0] if silent else rank.number, account.at, f"{who}{account.error}", account.hint)
+    return None
+
+
+def _own_cause(rank: Rank, account: Account | None, came: list[int]) -> Cause | None:
+    """What a rank itself did wrong, if anything: not what another's end, a signal or we did to it."""
+    code = rank.process.returncode
+    at = rank.ended_at or 0.0
+    if account is not None:
+        if not account.error or account.is_consequence:
+            return None
+        is_refusal = account.exit_code != 1
+        message = account.error if is_refusal else f"Rank {rank.number} failed: {account.error}"
+        return Cause(rank.number, account.at, message, account.hint, account.exit_code)
+    if rank.was_killed or -code in came or code in IN_ORDER:
+        return None
+    if code < 0:
+        return Cause(rank.number, at, f"Rank {rank.number} was ended by {signal.Signals(-code).name}.")
+    return Cause(rank.number, at, f"Rank {rank.number} ended with exit code {code} and without a word.")
+
+
+def _told_it_itself(leader: Account | None) -> bool:
+    """The leader wrote down why the run failed, and it was its own failure."""
+    return leader is not None and bool(leader.error) and not leader.is_consequence
