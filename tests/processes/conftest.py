@@ -151,12 +151,12 @@ class ForkServer:
         tally = Tally()
         for _ in range(kills):
             trainer = self.start(*words, plant=plant)
-            goal = len(self.saved_epochs(name)) + chance.choice([0, 1, 1, 2])
+            goal = len(self.saved_epochs(name)) + chance.choice([0, 1, 1, 1])
             wait_until(
                 lambda: len(self.saved_epochs(name)) >= goal or trainer.is_over(),  # noqa: B023  waited for at once
                 f"{goal} checkpoints",
             )
-            time.sleep(chance.uniform(0.0, 0.08))  # not a condition: any instant will do
+            time.sleep(chance.uniform(0.0, seconds_per_epoch(self.run(name))))  # not a condition: any instant will do
             trainer.send(signal.SIGKILL)
             assert trainer.wait() == -signal.SIGKILL, trainer.err.read_text()
             tally.look_at(self.run(name))
@@ -183,9 +183,10 @@ class Tally:
         self.kills += 1
         if directory is None:
             return
-        names = [path.name for path in directory.checkpoints.iterdir()]
-        self.mid_save += any(is_temporary(name) for name in names)
-        found = CheckpointManager(directory).survey()
+        manager = CheckpointManager(directory)
+        is_temporary_there = any(is_temporary(path.name) for path in directory.checkpoints.iterdir())
+        self.mid_save += is_temporary_there or bool(manager.uncommitted_files())
+        found = manager.survey()
         self.unreadable += len(found.refused)
         newest = max((checkpoint.epoch for checkpoint in found.checkpoints), default=0)
         self.lost += newest < max(saved_epochs(directory), default=0)
@@ -196,6 +197,13 @@ def saved_epochs(directory: RunDirectory | None) -> list[int]:
     if directory is None:
         return []
     return [entry.data["epoch"] for entry in read_journal(directory.journal_file) if entry.event == "checkpoint.saved"]
+
+
+def seconds_per_epoch(directory: RunDirectory | None) -> float:
+    """As it was between the last two checkpoints; a tenth of a second while there are none."""
+    entries = read_journal(directory.journal_file) if directory is not None else []
+    times = [entry.at for entry in entries if entry.event == "checkpoint.saved"]
+    return min(1.0, times[-1] - times[-2]) if len(times) > 1 else 0.1
 
 
 @pytest.fixture(name="differences")

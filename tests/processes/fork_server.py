@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 
 import gymnasium.envs.classic_control.cartpole  # noqa: F401  so that no child imports it again
@@ -17,6 +18,8 @@ import palaestra.workers.train  # noqa: F401
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.cli.main import main
 from palaestra.sinks.fanout import Fanout
+
+DISK_SECONDS = 0.004  # per fsync
 
 
 def forget_the_normaliser() -> None:
@@ -41,6 +44,17 @@ def forget_to_rewind() -> None:
 PLANTS = {"": lambda: None, "normaliser": forget_the_normaliser, "rewind": forget_to_rewind}
 
 
+def write_as_slowly_as_a_disk() -> None:
+    """In memory a save takes no time at all, and no kill would ever hit one."""
+    fsync = os.fsync
+
+    def slow_fsync(descriptor):
+        time.sleep(DISK_SECONDS)
+        fsync(descriptor)
+
+    os.fsync = slow_fsync
+
+
 def start(words: list[str], out: str, err: str, plant: str) -> int:
     pid = os.fork()
     if pid:
@@ -51,6 +65,7 @@ def start(words: list[str], out: str, err: str, plant: str) -> int:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for path, descriptor in ((out, 1), (err, 2)):
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), descriptor)
+        write_as_slowly_as_a_disk()
         PLANTS[plant]()
         code = main(words)
         sys.stdout.flush()
