@@ -60,6 +60,7 @@ def start_training(
     resume: bool = False,
     accept_changes: Iterable[str] = (),
     quiet: bool = False,
+    profile: bool = False,
     nproc: int = 1,
     runs_root: Path | None = None,
     asked_by: str = "",
@@ -77,10 +78,12 @@ def start_training(
         from palaestra.workers.job import Job
         from palaestra.workers.launch import launch
 
-        return launch(Job(request, config, root, resume, accepted, quiet), nproc)
+        return launch(Job(request, config, root, resume, accepted, quiet, profile), nproc)
     from palaestra.workers.train import run_training
 
-    return run_training(request, config, root, resume_only=resume, accept_changes=accepted, quiet=quiet)
+    return run_training(
+        request, config, root, resume_only=resume, accept_changes=accepted, quiet=quiet, profile=profile
+    )
 
 
 def prepare_continuation(

@@ -41,6 +41,9 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_flag("--quiet", action="store_true", help="no status table")
     parser.add_flag(
+        "--profile", action="store_true", help="record three iterations: a trace in artifacts/, a table on stderr"
+    )
+    parser.add_flag(
         "--nproc",
         type=positive,
         default=1,
@@ -62,6 +65,7 @@ def run(arguments: Namespace) -> int:
         resume=arguments.resume,
         accept_changes=accepted,
         quiet=arguments.quiet or arguments.json,
+        profile=arguments.profile,
         nproc=arguments.nproc,
         asked_by="cli",
         command=_command(arguments),

@@ -17,6 +17,8 @@ LEARNING_RATE = "charts/learning_rate"
 STEPS_PER_SECOND = "charts/SPS"
 EVALUATED_RETURN = "eval/episodic_return"
 EVALUATED_LENGTH = "eval/episodic_length"
+TASKS_COMPLETED = "tasks/completed"
+TASKS_PER_SECOND = "charts/tasks_per_second"
 
 
 def sample_of(report: IterationReport, steps_per_second: float, at: float) -> Sample:

@@ -27,6 +27,7 @@ def main() -> int:
             resume_only=job.resume_only,
             accept_changes=job.accept_changes,
             quiet=job.quiet,
+            profile=job.profile,
         )
     except PalaestraError as error:
         give(account_of(error, is_consequence=isinstance(error, PeerLost)))

@@ -18,6 +18,7 @@ class Job:
     resume_only: bool = False
     accept_changes: frozenset[str] = frozenset()
     quiet: bool = False
+    profile: bool = False
 
     def to_json(self) -> str:
         return json.dumps(
@@ -28,6 +29,7 @@ class Job:
                 "resume_only": self.resume_only,
                 "accept_changes": sorted(self.accept_changes),
                 "quiet": self.quiet,
+                "profile": self.profile,
             },
             default=str,
         )
@@ -42,4 +44,5 @@ class Job:
             resume_only=data["resume_only"],
             accept_changes=frozenset(data["accept_changes"]),
             quiet=data["quiet"],
+            profile=data["profile"],
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
 from palaestra.envs.make import make_env
 from palaestra.evaluation.play import play_episodes
+from palaestra.training.device import on_cpu
 from palaestra.training.sharing import gather_episodes
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ def judge(plan: EvaluationPlan, state: TrainingState, session: RunSession, clock
     group = state.group
     began = clock.monotonic()
     own = replace(plan, seeds=plan.seeds[group.rank :: group.world_size])
+    agent = on_cpu(state.agent, state.config.policy)
     episodes = []
-    for episode in play_episodes(own, state.agent, partial(make_env, state.config.env)):
+    for episode in play_episodes(own, agent, partial(make_env, state.config.env)):
         episodes.append(episode)
         session.alive("evaluate")
     hands = gather_episodes(episodes, group)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from palaestra.contracts.errors import RunFailed
 from palaestra.evaluation.plan import make_plan
 from palaestra.evaluation.records import write_down
-from palaestra.sinks.samples import evaluation_sample_of, sample_of
+from palaestra.sinks.samples import TASKS_COMPLETED, TASKS_PER_SECOND, evaluation_sample_of, sample_of
 from palaestra.sinks.step_rate import StepRate
 from palaestra.training.intervals import is_due
 from palaestra.training.sharing import weights_digest
 from palaestra.training.trainer import train
 from palaestra.workers.judging import judge
+from palaestra.workers.profiling import profiled
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
@@ -45,6 +46,8 @@ class TrainingLoop:
         saver: Saver | FollowerSaver,
         stop: StopRequest,
         clock: Clock,
+        *,
+        profile: bool = False,
     ) -> None:
         self._state = state
         self._config: TrainConfig = state.config
@@ -54,13 +57,16 @@ class TrainingLoop:
         self._saver = saver
         self._stop = stop
         self._clock = clock
+        self._profile = profile and state.group.is_leader
         self._rate = StepRate(clock, state.env_steps)
+        self._task_rate = StepRate(clock, state.curriculum.completed if state.curriculum else 0)
         self._taken_at = clock.monotonic()
         self._must_retry = 0  # a save that failed is due again
 
     def run(self) -> bool:
         """True when all steps were taken, False when a signal ended it early; either way the end is saved."""
-        for report in train(self._state):
+        reports = train(self._state)
+        for report in profiled(reports, self._directory.artifacts) if self._profile else reports:
             self._take(report)
             self._agree()
             if self._stop and self._state.env_steps < self._config.total_steps:
@@ -89,7 +95,10 @@ class TrainingLoop:
 
     def _take(self, report: IterationReport) -> None:
         steps_per_second = self._rate.update(report.env_steps)
-        self._sinks.write(sample_of(self._with_other_time(report), steps_per_second, self._clock.now()))
+        sample = sample_of(self._with_other_time(report), steps_per_second, self._clock.now())
+        if TASKS_COMPLETED in sample.metrics:
+            sample.timings[TASKS_PER_SECOND] = self._task_rate.update(int(sample.metrics[TASKS_COMPLETED]))
+        self._sinks.write(sample)
         self._saver.recent_returns.extend(episode.total_reward for episode in report.episodes)
         summary = {"steps_per_second": steps_per_second}
         if self._saver.average_return is not None:

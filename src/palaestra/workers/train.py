@@ -41,6 +41,7 @@ from palaestra.workers.resuming import Resumed, resume
 from palaestra.workers.saving import Saver
 from palaestra.workers.session import RunSession
 from palaestra.workers.signals import StopNow, StopRequest, exit_code_of, stop_on_signals
+from palaestra.workers.teaching import load_teacher
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
@@ -59,6 +60,7 @@ def run_training(
     resume_only: bool = False,
     accept_changes: frozenset[str] = frozenset(),
     quiet: bool = False,
+    profile: bool = False,
 ) -> TrainOutcome:
     """Train to the end, or until told to stop; a run of that name is continued. Refusals leave nothing behind."""
     if read_place(os.environ) is not None:
@@ -76,11 +78,12 @@ def run_training(
             return _already_done(RunDirectory(Path(done)), group)
         for name in config.sinks.plugins:
             plugins.load("sinks", name)  # a misspelt one is refused here
-        state = new_training_state(config, group)  # an unknown environment or a bad network is refused here
+        teacher = load_teacher(config, runs_root)
+        state = new_training_state(config, group, teacher)  # an unknown environment or a bad network is refused here
         with closing(state.envs), ExitStack() as stack:
             group.barrier()  # whoever refuses does so before anything is on disk
             directory, is_found = _enter(stack, store, request, config, found, group)
-            return _train_in(directory, state, found, is_found=is_found, quiet=quiet, clock=clock)
+            return _train_in(directory, state, found, is_found=is_found, quiet=quiet, profile=profile, clock=clock)
 
 
 def _enter(
@@ -105,7 +108,14 @@ def _create(store: RunStore, request: RunRequest, config: TrainConfig) -> RunDir
 
 
 def _train_in(
-    directory: RunDirectory, state: TrainingState, found: Found | None, *, is_found: bool, quiet: bool, clock: Clock
+    directory: RunDirectory,
+    state: TrainingState,
+    found: Found | None,
+    *,
+    is_found: bool,
+    quiet: bool,
+    profile: bool,
+    clock: Clock,
 ) -> TrainOutcome:
     group = state.group
     manager = CheckpointManager(directory, state.config.checkpoints)
@@ -119,7 +129,7 @@ def _train_in(
         session = FollowerSession(directory, state.config.total_steps, clock)
     try:
         with stop_on_signals() as stop:
-            exit_code = _train_with(manager, session, state, resumed, stop, quiet=quiet, clock=clock)
+            exit_code = _train_with(manager, session, state, resumed, stop, quiet=quiet, profile=profile, clock=clock)
     except StopNow as now:
         if not session.record.state.is_over:  # it may also come while the sinks are closed
             session.cancelled(f"second signal, {now}: stopped at once", now.exit_code)
@@ -150,6 +160,7 @@ def _train_with(
     stop: StopRequest,
     *,
     quiet: bool,
+    profile: bool,
     clock: Clock,
 ) -> int:
     directory = session.directory
@@ -158,7 +169,7 @@ def _train_with(
         if state.group.is_leader:
             git = describe_git(Path.cwd()) or {}
             saver = Saver(manager, session, sinks, clock, git_commit=str(git.get("commit", "")))
-        loop = TrainingLoop(state, directory, session, sinks, saver, stop, clock)
+        loop = TrainingLoop(state, directory, session, sinks, saver, stop, clock, profile=profile)
         if resumed is not None:
             saver.restore(resumed.session, resumed.epoch)
         sinks.rewind(state.env_steps)
