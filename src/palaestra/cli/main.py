@@ -24,6 +24,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "checkpoints": ("palaestra.cli.checkpoints", "list, show, verify, export and convert checkpoints"),
     "recipes": ("palaestra.cli.recipes", "what can be trained by name"),
     "config": ("palaestra.cli.config", "every key, a recipe's settings, the JSON schema"),
+    "policies": ("palaestra.cli.policies", "networks by name, and what they look like"),
     "envs": ("palaestra.cli.envs", "environments that Gymnasium knows here"),
     "doctor": ("palaestra.cli.doctor", "what this machine has and what is missing"),
     "convert": ("palaestra.cli.convert", "somebody's torch file as safetensors"),

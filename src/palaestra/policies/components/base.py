@@ -89,7 +89,7 @@ def one_vector(inputs: tuple[Signal, ...]) -> int:
     (signal,) = inputs
     refuse_raw(signal)
     if len(signal.shape) != 1:
-        raise Misfit(f"needs a vector, not {signal}; put a node of type flatten in front")
+        raise Misfit(f"needs a vector, not {signal}; put a flatten node in front")
     return signal.shape[0]
 
 
@@ -100,4 +100,4 @@ def refuse_raw(signal: Signal) -> None:
     if not signal.is_real:
         kind = "bytes" if isinstance(signal.space, BoxSpec) else "choices"
         fix = "an image or a vector" if kind == "bytes" else "an embedding or a vector"
-        raise Misfit(f"cannot multiply the {kind} of {signal}; put a node of type {fix} in front")
+        raise Misfit(f"cannot multiply the {kind} of {signal}; put {fix} node in front")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from pydantic import Field
@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from palaestra.config.base import Frozen
 from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
 from palaestra.policies.components.base import Component, Misfit, Signal
-from palaestra.policies.features import channel_scales
 from palaestra.policies.observations import flat_size, flatten_observation
+from palaestra.policies.pictures import ChannelsAre, PictureReader, is_picture
 
 if TYPE_CHECKING:
     from palaestra.contracts.spaces import EnvInterface
@@ -39,7 +39,7 @@ class Vector(Component):
 
 
 class ImageSettings(Frozen):
-    channels: Literal["auto", "first", "last"] = Field(
+    channels: ChannelsAre = Field(
         "auto", description="where the channels are; auto: last when that axis is the shortest and at most 4"
     )
     scale: float | None = Field(
@@ -51,43 +51,20 @@ class Image(Component):
     """A picture [channels, height, width] or [height, width, channels] as floats [channels, height, width]."""
 
     Settings = ImageSettings
-    factor: Tensor
 
     def __init__(self, inputs: tuple[Signal, ...], settings: ImageSettings, interface: EnvInterface) -> None:
         super().__init__(inputs, settings, interface)
         space = _raw(inputs[0], "an image")
-        if not isinstance(space, BoxSpec) or len(space.shape) not in (2, 3):
+        if not isinstance(space, BoxSpec) or not is_picture(space):
             raise Misfit(
                 f"needs a picture [channels, height, width] or [height, width, channels], not {inputs[0]}; "
                 "for vectors choose policy=mlp"
             )
-        self.axes = len(space.shape)  # 2: one channel, not written as an axis
-        self.is_last = self.axes == 3 and _channels_are_last(space.shape, settings.channels)
-        shape = (1, *space.shape) if self.axes == 2 else space.shape
-        shape = (shape[2], shape[0], shape[1]) if self.is_last else shape
-        scales = self._scales(space, shape[0], inputs[0], settings.scale)
-        self.register_buffer("factor", (1 / scales).view(-1, 1, 1), persistent=False)
-        self.emit(*shape)
-
-    def _scales(self, space: BoxSpec, channel_count: int, signal: Signal, scale: float | None) -> Tensor:
-        """[channels], or [1] when all are alike"""
-        if scale is not None:
-            return torch.tensor([scale])
-        if signal.features and not self.is_last and self.axes == 3:
-            return channel_scales(signal.features, channel_count)
-        return torch.tensor([255.0 if space.dtype == "uint8" else 1.0])
+        self.reader = PictureReader(space, inputs[0].features, settings.channels, settings.scale)
+        self.emit(*self.reader.shape)
 
     def forward(self, rows: Tensor) -> Tensor:
-        picture = rows.unsqueeze(1) if self.axes == 2 else rows
-        if self.is_last:
-            picture = picture.permute(0, 3, 1, 2)
-        return picture.float() * self.factor
-
-
-def _channels_are_last(shape: tuple[int, ...], wanted: str) -> bool:
-    if wanted != "auto":
-        return wanted == "last"
-    return shape[2] <= 4 and shape[2] < shape[0] and shape[2] < shape[1]
+        return self.reader.forward(rows)
 
 
 class EmbeddingSettings(Frozen):
