@@ -6,7 +6,7 @@ import pytest
 
 from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
 from palaestra.contracts.reports import UpdateStats
-from palaestra.sinks.samples import evaluation_sample_of, sample_of
+from palaestra.sinks.samples import evaluation_sample_of, sample_of, task_of
 
 
 def test_episode_means_are_means_over_the_episodes_that_ended(report_maker, episode_maker):
@@ -45,3 +45,10 @@ def test_an_evaluation_is_a_sample_at_the_step_that_was_judged(episode_maker):
     sample = evaluation_sample_of(report, step=77, at=1.0)
     assert (sample.step, sample.metrics["eval/episodic_return"]) == (77, pytest.approx(450.0))
     assert sample.timings == {"time/evaluation": 2.0}
+
+
+def test_a_tasks_name_is_read_off_its_metric():
+    assert task_of("tasks/easy/share", "share") == "easy"
+    assert task_of("tasks/easy/return", "share") == ""
+    assert task_of("charts/easy/share", "share") == ""
+    assert task_of("tasks/completed", "share") == ""

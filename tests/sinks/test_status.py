@@ -48,3 +48,17 @@ def test_a_run_that_goes_on_from_an_earlier_step_shows_that_step(header, samples
     board.take(samples[5])
     board.forget_after(1024)
     assert board.status().step == 1024
+
+
+def test_tasks_are_gathered_from_their_metrics_and_absent_without_a_curriculum(header):
+    board = StatusBoard(header)
+    assert (board.status().tasks_completed, board.status().tasks) == (None, ())
+    shares = {"tasks/easy/share": 0.25, "tasks/far/walls/share": 0.75, "tasks/completed": 7.0}
+    board.take(Sample(1, {**shares, "tasks/easy/return": 3.0}, timings={"charts/tasks_per_second": 2.5}))
+    board.take(Sample(2, {**shares, "tasks/completed": 9.0}))
+    status = board.status()
+    assert (status.tasks_completed, status.tasks_per_second) == (9, 2.5)
+    assert [(task.name, task.share, task.last_return) for task in status.tasks] == [
+        ("easy", 0.25, 3.0),  # what was known stays, though it was not played in the last iteration
+        ("far/walls", 0.75, None),
+    ]

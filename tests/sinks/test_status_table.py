@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from palaestra.sinks.status import RunHeader, Status
+from palaestra.sinks.status import RunHeader, Status, TaskStatus
 from palaestra.sinks.status_table import duration, plain_line, printable, status_table
 
 STATUS = Status(
@@ -50,6 +50,34 @@ def drawn(status: Status, width: int = 80) -> str:
 
 def test_the_table_at_80_columns():
     assert drawn(STATUS) == PICTURE
+
+
+TASKS = (TaskStatus("easy", 0.125, 480.25), TaskStatus("hard.walls-3", 0.875, None))
+TASK_ROWS = """\
+│ time          rollout 60% learn 35% other 5%                               │
+│ tasks         1,234                  tasks/s       56.8                    │
+│   hard.walls-3             ━━━━━━━━━━━━━━━━━━──  88% return -              │
+│   easy                     ━━──────────────────  12% return 480.2          │
+"""
+
+
+def test_a_curriculum_adds_tasks_and_a_row_for_each_the_most_drawn_first():
+    picture = drawn(replace(STATUS, tasks_completed=1234, tasks_per_second=56.78, tasks=TASKS))
+    assert TASK_ROWS in picture
+    assert {cell_len(line) for line in picture.splitlines()} == {78}
+
+
+def test_many_tasks_with_long_names_and_huge_returns_stay_within_the_frame():
+    tasks = tuple(TaskStatus("n" * 40 + str(number), number / 66, -1e30) for number in range(12))
+    lines = drawn(replace(STATUS, tasks_completed=10**15, tasks_per_second=1e12, tasks=tasks)).splitlines()
+    assert {cell_len(line) for line in lines} == {78}
+    assert len(lines) == 10 + 1 + 8 + 1
+    assert "and 4 more" in lines[-2]
+
+
+def test_the_plain_line_counts_tasks_when_there_are_some():
+    line = plain_line(replace(STATUS, tasks_completed=1234, tasks_per_second=56.78, tasks=TASKS))
+    assert "| tasks 1,234 (56.8/s) |" in line
 
 
 def test_a_run_that_has_only_begun_shows_dashes_not_zeros():

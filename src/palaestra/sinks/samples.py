@@ -21,6 +21,13 @@ TASKS_COMPLETED = "tasks/completed"
 TASKS_PER_SECOND = "charts/tasks_per_second"
 
 
+def task_of(name: str, figure: str) -> str:
+    """`easy` for `tasks/easy/share` when `figure` is `share`; empty for every other metric."""
+    group, _, rest = name.partition("/")
+    task, _, last = rest.rpartition("/")
+    return task if group == "tasks" and last == figure else ""
+
+
 def sample_of(report: IterationReport, steps_per_second: float, at: float) -> Sample:
     """`at` is wall time, for showing. Metrics that did not happen (no episode ended) are absent, not zero."""
     update = report.update

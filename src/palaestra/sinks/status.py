@@ -6,7 +6,14 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from palaestra.sinks.samples import EVALUATED_RETURN, LEARNING_RATE, STEPS_PER_SECOND
+from palaestra.sinks.samples import (
+    EVALUATED_RETURN,
+    LEARNING_RATE,
+    STEPS_PER_SECOND,
+    TASKS_COMPLETED,
+    TASKS_PER_SECOND,
+    task_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +34,15 @@ class RunHeader:
 
 
 @dataclass(frozen=True)
+class TaskStatus:
+    """One task of a curriculum."""
+
+    name: str
+    share: float  # of the next draws, in 0..1
+    last_return: float | None  # mean of the last iteration in which it was played
+
+
+@dataclass(frozen=True)
 class Status:
     """One moment. None: not known yet, which is never shown as 0."""
 
@@ -44,6 +60,9 @@ class Status:
     learning_rate: float | None = None
     evaluation: tuple[int, float] | None = None  # step, mean return
     checkpoint: tuple[int, int] | None = None  # epoch, step
+    tasks_completed: int | None = None  # None: there is no curriculum
+    tasks_per_second: float | None = None
+    tasks: tuple[TaskStatus, ...] = ()
 
     @property
     def share_done(self) -> float:
@@ -101,6 +120,15 @@ class StatusBoard:
             learning_rate=latest(LEARNING_RATE),
             evaluation=self._evaluation,
             checkpoint=self.checkpoint,
+            tasks_completed=int(self._latest[TASKS_COMPLETED]) if TASKS_COMPLETED in self._latest else None,
+            tasks_per_second=latest(TASKS_PER_SECOND),
+            tasks=self._tasks(),
+        )
+
+    def _tasks(self) -> tuple[TaskStatus, ...]:
+        shares = {task: value for name, value in self._latest.items() if (task := task_of(name, "share"))}
+        return tuple(
+            TaskStatus(task, share, self._latest.get(f"tasks/{task}/return")) for task, share in shares.items()
         )
 
     def _phase_shares(self) -> tuple[tuple[str, float], ...]:

@@ -12,13 +12,16 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from palaestra.sinks.status import Status
+    from palaestra.sinks.status import Status, TaskStatus
 
 UNKNOWN = "-"
 TABLE_WIDTH = 78  # leaves the last columns of an 80-column terminal free, where some of them wrap
 INNER_WIDTH = TABLE_WIDTH - 4
 LABEL_WIDTH = 14
 VALUE_WIDTH = INNER_WIDTH // 2 - LABEL_WIDTH
+TASK_ROWS = 8
+TASK_NAME_WIDTH = 24
+TASK_BAR_WIDTH = 20
 
 
 def status_table(status: Status) -> Text:
@@ -29,6 +32,8 @@ def status_table(status: Status) -> Text:
     for left_label, left, right_label, right in _rows(status):
         _line(table, *_cell(left_label, left), *_cell(right_label, right))
     _line(table, *_cell("time", _split(status)))
+    for pieces in _task_rows(status):
+        _line(table, *pieces)
     table.append("\n")
     _border(table, "╰", _cut(str(header.directory), 70), "╯")
     return table
@@ -44,6 +49,8 @@ def plain_line(status: Status) -> str:
         f"length {_number(status.last_length)}",
         f"kl {_fraction(status.approx_kl)}",
     ]
+    if status.tasks_completed is not None:
+        parts.append(f"tasks {status.tasks_completed:,} ({_number(status.tasks_per_second)}/s)")
     if status.evaluation is not None:
         parts.append(f"eval {_number(status.evaluation[1])}")
     return " | ".join(parts)
@@ -107,6 +114,39 @@ def _rows(status: Status) -> list[tuple[str, str, str, str]]:
         ("evaluation", _evaluation(status), "approx KL", _fraction(status.approx_kl)),
         ("checkpoint", _checkpoint(status), "learning rate", _fraction(status.learning_rate)),
     ]
+
+
+def _task_rows(status: Status) -> list[tuple[tuple[str, str], ...]]:
+    """With a curriculum: how many tasks were completed, and those drawn most with their share and return."""
+    if status.tasks_completed is None:
+        return []
+    rows: list[tuple[tuple[str, str], ...]] = [
+        (
+            *_cell("tasks", f"{status.tasks_completed:,}"),
+            *_cell("tasks/s", _number(status.tasks_per_second)),
+        )
+    ]
+    drawn_most = sorted(status.tasks, key=lambda task: -task.share)[:TASK_ROWS]
+    rows += [_task_row(task) for task in drawn_most]
+    hidden = len(status.tasks) - len(drawn_most)
+    if hidden:
+        rows.append(((f"  and {hidden} more", "dim"),))
+    return rows
+
+
+def _task_row(task: TaskStatus) -> tuple[tuple[str, str], ...]:
+    filled = round(TASK_BAR_WIDTH * task.share)
+    name = set_cell_size(_cut(task.name, TASK_NAME_WIDTH), TASK_NAME_WIDTH)
+    last_return = set_cell_size(
+        f" return {_number(task.last_return)}", INNER_WIDTH - TASK_NAME_WIDTH - TASK_BAR_WIDTH - 8
+    )
+    return (
+        (f"  {name} ", "dim"),
+        ("━" * filled, "green"),
+        ("─" * (TASK_BAR_WIDTH - filled), "dim"),
+        (f" {task.share:4.0%}", ""),
+        (last_return, "bold"),
+    )
 
 
 def _evaluation(status: Status) -> str:
