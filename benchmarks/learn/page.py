@@ -27,19 +27,15 @@ def write_page(path: Path, results: Sequence[Result]) -> None:
 
 
 def page(results: Sequence[Result]) -> str:
-    known = {name: of_task(results, name) for name in TASKS if of_task(results, name)}
+    known = {name: sides for name in TASKS if (sides := of_task(results, name))}
+    every_side = [(name, side, found) for name, sides in known.items() for side, found in sides.items()]
     parts = [
-        HEAD.format(episodes=len(EVALUATION_SEEDS), first=EVALUATION_SEEDS[0], window=TRAINING_WINDOW),
-        "\n".join([*TABLE_HEAD, *(row for name, sides in known.items() for row in summary_rows(name, sides))]),
+        HEAD.format(episodes=len(EVALUATION_SEEDS), first=EVALUATION_SEEDS[0]),
+        "\n".join([*TABLE_HEAD, *(evaluation_row(name, sides) for name, sides in known.items())]),
         TRAINING_HEAD.format(window=TRAINING_WINDOW),
         "\n".join([*TRAINING_TABLE_HEAD, *(training_row(name, sides) for name, sides in known.items())]),
         SEEDS_HEAD,
-        "\n".join(
-            [
-                *SEEDS_TABLE_HEAD,
-                *(seeds_row(name, side, found) for name, sides in known.items() for side, found in sides.items()),
-            ]
-        ),
+        "\n".join([*SEEDS_TABLE_HEAD, *(seeds_row(*each) for each in every_side)]),
         SETTINGS_HEAD,
         "\n\n".join(settings_part(name, sides) for name, sides in known.items()),
     ]
@@ -48,48 +44,39 @@ def page(results: Sequence[Result]) -> str:
 
 def of_task(results: Sequence[Result], name: str) -> dict[str, list[Result]]:
     """Results by side, ours first, each in the order of its seeds."""
-    found = {
-        side: [result for result in results if (result.job.task, result.job.side) == (name, side)] for side in SIDES
-    }
-    return {side: sorted(own, key=lambda result: result.job.seed) for side, own in found.items() if own}
+    own = sorted((result for result in results if result.job.task == name), key=lambda result: result.job.seed)
+    found = {side: [result for result in own if result.job.side == side] for side in SIDES}
+    return {side: of_side for side, of_side in found.items() if of_side}
 
 
-def summary_rows(name: str, sides: dict[str, list[Result]]) -> list[str]:
+def evaluation_row(name: str, sides: dict[str, list[Result]]) -> str:
     task = TASKS[name]
-    cells = {side: shown(estimate([result.mean for result in found])) for side, found in sides.items()}
-    gap, judgement = compared({side: [result.mean for result in found] for side, found in sides.items()})
-    seeds = max(len(found) for found in sides.values())
-    return [
-        row(
-            task.env_id,
-            f"{task.total_steps:,}".replace(",", " "),
-            seeds,
-            cells.get("ours", "…"),
-            cells.get("sb3", "…"),
-            gap,
-            judgement,
-        )
-    ]
+    samples = {side: [result.mean for result in found] for side, found in sides.items()}
+    steps = f"{task.total_steps:,}".replace(",", " ")
+    return row(task.env_id, steps, len(task.seeds), *compared(samples, len(task.seeds)))
 
 
 def training_row(name: str, sides: dict[str, list[Result]]) -> str:
     samples = {side: [result.training_return for result in found] for side, found in sides.items()}
-    cells = {side: shown(estimate(own)) for side, own in samples.items()}
-    return row(TASKS[name].env_id, cells.get("ours", "…"), cells.get("sb3", "…"), *compared(samples))
+    return row(TASKS[name].env_id, *compared(samples, len(TASKS[name].seeds)))
 
 
-def compared(samples: dict[str, list[float]]) -> tuple[str, str]:
-    if len(samples) < len(SIDES):
-        return "…", "…"
+def compared(samples: dict[str, list[float]], wanted: int) -> list[str]:
+    """Both sides, their difference and what it means; the last two only when every seed of both is there."""
+    cells = []
+    for side in SIDES:
+        own = samples.get(side, [])
+        cells.append(f"{shown(estimate(own))}{'' if len(own) == wanted else f' ({len(own)} seeds)'}" if own else "…")
+    if any(len(samples.get(side, [])) < wanted for side in SIDES):
+        return [*cells, "…", "…"]
     gap = difference(samples["ours"], samples["sb3"])
-    return shown(gap, signed=True), verdict(gap)
+    return [*cells, shown(gap, signed=True), verdict(gap)]
 
 
 def seeds_row(name: str, side: str, found: list[Result]) -> str:
+    seeds = ", ".join(str(result.job.seed) for result in found)
     means = ", ".join(f"{result.mean:.1f}" for result in found)
-    return row(
-        TASKS[name].env_id, SIDES[side], ", ".join(str(result.job.seed) for result in found), means, found[0].steps
-    )
+    return row(TASKS[name].env_id, SIDES[side], seeds, means, found[0].steps)
 
 
 def settings_part(name: str, sides: dict[str, list[Result]]) -> str:
@@ -127,7 +114,7 @@ each task, ours is the recipe of that name with its budget set to the same. Sett
 Afterwards each trained policy plays {episodes} deterministic episodes, with seeds from {first} on, the same for all,
 its normalisers frozen. A seed counts as one sample, the mean of its episodes; ± is Student's 95 % interval over seeds,
 and Welch's for the difference. *Better* or *worse*: the interval of the difference leaves zero out; *equal*: it does
-not, and our mean is above or below."""
+not, and our mean is above or below. "…" is still to be trained. The memory task joins with the recurrent policies."""
 
 TABLE_HEAD = (
     "| task | steps | seeds | Palaestra | Stable-Baselines3 | difference | we are |",

@@ -11,8 +11,8 @@ def result(side, task, seed, mean, training=0.0):
 
 
 BOTH = [
-    *(result("ours", "cartpole", seed, 490 + seed) for seed in (1, 2, 3)),
-    *(result("sb3", "cartpole", seed, 90 + seed) for seed in (3, 2, 1)),
+    *(result("ours", "cartpole", seed, 490 + seed) for seed in (1, 2, 3, 4, 5)),
+    *(result("sb3", "cartpole", seed, 90 + seed) for seed in (5, 4, 3, 2, 1)),
 ]
 
 
@@ -26,13 +26,18 @@ def rows_of(text, env_id):
 
 def test_the_first_table_says_who_is_better_and_by_how_much():
     first = rows_of(page(BOTH), "CartPole-v1")[0]
-    # three samples 1 apart: 4.303 * sqrt(1 / 3) = 2.5; the difference: 2.776 * sqrt(2 / 3) = 2.3
-    assert first[2:] == ["3", "492.0 ± 2.5", "92.0 ± 2.5", "+400.0 ± 2.3", "better"]
+    # five samples 1 apart: 2.776 * sqrt(2.5 / 5) = 2.0; the difference: 2.306 * sqrt(2 * 2.5 / 5) = 2.3
+    assert first[2:] == ["5", "493.0 ± 2.0", "93.0 ± 2.0", "+400.0 ± 2.3", "better"]
 
 
 def test_a_side_that_is_still_to_come_is_shown_as_such():
-    first = rows_of(page(BOTH[:3]), "CartPole-v1")[0]
-    assert first[3:] == ["492.0 ± 2.5", "…", "…", "…"]
+    first = rows_of(page(BOTH[:5]), "CartPole-v1")[0]
+    assert first[3:] == ["493.0 ± 2.0", "…", "…", "…"]
+
+
+def test_nothing_is_concluded_before_every_seed_is_there():
+    first = rows_of(page(BOTH[:7]), "CartPole-v1")[0]
+    assert first[3:] == ["493.0 ± 2.0", "94.5 ± 6.4 (2 seeds)", "…", "…"]
 
 
 def test_tasks_without_any_result_are_left_out():
@@ -41,7 +46,7 @@ def test_tasks_without_any_result_are_left_out():
 
 def test_every_seed_is_listed_in_order():
     listed = [cells for cells in rows_of(page(BOTH), "CartPole-v1") if cells[1] == "Stable-Baselines3"]
-    assert listed == [["CartPole-v1", "Stable-Baselines3", "1, 2, 3", "91.0, 92.0, 93.0", "128"]]
+    assert listed == [["CartPole-v1", "Stable-Baselines3", "1, 2, 3, 4, 5", "91.0, 92.0, 93.0, 94.0, 95.0", "128"]]
 
 
 @pytest.mark.parametrize(
