@@ -33,6 +33,14 @@ def test_training_gives_one_json_object_and_nothing_else_on_stdout(call, workpla
     assert (workplace / "runs" / result["run"]).is_dir()
 
 
+def test_the_last_line_says_where_the_run_stands_and_what_to_do_next(call, workplace):
+    code, out, err = call("train", "cartpole", "run=mine", "total_steps=256")
+    assert (code, out) == (0, "")
+    assert err.splitlines()[-1].startswith("'mine' is finished at step 256, return ")
+    assert err.splitlines()[-1].endswith("Next: palaestra eval mine")
+    assert "Next:" not in call("train", "cartpole", "run=other", "total_steps=256", "--quiet")[2]
+
+
 def test_a_run_is_continued_with_its_own_settings(call, runs):
     words = ("train", "--resume", "run=first", "total_steps=1024", "--override", "total_steps", "--json")
     code, out, err = call(*words)

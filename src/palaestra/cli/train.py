@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.api import start_training
 from palaestra.cli.command import Command
 from palaestra.cli.keys_help import complete_keys, key_lines
-from palaestra.cli.output import print_json
+from palaestra.cli.output import note, print_json
 from palaestra.cli.parser import positive
 from palaestra.cli.words import read_words
 from palaestra.config.complaints import nearest_key
@@ -18,12 +18,14 @@ from palaestra.config.request import resolve_training
 from palaestra.config.train import TrainConfig
 from palaestra.config.yaml_text import dump_yaml
 from palaestra.contracts.errors import UsageError
+from palaestra.contracts.run import RunState
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
     from palaestra.cli.parser import Parser
+    from palaestra.contracts.run import RunRecord
     from palaestra.workers.outcome import TrainOutcome
 
 
@@ -72,7 +74,21 @@ def run(arguments: Namespace) -> int:
     )
     if arguments.json and outcome.rank == 0:
         print_json(_result(outcome))
+    elif not arguments.quiet and outcome.rank == 0:
+        note(_farewell(outcome.record))
     return outcome.exit_code
+
+
+def _farewell(record: RunRecord) -> str:
+    """Where the run stands, and the one command that most people want next."""
+    reached = record.summary.get("episodic_return")
+    judged = f", return {reached:.1f} in training" if reached is not None else ""
+    if record.state is RunState.FINISHED:
+        return f"'{record.name}' is finished at step {record.agent_step:,}{judged}. Next: palaestra eval {record.name}"
+    return (
+        f"'{record.name}' is {record.state} at step {record.agent_step:,}{judged}. "
+        f"To go on from its last checkpoint: palaestra train --resume run={record.name}"
+    )
 
 
 def details(words: Sequence[str]) -> list[str]:

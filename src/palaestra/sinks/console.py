@@ -59,7 +59,7 @@ class ConsoleSink:
 
     def checkpoint_saved(self, checkpoint: Checkpoint) -> None:
         self._board.checkpoint = (checkpoint.epoch, checkpoint.agent_step)
-        self._is_stale = True
+        self._is_stale = self._is_stale or self._live is not None  # plain lines do not show it
 
     def note(self, text: str) -> None:
         """A line above the table, which stays whole; brackets in a name are no markup."""
