@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from palaestra.policies.base import Intent, Memory, Observation, Policy, PolicyOutput
 from palaestra.policies.features import FeatureMap, feature_map
-from palaestra.policies.normalise import ObservationNormalizer, ReturnScaler
+from palaestra.policies.normalise import ObservationNormalizer, ReturnScaler, own_only
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from palaestra.contracts.spaces import EnvInterface
+    from palaestra.policies.normalise import Stack
 
 
 class Agent(Policy):
@@ -39,11 +40,11 @@ class Agent(Policy):
         other.feature_map = feature_map(self.interface, env)
         return other.train(self.training)
 
-    def take_in(self, observation: Observation) -> None:
+    def take_in(self, observation: Observation, stack: Stack = own_only) -> None:
         """A rollout's observations [T, B, …], as the environment gave them, for the statistics."""
         if self.observation_normalizer is not None:
             mapped = observation if self.feature_map is None else self.feature_map(observation)
-            self.observation_normalizer.update(mapped)
+            self.observation_normalizer.update(mapped, stack)
 
     def forward(self, observation: Observation, memory: Memory, starts: Tensor | None = None) -> PolicyOutput:
         if self.feature_map is not None:

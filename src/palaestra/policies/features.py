@@ -186,9 +186,8 @@ class TokenMap(nn.Module):
         coordinate, ids, value = tokens.unbind(-1)
         index = ids.long()
         is_there = self.is_known[index] & (coordinate != NOTHING)
-        return torch.stack(
-            [coordinate.masked_fill(~is_there, NOTHING), self.table[index] * is_there, value * is_there], dim=-1
-        )
+        mapped = torch.stack([coordinate, self.table[index], value], dim=-1)
+        return mapped.masked_fill(~is_there.unsqueeze(-1), NOTHING)
 
 
 class ChannelMap(nn.Module):
