@@ -6,7 +6,7 @@ from palaestra.config.env import EnvConfig
 from palaestra.contracts.errors import UsageError
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
-from palaestra.evaluation.overrides import apply_overrides, refuse_other_interface
+from palaestra.evaluation.overrides import apply_overrides, playable_interface
 
 SAVED = EnvConfig(id="Pendulum-v1", kwargs={"g": 9.0}, max_episode_steps=100).model_dump()
 
@@ -49,7 +49,8 @@ def test_what_cannot_be_changed_is_refused_by_name(overrides, said):
 
 def test_a_policy_is_not_sent_where_it_cannot_see_or_act():
     interface = interface_of(make_env(EnvConfig(id="CartPole-v1")))
-    refuse_other_interface(EnvConfig(id="CartPole-v1", kwargs={"sutton_barto_reward": True}), interface)
+    same = EnvConfig(id="CartPole-v1", kwargs={"sutton_barto_reward": True})
+    assert playable_interface(same, interface) == interface
     for env_id, space in (("Acrobot-v1", "observation space"), ("Pendulum-v1", "observation space")):
-        with pytest.raises(UsageError, match=f"{space}.*'{env_id}' has"):
-            refuse_other_interface(EnvConfig(id=env_id), interface)
+        with pytest.raises(UsageError, match=f"'{env_id}' cannot be played.*{space}"):
+            playable_interface(EnvConfig(id=env_id), interface)

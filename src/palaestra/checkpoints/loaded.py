@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from palaestra.checkpoints.reading import OpenedCheckpoint
     from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.contracts.spaces import EnvInterface
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory
 
@@ -46,6 +47,10 @@ class LoadedPolicy:
             chosen = output.distribution.mode() if deterministic else output.distribution.sample(generator)
         self._memory = output.memory
         return to_env_action(interface.action_space, chosen[0, 0].numpy())
+
+    def playing_in(self, env: EnvInterface) -> LoadedPolicy:
+        """The same policy for an environment whose named features may have other ids."""
+        return LoadedPolicy(self.policy.playing_in(env), self.checkpoint)
 
     def reset(self) -> None:
         self._memory = self.policy.initial_memory(1)

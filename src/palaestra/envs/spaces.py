@@ -51,9 +51,13 @@ def space_spec(space: spaces.Space[Any]) -> SpaceSpec:
 
 
 def interface_of(env: gymnasium.Env[Any, Any]) -> EnvInterface:
-    """What a policy may know of this environment; an action space that no policy can serve is refused here."""
+    """What a policy may know of this environment; an action space that no policy can serve is refused here.
+
+    An environment names the features of its observation with an attribute `feature_specs`: FeatureSpecs, in any order.
+    """
     _refuse_unplayable(env.action_space)
-    return EnvInterface(space_spec(env.observation_space), space_spec(env.action_space))
+    features = tuple(getattr(env.unwrapped, "feature_specs", ()))
+    return EnvInterface(space_spec(env.observation_space), space_spec(env.action_space), features)
 
 
 def observation_arrays(spec: SpaceSpec, observation: Any) -> Observation:

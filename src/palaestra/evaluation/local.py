@@ -14,7 +14,7 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.targets import FILE_ENDINGS, find_target
 from palaestra.contracts.errors import NotFound, PalaestraError, RefusedFile
 from palaestra.envs.make import make_env
-from palaestra.evaluation.overrides import apply_overrides, refuse_other_interface
+from palaestra.evaluation.overrides import apply_overrides, playable_interface
 from palaestra.evaluation.plan import make_plan
 from palaestra.evaluation.play import play
 from palaestra.evaluation.records import write_down
@@ -51,7 +51,7 @@ def evaluate_target(
     loaded = load_judged(target, runs_root)
     checkpoint = loaded.checkpoint
     env = apply_overrides(checkpoint.env, overrides or {})
-    refuse_other_interface(env, loaded.policy.interface)
+    policy = loaded.policy.playing_in(playable_interface(env, loaded.policy.interface))
     plan = make_plan(
         f"{checkpoint.run}:{checkpoint.epoch}", env, episodes=episodes, seed=seed, deterministic=deterministic
     )
@@ -60,7 +60,7 @@ def evaluate_target(
     with _held(checkpoint, directory), _told(plan, checkpoint, directory):
         report = play(
             plan,
-            loaded.policy,
+            policy,
             partial(make_env, env, "rgb_array" if video else None),
             record=partial(_film, videos, checkpoint) if video else None,
             time_limit=time_limit,

@@ -10,6 +10,7 @@ from palaestra.config.env import EnvConfig
 from palaestra.contracts.errors import UsageError, did_you_mean
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
+from palaestra.policies.features import refuse_other_spaces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,17 +47,15 @@ def apply_overrides(saved_env: Mapping[str, Any], overrides: Mapping[str, Any]) 
         raise UsageError(f"The environment's settings do not fit: {problems}.") from error
 
 
-def refuse_other_interface(config: EnvConfig, interface: EnvInterface) -> None:
-    """Before anything is played: a policy for four numbers cannot read six."""
+def playable_interface(config: EnvConfig, policy: EnvInterface) -> EnvInterface:
+    """What the environment shows and takes. Before anything is played: a policy for four numbers cannot read six."""
     env = make_env(config)
     try:
         found = interface_of(env)
     finally:
         env.close()
-    for name in ("observation_space", "action_space"):
-        asked, given = getattr(interface, name), getattr(found, name)
-        if asked != given:
-            raise UsageError(
-                f"The policy was trained with the {name.replace('_', ' ')} {asked}; '{config.id}' has {given}.",
-                "Choose an environment with the same spaces.",
-            )
+    try:
+        refuse_other_spaces(policy, found)
+    except UsageError as error:
+        raise UsageError(f"'{config.id}' cannot be played by this policy. {error.message}", error.hint) from error
+    return found
