@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from palaestra.config.optimizer import OptimizerConfig
 from palaestra.contracts.errors import NonFinite
 from palaestra.training.optim import FlatOptimizer
 
@@ -92,3 +93,67 @@ def test_a_finite_loss_with_an_infinite_slope_moves_nothing_either():
     with pytest.raises(NonFinite, match="norm is nan"):
         descend(optimizer, zero.sqrt())
     assert torch.equal(optimizer.flat, before)
+
+
+def hidden_network() -> nn.Sequential:
+    """Two hidden matrices for Muon; an embedding, a head of one row and the biases for Adam."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Embedding(6, 4), nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 5), nn.Tanh(), nn.Linear(5, 1))
+
+
+def test_muon_steps_hidden_matrices_as_torchs_muon_does_and_the_rest_as_adam():
+    ours, theirs = hidden_network(), hidden_network()
+    config = OptimizerConfig(kind="muon", beta1=0.8, beta2=0.99, epsilon=1e-4, weight_decay=0.1, momentum=0.9)
+    flat = FlatOptimizer(ours, config)
+    matrices = [theirs[1].weight, theirs[3].weight]
+    rest = [p for p in theirs.parameters() if all(p is not matrix for matrix in matrices)]
+    muon = torch.optim.Muon(matrices, weight_decay=0.1, momentum=0.9, adjust_lr_fn="match_rms_adamw")
+    adam = torch.optim.AdamW(rest, betas=(0.8, 0.99), eps=1e-4, weight_decay=0.1)
+    inputs = torch.randint(6, (8, 7), generator=torch.Generator().manual_seed(1))
+    for number, batch in enumerate(inputs):
+        flat.learning_rate = muon.param_groups[0]["lr"] = adam.param_groups[0]["lr"] = 0.01 / (number + 1)
+        descend(flat, ours(batch).square().sum())
+        theirs.zero_grad()
+        theirs(batch).square().sum().backward()
+        nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
+        muon.step()
+        adam.step()
+    for mine, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(mine, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["adam", "muon"])
+def test_a_restored_optimizer_of_each_kind_steps_bit_for_bit_like_the_captured_one(kind):
+    first, second = hidden_network(), hidden_network()
+    config = OptimizerConfig(kind=kind, weight_decay=0.01)
+    one, other = FlatOptimizer(first, config), FlatOptimizer(second, config)
+    one.learning_rate = other.learning_rate = 0.05
+    inputs = torch.randint(6, (6, 7), generator=torch.Generator().manual_seed(1))
+    for batch in inputs[:3]:
+        descend(one, first(batch).square().sum())
+    second.load_state_dict(first.state_dict())
+    captured = one.capture()
+    other.restore(captured)
+    for batch in inputs[3:]:
+        descend(one, first(batch).square().sum())
+        descend(other, second(batch).square().sum())
+    assert torch.equal(one.flat, other.flat)
+
+    for part in captured:
+        third = hidden_network()
+        forgetful = FlatOptimizer(third, config)
+        forgetful.learning_rate = 0.05
+        third.load_state_dict(first.state_dict())
+        forgetful.restore({**captured, part: torch.zeros_like(captured[part])})
+        before = FlatOptimizer(hidden_network(), config).capture()
+        assert not torch.equal(captured[part], before[part]), f"{part} is the same as at the start"
+
+
+def test_weight_decay_takes_its_share_apart_from_the_gradient():
+    network = nn.Linear(2, 2, bias=False)
+    optimizer = FlatOptimizer(network, OptimizerConfig(weight_decay=0.5))
+    optimizer.learning_rate = 0.1
+    before = optimizer.flat.detach().clone()
+    optimizer.grad.zero_()
+    optimizer.step(max_grad_norm=1.0)
+    assert torch.allclose(optimizer.flat, before * (1 - 0.1 * 0.5))
