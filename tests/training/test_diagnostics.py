@@ -41,7 +41,8 @@ def test_every_layer_of_the_network_has_its_three_figures():
         f"weights/{layer}/{what}" for layer in layers for what in ("norm", "effective_rank", "dead_units")
     }
     weight = dict(agent.network.named_parameters())[f"{layers[0]}.weight"]
-    assert metrics[f"weights/{layers[0]}/norm"] == pytest.approx(math.sqrt(float(weight.detach().square().sum())), rel=1e-5)
+    expected = math.sqrt(float(weight.detach().square().sum()))
+    assert metrics[f"weights/{layers[0]}/norm"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_weights_are_analysed_when_the_interval_says_so_and_by_default_never():

@@ -16,7 +16,6 @@ from palaestra.contracts.errors import UsageError
 from palaestra.envs import snapshot
 from palaestra.envs.describe import describe_space
 from palaestra.envs.make import AnyEnv, make_env
-from palaestra.envs.plain_data import NotPlain
 from palaestra.envs.spaces import interface_of
 
 if TYPE_CHECKING:
@@ -51,6 +50,22 @@ def make_task_env(env: EnvConfig, curriculum: CurriculumConfig) -> AnyEnv:
             for name, task in curriculum.tasks.items()
         }
     )
+
+
+def capture(env: AnyEnv) -> dict[str, Any] | None:
+    """As `snapshot.capture`, for environments of several tasks too."""
+    return env.capture() if isinstance(env, TaskSwitch) else snapshot.capture(env)
+
+
+def restore(env: AnyEnv, state: dict[str, Any]) -> None:
+    if isinstance(env, TaskSwitch):
+        env.restore(state)
+    else:
+        snapshot.restore(env, state)
+
+
+def why_not(env: AnyEnv) -> str:
+    return env.why_not() if isinstance(env, TaskSwitch) else snapshot.why_not(env)
 
 
 class TaskSwitch(gymnasium.Env[Any, Any]):
@@ -94,14 +109,18 @@ class TaskSwitch(gymnasium.Env[Any, Any]):
         for env in self._envs.values():
             env.close()
 
-    def get_state(self) -> dict[str, Any]:
+    def capture(self) -> dict[str, Any] | None:
+        """The state of every task's environment and of the switch; None when one of them cannot give it."""
         states = {name: snapshot.capture(env) for name, env in self._envs.items()}
-        for name, state in states.items():
-            if state is None:
-                raise NotPlain(f"task '{name}'", snapshot.why_not(self._envs[name]))
+        if None in states.values():
+            return None
         return {"playing": self._playing, "seed": self._seed, "seeded": sorted(self._seeded), "envs": states}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def why_not(self) -> str:
+        reasons = {name: snapshot.why_not(env) for name, env in self._envs.items()}
+        return " ".join(f"Task '{name}': {reason}" for name, reason in reasons.items() if reason)
+
+    def restore(self, state: dict[str, Any]) -> None:
         for name, saved in state["envs"].items():
             snapshot.restore(self._env(name), saved)
         self._playing = state["playing"]

@@ -16,7 +16,7 @@ import numpy as np
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec, SpaceSpec
-from palaestra.envs import snapshot
+from palaestra.envs import tasks as task_envs
 from palaestra.envs.spaces import interface_of, observation_arrays
 
 if TYPE_CHECKING:
@@ -116,18 +116,18 @@ class InProcessEnvs:
 
     def why_inexact(self) -> str:
         """Empty when every environment can give its state; else why it cannot."""
-        return snapshot.why_not(self.envs[0])
+        return task_envs.why_not(self.envs[0])
 
     def capture(self) -> dict[str, Any] | None:
         """The whole state as plain data, or None when an environment cannot give it."""
-        states = [snapshot.capture(env) for env in self.envs]
+        states = [task_envs.capture(env) for env in self.envs]
         if any(state is None for state in states):
             return None
         return {"envs": states, "returns": list(self._returns), "lengths": list(self._lengths)}
 
     def restore(self, state: dict[str, Any]) -> None:
         for env, saved in zip(self.envs, state["envs"], strict=True):
-            snapshot.restore(env, saved)
+            task_envs.restore(env, saved)
         self._returns = list(state["returns"])
         self._lengths = list(state["lengths"])
 
