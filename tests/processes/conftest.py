@@ -127,10 +127,10 @@ class ForkServer:
         assert answer, f"the fork server ended with {self._process.wait(timeout=PATIENCE_SECONDS)}"
         return json.loads(answer)
 
-    def start(self, *words: str, plant: str = "") -> Trainer:
+    def start(self, *words: str, plant: str = "", variables: dict[str, str] | None = None) -> Trainer:
         self._count += 1
         out, err = (self.home / f"{self._count}.{which}" for which in ("out", "err"))
-        answer = self.ask(words=list(words), out=str(out), err=str(err), plant=plant)
+        answer = self.ask(words=list(words), out=str(out), err=str(err), plant=plant, variables=variables or {})
         return Trainer(self, answer["pid"], out, err)
 
     def __call__(self, *words: str) -> Finished:

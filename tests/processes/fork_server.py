@@ -1,7 +1,8 @@
 """Imports torch once, then forks one real process per training that is asked for.
 
 Run as a program. Each line on stdin is a question in JSON, each line on stdout its answer:
-`{"words": [...], "out": PATH, "err": PATH, "plant": NAME}` -> `{"pid": N}`, and `{"wait": N}` -> `{"code": N}`.
+`{"words": [...], "out": PATH, "err": PATH, "plant": NAME, "variables": {...}}` -> `{"pid": N}`,
+and `{"wait": N}` -> `{"code": N}`.
 A killed process has the code -9, as subprocess says it.
 """
 
@@ -55,7 +56,7 @@ def write_as_slowly_as_a_disk() -> None:
     os.fsync = slow_fsync
 
 
-def start(words: list[str], out: str, err: str, plant: str) -> int:
+def start(words: list[str], out: str, err: str, plant: str, variables: dict[str, str]) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -67,6 +68,7 @@ def start(words: list[str], out: str, err: str, plant: str) -> int:
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), descriptor)
         write_as_slowly_as_a_disk()
         PLANTS[plant]()
+        os.environ.update(variables)
         code = main(words)
         sys.stdout.flush()
     except BaseException:  # noqa: BLE001  the test reads the traceback

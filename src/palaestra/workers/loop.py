@@ -68,18 +68,22 @@ class TrainingLoop:
         reports = train(self._state)
         for report in profiled(reports, self._directory.artifacts) if self._profile else reports:
             self._take(report)
-            self._agree()
-            if self._stop and self._state.env_steps < self._config.total_steps:
-                self._session.stopping(signal.Signals(self._stop.signal or 0).name)
+            number = self._agree()
+            if number and self._state.env_steps < self._config.total_steps:
+                self._session.stopping(signal.Signals(number).name)
+                self._stop.signal = number
                 break
         self._save_the_end()
         return self._state.env_steps >= self._config.total_steps
 
-    def _agree(self) -> None:
-        """Once per iteration and at the same point of it, so that a wish of one rank is carried out by all."""
+    def _agree(self) -> int:
+        """The signal on which to stop, or 0. Once per iteration and at the same point of it on every rank.
+
+        A signal that comes while the others are waited for is this rank's wish of the next iteration.
+        """
         wishes = (self._stop.signal or 0, int(self._saver.should_retry))
         number, self._must_retry = self._state.group.agree(*wishes)
-        self._stop.signal = number or None
+        return number
 
     def _save_the_end(self) -> None:
         state = self._state

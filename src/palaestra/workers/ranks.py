@@ -45,6 +45,7 @@ class Rank:
             LISTENING: str(listening.fileno()),
             LAUNCHER: str(os.getpid()),
             PIPE: str(told),
+            "TORCH_CPP_LOG_LEVEL": os.environ.get("TORCH_CPP_LOG_LEVEL", "ERROR"),  # else a lost peer fills the screen
         }
         self.process = subprocess.Popen(
             [sys.executable, "-m", "palaestra.workers"],

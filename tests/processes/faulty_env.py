@@ -1,0 +1,33 @@
+"""A CartPole that goes wrong in one rank only; made with `env.id=faulty_env:Faulty-v0`."""
+
+import os
+
+import gymnasium
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+
+
+class Faulty(CartPoleEnv):
+    def __init__(self, rank: int = 1, at: int = 60, how: str = "raise") -> None:
+        super().__init__()
+        self.is_armed = os.environ.get("RANK", "0") == str(rank)
+        self.at, self.how, self.taken = at, how, 0
+
+    def reset(self, **options):
+        if self.is_armed and self.how == "raise at once":
+            raise ValueError("the cart has no wheels")
+        return super().reset(**options)
+
+    def step(self, action):
+        self.taken += 1
+        observation, reward, *rest = super().step(action)
+        if self.is_armed and self.taken >= self.at:
+            if self.how == "raise":
+                raise ValueError("the cart fell off")
+            if self.how == "exit":
+                os._exit(7)
+            if self.how == "nan":
+                reward = float("nan")
+        return observation, reward, *rest
+
+
+gymnasium.register("Faulty-v0", Faulty, max_episode_steps=500)

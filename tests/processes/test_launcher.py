@@ -1,0 +1,177 @@
+"""`--nproc 2` from the shell: one outcome, the first cause named, and nobody left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from palaestra.contracts.run import RunState
+from palaestra.runs.journal import read_journal
+from palaestra.runs.status import read_record
+from palaestra.runs.store import RunStore
+from palaestra.workers.parent import LAUNCHER
+
+pytestmark = pytest.mark.slow
+
+HERE = Path(__file__).parent
+WORDS = [
+    "train",
+    "cartpole",
+    "ppo.env_count=2",
+    "ppo.horizon=16",
+    "ppo.minibatch_size=16",
+    "checkpoints.save_interval=1",
+    "sinks.tensorboard=false",
+    "--nproc",
+    "2",
+    "--quiet",
+]
+ORPHAN_SECONDS = 5.0
+
+
+class Launched:
+    """A launcher and its ranks, found by what it wrote into their environment."""
+
+    def __init__(self, palaestra, name, *more):
+        self.name, self.palaestra = name, palaestra
+        self.process = subprocess.Popen(
+            palaestra.command(*WORDS, f"run={name}", *more),
+            cwd=palaestra.home,
+            env={**palaestra.variables, "PYTHONPATH": str(HERE)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def ranks(self):
+        """{rank: process} of those alive."""
+        found = {}
+        for process in psutil.process_iter():
+            try:
+                variables = process.environ()
+                if variables.get(LAUNCHER) == str(self.process.pid) and process.status() != psutil.STATUS_ZOMBIE:
+                    found[int(variables["RANK"])] = process
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        return found
+
+    def saved(self):
+        directory = RunStore(self.palaestra.runs).named(self.name)
+        entries = read_journal(directory.journal_file) if directory else []
+        return sum(entry.event == "checkpoint.saved" for entry in entries)
+
+    def end(self, within=30):
+        _, told = self.process.communicate(timeout=within)
+        return self.process.returncode, told
+
+
+@pytest.fixture
+def launch(palaestra, wait_until):
+    launched = []
+
+    def start(name, *more, saved=0):
+        launched.append(Launched(palaestra, name, *more))
+        wait_until(lambda: launched[-1].saved() >= saved, f"{saved} checkpoints")
+        return launched[-1]
+
+    yield start
+    for one in launched:
+        alive = one.ranks()
+        for process in alive.values():
+            process.kill()
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.communicate()
+        assert not alive, "ranks were left behind"
+
+
+def test_two_ranks_end_in_order_with_one_outcome_and_equal_weights(palaestra):
+    done = palaestra(*WORDS, "run=good", "total_steps=256", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["agent_step"] == 256
+    directory = palaestra.run("good")
+    digests = {directory.log_file(rank).read_text().rpartition("sha256=")[2].split()[0] for rank in (0, 1)}
+    assert len(digests) == 1
+    assert read_record(directory).state is RunState.FINISHED
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_rank_is_named_and_nobody_is_left(launch, palaestra, victim):
+    launched = launch("killed", "total_steps=1e6", saved=2)
+    launched.ranks()[victim].kill()
+    began = time.monotonic()
+    code, told = launched.end()
+    assert (code, time.monotonic() - began < 20) == (1, True)
+    assert told.strip() == f"palaestra: Rank {victim} was ended by SIGKILL."
+    record = read_record(palaestra.run("killed"))
+    assert (record.state, record.exit_code) == (RunState.FAILED, 1)
+    assert record.failure == f"Rank {victim} was ended by SIGKILL."
+    journal = read_journal(palaestra.run("killed").journal_file)
+    assert [entry.data["rank"] for entry in journal if entry.event == "rank.failed"] == [victim]
+    assert sum(entry.event == "run.failed" for entry in journal) == 1
+
+
+def test_no_rank_survives_a_killed_launcher(launch, wait_until):
+    launched = launch("orphans", "total_steps=1e6", saved=1)
+    assert len(launched.ranks()) == 2
+    launched.process.kill()
+    began = time.monotonic()
+    wait_until(lambda: not launched.ranks(), "the end of both ranks")
+    assert time.monotonic() - began < ORPHAN_SECONDS
+
+
+def test_a_signal_to_the_launcher_saves_once_and_leaves_with_its_code(launch, palaestra):
+    launched = launch("stopped", "total_steps=1e6", saved=1)
+    launched.process.send_signal(signal.SIGTERM)
+    code, told = launched.end()
+    assert (code, told) == (143, "")
+    record = read_record(palaestra.run("stopped"))
+    assert (record.state, record.exit_code) == (RunState.CANCELLED, 143)
+
+
+def test_a_fault_of_one_rank_is_told_once_with_its_rank(launch, palaestra):
+    launched = launch("faulty", "env.id=faulty_env:Faulty-v0", "env.kwargs={how: raise, at: 40}", "total_steps=1e6")
+    code, told = launched.end(within=60)
+    assert code == 1
+    assert told.startswith("palaestra: Rank 1 failed: Environment 0 (seed ")
+    assert told.count("the cart fell off") == 1
+    assert "the cart fell off" in read_record(palaestra.run("faulty")).failure
+
+
+def test_what_is_refused_is_told_once_and_leaves_nothing(launch, palaestra):
+    code, told = launch("refused", "env.id=CartPoll-v1").end(within=60)
+    assert code == 3
+    assert told.count("CartPoll-v1") == 1
+    assert RunStore(palaestra.runs).named("refused") is None
+
+
+def test_ranks_that_are_started_by_others_are_not_started_again(palaestra):
+    done = palaestra(
+        *WORDS,
+        variables=dict.fromkeys(("RANK", "LOCAL_RANK", "MASTER_PORT"), "1")
+        | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"},
+    )
+    assert done.code == 2
+    assert "Under torchrun leave --nproc out" in done.err
+
+
+@pytest.mark.chaos
+def test_torchrun_ranks_end_with_the_agent(palaestra, wait_until):
+    command = palaestra.command(*WORDS[:-3], "--quiet", "run=agent", "total_steps=1e6")[1:]
+    torchrun = [os.sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *command]
+    agent = subprocess.Popen(torchrun, cwd=palaestra.home, env=palaestra.variables, stderr=subprocess.DEVNULL)
+    wait_until(lambda: RunStore(palaestra.runs).named("agent"), "the run")
+    directory = palaestra.run("agent")
+    wait_until(
+        lambda: any(entry.event == "checkpoint.saved" for entry in read_journal(directory.journal_file)), "a checkpoint"
+    )
+    ranks = psutil.Process(agent.pid).children()
+    assert len(ranks) == 2
+    agent.kill()
+    agent.wait()
+    _, alive = psutil.wait_procs(ranks, timeout=ORPHAN_SECONDS)
+    assert alive == []
