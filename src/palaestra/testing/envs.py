@@ -19,6 +19,7 @@ OPTIMAL_RETURNS = {
     "palaestra/Bandit-v0": 0.9,
     "palaestra/Corridor-v0": 1.0 - 0.01 * 7,
     "palaestra/ConstantReward-v0": 10.0,
+    "palaestra/Recall-v0": 1.0,
 }
 
 Step = tuple[Any, float, bool, bool, dict[str, Any]]
@@ -151,6 +152,40 @@ class ConstantReward(gymnasium.Env[Any, Any]):
         return np.ones(1, np.float32), 1.0, False, False, {}
 
 
+class Recall(gymnasium.Env[Any, Any]):
+    """Shown one of `cues` signs for one step; `delay` steps later asked which it was. Reward 1 for the right answer.
+
+    Optimal return 1 with memory, 1 / cues (0.5) without. What is done before the question does not matter.
+    """
+
+    def __init__(self, cues: int = 2, delay: int = 60) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (cues + 1,), np.float32)  # which sign; "answer now"
+        self.action_space = spaces.Discrete(cues)
+        self._cues = cues
+        self._delay = delay
+        self._cue = 0
+        self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        self._cue = int(self.np_random.integers(self._cues))
+        self._steps = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> Step:
+        is_asked = self._steps == self._delay
+        self._steps += 1
+        return self._seen(), float(is_asked and int(action) == self._cue), is_asked, False, {}
+
+    def _seen(self) -> Any:
+        observation = np.zeros(self._cues + 1, np.float32)
+        if self._steps == 0:
+            observation[self._cue] = 1.0
+        elif self._steps == self._delay:
+            observation[-1] = 1.0
+        return observation
+
+
 def register() -> None:
     """Once; importing this module twice under two names must not warn."""
     time_limits: dict[str, int | None] = {
@@ -160,6 +195,7 @@ def register() -> None:
         "Bandit": None,
         "Corridor": 32,
         "ConstantReward": 10,
+        "Recall": None,
     }
     for name, time_limit in time_limits.items():
         if f"palaestra/{name}-v0" not in gymnasium.registry:
