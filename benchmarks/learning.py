@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from learn.page import write_page
-from learn.result import Job, Result, find_result, what_is_on
+from learn.result import Job, Result, find_result
 from learn.tasks import TASKS, Task
 
 from palaestra.config.overrides import parse_overrides
@@ -92,8 +92,9 @@ def make_job(side: str, name: str, seed: int, trial: dict[str, object]) -> Job:
 
 
 def our_settings(task: Task, trial: dict[str, object]) -> dict[str, object]:
+    """Where the recipe leaves the defaults: an option that comes later, and is off, leaves old results standing."""
     config = resolve_config(TrainConfig, find_recipe(task.recipe).config, trial)
-    return dict(what_is_on(config.model_dump(mode="json", include={"env", "policy", "ppo"})))
+    return config.model_dump(mode="json", include={"env", "policy", "ppo"}, exclude_defaults=True)
 
 
 def run(job: Job) -> Result:

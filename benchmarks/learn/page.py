@@ -88,9 +88,9 @@ def brief(settings: Any) -> Any:
     """Schedules in a word."""
     if not isinstance(settings, dict):
         return settings
-    if set(settings) == {"start", "end", "kind"}:
-        line = [settings["start"], settings["end"]]
-        return settings["start"] if settings["kind"] == "constant" else {settings["kind"]: line}
+    if "start" in settings and set(settings) <= {"start", "end", "kind"}:
+        line = [settings["start"], settings.get("end", 0.0)]
+        return {settings["kind"]: line} if "kind" in settings else settings["start"]
     return {key: brief(value) for key, value in settings.items()}
 
 
@@ -133,4 +133,6 @@ Steps really taken are the budget rounded up to whole rollouts."""
 
 SEEDS_TABLE_HEAD = ("| task | side | seeds | mean of each | steps |", "|---|---|---|---|---|")
 
-SETTINGS_HEAD = "## Settings"
+SETTINGS_HEAD = """## Settings
+
+Ours where they leave the defaults, the peer's as Stable-Baselines3 takes them."""

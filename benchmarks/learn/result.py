@@ -24,7 +24,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        words = json.dumps(asdict(replace(self, settings=what_is_on(self.settings), overrides={})), sort_keys=True)
+        words = json.dumps(asdict(replace(self, overrides={})), sort_keys=True)
         return f"{self.task}-{self.side}-{self.seed}-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
 
 
@@ -52,14 +52,6 @@ def write_result(path: Path, result: Result) -> None:
 def read_result(path: Path) -> Result:
     data = json.loads(path.read_text())
     return Result(**{**data, "job": Job(**data["job"]), "returns": tuple(data["returns"])})
-
-
-def what_is_on(settings: Any) -> Any:
-    """Without what is off or empty, so that an option that comes later, and is off, leaves old results standing."""
-    if not isinstance(settings, dict):
-        return settings
-    pruned = {key: what_is_on(value) for key, value in settings.items()}
-    return {key: value for key, value in pruned.items() if value is not None and value is not False and value != {}}
 
 
 def find_result(folder: Path, job: Job) -> Result | None:

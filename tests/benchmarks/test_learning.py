@@ -84,3 +84,11 @@ def test_results_of_other_settings_do_not_reach_the_page(kept):
     for job in (mine, trial):
         write_result(kept / f"{job.name}.json", trained(job))
     assert [result.job for result in learning.everything_known()] == [mine]
+
+
+def test_our_settings_are_told_apart_by_what_differs_from_the_defaults():
+    (plain,) = learning.wanted(["cartpole"], [1], "ours", {})
+    clipped, gentle = ({"clip_value_loss": True}, {"normalize_advantages": False})
+    named = {learning.make_job("ours", "cartpole", 1, {"ppo": change}).name for change in (clipped, gentle)}
+    assert len({plain.name, *named}) == 3
+    assert learning.make_job("ours", "cartpole", 1, {"ppo": {"target_kl": None}}).name == plain.name

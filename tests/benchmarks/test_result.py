@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from learn.result import Job, Result, find_result, read_result, what_is_on, write_result
+from learn.result import Job, Result, find_result, read_result, write_result
 
 JOB = Job(side="ours", task="cartpole", seed=1, total_steps=100, settings={"ppo": {"gamma": 0.9}})
 RESULT = Result(JOB, steps=128, returns=(1.0, 2.5), training_return=3.0, seconds=0.5, versions={"torch": "2"})
@@ -38,11 +38,3 @@ def test_nothing_half_written_is_found(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         write_result(tmp_path / f"{JOB.name}.json", RESULT)
     assert find_result(tmp_path, JOB) is None
-
-
-def test_an_option_that_is_off_changes_nothing_and_a_zero_is_not_off():
-    later = replace(JOB, settings={"ppo": {"gamma": 0.9, "vtrace": False, "target_kl": None}, "kwargs": {}})
-    assert later.name == JOB.name
-    zero = replace(JOB, settings={"ppo": {"gamma": 0.9, "value_coefficient": 0}})
-    assert zero.name != JOB.name
-    assert what_is_on({"a": 0, "b": False, "c": {"d": None}}) == {"a": 0}
