@@ -50,7 +50,7 @@ def test_without_regularisers_nothing_is_touched():
     ids=["graph", "plain"],
 )
 @pytest.mark.parametrize("kind", ["adam", "muon"])
-def test_after_every_step_every_weight_of_every_kind_of_policy_lies_within_the_clip_range(policy, kind):
+def test_after_every_step_every_weight_of_every_policy_lies_within_the_clip_range(policy, kind):
     config = TrainConfig(
         total_steps=128,
         policy=policy,

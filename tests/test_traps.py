@@ -1,0 +1,202 @@
+"""An index: every defect that trainers of this kind have shipped, and the test here that fails when it is planted.
+
+The list of traps is the one of the design (39 of them). A name that no longer exists fails, so that a test cannot be
+renamed or removed without somebody looking at the trap that it was for.
+"""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+TRAPS = {
+    1: "the last step of a segment has zero advantage",
+    2: "a truncated episode bootstraps from the next one",
+    3: "a time limit is reported as terminal",
+    4: "the recurrent ratio is not 1 on the first minibatch",
+    5: "a third of the data is unseen per epoch",
+    6: "returns are rebuilt from overwritten values",
+    7: "the advantage runs along the wrong axis in a fallback",
+    8: "L2-to-initial has no gradient",
+    9: "clip_range means two things, or is not passed on",
+    10: "a key is accepted and ignored",
+    11: "collectives on the leader only; abort on one rank; barrier in the final save",
+    12: "a schedule runs on the leader only",
+    13: "ranks are silently independent",
+    14: "advantages are normalised otherwise alone than distributed",
+    15: "the heart beats on the leader only; a long evaluation looks dead",
+    16: "evaluation makes ranks wait",
+    17: "an interval is missed when the epoch jumps",
+    18: "the score in a checkpoint is stale",
+    19: "a blanket except in loading restarts from zero",
+    20: "negative and NaN scores, epoch 0, epoch 10000 and on, ties",
+    21: "cleanup that matches nothing, or removes the best",
+    22: "latest by time of writing; another run's checkpoint",
+    23: "pickled classes break, or run code",
+    24: "a nested path is doubled",
+    25: "a shallow copy makes two evaluations the same",
+    26: "an override invents keys inside a dictionary",
+    27: "categories by substring",
+    28: "one policy object is re-initialised for several environments",
+    29: "remapping is ignored by an encoder, stale, or by wrong ids",
+    30: "token trimming loses full rows; scatter overwrites index 0",
+    31: "uint8 arithmetic on normalised values; rewards wrap around",
+    32: "one copy of the curriculum per worker, all with the same seed",
+    33: "a metric that is missing is shown as 0",
+    34: "monitors slow training down",
+    35: "steps per second are wrong after a resume",
+    36: "Ctrl-C exits 0 without saving",
+    37: "averaged weights are saved in the wrong mode",
+    38: "Muon with an integer weight decay, or on embeddings",
+    39: "documents claim what files do not show",
+}
+
+CAUGHT_BY = {
+    1: [
+        "training/test_advantages.py::test_the_last_step_of_a_segment_has_its_advantage_too",
+        "training/test_advantages.py::test_advantages_match_the_lambda_return_written_out",
+    ],
+    2: [
+        "training/test_advantages.py::test_nothing_of_the_next_episode_reaches_the_one_that_was_cut",
+        "training/test_rollout.py::test_a_truncated_episode_bootstraps_from_its_own_last_observation_not_the_next_episodes",
+    ],
+    3: [
+        "envs/test_vector.py::test_a_time_limit_is_no_end_unless_the_episode_ended_as_well",
+        "envs/test_make.py::test_a_time_limit_truncates_and_does_not_terminate",
+        "learns/test_tiny.py::test_a_time_limit_does_not_lower_the_value_of_what_goes_on",
+    ],
+    4: [
+        "training/test_ppo.py::test_with_memory_the_ratio_is_one_before_any_update_though_episodes_end_inside_segments",
+        "policies/memory/test_cell.py::test_a_sequence_equals_its_steps_whatever_resets_are_inside",
+    ],
+    5: [
+        "training/test_minibatches.py::test_each_sample_is_seen_exactly_once_per_epoch_with_its_own_fields",
+        "training/test_epochs.py::test_without_priorities_each_sample_comes_exactly_once_and_with_them_it_need_not",
+    ],
+    6: [
+        "training/test_ppo.py::test_one_full_batch_step_equals_ppo_written_out_with_autograd",
+        "training/test_epochs.py::test_later_epochs_are_corrected_with_the_present_policys_ratios",
+    ],
+    7: [
+        "training/test_advantages.py::test_advantages_match_the_lambda_return_written_out",
+        "training/test_vtrace.py::test_targets_and_advantages_match_the_sums_written_out",
+    ],
+    8: ["training/test_regularize.py::test_l2_init_alone_gives_the_gradient_of_the_distance_to_the_initial_weights"],
+    9: ["training/test_regularize.py::test_after_every_step_every_weight_of_every_policy_lies_within_the_clip_range"],
+    10: ["config/test_readers.py::test_every_key_has_a_reader"],
+    11: [
+        "processes/test_launcher.py::test_two_ranks_end_in_order_with_one_outcome_and_equal_weights",
+        "processes/test_distributed.py::test_a_signal_to_one_rank_stops_all_at_the_same_update",
+        "processes/test_distributed.py::test_a_fault_on_one_rank_ends_all_and_the_leader_names_the_first_cause",
+    ],
+    12: ["processes/test_distributed.py::test_all_ranks_end_with_the_same_weights_with_schedules_on"],
+    13: [
+        "training/test_place.py::test_a_part_of_it_is_refused_and_what_is_missing_named",
+        "processes/test_distributed.py::test_a_rank_without_a_world_is_refused",
+    ],
+    14: ["training/test_sharing.py::test_two_ranks_of_n_learn_what_one_of_2n_learns"],
+    15: ["workers/test_beating.py::test_the_heart_beats_while_episodes_are_judged"],
+    16: ["processes/test_distributed.py::test_an_evaluation_shared_by_ranks_equals_that_of_one_process"],
+    17: ["training/test_intervals.py::test_a_counter_that_jumps_over_a_multiple_still_fires"],
+    18: [
+        "evaluation/test_records.py::test_a_new_evaluation_replaces_a_stale_score",
+        "workers/test_loop.py::test_a_score_reaches_the_sidecar_of_the_checkpoint_that_was_judged",
+    ],
+    19: [
+        "checkpoints/test_manager.py::test_resume_never_starts_from_zero_silently",
+        "workers/test_resuming.py::test_checkpoints_that_are_all_damaged_do_not_mean_starting_from_zero",
+    ],
+    20: [
+        "checkpoints/test_selection.py::test_the_best_come_first_and_the_unjudged_never",
+        "checkpoints/test_selection.py::test_of_equals_the_one_trained_longer_wins_even_with_a_lower_epoch",
+        "checkpoints/test_selection.py::test_nan_is_no_threshold",
+        "checkpoints/test_manager.py::test_latest_is_the_highest_number_whatever_was_written_last",
+        "evaluation/test_records.py::test_negative_and_zero_scores_count",
+    ],
+    21: [
+        "checkpoints/test_retention.py::test_the_files_after_a_cleanup_are_counted",
+        "checkpoints/test_retention.py::test_the_newest_and_the_best_always_stay",
+    ],
+    22: ["checkpoints/test_manager.py::test_latest_is_the_highest_number_whatever_was_written_last"],
+    23: [
+        "checkpoints/test_weights.py::test_a_pickle_in_place_of_a_state_is_not_executed",
+        "checkpoints/test_hostile_files.py::test_files_that_need_no_child_are_refused_at_once",
+        "test_architecture.py::test_nothing_that_a_file_says_is_executed_and_every_path_has_its_room",
+    ],
+    24: [
+        "checkpoints/test_manager.py::test_the_exact_tree_after_a_save",
+        "runs/test_directory.py::test_every_entry_of_the_contract_has_its_place_directly_in_the_directory",
+    ],
+    25: [
+        "config/test_resolve.py::test_two_configurations_from_one_recipe_share_nothing_that_can_change",
+        "config/test_resolve.py::test_merge_shares_nothing_with_the_base_even_where_a_section_is_replaced",
+        "envs/test_make.py::test_two_environments_of_one_config_share_nothing",
+    ],
+    26: [
+        "config/test_resolve.py::test_an_unknown_key_is_refused_with_the_nearest_known_one",
+        "config/test_curriculum.py::test_an_unknown_key_inside_a_task_is_refused_with_its_path",
+        "envs/test_make.py::test_an_unknown_setting_names_environment_and_setting",
+    ],
+    28: ["evaluation/test_named_features.py::test_a_loaded_policy_can_be_handed_to_another_environment"],
+    29: [
+        "policies/test_features.py::test_permuted_ids_give_identical_actions",
+        "policies/test_features.py::test_the_normalisation_is_the_one_of_the_name_not_of_the_id",
+    ],
+    30: [
+        "policies/components/test_tokens.py::test_a_grid_of_tokens_is_what_filling_it_cell_by_cell_gives",
+        "policies/components/test_tokens.py::test_an_empty_token_is_nothing_wherever_it_stands",
+    ],
+    31: ["policies/test_features.py::test_bytes_stay_bytes_and_nothing_wraps_around"],
+    32: [
+        "training/test_curriculum.py::test_environments_share_one_generator_so_that_they_do_not_all_play_the_same",
+        "training/test_curriculum.py::test_a_curriculum_resumes_bit_for_bit_and_a_part_that_is_left_out_is_seen",
+    ],
+    33: [
+        "runs/test_metrics_writer.py::test_missing_zero_nan_and_infinity_are_four_things",
+        "sinks/test_samples.py::test_without_an_episode_its_metrics_are_absent_not_zero",
+        "training/test_curriculum.py::test_metrics_tell_returns_shares_and_how_many_were_completed",
+    ],
+    34: ["runs/test_metrics_writer.py::test_writing_twenty_numbers_costs_a_run_next_to_nothing"],
+    35: ["sinks/test_step_rate.py::test_a_resumed_run_does_not_count_the_steps_of_earlier_sessions"],
+    36: ["processes/test_resume.py::test_a_polite_signal_saves_and_the_run_goes_on_bit_for_bit"],
+    37: [
+        "checkpoints/test_weights.py::test_a_policy_acts_the_same_after_its_round_trip",
+        "training/test_compiling.py::test_the_names_and_values_that_are_saved_do_not_know_of_it",
+    ],
+    38: [
+        "training/test_parameter_groups.py::test_muon_gets_hidden_matrices_and_nothing_else",
+        "config/test_optimizer.py::test_weight_decay_is_a_number_with_a_fraction_even_when_written_without",
+    ],
+    39: [
+        "test_docs.py",
+        "workers/test_train.py::test_a_run_leaves_status_journal_checkpoints_and_metrics",
+    ],
+}
+
+# Not built yet, so nothing can be planted there: the room that will have to bring the test.
+NO_ROOM_YET = {27: "evaluation suites with categories"}
+
+
+@cache
+def names_in(path: Path) -> frozenset[str]:
+    nodes = ast.walk(ast.parse(path.read_text())) if path.exists() else ()
+    return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"))
+
+
+def test_every_trap_has_a_test_or_no_room_yet():
+    assert TRAPS.keys() == {*range(1, 40)}
+    assert TRAPS.keys() == CAUGHT_BY.keys() | NO_ROOM_YET.keys()
+    assert not CAUGHT_BY.keys() & NO_ROOM_YET.keys()
+
+
+@pytest.mark.parametrize("number", CAUGHT_BY, ids=lambda number: f"{number}: {TRAPS[number]}")
+def test_what_catches_a_trap_exists(number):
+    assert CAUGHT_BY[number]
+    for node in CAUGHT_BY[number]:
+        file, _, name = node.partition("::")
+        found = names_in(TESTS / file)
+        assert found, f"{file} has no tests"
+        assert not name or name in found, f"{file} has no {name}"
