@@ -1,9 +1,11 @@
+import pickle
 import shutil
 
 import pytest
+import torch
 
 from palaestra.checkpoints.targets import find_target
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, UsageError
 from palaestra.contracts.run import RunRequest
 from palaestra.runs.store import RunStore
 
@@ -58,3 +60,15 @@ def test_what_is_not_there_is_not_found(tmp_path, run, target):
 def test_a_wrong_selector_is_corrected(tmp_path, run):
     with pytest.raises(UsageError, match="Did you mean 'best'"):
         find_target("first:bets", tmp_path / "runs")
+
+
+def test_a_pickled_file_is_refused_with_the_way_to_convert_it(tmp_path):
+    (tmp_path / "agent.pt").write_bytes(pickle.dumps({"weights": [1.0] * 40}))
+    with pytest.raises(RefusedFile, match="palaestra convert"):
+        find_target(tmp_path / "agent.pt", tmp_path)
+
+
+def test_weights_alone_do_not_say_what_they_can_play(tmp_path):
+    torch.save({"w": torch.ones(3)}, tmp_path / "weights.pt")
+    with pytest.raises(DamagedFile, match="which policy and environment"):
+        find_target(tmp_path / "weights.pt", tmp_path)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import re
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +60,11 @@ def test_an_unknown_level_is_refused_with_the_nearest_word(monkeypatch):
     monkeypatch.setenv("PALAESTRA_LOG_LEVEL", "warn")
     with pytest.raises(UsageError, match="Did you mean 'warning'"):
         log_level()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_costs_lines_but_no_traceback(directory, capsys):
+    directory.log_file().symlink_to("/dev/full")
+    with run_log(directory):
+        logger.warning("this line is lost")
+    assert "Traceback" not in capsys.readouterr().err

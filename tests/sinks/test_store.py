@@ -3,6 +3,8 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
+from palaestra.contracts.errors import RunFailed
+from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.sinks.store import MetricsSink
 
 QUERY = "SELECT points.step, names.name, points.value FROM points JOIN names ON names.id = points.name ORDER BY 1, 2"
@@ -26,3 +28,35 @@ def test_what_is_written_is_in_the_database_and_a_rewind_takes_it_back(tmp_path,
         for name, value in {**sample.metrics, **sample.timings}.items()
     )
     assert points(tmp_path / "metrics.db") == expected
+
+
+def test_samples_wait_in_order_while_the_disk_is_full_and_none_is_lost(tmp_path, samples, monkeypatch, caplog):
+    really_write = MetricsWriter.write
+    is_full = False
+
+    def write(self, sample):
+        if is_full:
+            raise RunFailed("no space left")
+        really_write(self, sample)
+
+    monkeypatch.setattr(MetricsWriter, "write", write)
+    sink = MetricsSink(tmp_path / "metrics.db")
+    for number, sample in enumerate(samples):
+        is_full = 1 <= number <= 3
+        sink.write(sample)
+    sink.close()
+    steps = {step for step, _, _ in points(tmp_path / "metrics.db")}
+    assert steps == {sample.step for sample in samples}
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_what_could_never_be_written_is_counted_at_the_end(tmp_path, samples, monkeypatch, caplog):
+    def write(self, sample):
+        raise RunFailed("no space left")
+
+    monkeypatch.setattr(MetricsWriter, "write", write)
+    sink = MetricsSink(tmp_path / "metrics.db")
+    for sample in samples:
+        sink.write(sample)
+    sink.close()
+    assert f"{len(samples)} samples could not be written" in caplog.text

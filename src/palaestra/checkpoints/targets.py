@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from palaestra.checkpoints.foreign import inspect_foreign
 from palaestra.checkpoints.reading import open_checkpoint
 from palaestra.checkpoints.selection import parse_selector
-from palaestra.contracts.errors import NotFound
+from palaestra.contracts.errors import DamagedFile, NotFound
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.store import RunStore
 
@@ -33,6 +34,8 @@ def find_target(target: str | Path, runs_root: Path | None = None) -> Target:
     store = RunStore(runs_root)
     if str(target).endswith(FILE_ENDINGS):
         return _file_target(Path(target).expanduser(), store)
+    if Path(target).is_file():
+        raise _refused_file(Path(target))
     head, _, selector = str(target).rpartition(":")
     if not head:
         head, selector = str(target), "latest"
@@ -44,6 +47,15 @@ def _file_target(path: Path, store: RunStore) -> Target:
     if not path.exists():
         raise NotFound(f"There is no file {path}.", "Give a run with a selector, such as my-run:best, or a path.")
     return Target(path.parent, path, _lies_in(path, store.root))
+
+
+def _refused_file(path: Path) -> DamagedFile:
+    """Pickles are refused by `inspect_foreign` itself; other files hold weights, but nobody says of what."""
+    kind = inspect_foreign(path).kind
+    return DamagedFile(
+        f"{path} holds weights ({kind}), but nothing says which policy and environment they belong to.",
+        "Give a checkpoint of a run, such as my-run:best; 'palaestra convert' makes plain weights of this file.",
+    )
 
 
 def _find_run(text: str, store: RunStore) -> RunDirectory:

@@ -35,7 +35,7 @@ def run_log(directory: RunDirectory, rank: int = 0) -> Iterator[None]:
     """While the block lasts, what any part of Palaestra logs is also added to this rank's file."""
     root = logging.getLogger("palaestra")
     level_before = root.level
-    handler = logging.FileHandler(directory.log_file(rank), encoding="utf-8", errors="backslashreplace")
+    handler = RunLogHandler(directory.log_file(rank), encoding="utf-8", errors="backslashreplace")
     handler.setFormatter(RunFormatter(directory.id, rank))
     root.addHandler(handler)
     root.setLevel(log_level())
@@ -45,6 +45,17 @@ def run_log(directory: RunDirectory, rank: int = 0) -> Iterator[None]:
         root.removeHandler(handler)
         root.setLevel(level_before)
         handler.close()
+
+
+class RunLogHandler(logging.FileHandler):
+    """On a full disk lines are lost in silence: whoever cannot write metrics or checkpoints has said so already."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's name for it
+        """Instead of a traceback on stderr for every line."""
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            super().close()
 
 
 class RunFormatter(logging.Formatter):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from typing import TYPE_CHECKING
 
+from palaestra.contracts.errors import RunFailed
 from palaestra.runs.metrics_writer import MetricsWriter
 
 if TYPE_CHECKING:
@@ -11,21 +14,51 @@ if TYPE_CHECKING:
 
     from palaestra.contracts.sink import Sample
 
+logger = logging.getLogger(__name__)
+
+MAX_WAITING = 10_000  # samples kept in memory while the disk says no
+
 
 class MetricsSink:
+    """A disk that is full now may have room later: samples wait for it, in order, instead of being lost."""
+
     name = "metrics"
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._writer = MetricsWriter(path)
+        self._waiting: deque[Sample] = deque(maxlen=MAX_WAITING)
+        self._is_warned = False
 
     def write(self, sample: Sample) -> None:
-        self._writer.write(sample)
+        self._waiting.append(sample)
+        self._catch_up()
 
     def rewind(self, step: int) -> None:
         self._writer.rewind(step)
 
     def flush(self) -> None:
-        self._writer.flush()
+        try:
+            self._writer.flush()
+        except RunFailed as error:
+            self._warn(error)
 
     def close(self) -> None:
+        self._catch_up()
+        if self._waiting:
+            logger.warning("%d samples could not be written to %s.", len(self._waiting), self._path)
         self._writer.close()
+
+    def _catch_up(self) -> None:
+        try:
+            while self._waiting:
+                self._writer.write(self._waiting[0])
+                self._waiting.popleft()
+            self._is_warned = False
+        except RunFailed as error:
+            self._warn(error)
+
+    def _warn(self, error: RunFailed) -> None:
+        if not self._is_warned:
+            logger.warning("Metrics wait in memory: %s", error)
+        self._is_warned = True
