@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from palaestra.policies.memory.fused import GruCell, LstmCell
+from palaestra.policies.memory.fused import FusedCell, GruCell, LstmCell
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(LstmCell, nn.LSTM), (GruCell, nn.GRU)])
@@ -23,3 +23,11 @@ def test_weights_begin_orthogonal_and_biases_zero(kind):
         torch.testing.assert_close(weight.T @ weight, torch.eye(4), atol=1e-5, rtol=0)
     assert not cell.bias_ih_l0.any()
     assert not cell.bias_hh_l0.any()
+
+
+def test_the_packed_way_of_other_devices_gives_what_the_cpus_own_way_gives():
+    torch.manual_seed(0)
+    cell = LstmCell(3, 5)
+    sequence, memory = torch.randn(7, 4, 3), (torch.randn(4, 5), torch.randn(4, 5))
+    starts = torch.rand(7, 4) < 0.3
+    torch.testing.assert_close(FusedCell._broken(cell, sequence, memory, starts), cell(sequence, memory, starts))

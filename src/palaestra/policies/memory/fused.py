@@ -6,8 +6,10 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from palaestra.policies.memory.cell import Cell, Parts, forget
+from palaestra.policies.memory.lstm_sequence import lstm_sequence
 from palaestra.policies.memory.packing import pack
 
 
@@ -56,6 +58,14 @@ class FusedCell(Cell):
 class LstmCell(FusedCell):
     parts = ("hidden", "cell")
     gates = 4
+
+    def _broken(self, sequence: Tensor, memory: Parts, starts: Tensor) -> tuple[Tensor, Parts]:
+        if sequence.device.type != "cpu":
+            return super()._broken(sequence, memory, starts)
+        into, across, bias, more = self._weights
+        hidden, cell = memory
+        outputs, cell = lstm_sequence(linear(sequence, into, bias + more), across, hidden, cell, starts)
+        return outputs, (outputs[-1], cell)
 
     def _one_step(self, rows: Tensor, memory: Parts) -> Parts:
         return torch.lstm_cell(rows, memory, *self._weights)
