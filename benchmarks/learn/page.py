@@ -66,7 +66,7 @@ def compared(samples: dict[str, list[float]], wanted: int) -> list[str]:
     cells = []
     for side in SIDES:
         own = samples.get(side, [])
-        cells.append(f"{shown(estimate(own))}{'' if len(own) == wanted else f' ({len(own)} seeds)'}" if own else "…")
+        cells.append(f"{shown(estimate(own))}{'' if len(own) == wanted else f' ({len(own)} of {wanted})'}" if own else "…")
     if any(len(samples.get(side, [])) < wanted for side in SIDES):
         return [*cells, "…", "…"]
     gap = difference(samples["ours"], samples["sb3"])

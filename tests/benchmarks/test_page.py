@@ -37,7 +37,7 @@ def test_a_side_that_is_still_to_come_is_shown_as_such():
 
 def test_nothing_is_concluded_before_every_seed_is_there():
     first = rows_of(page(BOTH[:7]), "CartPole-v1")[0]
-    assert first[3:] == ["493.0 ± 2.0", "94.5 ± 6.4 (2 seeds)", "…", "…"]
+    assert first[3:] == ["493.0 ± 2.0", "94.5 ± 6.4 (2 of 5)", "…", "…"]
 
 
 def test_tasks_without_any_result_are_left_out():
