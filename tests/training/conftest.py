@@ -1,5 +1,19 @@
+"""One thread, and several processes for one test: forked, joined to one group, each giving one JSON value back."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import traceback
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
 import torch
+
+from palaestra.config.distributed import DistributedConfig
+from palaestra.training.joining import open_group
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -9,3 +23,43 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+def run_rank(work, rank, count, port, timeout_seconds, file):
+    code = 1
+    try:
+        os.environ.update(
+            RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+        )
+        with open_group(DistributedConfig(timeout_seconds=timeout_seconds)) as group:
+            answer = work(group)
+        file.write_text(json.dumps(answer))
+        code = 0
+    except BaseException as error:  # noqa: BLE001  the test reads it
+        traceback.print_exc()
+        file.write_text(json.dumps({"error": f"{type(error).__name__}: {error}"}))
+    finally:
+        os._exit(code)
+
+
+def run_together(work, count=2, timeout_seconds=30.0):
+    """`work(group)` in `count` processes; their answers in the order of ranks."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    pids = []
+    with TemporaryDirectory() as home:
+        files = [Path(home) / str(rank) for rank in range(count)]
+        for rank, file in enumerate(files):
+            pid = os.fork()
+            if not pid:
+                run_rank(work, rank, count, port, timeout_seconds, file)
+            pids.append(pid)
+        for pid in pids:
+            os.waitpid(pid, 0)
+        return [json.loads(file.read_text()) if file.exists() else None for file in files]
+
+
+@pytest.fixture
+def together():
+    return run_together

@@ -1,0 +1,87 @@
+"""Collectives among real processes, against what arithmetic says."""
+
+import os
+import time
+
+import torch
+
+
+def test_sums_means_and_stacks_are_over_all_ranks(together):
+    def work(group):
+        own = torch.tensor([1.0 + group.rank, 10.0 * group.rank])
+        return [
+            group.sum_(own.clone()).tolist(),
+            group.average_(own.clone()).tolist(),
+            group.stack(own).tolist(),
+            group.broadcast_(own.clone()).tolist(),
+        ]
+
+    expected = [[6.0, 30.0], [2.0, 10.0], [[1.0, 0.0], [2.0, 10.0], [3.0, 20.0]], [1.0, 0.0]]
+    assert together(work, count=3) == [expected] * 3
+
+
+def test_what_one_wishes_all_agree_on(together):
+    answers = together(lambda group: group.agree(15 if group.rank == 1 else 0, 0))
+    assert answers == [[15, 0], [15, 0]]
+
+
+def test_bytes_of_different_lengths_reach_the_leader_in_order(together):
+    def work(group):
+        return [data.decode() for data in group.gather_bytes(b"" if group.rank == 1 else b"x" * (group.rank + 1))]
+
+    assert together(work, count=3) == [["x", "", "xxx"], [], []]
+
+
+def test_what_the_leader_tells_all_hear_also_when_it_is_nothing(together):
+    def work(group):
+        return [group.tell(b"from 0" if group.is_leader else b"ignored").decode(), group.tell(b"").decode()]
+
+    assert together(work) == [["from 0", ""]] * 2
+
+
+def test_a_barrier_is_passed_when_the_last_has_come(together):
+    def work(group):
+        if group.rank == 1:
+            time.sleep(0.3)  # the lateness itself, not a wait for a condition
+        came = time.monotonic()
+        group.barrier()
+        return [came, time.monotonic()]
+
+    answers = together(work)
+    assert min(left for _, left in answers) >= max(came for came, _ in answers)
+
+
+def test_whoever_fails_first_is_named_by_the_others(together):
+    def work(group):
+        if group.rank == 1:
+            raise ValueError("the disk is on fire")
+        group.barrier()
+
+    answers = together(work, count=3)
+    assert answers[1] == {"error": "ValueError: the disk is on fire"}
+    assert {answer["error"] for rank, answer in enumerate(answers) if rank != 1} == {
+        "PeerLost: Rank 1 failed first: the disk is on fire"
+    }
+
+
+def test_a_rank_that_is_gone_without_a_word_is_noticed_at_once(together):
+    def work(group):
+        if group.rank == 1:
+            os._exit(9)
+        group.barrier()
+
+    began = time.monotonic()
+    answers = together(work, timeout_seconds=60)
+    assert "PeerLost: Another rank ended without a word" in answers[0]["error"]
+    assert time.monotonic() - began < 30
+
+
+def test_a_rank_that_does_not_answer_is_given_up_after_the_time_out(together):
+    def work(group):
+        if group.rank == 1:
+            time.sleep(2)  # longer than the time-out: the silence itself
+            os._exit(9)
+        group.barrier()
+
+    answers = together(work, timeout_seconds=1)
+    assert answers[0]["error"] == ("PeerLost: Another rank did not answer within 1 s (distributed.timeout_seconds).")
