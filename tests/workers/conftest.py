@@ -158,6 +158,11 @@ def config() -> TrainConfig:
     return small_config()
 
 
+@pytest.fixture
+def request_of():
+    return lambda name: RunRequest(kind="native", recipe="", config={}, name=name)
+
+
 @pytest.fixture(name="small_config")
 def small_config_fixture():
     return small_config

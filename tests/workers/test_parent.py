@@ -1,0 +1,43 @@
+import os
+import signal
+
+import pytest
+
+from palaestra.workers.parent import LAUNCHER, die_with_parent
+
+
+def in_child(work) -> int:
+    """How a forked process that does `work` ends."""
+    pid = os.fork()
+    if not pid:
+        work()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.timeout(20)
+def test_a_child_ends_with_its_parent():
+    pipe, kept_open = os.pipe()
+
+    def parent():
+        if not os.fork():
+            os.close(pipe)
+            die_with_parent()
+            os.write(kept_open, b"x")  # from now on the kernel watches
+            signal.pause()
+        os.read(pipe, 1)
+
+    assert in_child(parent) == 0
+    os.close(kept_open)
+    assert os.read(pipe, 1) == b""  # the grandchild had the other end, and is gone
+    os.close(pipe)
+
+
+def test_a_launcher_that_is_gone_already_is_not_survived(monkeypatch):
+    monkeypatch.setenv(LAUNCHER, "1")
+    assert in_child(die_with_parent) == -signal.SIGKILL
+
+
+def test_a_launcher_that_lives_is_no_reason_to_end(monkeypatch):
+    monkeypatch.setenv(LAUNCHER, str(os.getpid()))
+    assert in_child(die_with_parent) == 0
