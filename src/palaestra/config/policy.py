@@ -12,7 +12,9 @@ from palaestra.config.base import Frozen
 class PolicyConfig(Frozen):
     shorthand: ClassVar[str] = "text"
 
-    graph: str | None = Field(default=None, description="a policy that Palaestra knows by name, such as mlp")
+    graph: str | None = Field(
+        default=None, description="a policy by name, such as mlp, or a graph file ending in .yaml"
+    )
     module: str | None = Field(default=None, description="your own torch class, as package.module:Class")
     settings: dict[str, Any] = Field(
         default_factory=dict, description="settings of that policy; unknown ones are refused by it"

@@ -87,8 +87,7 @@ def _learn(state: TrainingState, rollout: Rollout) -> tuple[UpdateStats, dict[st
         tuition=tuition,
     )
     # Only now: within an iteration, acting and learning must see the same normalised observations.
-    if state.agent.observation_normalizer is not None:
-        state.agent.observation_normalizer.update(rollout.observations, state.group.stack)
+    state.agent.take_in(rollout.observations, state.group.stack)
     state.tape.rewind()
     return stats, {} if tuition is None else tuition.metrics()
 

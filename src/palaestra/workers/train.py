@@ -17,6 +17,7 @@ from palaestra import plugins
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.clock import Clock, SystemClock
 from palaestra.contracts.errors import NonFinite, PalaestraError, RunFailed
+from palaestra.policies.build import self_contained
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import write_config
 from palaestra.runs.environment import describe_git
@@ -66,6 +67,7 @@ def run_training(
     if read_place(os.environ) is not None:
         die_with_parent()
     clock = SystemClock()
+    config = config.model_copy(update={"policy": self_contained(config.policy)})
     torch.set_num_threads(config.torch_threads)
     with open_group(config.distributed) as group:
         demand_one_config(config, group)
