@@ -39,9 +39,11 @@ def test_chances_are_the_mean_size_of_advantages_to_the_power_alpha(length, coun
 
 def test_columns_are_drawn_as_often_as_their_chances_say():
     advantages = torch.tensor([[0.1, -2.0, 1.0, 0.0, -0.5], [0.3, 0.0, 1.0, 0.0, 0.5]])
-    drawn, _ = draws(columns_with(advantages), 4000, 1, alpha=0.8, beta=0.5)
+    drawn, _ = draws(columns_with(advantages), 1500, 1, alpha=0.8, beta=0.5)
     counted = torch.bincount(drawn, minlength=5) / len(drawn)
-    assert torch.allclose(counted.double(), draw_chances(advantages, 0.8), atol=0.01)  # 20 000 draws: deviation 0.0035
+    assert torch.allclose(
+        counted.double(), draw_chances(advantages, 0.8), atol=0.02
+    )  # 7 500 draws: deviation at most 0.006
 
 
 def test_at_beta_one_the_expected_gradient_is_the_uniform_one_and_below_it_is_not():
@@ -49,16 +51,16 @@ def test_at_beta_one_the_expected_gradient_is_the_uniform_one_and_below_it_is_no
     generator = torch.Generator().manual_seed(0)
     advantages = torch.randn(2, 6, generator=generator)
     gradients = advantages.abs().mean(dim=0) * 3 + torch.randn(6, generator=generator)
-    means, draw_count = {}, 2000 * 6
+    means, draw_count = {}, 800 * 6
     for beta in (0.0, 1.0):
-        drawn, weights = draws(columns_with(advantages), 2000, 2, alpha=1.0, beta=beta)
+        drawn, weights = draws(columns_with(advantages), 800, 2, alpha=1.0, beta=beta)
         means[beta] = float((gradients[drawn] * weights).mean())
     uniform = float(gradients.mean())
     chances = draw_chances(advantages, 1.0)
     spread = float(((gradients / (6 * chances)).square() * chances).sum() - uniform**2) ** 0.5
     tolerance = 4 * spread / draw_count**0.5
     assert abs(means[1.0] - uniform) < tolerance
-    assert abs(means[0.0] - uniform) > 3 * tolerance
+    assert abs(means[0.0] - uniform) > 2 * tolerance
 
 
 def test_without_alpha_all_weights_are_one():

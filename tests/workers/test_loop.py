@@ -140,3 +140,20 @@ def test_time_beyond_playing_and_learning_is_counted_as_other(bench, loop_of, mo
     others = [sample.timings["time/other"] for sample in bench.sink.samples]
     assert others[0] == 0.0
     assert all(990.0 < other <= 1000.0 for other in others[1:])  # less what playing and learning really took
+
+
+def test_with_a_curriculum_every_sample_tells_tasks_and_their_rate(make_bench, small_config, loop_of):
+    tasks = {"plain": {}, "sutton": {"kwargs": {"sutton_barto_reward": True}}}
+    bench = make_bench(small_config(curriculum={"tasks": tasks}))
+    loop_of(bench).run()
+    last = bench.sink.samples[-1]
+    ended = sum(len(sample.episodes) for sample in bench.sink.samples)
+    assert last.metrics["tasks/completed"] == ended > 0
+    assert "charts/tasks_per_second" in last.timings
+    assert {"tasks/plain/share", "tasks/sutton/share"} <= set(last.metrics)
+
+
+def test_without_a_curriculum_there_are_no_tasks(bench, loop_of):
+    loop_of(bench).run()
+    names = {name for sample in bench.sink.samples for name in (*sample.metrics, *sample.timings)}
+    assert not any("task" in name for name in names)
