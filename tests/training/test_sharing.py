@@ -65,6 +65,25 @@ def test_two_ranks_of_n_learn_what_one_of_2n_learns(together, target_kl):
     torch.testing.assert_close(torch.tensor(first, dtype=torch.float64), alone, rtol=0, atol=1e-6)
 
 
+def test_the_kl_stop_is_decided_for_all_ranks_together(together):
+    """The target lies between what the two ranks see of themselves: each alone would decide otherwise."""
+
+    def minibatches(group, target_kl, epochs):
+        config = config_of(2, target_kl=target_kl, update_epochs=epochs, learning_rate=1e-2)
+        state = new_training_state(config, group)
+        rollout, _, _ = collect_rollout(state.agent, state.envs, state.tape, state.memory, state.sampler, 1)
+        advantages = estimate_advantages(rollout, config.ppo.gamma, config.ppo.gae_lambda)
+        return update(state.agent, state.optimizer, rollout, advantages, config.ppo, 0.0, state.shuffler, group=group)
+
+    def work(group):
+        own = 2 * minibatches(group, None, 2).approx_kl  # the first epoch's is 0, before any step
+        low, high = sorted(group.stack(torch.tensor([own])).flatten().tolist())
+        stats = minibatches(group, low + 0.25 * (high - low), 4)
+        return [low < high, stats.minibatches]
+
+    assert together(work, timeout_seconds=5) == [[True, 2], [True, 2]]
+
+
 def test_ranks_stay_equal_over_iterations_though_they_play_other_episodes(together):
     def work(group):
         state = new_training_state(config_of(2, minibatch_size=8, learning_rate=1e-2), group)
