@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 
-from palaestra.api import runs
+from palaestra.runs.store import RunStore
 
 MIN_SCORE = 475  # what Gymnasium calls solved, of 500
 NEXT = """
@@ -27,7 +27,7 @@ Solved. What to do next:
 
 
 def free_name() -> str:
-    taken = {record.name for record in runs()}
+    taken = {record.name for record in RunStore().list()}
     return next(name for number in range(1, len(taken) + 2) if (name := f"demo-{number}") not in taken)
 
 

@@ -7,18 +7,18 @@ Settings are the same words as on the command line; `ppo={"gamma": 0.98}` and `*
 
 from __future__ import annotations
 
-from palaestra.api import evaluate, runs, train
+import palaestra
 
 
 def main() -> None:
-    outcome = train("cartpole", total_steps=10_000, seed=3, ppo={"gamma": 0.98})
+    outcome = palaestra.train("cartpole", total_steps=10_000, seed=3, ppo={"gamma": 0.98})
     name = outcome.record.name
     print(f"{name}: {outcome.record.agent_step} steps, return {outcome.metrics['charts/episodic_return']:.1f}")
 
-    report = evaluate(f"{name}:latest", episodes=5)
+    report = palaestra.evaluate(f"{name}:latest", episodes=5)
     print(f"judged over {len(report.episodes)} episodes: {report.mean:.1f} ± {report.std:.1f}")
 
-    print("runs here, newest first:", ", ".join(record.name for record in runs()))
+    print("runs here, newest first:", ", ".join(record.name for record in palaestra.runs()))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def test_a_training_is_judged_as_a_user_would_judge_it(tmp_path):
 
 def test_the_last_training_episodes_are_averaged(tmp_path):
     result = ours.train_and_judge(JOB, tmp_path)
-    (run,) = palaestra.api.runs(tmp_path)
+    (run,) = palaestra.runs(tmp_path)
     with MetricsReader(tmp_path / run.id / "metrics.db") as metrics:
         every = [episode.total_reward for episode in metrics.episodes()]
     assert len(every) < 100

@@ -64,6 +64,7 @@ def test_ctrl_c_does_not_end_it(tmp_path, monkeypatch):
     )
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.send(b'{"kind":"start"}')
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background inherits "ignore"
     with ours, theirs:
         done = subprocess.run(
             [sys.executable, "-m", "palaestra.sinks.wandb_process", str(theirs.fileno()), str(os.getpid())],
@@ -72,5 +73,5 @@ def test_ctrl_c_does_not_end_it(tmp_path, monkeypatch):
             text=True,
             timeout=60,
         )
+    signal.signal(signal.SIGINT, before)
     assert (done.stdout, done.returncode) == ("still here\n", 3)
-    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN

@@ -4,6 +4,7 @@ import pytest
 
 from palaestra.contracts.errors import NotFound, UsageError
 from palaestra.contracts.run import RunRequest, RunState
+from palaestra.runs.documents import read_config, write_config
 from palaestra.runs.status import read_written_record, write_record
 from palaestra.runs.store import RunStore
 from palaestra.workers.opening import find_run
@@ -82,3 +83,16 @@ def test_a_run_is_done_when_it_finished_all_the_steps_asked_for(find, made, stat
     write_record(made, replace(read_written_record(made), state=state, agent_step=step))
     assert find().is_done is is_done
     assert find(total_steps=4096, accept=["total_steps"]).is_done is False
+
+
+def test_a_run_from_before_a_key_existed_goes_on_with_its_default(find, made):
+    stored = read_config(made)
+    del stored["ppo"]["vtrace"]
+    write_config(made, stored)
+    assert find().changes == []
+
+
+def test_a_key_that_is_gone_by_now_is_named(find, made):
+    write_config(made, {**read_config(made), "no_longer": 1})
+    with pytest.raises(UsageError, match="no_longer: 1 -> "):
+        find()

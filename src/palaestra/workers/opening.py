@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
+from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import NotFound, UsageError
 from palaestra.contracts.run import RunState
 from palaestra.runs.differences import Difference, diff_configs, format_differences
@@ -13,7 +16,6 @@ from palaestra.runs.documents import read_config
 from palaestra.runs.status import read_record
 
 if TYPE_CHECKING:
-    from palaestra.config.train import TrainConfig
     from palaestra.contracts.run import RunRequest
     from palaestra.runs.directory import RunDirectory
     from palaestra.runs.store import RunStore
@@ -42,7 +44,7 @@ def find_run(
         if must_exist:
             raise NotFound(f"There is no run called '{request.name}' to resume.", "'palaestra runs' lists them.")
         return None
-    differences = diff_configs(read_config(directory), config.model_dump(mode="json"))
+    differences = diff_configs(_stored(directory), config.model_dump(mode="json"))
     refused = [one for one in differences if not _is_accepted(one.key_path, accept_changes)]
     if refused:
         raise UsageError(
@@ -52,6 +54,15 @@ def find_run(
     record = read_record(directory)
     is_done = record.state is RunState.FINISHED and record.agent_step >= config.total_steps
     return Found(directory, differences, is_done)
+
+
+def _stored(directory: RunDirectory) -> dict[str, Any]:
+    """As the run was made, with the defaults of keys that are newer than it; they were off when it began."""
+    stored = read_config(directory)
+    try:
+        return TrainConfig.model_validate(stored).model_dump(mode="json")
+    except ValidationError:  # a key that is gone by now: the comparison names it
+        return stored
 
 
 def _is_accepted(key: str, accepted: frozenset[str]) -> bool:

@@ -96,3 +96,20 @@ def test_memory_is_zero_where_an_episode_begins_and_untouched_elsewhere():
     hidden, cell = torch.ones(3, 2), torch.full((3, 2), 5.0)
     after = forget((hidden, cell), torch.tensor([False, True, False]))
     assert [part[:, 0].tolist() for part in after] == [[1, 0, 1], [5, 0, 5]]
+
+
+def test_a_cell_that_starts_remembering_still_holds_long_ago_after_sixty_quiet_steps():
+    """How much of the first memory is left, for numbers of the scale that was asked for."""
+    for kind in (LstmCell, GruCell, MinGruCell):
+        left = {}
+        for remember in (None, 200):
+            torch.manual_seed(0)
+            made = kind(3, 64)
+            if remember is not None:
+                made.start_remembering(remember)
+            memory = tuple(torch.ones(1, 64) for _ in made.parts)
+            _, after = made(torch.zeros(60, 1, 3), memory)
+            _, without = made(torch.zeros(60, 1, 3), tuple(torch.zeros(1, 64) for _ in made.parts))
+            left[remember] = float((after[-1] - without[-1]).detach().abs().mean())
+        assert left[None] < 0.01, kind
+        assert left[200] > 0.2, kind

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 class RecurrentSettings(Frozen):
     size: int = Field(128, ge=1, description="numbers that are remembered, and that come out")
+    remember: int | None = Field(
+        None, ge=2, description="start with memories that last up to this many steps; default: about two"
+    )
 
 
 class Recurrent(MemoryComponent):
@@ -29,6 +32,8 @@ class Recurrent(MemoryComponent):
     def __init__(self, inputs: tuple[Signal, ...], settings: RecurrentSettings, interface: EnvInterface) -> None:
         super().__init__(inputs, settings, interface)
         self.cell: Cell = self.cell_class(one_vector(inputs), settings.size)
+        if settings.remember is not None:
+            self.cell.start_remembering(settings.remember)
         self.memory_shapes = dict.fromkeys(self.cell.parts, (settings.size,))
         self.names: tuple[str, ...] = self.cell.parts
         self.emit(settings.size)

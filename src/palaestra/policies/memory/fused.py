@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from palaestra.policies.memory.cell import Cell, Parts, forget
+from palaestra.policies.memory.cell import Cell, Parts, forget, lasting
 from palaestra.policies.memory.lstm_sequence import lstm_sequence
 from palaestra.policies.memory.packing import pack
 
@@ -59,6 +59,12 @@ class LstmCell(FusedCell):
     parts = ("hidden", "cell")
     gates = 4
 
+    @torch.no_grad()
+    def start_remembering(self, steps: int) -> None:
+        stay = lasting(self.size, steps)
+        self.bias_ih_l0[: self.size] = -stay  # the input gate
+        self.bias_ih_l0[self.size : 2 * self.size] = stay  # the forget gate
+
     def _broken(self, sequence: Tensor, memory: Parts, starts: Tensor) -> tuple[Tensor, Parts]:
         if sequence.device.type != "cpu":
             return super()._broken(sequence, memory, starts)
@@ -82,6 +88,10 @@ class LstmCell(FusedCell):
 class GruCell(FusedCell):
     parts = ("hidden",)
     gates = 3
+
+    @torch.no_grad()
+    def start_remembering(self, steps: int) -> None:
+        self.bias_ih_l0[self.size : 2 * self.size] = lasting(self.size, steps)  # the update gate
 
     def _one_step(self, rows: Tensor, memory: Parts) -> Parts:
         return (torch.gru_cell(rows, memory[0], *self._weights),)

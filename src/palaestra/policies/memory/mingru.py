@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from palaestra.policies.memory.cell import Cell, Parts
+from palaestra.policies.memory.cell import Cell, Parts, lasting
 from palaestra.policies.memory.scan import scan
 
 
@@ -22,6 +22,10 @@ class MinGruCell(Cell):
         self.weight = nn.Parameter(torch.cat(halves))
         self.bias = nn.Parameter(torch.zeros(2 * size))
         self._weights = (self.weight, self.bias)
+
+    @torch.no_grad()
+    def start_remembering(self, steps: int) -> None:
+        self.bias[: self.size] = -lasting(self.size, steps)  # the gate lets little in, so what is there stays
 
     def forward(self, sequence: Tensor, memory: Parts, starts: Tensor | None = None) -> tuple[Tensor, Parts]:
         gate, candidate = linear(sequence, *self._weights).chunk(2, dim=-1)  # each [T, B, size]
