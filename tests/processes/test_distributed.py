@@ -116,6 +116,12 @@ def test_steps_and_episodes_are_counted_over_all_ranks(uninterrupted):
         assert 0.5 * EPOCHS * BATCH / 2 < played <= EPOCHS * BATCH / 2
 
 
+def test_a_finished_run_asked_for_again_is_told_to_all(together, uninterrupted):
+    before = read_journal(uninterrupted.journal_file)
+    assert end_of(together(*words("uninterrupted"))) == [0, 0]
+    assert read_journal(uninterrupted.journal_file) == before
+
+
 def test_only_the_leader_writes_and_says_anything(server, together):
     ranks = together(*words("loud", "--json", f"total_steps={BATCH}"))
     assert end_of(ranks) == [0, 0]

@@ -142,6 +142,7 @@ def test_a_fault_of_one_rank_is_told_once_with_its_rank(launch, palaestra):
     assert "the cart fell off" in read_record(palaestra.run("faulty")).failure
 
 
+@pytest.mark.chaos
 def test_what_is_refused_is_told_once_and_leaves_nothing(launch, palaestra):
     code, told = launch("refused", "env.id=CartPoll-v1").end(within=60)
     assert code == 3

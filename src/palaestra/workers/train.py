@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +76,7 @@ def run_training(
             found = find_run(store, request, config, must_exist=resume_only, accept_changes=accept_changes)
         done = group.tell(str(found.directory.path).encode() if found and found.is_done else b"").decode()
         if done:
-            return _already_done(RunDirectory(Path(done)), group)
+            return _already_done(RunDirectory(Path(done)), config, group, clock)
         for name in config.sinks.plugins:
             plugins.load("sinks", name)  # a misspelt one is refused here
         teacher = load_teacher(config, runs_root)
@@ -222,12 +221,15 @@ def _last_good(saver: Saver | FollowerSaver) -> str:
     return f"The last good checkpoint is epoch {saver.saved_epoch}; try a smaller ppo.learning_rate."
 
 
-def _already_done(directory: RunDirectory, group: Group) -> TrainOutcome:
+def _already_done(directory: RunDirectory, config: TrainConfig, group: Group, clock: Clock) -> TrainOutcome:
+    if not group.is_leader:  # who may not even see the directory
+        session = FollowerSession(directory, config.total_steps, clock)
+        session.finished()
+        return TrainOutcome(session.record, directory, 0, {}, group.rank)
     outcome = outcome_on_disk(directory, 0)
-    if group.is_leader:
-        logger.warning(
-            "Run '%s' is finished at step %d. To go on: total_steps=MORE --override total_steps",
-            outcome.record.name,
-            outcome.record.agent_step,
-        )
-    return replace(outcome, rank=group.rank)
+    logger.warning(
+        "Run '%s' is finished at step %d. To go on: total_steps=MORE --override total_steps",
+        outcome.record.name,
+        outcome.record.agent_step,
+    )
+    return outcome
