@@ -58,15 +58,18 @@ pendulum = Recipe(
     config=TrainConfig(
         total_steps=100_000,
         env=EnvConfig(id="Pendulum-v1"),
+        # Rewards go down to -16 a step; a critic that must learn that size first comes late.
+        policy=PolicyConfig(graph="mlp", normalize_returns=True),
         ppo=PpoConfig(
             env_count=4,
-            horizon=1024,
+            horizon=512,
             minibatch_size=64,
             update_epochs=10,
-            learning_rate=constant(1e-3),
-            gamma=0.9,
+            learning_rate=linear(1e-3),
+            gamma=0.95,
             clip_value_loss=False,
             entropy_coefficient=constant(0.0),
+            value_coefficient=1.0,
         ),
     ),
 )
