@@ -20,7 +20,6 @@ from pathlib import Path
 from learn.page import write_page
 from learn.result import Job, Result, find_result
 from learn.tasks import TASKS, Task
-
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.recipes.find import find_recipe
 from palaestra.config.resolve import resolve_config

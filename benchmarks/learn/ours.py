@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import torch
-from learn.result import Job, Result, write_result
-from learn.tasks import EVALUATION_SEEDS, TASKS, TRAINING_WINDOW
 
 import palaestra
+from learn.result import Job, Result, write_result
+from learn.tasks import EVALUATION_SEEDS, TASKS, TRAINING_WINDOW
 from palaestra.contracts.errors import RunFailed
 from palaestra.runs.metrics_reader import MetricsReader
 

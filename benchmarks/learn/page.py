@@ -66,7 +66,8 @@ def compared(samples: dict[str, list[float]], wanted: int) -> list[str]:
     cells = []
     for side in SIDES:
         own = samples.get(side, [])
-        cells.append(f"{shown(estimate(own))}{'' if len(own) == wanted else f' ({len(own)} of {wanted})'}" if own else "…")
+        part = "" if len(own) == wanted else f" ({len(own)} of {wanted})"
+        cells.append(f"{shown(estimate(own))}{part}" if own else "…")
     if any(len(samples.get(side, [])) < wanted for side in SIDES):
         return [*cells, "…", "…"]
     gap = difference(samples["ours"], samples["sb3"])

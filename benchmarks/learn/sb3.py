@@ -13,11 +13,12 @@ import gymnasium
 import numpy as np
 import stable_baselines3
 import torch
-from learn.result import Job, Result, write_result
-from learn.tasks import EVALUATION_SEEDS, TASKS, TRAINING_WINDOW
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+
+from learn.result import Job, Result, write_result
+from learn.tasks import EVALUATION_SEEDS, TASKS, TRAINING_WINDOW
 
 
 def main(job_file: Path, result_file: Path) -> None:

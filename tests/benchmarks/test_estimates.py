@@ -2,6 +2,7 @@ import math
 from itertools import pairwise
 
 import pytest
+
 from learn.estimates import Estimate, difference, estimate, student_mass, student_quantile, verdict
 
 

@@ -2,9 +2,9 @@ import subprocess
 
 import learning
 import pytest
+
 from learn.result import Result, write_result
 from learn.tasks import TASKS
-
 from palaestra.contracts.errors import UsageError
 
 

@@ -2,11 +2,11 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
+
+import palaestra.api
 from learn import ours
 from learn.result import Job
 from learn.tasks import EVALUATION_SEEDS
-
-import palaestra.api
 from palaestra.contracts.errors import RunFailed
 from palaestra.runs.metrics_reader import MetricsReader
 

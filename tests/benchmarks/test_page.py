@@ -1,6 +1,7 @@
 import json
 
 import pytest
+
 from learn.page import brief, page, write_page
 from learn.result import Job, Result
 

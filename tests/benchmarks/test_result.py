@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+
 from learn.result import Job, Result, find_result, read_result, write_result
 
 JOB = Job(side="ours", task="cartpole", seed=1, total_steps=100, settings={"ppo": {"gamma": 0.9}})

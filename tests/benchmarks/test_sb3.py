@@ -4,10 +4,11 @@ pytest.importorskip("stable_baselines3")
 
 import numpy as np
 import torch
+from stable_baselines3.common.vec_env import VecNormalize
+
 from learn import sb3
 from learn.result import Job
 from learn.tasks import TASKS
-from stable_baselines3.common.vec_env import VecNormalize
 
 SETTINGS = {"env_count": 2, "ppo": {"n_steps": 8, "gamma": 0.7}, "policy": {}, "normalize": True}
 

@@ -2,8 +2,8 @@ import inspect
 
 import gymnasium
 import pytest
-from learn.tasks import EVALUATION_SEEDS, TASKS
 
+from learn.tasks import EVALUATION_SEEDS, TASKS
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.recipes.find import find_recipe
 

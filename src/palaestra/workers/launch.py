@@ -1,6 +1,6 @@
 """`--nproc N`: N ranks on this machine, one outcome, and when they fail, the first cause by name.
 
-Why not torchrun: see docs/decisions/0002-own-launcher-on-one-machine.md.
+Why not torchrun: see docs/decisions/0007-own-launcher-on-one-machine.md.
 """
 
 from __future__ import annotations
