@@ -1,6 +1,6 @@
 """Gymnasium's classic control tasks, small enough for any laptop.
 
-Numbers follow the public tuned settings of RL Zoo for PPO where they fit this trainer.
+Numbers began as the public tuned settings of RL Zoo for PPO; docs/benchmarks/learning.md says what ours are worth.
 """
 
 from __future__ import annotations
