@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 
@@ -7,19 +8,19 @@ import pytest
 
 from palaestra.contracts.errors import UsageError
 from palaestra.runs.directory import RunDirectory
-from palaestra.runs.lock import run_lock
+from palaestra.runs.lock import AlreadyHeld, hold, run_lock
 
 HOLD = """
 import sys; from pathlib import Path
 from palaestra.runs.directory import RunDirectory
-from palaestra.runs.lock import run_lock
+from palaestra.runs.lock import AlreadyHeld, hold, run_lock
 with run_lock(RunDirectory(Path(sys.argv[1]))):
     print("locked", flush=True); input()
 """
 HOLD_WITH_CHILD = """
 import os, sys, time; from pathlib import Path
 from palaestra.runs.directory import RunDirectory
-from palaestra.runs.lock import run_lock
+from palaestra.runs.lock import AlreadyHeld, hold, run_lock
 with run_lock(RunDirectory(Path(sys.argv[1]))):
     child = os.fork()
     if child == 0:
@@ -95,3 +96,13 @@ def test_a_run_without_status_is_named_by_its_id(tmp_path, start_python):
 def test_a_directory_that_is_gone_is_said_plainly(tmp_path):
     with pytest.raises(UsageError, match="No such file"), run_lock(RunDirectory(tmp_path / "gone")):
         pass
+
+
+def test_a_full_disk_does_not_keep_the_lock_from_holding(tmp_path, monkeypatch):
+    def no_space(*_arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("palaestra.runs.lock.os.pwrite", no_space)
+    with hold(tmp_path / "lock"), pytest.raises(AlreadyHeld) as refused, hold(tmp_path / "lock"):
+        pass
+    assert refused.value.pid is None

@@ -51,13 +51,19 @@ def hold(path: Path) -> Iterator[None]:
     try:
         _lock(descriptor)
         _held.add(descriptor)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        _leave_pid(descriptor)
         yield
         os.ftruncate(descriptor, 0)
     finally:
         _held.discard(descriptor)
         os.close(descriptor)
+
+
+def _leave_pid(descriptor: int) -> None:
+    """A courtesy: on a full disk the lock holds all the same, only nobody can say who has it."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
 
 def _lock(descriptor: int) -> None:
