@@ -42,13 +42,14 @@ acrobot = Recipe(
         policy=PolicyConfig(graph="mlp", normalize_observations=True, normalize_returns=True),
         ppo=PpoConfig(
             env_count=16,
-            horizon=256,
+            horizon=128,
             minibatch_size=64,
             update_epochs=4,
-            learning_rate=constant(3e-4),
+            learning_rate=linear(6e-4),
             gae_lambda=0.94,
             clip_value_loss=False,
             entropy_coefficient=constant(0.0),
+            value_coefficient=1.0,
         ),
     ),
 )
