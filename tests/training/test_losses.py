@@ -45,7 +45,7 @@ def test_the_slopes_written_out_equal_autograds_on_every_branch(seed, spread, cl
     slopes, terms = ppo_loss(*leaves, old, weights)
     reference = loss_by_autograd(*leaves, old, weights)
     expected_slopes = torch.autograd.grad(reference, leaves)
-    loss = terms.policy_loss + weights.value * terms.value_loss - weights.entropy * terms.entropy
+    loss = (-terms.objective + weights.value * 0.5 * terms.squared_error - weights.entropy * terms.entropy).mean()
     assert torch.allclose(loss, reference, rtol=1e-12, atol=1e-12)
     for slope, expected in zip(slopes, expected_slopes, strict=True):
         assert torch.allclose(slope, expected, rtol=1e-10, atol=1e-12)

@@ -42,7 +42,7 @@ class Categorical:
     def sample(self, generator: Generator | None = None) -> Tensor:
         # Whoever rings first: rates p_i give choice i with probability p_i. One random draw, no cumulative sums.
         waiting = torch.empty_like(self.log_probs).exponential_(generator=generator)
-        return (self.log_probs.exp() / waiting).argmax(dim=-1)
+        return self.log_probs.exp().div_(waiting).argmax(dim=-1)
 
     def mode(self) -> Tensor:
         return self.log_probs.argmax(dim=-1)

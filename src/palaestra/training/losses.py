@@ -33,9 +33,11 @@ class Slopes(NamedTuple):
 
 
 class LossTerms(NamedTuple):
-    policy_loss: Tensor
-    value_loss: Tensor
-    entropy: Tensor
+    """Sample by sample, for the statistics: means are taken once per update, not once per minibatch."""
+
+    objective: Tensor  # [L, M]; the policy loss is minus its mean
+    squared_error: Tensor  # [L, M]; the value loss is half its mean
+    entropy: Tensor  # [L, M]
     log_ratio: Tensor  # [L, M]
     ratio: Tensor  # [L, M]
     clipped: Tensor  # [L, M] bool: the policy's clip was binding
@@ -57,29 +59,26 @@ def ppo_loss(
     clipped = bound < free
     # Where the clip binds, the loss does not depend on the ratio; elsewhere d ratio / d log_prob = ratio.
     log_prob_slope = free.masked_fill(clipped, 0.0).mul_(-1.0 / count)
-    value_loss, value_slope = _value_loss(value, old, weights)
+    squared_error, value_slope = _value_loss(value, old, weights)
     slopes = Slopes(
         log_prob=log_prob_slope,
         entropy=torch.full_like(entropy, -weights.entropy / count),
         value=value_slope.mul_(weights.value / count),
     )
+    objective = torch.minimum(free, bound)
     if old.weights is not None:
         slopes = Slopes(*(slope.mul_(old.weights) for slope in slopes))
-    policy_loss = -_mean(torch.minimum(free, bound), old.weights)
-    return slopes, LossTerms(policy_loss, value_loss, _mean(entropy, old.weights), log_ratio, ratio, clipped)
+        objective, squared_error, entropy = (part * old.weights for part in (objective, squared_error, entropy))
+    return slopes, LossTerms(objective, squared_error, entropy.detach(), log_ratio, ratio, clipped)
 
 
 def _value_loss(value: Tensor, old: Minibatch, weights: LossWeights) -> tuple[Tensor, Tensor]:
-    """Half the mean squared error, and count times its slope."""
+    """The squared error of each sample, and half its slope."""
     error = value - old.returns
     if not weights.clip_value:
-        return 0.5 * _mean(error.square(), old.weights), error
+        return error.square(), error
     shift = value - old.values
     bounded = shift.clamp(-weights.clip, weights.clip) + (old.values - old.returns)
     is_bounded = (shift.abs() > weights.clip) & (bounded.square() > error.square())
-    loss = 0.5 * _mean(torch.where(is_bounded, bounded, error).square(), old.weights)
-    return loss, error.masked_fill_(is_bounded, 0.0)
-
-
-def _mean(values: Tensor, weights: Tensor | None) -> Tensor:
-    return values.mean() if weights is None else (values * weights).mean()
+    squared_error = torch.where(is_bounded, bounded, error).square()
+    return squared_error, error.masked_fill_(is_bounded, 0.0)

@@ -104,8 +104,8 @@ class Tally:
         ratio = torch.cat([terms.ratio for terms in self.terms], dim=1)
         clipped = torch.cat([terms.clipped for terms in self.terms], dim=1)
         return UpdateStats(
-            policy_loss=_mean([terms.policy_loss for terms in self.terms]),
-            value_loss=_mean([terms.value_loss for terms in self.terms]),
+            policy_loss=-_mean([terms.objective for terms in self.terms]),
+            value_loss=0.5 * _mean([terms.squared_error for terms in self.terms]),
             entropy=_mean([terms.entropy for terms in self.terms]),
             old_approx_kl=float(-log_ratio.mean()),
             approx_kl=float((ratio - 1 - log_ratio).mean()),
@@ -126,4 +126,4 @@ def explained_variance(values: Tensor, returns: Tensor) -> float:
 
 
 def _mean(values: list[Tensor]) -> float:
-    return float(torch.stack(values).mean())
+    return float(torch.cat(values, dim=1).mean())
