@@ -1,4 +1,4 @@
-"""Gymnasium's Box2D tasks; they need the extra 'box2d'. Numbers follow RL Zoo's public ones for PPO."""
+"""Gymnasium's Box2D tasks; they need the extra 'box2d'. Numbers began as RL Zoo's public ones for PPO."""
 
 from __future__ import annotations
 
@@ -23,7 +23,23 @@ LANDER_PPO = PpoConfig(
 
 lunarlander = Recipe(
     summary="land a rocket softly between two flags; four engine commands",
-    config=TrainConfig(total_steps=1_000_000, env=EnvConfig(id="LunarLander-v3"), ppo=LANDER_PPO),
+    config=TrainConfig(
+        total_steps=1_000_000,
+        env=EnvConfig(id="LunarLander-v3"),
+        policy=PolicyConfig(graph="mlp", normalize_observations=True, normalize_returns=True),
+        ppo=PpoConfig(
+            env_count=16,
+            horizon=256,
+            minibatch_size=128,
+            update_epochs=6,
+            learning_rate=linear(6e-4),
+            gamma=0.995,
+            gae_lambda=0.97,
+            clip_value_loss=False,
+            entropy_coefficient=constant(0.005),
+            value_coefficient=1.0,
+        ),
+    ),
     extra="box2d",
 )
 

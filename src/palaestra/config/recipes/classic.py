@@ -23,12 +23,12 @@ cartpole = Recipe(
             minibatch_size=256,
             update_epochs=20,
             learning_rate=linear(1e-3),
-            # With 0.98 one seed in five learned to balance while drifting: the edge, 200 steps away, was not in sight.
             gamma=0.99,
             gae_lambda=0.8,
             clip=linear(0.2),
             clip_value_loss=False,
             entropy_coefficient=constant(0.0),
+            # With 0.5 here and gamma 0.98, seed 4 stayed at 217 of 500. Either change alone mended it; both are kept.
             value_coefficient=1.0,
         ),
     ),
@@ -59,7 +59,6 @@ pendulum = Recipe(
     config=TrainConfig(
         total_steps=100_000,
         env=EnvConfig(id="Pendulum-v1"),
-        # Rewards go down to -16 a step; a critic that must learn that size first comes late.
         policy=PolicyConfig(graph="mlp", normalize_returns=True),
         ppo=PpoConfig(
             env_count=4,

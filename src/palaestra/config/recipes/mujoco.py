@@ -45,7 +45,6 @@ halfcheetah = Recipe(
         env=EnvConfig(id="HalfCheetah-v5"),
         policy=PolicyConfig(
             graph="mlp",
-            # It cannot fall, so little noise finds a gait sooner than much.
             settings={"hidden": [256, 256], "activation": "relu", "log_std": -2.0},
             normalize_observations=True,
             normalize_returns=True,
