@@ -80,7 +80,10 @@ def wanted(tasks: list[str], seeds: list[int] | None, side: str, trial: dict[str
         raise UsageError("--try changes our recipe only.", "Add --side ours.")
     sides = SIDES if side == "both" else (side,)
     return [
-        make_job(each, name, seed, trial) for name in tasks for each in sides for seed in seeds or TASKS[name].seeds
+        make_job(each, name, seed, trial)
+        for name in tasks
+        for each in sides
+        for seed in seeds or TASKS[name].seeds_of(each)
     ]
 
 
@@ -111,7 +114,9 @@ def run(job: Job) -> Result:
 
 
 def everything_known() -> list[Result]:
-    jobs = [make_job(side, name, seed, {}) for name, task in TASKS.items() for side in SIDES for seed in task.seeds]
+    jobs = [
+        make_job(side, name, seed, {}) for name, task in TASKS.items() for side in SIDES for seed in task.seeds_of(side)
+    ]
     return [result for job in jobs if (result := find_result(KEPT, job)) is not None]
 
 

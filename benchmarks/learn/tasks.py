@@ -26,9 +26,15 @@ class Task:
     env_id: str
     recipe: str  # ours
     total_steps: int
-    seeds: tuple[int, ...]
+    seeds: tuple[int, ...]  # ours: none of those that our settings were chosen on (1 to 8)
     peer: PeerSettings
+    peer_seeds: tuple[int, ...]
 
+    def seeds_of(self, side: str) -> tuple[int, ...]:
+        return self.peer_seeds if side == "sb3" else self.seeds
+
+
+FIVE, THREE = (11, 12, 13, 14, 15), (11, 12, 13)
 
 WIDE = {"pi": [256, 256], "vf": [256, 256]}
 
@@ -37,7 +43,8 @@ TASKS = {
         env_id="CartPole-v1",
         recipe="cartpole",
         total_steps=100_000,
-        seeds=(1, 2, 3, 4, 5),
+        seeds=FIVE,
+        peer_seeds=(1, 2, 3, 4, 5),
         peer=PeerSettings(
             env_count=8,
             ppo={
@@ -56,7 +63,8 @@ TASKS = {
         env_id="Pendulum-v1",
         recipe="pendulum",
         total_steps=100_000,
-        seeds=(1, 2, 3, 4, 5),
+        seeds=FIVE,
+        peer_seeds=(1, 2, 3, 4, 5),
         peer=PeerSettings(
             env_count=4,
             ppo={
@@ -76,7 +84,8 @@ TASKS = {
         env_id="Acrobot-v1",
         recipe="acrobot",
         total_steps=200_000,
-        seeds=(1, 2, 3, 4, 5),
+        seeds=FIVE,
+        peer_seeds=(1, 2, 3, 4, 5),
         peer=PeerSettings(
             env_count=16,
             ppo={"n_steps": 256, "gae_lambda": 0.94, "gamma": 0.99, "n_epochs": 4, "ent_coef": 0.0},
@@ -87,7 +96,8 @@ TASKS = {
         env_id="LunarLander-v3",
         recipe="lunarlander",
         total_steps=500_000,
-        seeds=(1, 2, 3),
+        seeds=THREE,
+        peer_seeds=(1, 2, 3),
         peer=PeerSettings(
             env_count=16,
             ppo={
@@ -104,7 +114,8 @@ TASKS = {
         env_id="HalfCheetah-v5",
         recipe="halfcheetah",
         total_steps=300_000,
-        seeds=(1, 2, 3),
+        seeds=THREE,
+        peer_seeds=(1, 2, 3),
         peer=PeerSettings(
             env_count=1,
             ppo={
