@@ -6,6 +6,7 @@ from palaestra import plugins
 from palaestra.contracts.errors import UsageError, did_you_mean
 from palaestra.policies.components.attention import Attention
 from palaestra.policies.components.base import Component
+from palaestra.policies.components.codes import Codes
 from palaestra.policies.components.convolution import Conv, ConvTower
 from palaestra.policies.components.dense import Linear, Mlp, Residual
 from palaestra.policies.components.heads import ActionHead, EmbeddingHead, ValueHead
@@ -18,6 +19,7 @@ SHIPPED: dict[str, type[Component]] = {
     "vector": Vector,
     "image": Image,
     "embedding": Embedding,
+    "codes": Codes,
     "tokens": Tokens,
     "tokens_present": TokensPresent,
     "token_grid": TokenGrid,
