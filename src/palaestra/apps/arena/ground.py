@@ -1,0 +1,97 @@
+"""Floor and walls of a map: drawn once, since they do not change within an episode."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palaestra.apps.arena import palette
+
+if TYPE_CHECKING:
+    from palaestra.apps.arena.palette import Color
+    from palaestra.apps.arena.state import Bytes
+
+    Plane = np.ndarray[Any, np.dtype[Any]]  # [height, width] in pixels
+    Picture = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
+
+
+def ground_picture(walls: Bytes, cell: int) -> Picture:
+    """[height * cell, width * cell, 3], not to be written to"""
+    return _draw(walls.tobytes(), walls.shape[0], walls.shape[1], cell)
+
+
+@lru_cache(maxsize=8)
+def _draw(walls: bytes, height: int, width: int, cell: int) -> Picture:
+    is_wall = np.frombuffer(walls, np.uint8).reshape(height, width) != 0
+    pixels = np.empty((height * cell, width * cell, 3), np.float32)
+    _draw_floor(pixels, height, width, cell)
+    solid = _enlarge(is_wall, cell)
+    _cast_shadows(pixels, is_wall, solid, cell)
+    _draw_walls(pixels, is_wall, solid, cell)
+    picture: Picture = np.clip(pixels + 0.5, 0, 255).astype(np.uint8)
+    picture.flags.writeable = False
+    return picture
+
+
+def _draw_floor(pixels: Plane, height: int, width: int, cell: int) -> None:
+    """Sand: a faint chequer that helps to count cells, and pebbles where there is room for them."""
+    dice = np.random.default_rng(7)  # the same pebbles everywhere, so that a film does not flicker
+    chequer = (np.add.outer(np.arange(height), np.arange(width)) % 2).astype(bool)
+    pixels[:] = palette.SAND
+    pixels[_enlarge(chequer, cell)] = palette.SAND_SHADE
+    pixels += _enlarge(dice.normal(0, 1.6, (height, width)), cell)[..., None]
+    if cell < 10:
+        return
+    pixels += dice.normal(0, 1.1, pixels.shape[:2])[..., None]
+    side = max(1, cell // 14)
+    for _ in range(height * width // 2):
+        y, x = dice.integers(0, height * cell - side), dice.integers(0, width * cell - side)
+        pixels[y : y + side, x : x + side] = palette.PEBBLE
+
+
+def _cast_shadows(pixels: Plane, is_wall: Plane, solid: Plane, cell: int) -> None:
+    """Light comes from the north-west; what a wall keeps it from is darker, most of all near the wall."""
+    for part, strength in ((0.34, 0.16), (0.2, 0.14)):
+        reach = max(1, round(cell * part))
+        shadow = np.zeros_like(solid)
+        shadow[reach:] |= solid[:-reach]
+        shadow[:, reach:] |= solid[:, :-reach]
+        shadow[reach:, reach:] |= solid[:-reach, :-reach]
+        _tint(pixels, shadow & ~solid, palette.SHADOW, strength)
+
+
+def _draw_walls(pixels: Plane, is_wall: Plane, solid: Plane, cell: int) -> None:
+    """A light top, and a dark front where the cell to the south is open."""
+    pixels[solid] = palette.WALL_TOP
+    front = max(1, round(cell * 0.36))
+    edge = max(1, round(cell * 0.08))
+    open_south = _enlarge(is_wall & ~_neighbour(is_wall, 1, 0), cell)
+    open_north = _enlarge(is_wall & ~_neighbour(is_wall, -1, 0), cell)
+    open_west = _enlarge(is_wall & ~_neighbour(is_wall, 0, -1), cell)
+    open_east = _enlarge(is_wall & ~_neighbour(is_wall, 0, 1), cell)
+    row = np.arange(pixels.shape[0])[:, None] % cell
+    column = np.arange(pixels.shape[1])[None, :] % cell
+    pixels[open_north & (row < edge)] = palette.WALL_EDGE
+    pixels[open_west & (column < edge)] = palette.WALL_EDGE
+    pixels[open_east & (column >= cell - edge)] = palette.mix(palette.WALL_TOP, palette.WALL_FRONT, 0.5)
+    pixels[open_south & (row >= cell - front)] = palette.WALL_FRONT
+    pixels[open_south & (row == cell - front)] = palette.mix(palette.WALL_TOP, palette.WALL_EDGE, 0.6)
+    if cell >= 10:
+        pixels[open_south & (row >= cell - edge)] = palette.WALL_FOOT
+
+
+def _neighbour(is_wall: Plane, down: int, right: int) -> Plane:
+    """[height, width]: is the cell so far away a wall? Beyond the map everything is."""
+    height, width = is_wall.shape
+    padded = np.pad(is_wall, 1, constant_values=True)
+    return padded[1 + down : 1 + down + height, 1 + right : 1 + right + width]
+
+
+def _enlarge(plane: Plane, cell: int) -> Plane:
+    return plane.repeat(cell, 0).repeat(cell, 1)
+
+
+def _tint(pixels: Plane, mask: Plane, color: Color, share: float) -> None:
+    pixels[mask] += (np.array(color, np.float32) - pixels[mask]) * share

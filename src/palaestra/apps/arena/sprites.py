@@ -1,0 +1,162 @@
+"""Stations and agents as pictures, drawn once per size and look and then kept."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from palaestra.apps.arena import palette
+from palaestra.apps.arena.canvas import Canvas
+from palaestra.apps.arena.tables import COOLING, EXHAUSTED, STATIONS
+
+if TYPE_CHECKING:
+    from palaestra.apps.arena.canvas import Mask, Sprite
+
+CLOCK_MARKS = 8  # a clock shows so many steps at most
+FACINGS = ((0.0, -1.0), (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0))  # (dx, dy) by facing
+
+
+@lru_cache(maxsize=512)
+def station_sprite(size: int, kind: int, state: int, clock: int) -> Sprite:
+    """`clock`: steps until it is ready, at most CLOCK_MARKS; 0 when it is not cooling"""
+    canvas = Canvas(size)
+    name = STATIONS[kind]
+    plinth = canvas.box(0.04, 0.06, 0.96, 0.97, 0.16)
+    body = palette.STATION_COLORS[name]
+    canvas.paint(plinth, palette.mix(body, palette.INK, 0.55))  # its side, seen below the top
+    canvas.paint(canvas.box(0.04, 0.04, 0.96, 0.88, 0.16), body)
+    canvas.paint(canvas.box(0.04, 0.04, 0.96, 0.12, 0.08), palette.mix(body, palette.WHITE, 0.3))
+    PICTURES[name](canvas)
+    if state == COOLING:
+        canvas.shade(plinth, palette.mix(body, palette.SHADOW, 0.5), 0.62)
+        middle = (0.5, 0.46)
+        canvas.paint(canvas.ring(*middle, 0.34, 0.13), palette.INK, 0.5)
+        canvas.paint(canvas.arc(*middle, 0.34, 0.13, clock / CLOCK_MARKS), palette.CLOCK, 0.9)
+    elif state == EXHAUSTED:
+        canvas.shade(plinth, palette.ASH, 0.85)
+        cross = canvas.polygon([(0.22, 0.28), (0.3, 0.2), (0.78, 0.66), (0.7, 0.74)])
+        canvas.paint(cross | cross[:, ::-1], palette.mix(palette.ASH, palette.INK, 0.5))
+    return canvas.sprite()
+
+
+@lru_cache(maxsize=4096)
+def agent_sprite(
+    size: int, team: int, facing: int, is_frozen: bool, cargo: str, has_armour: bool, has_charge: bool
+) -> Sprite:
+    """`cargo`: the most precious thing that it carries: "", "ore", "battery" or "heart" """
+    canvas = Canvas(size)
+    color = palette.TEAM_COLORS[team % len(palette.TEAM_COLORS)]
+    canvas.paint(canvas.disc(0.53, 0.58, 0.39), palette.SHADOW, 0.28)
+    if has_charge:
+        canvas.paint(_ahead(canvas, facing, 0.5, 0.2), palette.CHARGE)
+    canvas.paint(_ahead(canvas, facing, 0.47, 0.3), palette.mix(color, palette.INK, 0.62))
+    canvas.paint(canvas.disc(0.5, 0.5, 0.4), palette.mix(color, palette.INK, 0.62))
+    if has_armour:
+        canvas.paint(canvas.disc(0.5, 0.5, 0.4), palette.ARMOUR)
+        canvas.paint(canvas.disc(0.5, 0.5, 0.36), palette.mix(color, palette.INK, 0.5))
+    canvas.paint(canvas.disc(0.5, 0.5, 0.335), color)
+    canvas.paint(canvas.disc(0.46, 0.44, 0.24), palette.mix(color, palette.WHITE, 0.16))
+    _paint_eyes(canvas, facing)
+    _paint_cargo(canvas, facing, cargo)
+    if is_frozen:
+        _paint_ice(canvas)
+    return canvas.sprite()
+
+
+def _ahead(canvas: Canvas, facing: int, reach: float, half: float) -> Mask:
+    """A tip in front"""
+    dx, dy = FACINGS[facing]
+    point = (0.5 + dx * reach, 0.5 + dy * reach)
+    left = (0.5 + dx * 0.2 - dy * half, 0.5 + dy * 0.2 + dx * half)
+    right = (0.5 + dx * 0.2 + dy * half, 0.5 + dy * 0.2 - dx * half)
+    return canvas.polygon([point, left, right])
+
+
+def _paint_eyes(canvas: Canvas, facing: int) -> None:
+    dx, dy = FACINGS[facing]
+    for side in (-1, 1):
+        x, y = 0.5 + dx * 0.2 - side * dy * 0.155, 0.5 + dy * 0.2 + side * dx * 0.155
+        canvas.paint(canvas.disc(x, y, 0.115), palette.WHITE)
+        canvas.paint(canvas.disc(x + dx * 0.035, y + dy * 0.035, 0.06), palette.INK)
+
+
+def _paint_cargo(canvas: Canvas, facing: int, cargo: str) -> None:
+    """On its back"""
+    if not cargo:
+        return
+    dx, dy = FACINGS[facing]
+    x, y = 0.5 - dx * 0.17, 0.5 - dy * 0.17
+    if cargo == "heart":
+        canvas.paint(canvas.heart(x, y, 0.5), palette.WHITE)
+        canvas.paint(canvas.heart(x, y, 0.38), palette.HEART)
+        return
+    canvas.paint(canvas.disc(x, y, 0.16), palette.INK, 0.75)
+    canvas.paint(canvas.disc(x, y, 0.115), palette.ITEM_COLORS[cargo])
+
+
+def _paint_ice(canvas: Canvas) -> None:
+    block = canvas.box(0.03, 0.03, 0.97, 0.97, 0.16)
+    canvas.paint(block, palette.ICE, 0.55)
+    canvas.paint(block & ~canvas.box(0.09, 0.09, 0.91, 0.91, 0.12), palette.ICE_EDGE)
+    for offset in (0.0, 0.17):
+        glint = [(0.16 + offset, 0.4), (0.4 + offset, 0.14), (0.47 + offset, 0.14), (0.16 + offset, 0.48)]
+        canvas.paint(canvas.polygon(glint) & block, palette.WHITE, 0.85)
+
+
+def _paint_mine(canvas: Canvas) -> None:
+    """Crystals in dark rock"""
+    canvas.paint(canvas.polygon([(0.1, 0.8), (0.2, 0.42), (0.5, 0.22), (0.82, 0.44), (0.9, 0.8)]), (62, 47, 40))
+    dark, light = palette.mix(palette.ORE, palette.INK, 0.35), palette.mix(palette.ORE, palette.WHITE, 0.45)
+    for x, foot, top, half in ((0.3, 0.74, 0.4, 0.1), (0.68, 0.76, 0.34, 0.11), (0.49, 0.78, 0.14, 0.13)):
+        shoulder = top + 0.14
+        canvas.paint(
+            canvas.polygon(
+                [(x, top), (x + half, shoulder), (x + half * 0.7, foot), (x - half * 0.7, foot), (x - half, shoulder)]
+            ),
+            palette.ORE,
+        )
+        canvas.paint(canvas.polygon([(x, top), (x + half, shoulder), (x + half * 0.7, foot), (x, foot)]), dark)
+        canvas.paint(canvas.polygon([(x, top), (x - half, shoulder), (x - half * 0.4, shoulder)]), light)
+
+
+def _paint_generator(canvas: Canvas) -> None:
+    """A bolt of lightning in a dial"""
+    canvas.paint(canvas.disc(0.5, 0.46, 0.36), palette.mix(palette.STATION_COLORS["generator"], palette.INK, 0.6))
+    canvas.paint(
+        canvas.polygon([(0.58, 0.1), (0.26, 0.52), (0.46, 0.52), (0.38, 0.84), (0.74, 0.38), (0.53, 0.38)]),
+        palette.BATTERY,
+    )
+
+
+def _paint_altar(canvas: Canvas) -> None:
+    """A heart on marble"""
+    canvas.paint(canvas.heart(0.5, 0.48, 0.74), palette.mix(palette.HEART, palette.INK, 0.3))
+    canvas.paint(canvas.heart(0.5, 0.46, 0.66), palette.HEART)
+    canvas.paint(canvas.disc(0.36, 0.34, 0.065), palette.WHITE, 0.8)
+
+
+def _paint_armoury(canvas: Canvas) -> None:
+    """A shield"""
+    outer = [(0.5, 0.1), (0.82, 0.2), (0.8, 0.5), (0.68, 0.7), (0.5, 0.84), (0.32, 0.7), (0.2, 0.5), (0.18, 0.2)]
+    inner = [(0.5 + (x - 0.5) * 0.76, 0.46 + (y - 0.46) * 0.76) for x, y in outer]
+    canvas.paint(canvas.polygon(outer), palette.WHITE)
+    canvas.paint(canvas.polygon(inner), palette.STATION_COLORS["armoury"])
+    canvas.paint(canvas.polygon(inner) & (canvas.x > 0.5), palette.ARMOUR)
+    canvas.paint(canvas.polygon(inner) & (canvas.x <= 0.5), palette.mix(palette.ARMOUR, palette.INK, 0.3))
+
+
+def _paint_charger(canvas: Canvas) -> None:
+    """A star of four points"""
+    star = [(0.5, 0.04), (0.6, 0.36), (0.92, 0.46), (0.6, 0.56), (0.5, 0.88), (0.4, 0.56), (0.08, 0.46), (0.4, 0.36)]
+    canvas.paint(canvas.disc(0.5, 0.46, 0.3), palette.mix(palette.STATION_COLORS["charger"], palette.INK, 0.5))
+    canvas.paint(canvas.polygon(star), palette.CHARGE)
+    canvas.paint(canvas.disc(0.5, 0.46, 0.12), palette.WHITE)
+
+
+PICTURES = {
+    "mine": _paint_mine,
+    "generator": _paint_generator,
+    "altar": _paint_altar,
+    "armoury": _paint_armoury,
+    "charger": _paint_charger,
+}
