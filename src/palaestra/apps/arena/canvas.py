@@ -5,7 +5,7 @@ Lengths are parts of a cell: x goes right and y goes down, both from 0 to 1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,16 @@ if TYPE_CHECKING:
     from palaestra.apps.arena.palette import Color
 
     Mask = np.ndarray[Any, np.dtype[np.bool_]]  # [fine, fine]
-    Sprite = np.ndarray[Any, np.dtype[np.float32]]  # [size, size, 4]: colour times opacity (0 to 255), opacity (0 to 1)
+    Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 FINENESS = 6  # points across a pixel
+
+
+class Sprite(NamedTuple):
+    """What is left of the ground below, and what comes on top: `ground * keep + color`."""
+
+    keep: Floats  # [size, size, 1] from 0 to 1
+    color: Floats  # [size, size, 3] from 0 to 255, plus the half that rounds
 
 
 class Canvas:
@@ -39,8 +46,8 @@ class Canvas:
 
     def sprite(self) -> Sprite:
         blocks = self._layers.reshape(self.size, FINENESS, self.size, FINENESS, 4)
-        averaged: Sprite = blocks.mean((1, 3), dtype=np.float32)
-        return averaged
+        averaged = blocks.mean((1, 3), dtype=np.float32)
+        return Sprite(keep=1 - averaged[..., 3:], color=averaged[..., :3] + np.float32(0.5))
 
     def disc(self, x: float, y: float, radius: float) -> Mask:
         inside: Mask = (self.x - x) ** 2 + (self.y - y) ** 2 <= radius**2

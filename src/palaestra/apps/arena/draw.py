@@ -51,6 +51,6 @@ def station_state(cooldown: int, stock: int) -> int:
 
 
 def _lay(pixels: Picture, y: int, x: int, sprite: Sprite) -> None:
-    cell = len(sprite)
+    cell = len(sprite.keep)
     place = pixels[y * cell : (y + 1) * cell, x * cell : (x + 1) * cell]
-    place[:] = (place * (1 - sprite[..., 3:]) + sprite[..., :3] + np.float32(0.5)).astype(np.uint8)
+    np.add(place * sprite.keep, sprite.color, out=place, casting="unsafe")

@@ -10,11 +10,12 @@ import numpy as np
 from palaestra.apps.arena import palette
 
 if TYPE_CHECKING:
-    from palaestra.apps.arena.palette import Color
     from palaestra.apps.arena.state import Bytes
 
     Plane = np.ndarray[Any, np.dtype[Any]]  # [height, width] in pixels
     Picture = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
+
+FINE_CELL = 10  # pixels; from here on there is room for grain
 
 
 def ground_picture(walls: Bytes, cell: int) -> Picture:
@@ -25,41 +26,45 @@ def ground_picture(walls: Bytes, cell: int) -> Picture:
 @lru_cache(maxsize=8)
 def _draw(walls: bytes, height: int, width: int, cell: int) -> Picture:
     is_wall = np.frombuffer(walls, np.uint8).reshape(height, width) != 0
-    pixels = np.empty((height * cell, width * cell, 3), np.float32)
-    _draw_floor(pixels, height, width, cell)
+    pixels = _floor(height, width, cell).copy()
     solid = _enlarge(is_wall, cell)
-    _cast_shadows(pixels, is_wall, solid, cell)
+    _cast_shadows(pixels, solid, cell)
     _draw_walls(pixels, is_wall, solid, cell)
     picture: Picture = np.clip(pixels + 0.5, 0, 255).astype(np.uint8)
     picture.flags.writeable = False
     return picture
 
 
-def _draw_floor(pixels: Plane, height: int, width: int, cell: int) -> None:
+@lru_cache(maxsize=4)
+def _floor(height: int, width: int, cell: int) -> Plane:
     """Sand: a faint chequer that helps to count cells, and pebbles where there is room for them."""
     dice = np.random.default_rng(7)  # the same pebbles everywhere, so that a film does not flicker
     chequer = (np.add.outer(np.arange(height), np.arange(width)) % 2).astype(bool)
-    pixels[:] = palette.SAND
-    pixels[_enlarge(chequer, cell)] = palette.SAND_SHADE
-    pixels += _enlarge(dice.normal(0, 1.6, (height, width)), cell)[..., None]
-    if cell < 10:
-        return
-    pixels += dice.normal(0, 1.1, pixels.shape[:2])[..., None]
+    colors = np.where(chequer[..., None], palette.SAND_SHADE, palette.SAND) + dice.normal(0, 1.6, (height, width, 1))
+    pixels = _enlarge(colors.astype(np.float32), cell)
+    if cell < FINE_CELL:
+        return pixels
+    pixels += dice.normal(0, 1.1, (*pixels.shape[:2], 1))
     side = max(1, cell // 14)
-    for _ in range(height * width // 2):
-        y, x = dice.integers(0, height * cell - side), dice.integers(0, width * cell - side)
-        pixels[y : y + side, x : x + side] = palette.PEBBLE
+    count = height * width // 2
+    y, x = dice.integers(0, height * cell - side, count), dice.integers(0, width * cell - side, count)
+    for down in range(side):
+        for right in range(side):
+            pixels[y + down, x + right] = palette.PEBBLE
+    return pixels
 
 
-def _cast_shadows(pixels: Plane, is_wall: Plane, solid: Plane, cell: int) -> None:
+def _cast_shadows(pixels: Plane, solid: Plane, cell: int) -> None:
     """Light comes from the north-west; what a wall keeps it from is darker, most of all near the wall."""
-    for part, strength in ((0.34, 0.16), (0.2, 0.14)):
+    darkness = np.zeros((*solid.shape, 1), np.float32)
+    for part, strength in ((0.34, 0.16), (0.2, 0.12)):
         reach = max(1, round(cell * part))
         shadow = np.zeros_like(solid)
         shadow[reach:] |= solid[:-reach]
         shadow[:, reach:] |= solid[:, :-reach]
         shadow[reach:, reach:] |= solid[:-reach, :-reach]
-        _tint(pixels, shadow & ~solid, palette.SHADOW, strength)
+        darkness[shadow] += strength
+    pixels += (np.array(palette.SHADOW, np.float32) - pixels) * darkness
 
 
 def _draw_walls(pixels: Plane, is_wall: Plane, solid: Plane, cell: int) -> None:
@@ -78,7 +83,7 @@ def _draw_walls(pixels: Plane, is_wall: Plane, solid: Plane, cell: int) -> None:
     pixels[open_east & (column >= cell - edge)] = palette.mix(palette.WALL_TOP, palette.WALL_FRONT, 0.5)
     pixels[open_south & (row >= cell - front)] = palette.WALL_FRONT
     pixels[open_south & (row == cell - front)] = palette.mix(palette.WALL_TOP, palette.WALL_EDGE, 0.6)
-    if cell >= 10:
+    if cell >= FINE_CELL:
         pixels[open_south & (row >= cell - edge)] = palette.WALL_FOOT
 
 
@@ -91,7 +96,3 @@ def _neighbour(is_wall: Plane, down: int, right: int) -> Plane:
 
 def _enlarge(plane: Plane, cell: int) -> Plane:
     return plane.repeat(cell, 0).repeat(cell, 1)
-
-
-def _tint(pixels: Plane, mask: Plane, color: Color, share: float) -> None:
-    pixels[mask] += (np.array(color, np.float32) - pixels[mask]) * share

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from palaestra.apps.arena import palette
 from palaestra.apps.arena.canvas import Canvas
-from palaestra.apps.arena.tables import COOLING, EXHAUSTED, STATIONS
+from palaestra.apps.arena.tables import COOLING, EXHAUSTED, PRODUCT, STATIONS
 
 if TYPE_CHECKING:
     from palaestra.apps.arena.canvas import Mask, Sprite
 
-CLOCK_MARKS = 8  # a clock shows so many steps at most
+CLOCK_MARKS = 8  # a gauge shows so many steps at most
+SMALL = 12  # pixels; below that eyes cannot be told apart, and a white tip shows where an agent looks
 FACINGS = ((0.0, -1.0), (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0))  # (dx, dy) by facing
 
 
@@ -21,22 +22,28 @@ def station_sprite(size: int, kind: int, state: int, clock: int) -> Sprite:
     """`clock`: steps until it is ready, at most CLOCK_MARKS; 0 when it is not cooling"""
     canvas = Canvas(size)
     name = STATIONS[kind]
-    plinth = canvas.box(0.04, 0.06, 0.96, 0.97, 0.16)
+    plinth = canvas.box(0.03, 0.03, 0.97, 0.97, 0.16)
     body = palette.STATION_COLORS[name]
-    canvas.paint(plinth, palette.mix(body, palette.INK, 0.55))  # its side, seen below the top
-    canvas.paint(canvas.box(0.04, 0.04, 0.96, 0.88, 0.16), body)
-    canvas.paint(canvas.box(0.04, 0.04, 0.96, 0.12, 0.08), palette.mix(body, palette.WHITE, 0.3))
+    canvas.paint(plinth, palette.mix(body, palette.INK, 0.6))  # its front, seen below the top
+    canvas.paint(canvas.box(0.03, 0.03, 0.97, 0.85, 0.16), body)
+    canvas.paint(canvas.box(0.08, 0.03, 0.92, 0.09, 0.03), palette.mix(body, palette.WHITE, 0.3))
     PICTURES[name](canvas)
     if state == COOLING:
-        canvas.shade(plinth, palette.mix(body, palette.SHADOW, 0.5), 0.62)
-        middle = (0.5, 0.46)
-        canvas.paint(canvas.ring(*middle, 0.34, 0.13), palette.INK, 0.5)
-        canvas.paint(canvas.arc(*middle, 0.34, 0.13, clock / CLOCK_MARKS), palette.CLOCK, 0.9)
+        canvas.shade(plinth, palette.mix(body, palette.SHADOW, 0.6), 0.6)
     elif state == EXHAUSTED:
-        canvas.shade(plinth, palette.ASH, 0.85)
-        cross = canvas.polygon([(0.22, 0.28), (0.3, 0.2), (0.78, 0.66), (0.7, 0.74)])
-        canvas.paint(cross | cross[:, ::-1], palette.mix(palette.ASH, palette.INK, 0.5))
+        canvas.shade(plinth, palette.ASH, 0.82)
+        cross = canvas.polygon([(0.2, 0.27), (0.3, 0.17), (0.8, 0.64), (0.7, 0.74)])
+        canvas.paint(cross | cross[:, ::-1], palette.mix(palette.ASH, palette.INK, 0.55))
+    if state != EXHAUSTED:
+        _paint_gauge(canvas, palette.ITEM_COLORS[PRODUCT[name]], 1 - clock / CLOCK_MARKS)
     return canvas.sprite()
+
+
+def _paint_gauge(canvas: Canvas, color: palette.Color, filled: float) -> None:
+    """A strip on the front that fills while the station cools; full: it is ready"""
+    left, right = 0.14, 0.86
+    canvas.paint(canvas.box(left, 0.87, right, 0.94, 0.03), palette.INK, 0.6)
+    canvas.paint(canvas.box(left, 0.87, left + (right - left) * filled, 0.94, 0.03), color)
 
 
 @lru_cache(maxsize=4096)
@@ -46,17 +53,21 @@ def agent_sprite(
     """`cargo`: the most precious thing that it carries: "", "ore", "battery" or "heart" """
     canvas = Canvas(size)
     color = palette.TEAM_COLORS[team % len(palette.TEAM_COLORS)]
-    canvas.paint(canvas.disc(0.53, 0.58, 0.39), palette.SHADOW, 0.28)
+    outline = palette.mix(color, palette.INK, 0.66)
+    canvas.paint(canvas.disc(0.54, 0.6, 0.4), palette.SHADOW, 0.28)
     if has_charge:
-        canvas.paint(_ahead(canvas, facing, 0.5, 0.2), palette.CHARGE)
-    canvas.paint(_ahead(canvas, facing, 0.47, 0.3), palette.mix(color, palette.INK, 0.62))
-    canvas.paint(canvas.disc(0.5, 0.5, 0.4), palette.mix(color, palette.INK, 0.62))
+        canvas.paint(_ahead(canvas, facing, 0.5, 0.44), palette.CHARGE)
+    canvas.paint(_ahead(canvas, facing, 0.49, 0.3), outline)
+    canvas.paint(canvas.disc(0.5, 0.5, 0.42), outline)
     if has_armour:
-        canvas.paint(canvas.disc(0.5, 0.5, 0.4), palette.ARMOUR)
-        canvas.paint(canvas.disc(0.5, 0.5, 0.36), palette.mix(color, palette.INK, 0.5))
-    canvas.paint(canvas.disc(0.5, 0.5, 0.335), color)
-    canvas.paint(canvas.disc(0.46, 0.44, 0.24), palette.mix(color, palette.WHITE, 0.16))
-    _paint_eyes(canvas, facing)
+        canvas.paint(canvas.disc(0.5, 0.5, 0.42), palette.ARMOUR)
+        canvas.paint(canvas.disc(0.5, 0.5, 0.375), outline)
+    canvas.paint(canvas.disc(0.5, 0.5, 0.345 if has_armour else 0.37), color)
+    canvas.paint(canvas.disc(0.45, 0.43, 0.25), palette.mix(color, palette.WHITE, 0.16))
+    if size < SMALL:
+        canvas.paint(_ahead(canvas, facing, 0.42, 0.26), palette.WHITE)
+    else:
+        _paint_eyes(canvas, facing)
     _paint_cargo(canvas, facing, cargo)
     if is_frozen:
         _paint_ice(canvas)
@@ -87,16 +98,16 @@ def _paint_cargo(canvas: Canvas, facing: int, cargo: str) -> None:
     dx, dy = FACINGS[facing]
     x, y = 0.5 - dx * 0.17, 0.5 - dy * 0.17
     if cargo == "heart":
-        canvas.paint(canvas.heart(x, y, 0.5), palette.WHITE)
-        canvas.paint(canvas.heart(x, y, 0.38), palette.HEART)
+        canvas.paint(canvas.heart(x, y, 0.54), palette.WHITE)
+        canvas.paint(canvas.heart(x, y, 0.42), palette.HEART)
         return
-    canvas.paint(canvas.disc(x, y, 0.16), palette.INK, 0.75)
-    canvas.paint(canvas.disc(x, y, 0.115), palette.ITEM_COLORS[cargo])
+    canvas.paint(canvas.disc(x, y, 0.175), palette.INK, 0.75)
+    canvas.paint(canvas.disc(x, y, 0.13), palette.ITEM_COLORS[cargo])
 
 
 def _paint_ice(canvas: Canvas) -> None:
     block = canvas.box(0.03, 0.03, 0.97, 0.97, 0.16)
-    canvas.paint(block, palette.ICE, 0.55)
+    canvas.paint(block, palette.ICE, 0.48)
     canvas.paint(block & ~canvas.box(0.09, 0.09, 0.91, 0.91, 0.12), palette.ICE_EDGE)
     for offset in (0.0, 0.17):
         glint = [(0.16 + offset, 0.4), (0.4 + offset, 0.14), (0.47 + offset, 0.14), (0.16 + offset, 0.48)]
@@ -121,7 +132,7 @@ def _paint_mine(canvas: Canvas) -> None:
 
 def _paint_generator(canvas: Canvas) -> None:
     """A bolt of lightning in a dial"""
-    canvas.paint(canvas.disc(0.5, 0.46, 0.36), palette.mix(palette.STATION_COLORS["generator"], palette.INK, 0.6))
+    canvas.paint(canvas.disc(0.5, 0.46, 0.36), palette.mix(palette.STATION_COLORS["generator"], palette.INK, 0.4))
     canvas.paint(
         canvas.polygon([(0.58, 0.1), (0.26, 0.52), (0.46, 0.52), (0.38, 0.84), (0.74, 0.38), (0.53, 0.38)]),
         palette.BATTERY,
