@@ -34,6 +34,8 @@ LARGEST = 255
 NO_TOKEN = (255, 255, 255)
 
 Features = dict[str, int]  # those that are not 0, in the order of their ids
+Cell = tuple[int, int]  # of the map (y, x), or of a view (row, column)
+Scene = dict[Cell, Features]  # what stands where; a cell that is missing, or has no features, is floor
 
 
 @dataclass(frozen=True)
@@ -52,23 +54,30 @@ def observation_specs(settings: ArenaSettings) -> ArraySpec | dict[str, ArraySpe
     return ArraySpec((len(FEATURES), side, side))
 
 
-def bytes_view(state: WorldState, settings: ArenaSettings, agent: int) -> dict[str, Bytes]:
+def scene_of(state: WorldState, settings: ArenaSettings, team: int) -> Scene:
+    """The map as that team sees it, with walls around it as far as anybody can look. Serves all agents of the team."""
+    return _walls(state, settings.radius) | _stations(state, settings) | _agents(state, team)
+
+
+def bytes_view(state: WorldState, settings: ArenaSettings, agent: int, scene: Scene | None = None) -> dict[str, Bytes]:
     """`cells` [view, view] and `self` [9]"""
     cells = np.full((settings.view, settings.view), UNSEEN, np.uint8)
-    for place, features in _seen_cells(state, settings, agent).items():
+    for place, features in _seen_cells(state, settings, agent, scene).items():
         cells[place] = _code(features)
     knowledge = _self_features(state, agent)
     return {"cells": cells, "self": np.array([knowledge.get(name, 0) for name in SELF], np.uint8)}
 
 
-def tokens_view(state: WorldState, settings: ArenaSettings, agent: int) -> tuple[Bytes, int]:
+def tokens_view(
+    state: WorldState, settings: ArenaSettings, agent: int, scene: Scene | None = None
+) -> tuple[Bytes, int]:
     """[tokens, 3], and how many found no room"""
     middle = settings.radius
 
-    def distance(place: tuple[int, int]) -> int:
+    def distance(place: Cell) -> int:
         return (place[0] - middle) ** 2 + (place[1] - middle) ** 2
 
-    cells = _seen_cells(state, settings, agent)
+    cells = {place: features for place, features in _seen_cells(state, settings, agent, scene).items() if features}
     nearest_first = sorted(cells, key=lambda place: (distance(place), place))
     groups = [((middle, middle), _self_features(state, agent)), *((place, cells[place]) for place in nearest_first)]
     tokens = [
@@ -81,10 +90,10 @@ def tokens_view(state: WorldState, settings: ArenaSettings, agent: int) -> tuple
     return np.array(kept + padding, np.uint8), len(tokens) - len(kept)
 
 
-def box_view(state: WorldState, settings: ArenaSettings, agent: int) -> Bytes:
+def box_view(state: WorldState, settings: ArenaSettings, agent: int, scene: Scene | None = None) -> Bytes:
     """[features, view, view]"""
     box = np.zeros((len(FEATURES), settings.view, settings.view), np.uint8)
-    for (row, column), features in _seen_cells(state, settings, agent).items():
+    for (row, column), features in _seen_cells(state, settings, agent, scene).items():
         for name, value in features.items():
             box[FEATURE_ID[name], row, column] = value
     for name, value in _self_features(state, agent).items():
@@ -92,28 +101,23 @@ def box_view(state: WorldState, settings: ArenaSettings, agent: int) -> Bytes:
     return box
 
 
-def _seen_cells(state: WorldState, settings: ArenaSettings, agent: int) -> dict[tuple[int, int], Features]:
-    """By row and column of the view; cells not seen are missing."""
+def _seen_cells(state: WorldState, settings: ArenaSettings, agent: int, scene: Scene | None) -> Scene:
+    """By row and column of the view; cells not seen are missing, floor has no features."""
     y, x, _, _, team, _ = state.agents[agent].tolist()
-    occupied = _stations(state, settings) | _agents(state, team)
-    sight = settings.radius if settings.sight is None else settings.sight
-    seen = {}
-    for dy in range(-sight, sight + 1):
-        for dx in range(-sight, sight + 1):
-            place = (settings.radius + dy, settings.radius + dx)
-            if _is_wall(state, y + dy, x + dx):
-                seen[place] = {"wall": 1}
-            else:
-                seen[place] = occupied.get((y + dy, x + dx), {})
-    return seen
+    scene = scene_of(state, settings, team) if scene is None else scene
+    radius = settings.radius
+    sight = radius if settings.sight is None else settings.sight
+    near = range(-sight, sight + 1)
+    return {(radius + dy, radius + dx): scene.get((y + dy, x + dx), {}) for dy in near for dx in near}
 
 
-def _is_wall(state: WorldState, y: int, x: int) -> bool:
-    inside = 0 <= y < state.height and 0 <= x < state.width
-    return not inside or bool(state.walls[y, x])
+def _walls(state: WorldState, margin: int) -> Scene:
+    """Beyond the map everything is wall."""
+    with_margin = np.pad(state.walls, margin, constant_values=1)
+    return {(y - margin, x - margin): {"wall": 1} for y, x in np.argwhere(with_margin).tolist()}
 
 
-def _stations(state: WorldState, settings: ArenaSettings) -> dict[tuple[int, int], Features]:
+def _stations(state: WorldState, settings: ArenaSettings) -> Scene:
     found = {}
     for y, x, kind, cooldown, stock in state.stations.tolist():
         features = {STATIONS[kind]: 1}
@@ -123,7 +127,7 @@ def _stations(state: WorldState, settings: ArenaSettings) -> dict[tuple[int, int
     return found
 
 
-def _agents(state: WorldState, team: int) -> dict[tuple[int, int], Features]:
+def _agents(state: WorldState, team: int) -> Scene:
     """As an agent of `team` sees them."""
     found = {}
     for (y, x, facing, frozen, other_team, _), items in zip(

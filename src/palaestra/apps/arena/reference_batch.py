@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.apps.arena.observe import box_view, bytes_view, tokens_view
+from palaestra.apps.arena.observe import box_view, bytes_view, scene_of, tokens_view
 from palaestra.apps.arena.reference import World
 from palaestra.apps.arena.tables import ACTIONS
 
@@ -90,16 +90,17 @@ class ReferenceBatch:
     def _observe(self, number: int, out: Arrays) -> None:
         world = self._worlds[number]
         state, settings = world.state(), world.settings
+        scenes = [scene_of(state, settings, team) for team in range(settings.teams)]
         for agent in range(self.agents):
-            row = number * self.agents + agent
+            row, seen = number * self.agents + agent, (state, settings, agent, scenes[agent % settings.teams])
             if isinstance(out, dict):
-                for name, part in bytes_view(state, settings, agent).items():
+                for name, part in bytes_view(*seen).items():
                     out[name][row] = part
             elif settings.observation == "tokens":
-                out[row], dropped = tokens_view(state, settings, agent)
+                out[row], dropped = tokens_view(*seen)
                 world.agents[agent].counters["dropped_tokens"] += dropped
             else:
-                out[row] = box_view(state, settings, agent)
+                out[row] = box_view(*seen)
 
     def _refuse_bad_actions(self, actions: np.ndarray) -> None:
         for row in np.flatnonzero((actions < 0) | (actions >= len(ACTIONS))):
