@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -286,3 +287,23 @@ def server() -> Iterator[ForkServer]:
         started = ForkServer(home)
         yield started
         started.close()
+
+
+@pytest.fixture(scope="module")
+def together(server):
+    """Start ranks of one group, each a process; `own` are the words that only one of them gets."""
+
+    def start(*words, count=2, own=None, port=None):
+        if port is None:
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+        place = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        return [
+            server.start(
+                *words, *(own or {}).get(rank, []), variables={**place, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            )
+            for rank in range(count)
+        ]
+
+    return start

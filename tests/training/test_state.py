@@ -1,19 +1,33 @@
 import io
+import random
 
+import numpy as np
 import pytest
 import torch
 
+import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point does
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import DamagedFile
-from palaestra.training.state import env_seeds, new_training_state
+from palaestra.training.group import ALONE, Group
+from palaestra.training.state import env_seeds, new_training_state, own_env_seeds
 from palaestra.training.trainer import train
 
+REMEMBERING = """
+schema_version: 1
+summary: a small LSTM
+nodes:
+  input:  {type: vector, source: observation}
+  memory: {type: lstm, source: input, size: 8}
+  action: {type: action_head, source: memory}
+  value:  {type: value_head, source: memory}
+"""
 CONFIG = TrainConfig(
     total_steps=640,
-    policy={"normalize_observations": True, "normalize_returns": True},
+    policy={"graph": REMEMBERING, "normalize_observations": True, "normalize_returns": True},
+    curriculum={"tasks": {"usual": {}, "other": {"kwargs": {"sutton_barto_reward": True}}}},
     ppo={"env_count": 2, "horizon": 32, "minibatch_size": 32},
 )
-PARTS = ["optimizer", "tape", "reward_sums", "sampler", "shuffler", "envs"]
+PARTS = ["optimizer", "tape", "memory", "reward_sums", "sampler", "shuffler", "envs", "curriculum"]
 
 
 def weights(state) -> list[float]:
@@ -59,6 +73,20 @@ def test_leaving_out_any_one_part_is_seen(part):
     assert weights(fresh) != weights(state)
 
 
+def test_the_dice_that_everybody_shares_go_on_too():
+    """Environments and networks of strangers may draw from them."""
+
+    def draws():
+        return random.random(), float(np.random.random()), float(torch.rand(()))
+
+    state = new_training_state(CONFIG)
+    captured = state.capture()
+    expected = draws()
+    assert draws() != expected
+    state.restore(captured)
+    assert draws() == expected
+
+
 def test_a_capture_does_not_change_while_training_goes_on():
     state = new_training_state(CONFIG)
     run_on(state, 2)
@@ -84,3 +112,58 @@ def test_a_state_of_another_run_is_refused_as_damaged():
     del saved["trainer"]["sampler"]
     with pytest.raises(DamagedFile, match="does not fit this run"):
         state.restore(saved["trainer"])
+
+
+CROWD = TrainConfig(
+    total_steps=9 * 8 * 20,
+    env={"id": "palaestra/Crowd-v0", "kwargs": {"agents": 3, "steps": 5}},
+    curriculum={"tasks": {"own": {}, "shared": {"kwargs": {"shared": True}}}},
+    policy={"graph": "mlp", "settings": {"hidden": [16]}, "normalize_returns": True},
+    ppo={"env_count": 9, "horizon": 8, "minibatch_size": 36},
+)
+
+
+def test_a_batch_of_worlds_is_trained_in_and_goes_on_bit_for_bit_after_a_restore():
+    state = new_training_state(CROWD)
+    assert state.envs.count == 9
+    run_on(state, 3)
+    stream = io.BytesIO()
+    torch.save({"model": state.agent.state_dict(), "trainer": state.capture()}, stream)
+    stream.seek(0)
+    saved = torch.load(stream, weights_only=True)
+    expected = run_on(state, 4)
+    other = new_training_state(CROWD.model_copy(update={"seed": 99}))
+    other.agent.load_state_dict(saved["model"])
+    other.restore(saved["trainer"])
+    report = run_on(other, 4)
+    assert (report.update, report.episodes, report.metrics) == (expected.update, expected.episodes, expected.metrics)
+    assert weights(other) == weights(state)
+    assert report.episodes
+
+
+def test_steps_are_counted_per_player_and_tasks_per_world():
+    state = new_training_state(CROWD)
+    report = run_on(state, 5)  # 40 steps: 8 episodes of 5 in each of 3 worlds
+    assert report.env_steps == 5 * 8 * 9
+    assert report.metrics["tasks/completed"] == 8 * 3
+    assert {episode.env_index for episode in report.episodes} == set(range(9))
+
+
+def test_two_ranks_of_n_rows_have_the_seeds_that_one_of_twice_as_many_has():
+    class Second(Group):
+        rank, world_size = 1, 2
+
+    both = CROWD.model_copy(update={"ppo": CROWD.ppo.model_copy(update={"env_count": 18})})
+    whole = env_seeds(both.seed, 18)
+    assert own_env_seeds(CROWD, Second()) == whole[9:]
+
+
+def test_worlds_that_were_not_captured_begin_anew_with_other_seeds(monkeypatch):
+    state = new_training_state(CROWD)
+    run_on(state, 1)
+    saved = state.capture()
+    saved["envs"] = None
+    state.restore(saved)
+    fresh = new_training_state(CROWD)
+    assert state.envs.capture()["seeds"].tolist() != fresh.envs.capture()["seeds"].tolist()
+    assert state.envs.capture()["seeds"].tolist() == own_env_seeds(CROWD, ALONE, 1)[::3]

@@ -1,7 +1,7 @@
 """Everything that decides how training goes on, in one place.
 
 `capture` and `restore` are complete: a run that was killed and restored ends with the same bytes as one that was not.
-Leaving out any entry of `capture` makes tests/processes/test_resume.py fail.
+Leaving out any entry of `capture` makes tests/training/test_state.py fail.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import torch
 from torch import Generator, Tensor
 
 from palaestra.contracts.errors import DamagedFile
-from palaestra.envs.tasks import TaskSwitch, make_task_env
-from palaestra.envs.vector import InProcessEnvs
+from palaestra.envs.build import make_vector_envs
 from palaestra.policies.build import build_policy
 from palaestra.training import plain
 from palaestra.training.curriculum import Curriculum
@@ -30,6 +29,7 @@ from palaestra.training.tape import Tape
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
+    from palaestra.envs.vector import VectorEnvs
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class TrainingState:
     config: TrainConfig
     agent: Agent
-    envs: InProcessEnvs
+    envs: VectorEnvs
     optimizer: FlatOptimizer
     tape: Tape
     memory: Memory  # each [B, …]
@@ -107,7 +107,7 @@ def new_training_state(config: TrainConfig, group: Group = ALONE, teacher: Agent
     device = choose_device(config.device, group.local_rank)
     seed_global_random(config.seed)
     curriculum = _new_curriculum(config, group)
-    envs = _make_envs(config, curriculum)
+    envs = make_vector_envs(config.env, config.curriculum, config.ppo.env_count, curriculum)
     agent = build_policy(config.policy, envs.interface).to(device)
     tape = Tape(envs.interface.observation_space, config.ppo.horizon, envs.count, device)
     envs.reset(own_env_seeds(config, group), tape.rows[0])
@@ -140,14 +140,6 @@ def _new_curriculum(config: TrainConfig, group: Group) -> Curriculum | None:
     return Curriculum(config.curriculum, config.ppo.env_count, _draw_seed(config.seed, "tasks", group.rank))
 
 
-def _make_envs(config: TrainConfig, curriculum: Curriculum | None) -> InProcessEnvs:
-    envs = InProcessEnvs(lambda: make_task_env(config.env, config.curriculum), config.ppo.env_count, curriculum)
-    first = envs.envs[0]
-    if isinstance(first, TaskSwitch):
-        first.make_all()  # tasks that do not fit are refused here; the other environments make them when needed
-    return envs
-
-
 def seed_global_random(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)
@@ -155,7 +147,7 @@ def seed_global_random(seed: int) -> None:
 
 
 def env_seeds(seed: int, count: int, iteration: int = 0) -> list[int]:
-    """One seed per environment. Hashed, so that runs with neighbouring seeds share no environment."""
+    """One seed per row. Hashed, so that runs with neighbouring seeds share no environment."""
     drawn = np.random.SeedSequence([seed, iteration, 0xE]).generate_state(count)
     return [int(value) for value in drawn]
 
