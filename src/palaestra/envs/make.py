@@ -46,7 +46,7 @@ def make_env(config: EnvConfig, render_mode: str | None = None) -> AnyEnv:
     spec = find_spec(config.id)
     mode = render_mode or config.kwargs.get("render_mode")
     prepare_rendering(mode)
-    creator = _creator(spec)
+    creator = find_creator(spec)
     kwargs = {**config.kwargs, **({} if mode is None else {"render_mode": mode})}
     _refuse_unknown_render_mode(spec, creator, mode)
     try:
@@ -122,7 +122,7 @@ def _without_order_enforcing(spec: EnvSpec) -> EnvSpec:
     return plain
 
 
-def _creator(spec: EnvSpec) -> Callable[..., Any]:
+def find_creator(spec: EnvSpec) -> Callable[..., Any]:
     """The class or function behind an id; importing it may need an extra."""
     if spec.entry_point is None:
         raise NotFound(f"'{spec.id}' is registered without an entry point, so it can only be made as a batch.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import gymnasium
+    from numpy.typing import NDArray
 
     from palaestra.envs.tasks import TaskSource
 
@@ -39,8 +40,27 @@ class Ending:
 
 
 class VectorStep(NamedTuple):
-    rewards: list[float]  # [B]
+    rewards: list[float] | NDArray[np.float32]  # [B], good until the next step
     endings: list[Ending]  # in the order of their environments
+
+
+class VectorEnvs(Protocol):
+    """What the trainer needs of its environments, however they are stepped: `InProcessEnvs`, `BatchEnvs`."""
+
+    count: int  # rows: environments, or players where a world has several
+    interface: EnvInterface
+
+    def reset(self, seeds: Sequence[int], out: Arrays) -> None: ...
+
+    def step(self, actions: np.ndarray, out: Arrays) -> VectorStep: ...
+
+    def why_inexact(self) -> str: ...
+
+    def capture(self) -> dict[str, Any] | None: ...
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class InProcessEnvs:
@@ -138,19 +158,27 @@ class InProcessEnvs:
 
 def _action_door(space: SpaceSpec) -> Callable[[np.ndarray], Sequence[Any]]:
     """From the network's actions [B, …] to what each environment's step takes."""
+    convert = action_rows(space)
+    if isinstance(space, DiscreteSpec):
+        return lambda actions: convert(actions).tolist()
+    return lambda actions: list(convert(actions))
+
+
+def action_rows(space: SpaceSpec) -> Callable[[np.ndarray], np.ndarray]:
+    """From the network's actions [B, …] to the environments' [B, …]: choices from their start, boxes clipped."""
     match space:
         case DiscreteSpec(start=0):
-            return lambda actions: actions.tolist()
+            return lambda actions: actions
         case DiscreteSpec():
-            return lambda actions: (actions + space.start).tolist()
+            return lambda actions: actions + space.start
         case MultiDiscreteSpec():
             starts = np.array(space.starts or (0,) * len(space.counts))
-            return lambda actions: list(actions + starts)
+            return lambda actions: actions + starts
         case BoxSpec():
             low = np.array(space.low, dtype=space.dtype).reshape(-1)
             high = np.array(space.high, dtype=space.dtype).reshape(-1)
             shape = (-1, *space.shape)
-            return lambda actions: list(np.clip(actions.astype(space.dtype, copy=False), low, high).reshape(shape))
+            return lambda actions: np.clip(actions.astype(space.dtype, copy=False), low, high).reshape(shape)
         case DictSpec():
             raise UsageError("Actions with named parts are not supported.", "Flatten them with a Gymnasium wrapper.")
 

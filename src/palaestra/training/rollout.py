@@ -13,7 +13,7 @@ from palaestra.training.tape import Tape, stack_observations
 
 if TYPE_CHECKING:
     from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.envs.vector import Ending, InProcessEnvs
+    from palaestra.envs.vector import Ending, VectorEnvs
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory, Observation
 
@@ -46,7 +46,7 @@ class Cut:
 
 
 def collect_rollout(
-    agent: Agent, envs: InProcessEnvs, tape: Tape, memory: Memory, generator: Generator, stretch: int = 1
+    agent: Agent, envs: VectorEnvs, tape: Tape, memory: Memory, generator: Generator, stretch: int = 1
 ) -> tuple[Rollout, Memory, list[EpisodeResult]]:
     """Play one tape full, from its first row on. Also gives the memory to go on with, and the episodes that ended.
 
@@ -114,7 +114,7 @@ def _judge(
 
 
 def _next_values(
-    values: Tensor, last_value: Tensor, cuts: list[Cut], agent: Agent, envs: InProcessEnvs, tape: Tape
+    values: Tensor, last_value: Tensor, cuts: list[Cut], agent: Agent, envs: VectorEnvs, tape: Tape
 ) -> Tensor:
     """[T, B]: the next row's value, 0 after a terminal step, and after a cut that of the cut episode's own end."""
     terminated = torch.from_numpy(tape.terminated).to(tape.device)
@@ -126,7 +126,7 @@ def _next_values(
     return next_values
 
 
-def _values_of(cuts: list[Cut], agent: Agent, envs: InProcessEnvs, device: torch.device) -> Tensor:
+def _values_of(cuts: list[Cut], agent: Agent, envs: VectorEnvs, device: torch.device) -> Tensor:
     """[cuts]: what the critic thinks of each cut episode's own last observation, with the memory it had then."""
     final = stack_observations(envs.interface.observation_space, [cut.ending.final_observation for cut in cuts])
     memory = {name: torch.stack([cut.memory[name][cut.ending.env_index] for cut in cuts]) for name in cuts[0].memory}

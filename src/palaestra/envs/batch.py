@@ -1,0 +1,186 @@
+"""Environments that step all their copies in one call, and many players of each.
+
+A *world* is one copy; it has one player or several. A *row* is one player: world w of `agents` players has the rows
+from `w * agents` on. What a world ends with and how the next episode begins is decided here, as `InProcessEnvs` does
+for environments that are stepped one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from palaestra.contracts.episodes import EpisodeResult
+from palaestra.contracts.errors import PalaestraError, RunFailed
+from palaestra.envs.seed_stream import SeedStream
+from palaestra.envs.tasks import TASK
+from palaestra.envs.vector import Ending, VectorStep, action_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.envs.tasks import TaskSource
+    from palaestra.envs.vector import Arrays
+
+
+@dataclass(frozen=True)
+class WorldEnding:
+    """The episode of a world that ended in this step, for all its players at once."""
+
+    world: int
+    terminated: bool  # False: cut by a time limit
+    length: int
+    returns: NDArray[np.float64]  # [agents]
+    extras: Mapping[str, NDArray[Any]]  # further figures by name, each [agents]
+
+
+class NativeBatch(Protocol):
+    """`world_count` worlds of `agents` players each. Arrays belong to the caller and are C-contiguous, rows first."""
+
+    world_count: int
+    agents: int
+    interface: EnvInterface  # of one player
+
+    def reset(self, worlds: Sequence[int], seeds: Sequence[int], tasks: Sequence[int], out: Arrays) -> None:
+        """Begin an episode in each of `worlds`, and write what its players see into their rows of `out`.
+
+        A seed (64 bits, not negative) decides the whole episode; a task is an index into what the batch was made with.
+        """
+
+    def step(self, actions: np.ndarray, out: Arrays, rewards: NDArray[np.float32]) -> Sequence[WorldEnding]:
+        """Actions [rows, …]; writes observations and rewards [rows]; says which worlds ended, in rising order.
+
+        A world that ended shows its last observation. It is reset before the next step.
+        """
+
+    def render(self, world: int) -> Any:
+        """A picture [height, width, 3] of bytes; None when it does not draw."""
+
+    def capture(self) -> dict[str, Any] | None:
+        """Everything that decides how the worlds go on, as numbers, text, bytes, arrays, lists and dictionaries of
+        these, copied; None when it cannot be had."""
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class OffersBatch(Protocol):
+    """An environment class, registered with Gymnasium, that also comes as a batch. Its copies are then made so."""
+
+    @classmethod
+    def native_batch(
+        cls, world_count: int, tasks: Sequence[Mapping[str, Any]], max_episode_steps: int | None
+    ) -> NativeBatch:
+        """Each task is a set of keyword arguments of the class; all must have the same spaces and players.
+
+        `max_episode_steps` is the time limit to keep, None: the class's own.
+        """
+
+
+class BatchEnvs:
+    """A `palaestra.envs.vector.VectorEnvs` around a native batch. Nothing here is done once per player and step."""
+
+    def __init__(self, batch: NativeBatch, tasks: TaskSource | None = None, task_names: Sequence[str] = ()) -> None:
+        self.batch = batch
+        self.count = batch.world_count * batch.agents
+        self.interface = batch.interface
+        self._to_env_actions = action_rows(self.interface.action_space)
+        self._rewards = np.zeros(self.count, np.float32)
+        self._tasks = tasks
+        self._task_names = list(task_names)
+        self._seeds = [0] * batch.world_count  # of the episode under way
+        self._streams = [SeedStream(0) for _ in range(batch.world_count)]
+
+    def reset(self, seeds: Sequence[int], out: Arrays) -> None:
+        """One seed per row; a world takes that of its first row, and all its later seeds follow from it."""
+        self._seeds = [int(seed) for seed in seeds[:: self.batch.agents]]
+        self._streams = [SeedStream(seed) for seed in self._seeds]
+        worlds = range(self.batch.world_count)
+        self.batch.reset(worlds, self._seeds, self._next_tasks(worlds), out)
+
+    def step(self, actions: np.ndarray, out: Arrays) -> VectorStep:
+        """Take `actions` [B, …]; the observations to act on next are written into `out` [B, …]."""
+        try:
+            ended = self.batch.step(self._to_env_actions(actions), out, self._rewards)
+            if not ended:
+                return VectorStep(self._rewards, [])
+            endings = [ending for world in ended for ending in self._endings(world, out)]
+            self._begin([world.world for world in ended], out)
+        except PalaestraError:
+            raise
+        except Exception as error:
+            raise RunFailed(
+                f"The batch of {self.batch.world_count} worlds raised {type(error).__name__}: {error}."
+            ) from error
+        return VectorStep(self._rewards, endings)
+
+    def _endings(self, ended: WorldEnding, out: Arrays) -> Iterator[Ending]:
+        agents = self.batch.agents
+        first = ended.world * agents
+        if self._tasks is not None:
+            self._tasks.ended(first, float(ended.returns.mean()))
+        final = _copied_rows(out, first, first + agents)
+        returns = ended.returns.tolist()
+        names, columns = list(ended.extras), [values.tolist() for values in ended.extras.values()]
+        figures = zip(*columns, strict=True) if columns else [()] * agents
+        for agent, values in enumerate(figures):
+            extras = {name: float(value) for name, value in zip(names, values, strict=True)}
+            episode = EpisodeResult(
+                None, returns[agent], ended.length, ended.terminated, env_index=first + agent, extras=extras
+            )
+            yield Ending(first + agent, _row(final, agent), episode)
+
+    def _begin(self, worlds: Sequence[int], out: Arrays) -> None:
+        for world in worlds:
+            self._seeds[world] = self._streams[world].next()
+        self.batch.reset(worlds, [self._seeds[world] for world in worlds], self._next_tasks(worlds), out)
+
+    def _next_tasks(self, worlds: Sequence[int]) -> list[int]:
+        if self._tasks is None:
+            return [0] * len(worlds)
+        drawn = [self._tasks.next_options(world * self.batch.agents)[TASK] for world in worlds]
+        return [self._task_names.index(name) for name in drawn]
+
+    def why_inexact(self) -> str:
+        return "" if self.batch.capture() is not None else "The state of these worlds cannot be captured."
+
+    def capture(self) -> dict[str, Any] | None:
+        state = self.batch.capture()
+        if state is None:
+            return None
+        return {
+            "batch": state,
+            "seeds": np.array(self._seeds, np.uint64),
+            "streams": np.array([stream.state for stream in self._streams], np.uint64),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if len(state["seeds"]) != self.batch.world_count:
+            raise ValueError(f"it has {len(state['seeds'])} worlds, this run {self.batch.world_count}")
+        self.batch.restore(state["batch"])
+        self._seeds = [int(seed) for seed in state["seeds"]]
+        self._streams = [SeedStream(int(seed)) for seed in state["streams"]]
+
+    def close(self) -> None:
+        self.batch.close()
+
+
+def _copied_rows(arrays: Arrays, first: int, last: int) -> Arrays:
+    """The reset writes over the rows that the episode ended with."""
+    if isinstance(arrays, dict):
+        return {name: part[first:last].copy() for name, part in arrays.items()}
+    rows: np.ndarray = arrays[first:last].copy()
+    return rows
+
+
+def _row(arrays: Arrays, index: int) -> Any:
+    if isinstance(arrays, dict):
+        return {name: part[index] for name, part in arrays.items()}
+    return arrays[index]

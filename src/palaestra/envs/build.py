@@ -1,0 +1,76 @@
+"""Which way an environment is stepped: as a batch of its own where its class offers one, else copy by copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from palaestra.contracts.errors import UsageError
+from palaestra.envs.batch import BatchEnvs, NativeBatch, OffersBatch
+from palaestra.envs.make import AnyEnv, find_creator, find_spec, make_env
+from palaestra.envs.tasks import TaskSwitch, make_task_env
+from palaestra.envs.vector import InProcessEnvs, VectorEnvs
+
+if TYPE_CHECKING:
+    from palaestra.config.curriculum import CurriculumConfig
+    from palaestra.config.env import EnvConfig
+    from palaestra.envs.tasks import TaskSource
+
+
+def make_vector_envs(
+    env: EnvConfig, curriculum: CurriculumConfig, count: int, tasks: TaskSource | None = None
+) -> VectorEnvs:
+    """`count` rows to train in; environments or tasks that do not fit are refused here."""
+    if offers_batch(env):
+        return _batch_envs(env, curriculum, count, tasks)
+    envs = InProcessEnvs(lambda: make_task_env(env, curriculum), count, tasks)
+    first = envs.envs[0]
+    if isinstance(first, TaskSwitch):
+        first.make_all()  # tasks that do not fit are refused here; the other environments make them when needed
+    return envs
+
+
+def make_playable(env: EnvConfig, render_mode: str | None = None) -> AnyEnv | NativeBatch:
+    """What one evaluated episode is played in: a batch of one world with all its players, or a plain environment."""
+    return make_native_batch(env, 1) if offers_batch(env) else make_env(env, render_mode)
+
+
+def offers_batch(env: EnvConfig) -> bool:
+    """Wrappers that an id is registered with are not for batches; then its copies are stepped one by one."""
+    spec = find_spec(env.id)
+    return not spec.additional_wrappers and isinstance(find_creator(spec), OffersBatch)
+
+
+def make_native_batch(env: EnvConfig, world_count: int, curriculum: CurriculumConfig | None = None) -> NativeBatch:
+    spec = find_spec(env.id)
+    creator: Any = find_creator(spec)
+    variations = [task.kwargs for task in curriculum.tasks.values()] if curriculum and curriculum.tasks else [{}]
+    settings: dict[str, Any] = {**spec.kwargs, **env.kwargs}
+    settings.pop("render_mode", None)  # of a single environment; a batch is drawn world by world
+    time_limit = env.max_episode_steps or spec.max_episode_steps
+    every_task = [{**settings, **variation} for variation in variations]
+    batch: NativeBatch = creator.native_batch(world_count, every_task, time_limit)
+    return batch
+
+
+def _batch_envs(env: EnvConfig, curriculum: CurriculumConfig, count: int, tasks: TaskSource | None) -> BatchEnvs:
+    if curriculum.tasks and curriculum.given_by == "options":
+        raise UsageError(
+            f"'{env.id}' is stepped as a batch, which takes tasks by their kwargs.", "Set curriculum.given_by=kwargs."
+        )
+    one_world = make_native_batch(env, 1)
+    agents = one_world.agents
+    one_world.close()
+    _refuse_parts_of_worlds(env, count, agents)
+    batch = make_native_batch(env, count // agents, curriculum)
+    return BatchEnvs(batch, tasks, list(curriculum.tasks))
+
+
+def _refuse_parts_of_worlds(env: EnvConfig, count: int, agents: int) -> None:
+    if count % agents == 0:
+        return
+    below = count // agents * agents
+    near = [str(size) for size in (below, below + agents) if size]
+    raise UsageError(
+        f"ppo.env_count={count} is not a multiple of the {agents} agents of one world of '{env.id}'.",
+        f"Try ppo.env_count={' or ppo.env_count='.join(near)}.",
+    )
