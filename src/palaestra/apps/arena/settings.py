@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from palaestra.apps.arena.tables import ITEMS, STATIONS
 from palaestra.config.base import Frozen
 from palaestra.contracts.errors import UsageError, did_you_mean
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 ObservationForm = Literal["bytes", "tokens", "box"]
 LARGEST_SIDE = 128
 MAX_TEAMS = 4
+LARGEST_COUNT = 65_535
+SCALARS = (bool, int, float, str, type(None))
 
 
 class StationSettings(Frozen):
-    count: int = Field(0, ge=0, le=256, description="how many of them a map has")
-    cost: int = Field(1, ge=0, le=255, description="ingredients per use; a mine needs none")
-    cooldown: int = Field(4, ge=0, le=255, description="steps after a use until the next")
-    stock: int | None = Field(None, ge=1, le=65_535, description="uses per episode; null: endless")
+    count: int = Field(default=0, ge=0, le=256, description="how many of them a map has")
+    cost: int = Field(default=1, ge=0, le=255, description="ingredients per use; a mine needs none")
+    cooldown: int = Field(default=4, ge=0, le=255, description="steps after a use until the next")
+    stock: int | None = Field(default=None, ge=1, le=65_535, description="uses per episode; null: endless")
 
 
 class ArenaSettings(Frozen):
@@ -47,7 +52,7 @@ class ArenaSettings(Frozen):
         default_factory=dict, description="most of each item that is rewarded in an episode"
     )
     # combat
-    combat: bool = Field(False, description="whether attacks do anything")
+    combat: bool = Field(default=False, description="whether attacks do anything")
     reach: int = Field(3, ge=1, le=15, description="cells that an attack goes straight ahead")
     freeze: int = Field(8, ge=1, le=255, description="steps that whoever is hit cannot act")
     steal: int = Field(2, ge=0, le=255, description="most of ore, battery and heart each that a hit takes")
@@ -57,7 +62,7 @@ class ArenaSettings(Frozen):
     sight: int | None = Field(
         None, ge=1, le=7, description="how far it really sees; the rest is unknown; default: the whole view"
     )
-    show_state: bool = Field(True, description="whether cooldown and stock of stations can be seen")
+    show_state: bool = Field(default=True, description="whether cooldown and stock of stations can be seen")
     tokens: int = Field(96, ge=16, le=255, description="most tokens in an observation; further ones are dropped")
     # time
     max_steps: int = Field(256, ge=1, le=1_000_000, description="time limit, a truncation")
@@ -74,43 +79,49 @@ class ArenaSettings(Frozen):
     def radius(self) -> int:
         return self.view // 2
 
+    @field_validator(*STATIONS, mode="before")
+    @classmethod
+    def _keep_what_is_not_given(cls, value: Any, info: ValidationInfo) -> Any:
+        """`altar: {count: 3}` changes the count and leaves an altar an altar."""
+        if not isinstance(value, dict):
+            return value
+        return cls.model_fields[str(info.field_name)].default.model_dump() | value
+
     @field_validator("inventory", "rewards", "reward_caps")
     @classmethod
     def _known_items(cls, table: dict[str, Any]) -> dict[str, Any]:
-        for name in table:
-            if name not in ITEMS:
-                near = did_you_mean(name, ITEMS)
-                raise ValueError(f"there is no item '{name}'; {near or 'known: ' + ', '.join(ITEMS)}")
+        _raise_all(f"there is no item '{name}'{_near(name, ITEMS)}" for name in table if name not in ITEMS)
         return table
 
     @field_validator("reward_caps", "inventory")
     @classmethod
-    def _not_negative(cls, table: dict[str, int]) -> dict[str, int]:
-        for name, value in table.items():
-            if not 0 <= value <= 65_535:
-                raise ValueError(f"{name}={value} must be from 0 to 65535")
+    def _in_range(cls, table: dict[str, int]) -> dict[str, int]:
+        _raise_all(
+            f"{name}={value} must be from 0 to {LARGEST_COUNT}"
+            for name, value in table.items()
+            if not 0 <= value <= LARGEST_COUNT
+        )
         return table
 
     @model_validator(mode="after")
     def _fits(self) -> ArenaSettings:
-        if self.view % 2 == 0:
-            raise ValueError(f"view={self.view} has no middle; try view={self.view - 1} or view={self.view + 1}")
-        if self.sight is not None and self.sight > self.radius:
-            raise ValueError(f"sight={self.sight} goes beyond view={self.view}, which shows {self.radius} cells each way")
-        for name, count in self.inventory.items():
-            if count > self.limit:
-                raise ValueError(f"inventory {name}={count} is more than limit={self.limit} allows")
-        self._refuse_crowding()
+        _raise_all(self._misfits())
         return self
 
-    def _refuse_crowding(self) -> None:
-        """Stations are spread so that none closes a way; that wants four cells for each."""
+    def _misfits(self) -> Iterator[str]:
+        if self.view % 2 == 0:
+            yield f"view={self.view} has no middle; try {self.view - 1} or {self.view + 1}"
+        if self.sight is not None and self.sight > self.radius:
+            yield f"sight={self.sight} is more than the {self.radius} cells that view={self.view} shows each way"
+        for name, count in self.inventory.items():
+            if count > self.limit:
+                yield f"inventory.{name}={count} is more than limit={self.limit}"
         inside = (self.width - 2) * (self.height - 2)
-        wanted = self.agents + 4 * self.station_count
+        wanted = self.agents + 4 * self.station_count  # stations are spread so that none closes a way
         if wanted > inside:
-            raise ValueError(
-                f"a map of {self.width} x {self.height} has {inside} cells inside its walls; {self.agents} agents and "
-                f"{self.station_count} stations want {wanted} (one for an agent, four for a station); "
+            yield (
+                f"a map of {self.width} x {self.height} has {inside} cells inside its walls; agents={self.agents} "
+                f"(one cell each) and stations={self.station_count} (four each) want {wanted}; "
                 "make it larger, or put less into it"
             )
 
@@ -120,20 +131,47 @@ def read_settings(kwargs: dict[str, Any]) -> ArenaSettings:
     try:
         return ArenaSettings(**kwargs)
     except ValidationError as error:
-        raise UsageError(f"This arena cannot be built: {'; '.join(_complaints(error))}.") from error
+        complaints = "; ".join(_complaint(problem) for problem in error.errors())
+        raise UsageError(f"This arena cannot be built: {complaints}.") from error
 
 
-def _complaints(error: ValidationError) -> list[str]:
-    return [_complaint(problem) for problem in error.errors()]
+def _raise_all(complaints: Iterable[str]) -> None:
+    told = "; ".join(complaints)
+    if told:
+        raise ValueError(told)
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    """` (did you mean 'heart'?)`, or all there are when none is near"""
+    names = tuple(known)
+    guess = did_you_mean(word, names)
+    return f" ({guess[0].lower()}{guess[1:]})" if guess else f" (there are {', '.join(names)})"
 
 
 def _complaint(problem: Any) -> str:
-    name = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        known = StationSettings.model_fields if len(problem["loc"]) > 1 else ArenaSettings.model_fields
-        return f"there is no setting '{name}'. {did_you_mean(str(problem['loc'][-1]), known)}".rstrip("?. ")
-    message = problem["msg"].removeprefix("Value error, ")
-    if not name:
-        return str(message)
-    value = f"={problem['input']!r}" if isinstance(problem["input"], int | float | str) else ""
-    return f"{name}{value}: {message[0].lower()}{message[1:]}"
+    kind, place, value = problem["type"], problem["loc"], problem["input"]
+    name = ".".join(str(part) for part in place)
+    if kind == "extra_forbidden":
+        known = StationSettings.model_fields if len(place) > 1 else ArenaSettings.model_fields
+        return f"there is no setting '{name}'{_near(str(place[-1]), known)}"
+    if kind == "value_error" and not (place and isinstance(value, SCALARS)):  # these name their values themselves
+        message = str(problem["ctx"]["error"])
+        return f"{name}: {message}" if name else message
+    shown = f"={value!r}" if isinstance(value, SCALARS) else ""
+    return f"{name}{shown} {_wish(problem)}"
+
+
+def _wish(problem: Any) -> str:
+    kind, context = problem["type"], problem.get("ctx", {})
+    if kind == "greater_than_equal":
+        return f"must be at least {context['ge']:g}"
+    if kind == "less_than_equal":
+        return f"must be at most {context['le']:g}"
+    if kind == "literal_error":
+        return f"must be {context['expected']}"
+    wanted = {"int": "a whole number", "float": "a number", "finite": "a finite number", "bool": "true or false"}
+    wanted |= {"dict": "a table of names and values", "model": "a table of names and values"}
+    first_word = kind.split("_")[0]
+    if first_word in wanted:
+        return f"must be {wanted[first_word]}"
+    return f"cannot be: {problem['msg'].removeprefix('Value error, ')}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
+
     Integers = np.ndarray[Any, np.dtype[np.int32]]
     Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 

@@ -31,7 +31,8 @@ class WorldBatch(Protocol):
         """Actions int64 [B]; writes observations and rewards float32 [B]; gives the worlds whose episode was cut.
 
         A cut world shows its last observation and must be reset before the next step. An action out of range is a
-        ValueError that names row and action, and nothing has moved then.
+        ValueError that names row and action; a world that was never reset, or is over, is one that names the world.
+        Nothing has moved then.
         """
 
     def counters(self, world: int) -> np.ndarray:
