@@ -11,7 +11,9 @@ import psutil
 import pytest
 
 from palaestra.contracts.run import RunState
+from palaestra.runs.documents import read_config
 from palaestra.runs.journal import read_journal
+from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 from palaestra.workers.parent import LAUNCHER
@@ -89,14 +91,36 @@ def launch(palaestra, wait_until):
         assert not alive, "ranks were left behind"
 
 
+def last_digests(directory):
+    """Of the weights with which each rank ended, as it wrote them into its own log."""
+    return [directory.log_file(rank).read_text().rpartition("sha256=")[2].split()[0] for rank in (0, 1)]
+
+
 def test_two_ranks_end_in_order_with_one_outcome_and_equal_weights(palaestra):
     done = palaestra(*WORDS, "run=good", "total_steps=256", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["agent_step"] == 256
     directory = palaestra.run("good")
-    digests = {directory.log_file(rank).read_text().rpartition("sha256=")[2].split()[0] for rank in (0, 1)}
-    assert len(digests) == 1
+    assert len(set(last_digests(directory))) == 1
     assert read_record(directory).state is RunState.FINISHED
+
+
+def test_the_recipe_on_two_ranks_is_played_half_by_each_and_learned_by_both(palaestra):
+    total_steps = 20_480
+    done = palaestra("train", "cartpole", "run=halves", f"total_steps={total_steps}", "--nproc", "2", "--quiet")
+    assert done.code == 0, done.err
+    directory = palaestra.run("halves")
+    assert read_record(directory).agent_step == total_steps
+    assert len(set(last_digests(directory))) == 1
+    with MetricsReader(directory.metrics_file) as reader:
+        episodes = reader.episodes()
+    env_count = read_config(directory)["ppo"]["env_count"]
+    by_rank = [[each for each in episodes if each.env_index // env_count == rank] for rank in (0, 1)]
+    assert len(by_rank[0]) + len(by_rank[1]) == len(episodes)
+    for own in by_rank:  # a half each, less the episodes that had not ended
+        assert 0.4 * total_steps < sum(episode.length for episode in own) <= total_steps / 2
+    first = [[each.length for each in own][:20] for own in by_rank]
+    assert first[0] != first[1], "both played the same"
 
 
 @pytest.mark.parametrize("victim", [0, 1])
