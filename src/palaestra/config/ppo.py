@@ -26,7 +26,11 @@ class PpoConfig(Frozen):
     clip: Schedule = Field(default=constant(0.2), description="how far one update may move the policy")
     clip_value_loss: bool = Field(default=True, description="clip the value loss like the policy loss")
     entropy_coefficient: Schedule = Field(default=constant(0.01), description="weight of the entropy bonus")
-    value_coefficient: float = Field(default=0.5, ge=0, description="weight of the value loss")
+    value_coefficient: float = Field(
+        default=0.5,
+        ge=0,
+        description="weight of the value loss (half the squared error; Stable-Baselines3 has no half: its 0.5 is 1 here)",
+    )
     max_grad_norm: float = Field(default=0.5, gt=0, description="gradients are scaled down to this norm")
     normalize_advantages: bool = Field(default=True, description="mean 0 and deviation 1 within a minibatch")
     target_kl: float | None = Field(default=None, gt=0, description="stop the epochs early beyond this divergence")

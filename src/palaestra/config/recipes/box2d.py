@@ -19,6 +19,7 @@ LANDER_PPO = PpoConfig(
     gae_lambda=0.98,
     clip_value_loss=False,
     entropy_coefficient=constant(0.01),
+    value_coefficient=1.0,
 )
 
 lunarlander = Recipe(
@@ -65,6 +66,7 @@ bipedalwalker = Recipe(
             clip=constant(0.18),
             clip_value_loss=False,
             entropy_coefficient=constant(0.0),
+            value_coefficient=1.0,
         ),
     ),
     extra="box2d",
@@ -85,6 +87,7 @@ bipedalwalker_hardcore = Recipe(
             clip=linear(0.2),
             clip_value_loss=False,
             entropy_coefficient=constant(0.001),
+            value_coefficient=1.0,
         ),
     ),
     extra="box2d",

@@ -89,6 +89,7 @@ mountaincar = Recipe(
             gae_lambda=0.98,
             clip_value_loss=False,
             entropy_coefficient=constant(0.0),
+            value_coefficient=1.0,
         ),
     ),
 )

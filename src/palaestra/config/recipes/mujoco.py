@@ -1,8 +1,8 @@
 """Gymnasium's MuJoCo bodies; they need the extra 'mujoco'.
 
-All share the settings that the field compares against: one million steps, both normalisers on, a linearly
-falling learning rate. Bodies that are known to want another discount or entropy say so. The cheetah's are our own;
-docs/benchmarks/learning.md says what they are worth.
+All share the settings that the field compares against, CleanRL's: one million steps, both normalisers on, a linearly
+falling learning rate, half the squared error as value loss. Bodies that are known to want another discount or entropy
+say so. The cheetah's are our own; docs/benchmarks/learning.md says what they are worth.
 """
 
 from __future__ import annotations
