@@ -29,7 +29,7 @@ class PpoConfig(Frozen):
     value_coefficient: float = Field(
         default=0.5,
         ge=0,
-        description="weight of the value loss, half the squared error; Stable-Baselines3 has no half: its 0.5 is 1 here",
+        description="weight of the value loss, half the squared error; Stable-Baselines3 has no half: its 0.5 is our 1",
     )
     max_grad_norm: float = Field(default=0.5, gt=0, description="gradients are scaled down to this norm")
     normalize_advantages: bool = Field(default=True, description="mean 0 and deviation 1 within a minibatch")
