@@ -1,0 +1,96 @@
+"""Many worlds in one call, by the fast core where it was built, and as the trainer takes them."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from palaestra.apps.arena.draw import draw_world
+from palaestra.apps.arena.reference_batch import MUST_AGREE, ReferenceBatch
+from palaestra.apps.arena.spaces import interface_of_agent
+from palaestra.apps.arena.tables import COUNTERS
+from palaestra.contracts.errors import UsageError
+from palaestra.envs.batch import WorldEnding
+
+try:
+    from palaestra.apps.arena.native_batch import NativeBatch  # type: ignore[import-not-found, unused-ignore]
+except ImportError:  # no compiler has been here
+    NativeBatch = None
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from palaestra.apps.arena.settings import ArenaSettings
+    from palaestra.apps.arena.state import WorldState
+    from palaestra.apps.arena.world_batch import Arrays, WorldBatch
+
+logger = logging.getLogger(__name__)
+
+
+def make_batch(tasks: Sequence[ArenaSettings], world_count: int, threads: int = 1) -> WorldBatch:
+    """Both implementations play the same worlds; only their speed differs, by a factor of about a thousand."""
+    if NativeBatch is not None:
+        native: WorldBatch = NativeBatch(tasks, world_count, threads)
+        return native
+    _warn_of_slowness()
+    return ReferenceBatch(tasks, world_count, threads)
+
+
+@cache
+def _warn_of_slowness() -> None:
+    logger.warning("Arena's fast core was not built here; the slow reference in Python plays instead.")
+
+
+class ArenaBatch:
+    """See `palaestra.envs.batch.NativeBatch`."""
+
+    def __init__(self, tasks: Sequence[ArenaSettings], world_count: int, threads: int = 1) -> None:
+        _refuse_disagreement(tasks)
+        self.worlds = make_batch(tasks, world_count, threads)
+        self.world_count = world_count
+        self.agents = tasks[0].agents
+        self.interface = interface_of_agent(tasks[0])
+
+    def reset(self, worlds: Sequence[int], seeds: Sequence[int], tasks: Sequence[int], out: Arrays) -> None:
+        self.worlds.reset(worlds, seeds, tasks, out)
+
+    def step(self, actions: np.ndarray, out: Arrays, rewards: NDArray[np.float32]) -> list[WorldEnding]:
+        return [self._ending(world) for world in self.worlds.step(actions, out, rewards)]
+
+    def _ending(self, world: int) -> WorldEnding:
+        return WorldEnding(
+            world,
+            terminated=False,
+            length=self.worlds.world_state(world).step,
+            returns=self.worlds.returns(world),
+            extras=dict(zip(COUNTERS, self.worlds.counters(world).T, strict=True)),
+        )
+
+    def world_state(self, world: int) -> WorldState:
+        return self.worlds.world_state(world)
+
+    def render(self, world: int) -> NDArray[np.uint8]:
+        return draw_world(self.worlds.world_state(world))
+
+    def capture(self) -> dict[str, Any]:
+        return self.worlds.capture()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.worlds.restore(state)
+
+    def close(self) -> None:
+        """Nothing is held beyond memory."""
+
+
+def _refuse_disagreement(tasks: Sequence[ArenaSettings]) -> None:
+    for name in MUST_AGREE:
+        values = sorted({getattr(task, name) for task in tasks})
+        if len(values) > 1:
+            raise UsageError(
+                f"The tasks differ in {name}: {' and '.join(map(str, values))}.",
+                f"All tasks of a curriculum must have the same {', '.join(MUST_AGREE[:-1])} and {MUST_AGREE[-1]}.",
+            )

@@ -1,0 +1,149 @@
+"""Arena, ready to train. All see the same bytes through the same window, so a policy of one can play every other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palaestra.config.curriculum import CurriculumConfig, TaskConfig
+from palaestra.config.env import EnvConfig
+from palaestra.config.policy import PolicyConfig
+from palaestra.config.ppo import PpoConfig
+from palaestra.config.recipes.recipe import Recipe
+from palaestra.config.schedule import constant, linear
+from palaestra.config.train import TrainConfig
+
+ENV_ID = "palaestra/Arena-v0"
+SEEN: dict[str, Any] = {"observation": "bytes", "view": 11}
+
+CROWD: dict[str, Any] = {
+    **SEEN,
+    "agents": 24,
+    "width": 25,
+    "height": 25,
+    "walls": 10,
+    "mine": {"count": 10, "cooldown": 4},
+    "generator": {"count": 5, "cooldown": 4},
+    "altar": {"count": 5, "cost": 3, "cooldown": 8},
+    "max_steps": 256,
+}
+EASY: dict[str, Any] = {
+    "mine": {"count": 10, "cooldown": 1},
+    "generator": {"count": 5, "cooldown": 1},
+    "altar": {"count": 5, "cost": 1, "cooldown": 1},
+}
+SHAPED: dict[str, Any] = {
+    "rewards": {"ore": 0.1, "battery": 0.3, "heart": 1.0},
+    "reward_caps": {"ore": 4, "battery": 4},
+}
+
+
+def _learning(env_count: int) -> PpoConfig:
+    """Rows are agents; half of them make a minibatch, over the whole horizon."""
+    horizon = 64
+    return PpoConfig(
+        env_count=env_count,
+        horizon=horizon,
+        minibatch_size=env_count * horizon // 2,
+        update_epochs=2,
+        learning_rate=linear(1e-3),
+        gamma=0.99,
+        gae_lambda=0.9,
+        clip_value_loss=False,
+        entropy_coefficient=constant(0.01),
+    )
+
+
+def _recipe(summary: str, kwargs: dict[str, Any], *, env_count: int, total_steps: int, **further: Any) -> Recipe:
+    return Recipe(
+        summary=summary,
+        config=TrainConfig(
+            total_steps=total_steps,
+            env=EnvConfig(id=ENV_ID, kwargs=kwargs),
+            policy=PolicyConfig(graph="grid", normalize_returns=True),
+            ppo=_learning(env_count),
+            **further,
+        ),
+    )
+
+
+tiny = _recipe(
+    "arena: two agents on a small map, ore to battery to heart; seconds",
+    {
+        **SEEN,
+        "agents": 2,
+        "width": 9,
+        "height": 9,
+        "mine": {"count": 2, "cooldown": 1},
+        "generator": {"count": 1, "cooldown": 1},
+        "altar": {"count": 1, "cost": 1, "cooldown": 1},
+        **SHAPED,
+        "max_steps": 64,
+    },
+    env_count=64,
+    total_steps=500_000,
+)
+
+navigation = _recipe(
+    "arena: find the altars behind the doors and remember which were visited",
+    {
+        **SEEN,
+        "agents": 4,
+        "width": 33,
+        "height": 33,
+        "room": 7,
+        "mine": {"count": 0},
+        "generator": {"count": 0},
+        "altar": {"count": 12, "cost": 0, "cooldown": 64},
+        "show_state": False,
+        "sight": 3,
+        "max_steps": 256,
+    },
+    env_count=256,
+    total_steps=10_000_000,
+)
+
+basic = _recipe(
+    "arena: 24 agents, ore to battery to heart, rewarded for hearts alone",
+    CROWD,
+    env_count=384,
+    total_steps=50_000_000,
+)
+
+basic_easy_shaped = _recipe(
+    "arena: the same with one battery a heart, quick stations and rewards on the way; start here",
+    {**CROWD, **EASY, **SHAPED},
+    env_count=384,
+    total_steps=5_000_000,
+)
+
+combat = _recipe(
+    "arena: two teams with charges to freeze and rob each other, and armour against it",
+    {
+        **CROWD,
+        **SHAPED,
+        "teams": 2,
+        "combat": True,
+        "armoury": {"count": 3, "cost": 3, "cooldown": 4},
+        "charger": {"count": 3, "cost": 1, "cooldown": 4},
+    },
+    env_count=384,
+    total_steps=50_000_000,
+)
+
+curriculum = _recipe(
+    "arena: from the easy shaped world to the plain one, by what is being learned",
+    CROWD,
+    env_count=384,
+    total_steps=50_000_000,
+    curriculum=CurriculumConfig(
+        kind="learning_progress",
+        tasks={
+            "easy_shaped": TaskConfig(kwargs={**EASY, **SHAPED}),
+            "easy": TaskConfig(kwargs=EASY),
+            "shaped": TaskConfig(kwargs=SHAPED),
+            "plain": TaskConfig(),
+            "crowded": TaskConfig(kwargs={"width": 17, "height": 17, "walls": 6}),
+            "rooms": TaskConfig(kwargs={"width": 33, "height": 33, "room": 7, "walls": 0}),
+        },
+    ),
+)
