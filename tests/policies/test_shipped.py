@@ -5,7 +5,7 @@ from palaestra.policies.shipped import is_file, is_text, parse_graph, read_text,
 
 
 def test_the_graphs_are_there_and_say_what_they_are():
-    assert shipped_names() == ["attention", "cnn", "fast", "grid", "mlp"]
+    assert shipped_names() == ["attention", "cnn", "fast", "grid", "memory", "mlp"]
     assert all(shipped_graph(name)["summary"] for name in shipped_names())
 
 
@@ -18,7 +18,7 @@ def test_a_name_a_file_and_a_text_are_told_apart():
 
 
 def test_a_file_that_is_not_there_is_said_with_the_names_that_are(tmp_path):
-    with pytest.raises(NotFound, match="no such file.*attention, cnn, fast, grid, mlp"):
+    with pytest.raises(NotFound, match="no such file.*attention, cnn, fast, grid, memory, mlp"):
         read_text(tmp_path / "mine.yaml")
 
 
