@@ -109,17 +109,13 @@ def _read_start(data: Any, source: str) -> WorldState:
         check_size(len(rows), max(map(len, rows), default=0), len(data["agents"]), len(data["stations"]), source)
         if len({len(row) for row in rows}) != 1:
             raise DamagedFile(f"{source}: the rows of the map are not equally long.")
-        stations = (
-            np.array(data["stations"], np.int32).reshape(-1, 5) if not data["stations"] else _table(data, "stations")
-        )
-        agents, inventories = _table(data, "agents"), _table(data, "inventories")
         state = WorldState(
             step=int(data["step"]),
             max_steps=int(data["max_steps"]),
             walls=np.array([[letter == "#" for letter in row] for row in rows], np.uint8),
-            stations=stations,
-            agents=agents,
-            inventories=inventories,
+            stations=_table(data, "stations", 5),
+            agents=_table(data, "agents", 6),
+            inventories=_table(data, "inventories", len(ITEMS)),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedFile(f"{source}: its first state cannot be read ({error}).") from error
@@ -127,5 +123,6 @@ def _read_start(data: Any, source: str) -> WorldState:
     return refuse_impossible(state, source)
 
 
-def _table(data: Any, name: str) -> np.ndarray:
-    return np.array(data[name], np.int32)
+def _table(data: Any, name: str, columns: int) -> np.ndarray:
+    rows = data[name]
+    return np.array(rows, np.int32) if rows else np.empty((0, columns), np.int32)

@@ -1,0 +1,100 @@
+"""Arena by hand: one agent is a person's, the others a policy's or chance's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palaestra.apps.arena.ansi import world_text
+from palaestra.apps.arena.batch import make_batch
+from palaestra.apps.arena.crowd import PolicyCrowd, RandomCrowd
+from palaestra.apps.arena.settings import read_settings
+from palaestra.apps.arena.spaces import empty_rows, interface_of_agent
+from palaestra.apps.arena.tables import ATTACK, EAST, ITEMS, NORTH, REST, SOUTH, WEST
+from palaestra.contracts.errors import UsageError
+from palaestra.policies.features import refuse_other_spaces
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from palaestra.apps.arena.crowd import Crowd
+    from palaestra.apps.arena.settings import ArenaSettings
+    from palaestra.checkpoints.loaded import LoadedPolicy
+
+ARROWS = {"up": NORTH, "right": EAST, "down": SOUTH, "left": WEST}
+LETTERS = {"w": NORTH, "d": EAST, "s": SOUTH, "a": WEST}
+KEYS = {**ARROWS, **LETTERS, "space": ATTACK, ".": REST}
+
+
+def open_game(kwargs: dict[str, Any], agent: int, seed: int, policy: LoadedPolicy | None) -> ArenaGame:
+    """The plugin `palaestra/Arena-v0` of the group `palaestra.games`"""
+    settings = read_settings(kwargs)
+    if agent >= settings.agents:
+        raise UsageError(
+            f"There is no agent {agent}: this arena has {settings.agents}, counted from 0.",
+            "Take another with --agent, or more of them with env.kwargs.agents=N.",
+        )
+    return ArenaGame(settings, agent, seed, _crowd(settings, seed, policy))
+
+
+def _crowd(settings: ArenaSettings, seed: int, policy: LoadedPolicy | None) -> Crowd:
+    if policy is None:
+        return RandomCrowd(settings.agents, seed)
+    interface = interface_of_agent(settings)
+    refuse_other_spaces(policy.policy.interface, interface)
+    return PolicyCrowd(policy.policy.playing_in(interface), settings.agents, seed)
+
+
+class ArenaGame:
+    help = "arrows or wasd walk and use  space attack  . rest"
+
+    def __init__(self, settings: ArenaSettings, agent: int, seed: int, crowd: Crowd) -> None:
+        self._agent = agent
+        self._crowd = crowd
+        self._worlds = make_batch([settings], 1)
+        self._seen = empty_rows(settings, settings.agents)
+        self._rewards = np.zeros(settings.agents, np.float32)
+        self._worlds.reset([0], [seed], [0], self._seen)
+        self._state = self._worlds.world_state(0)
+        self.is_over = False
+
+    @property
+    def keys(self) -> Mapping[str, int]:
+        return KEYS
+
+    def play(self, action: int) -> None:
+        """Whoever is frozen goes on being frozen: the keys are read and do nothing."""
+        actions = self._crowd.act(self._seen)
+        actions[self._agent] = action
+        self.is_over = bool(self._worlds.step(actions, self._seen, self._rewards))
+        self._state = self._worlds.world_state(0)
+
+    def text(self, *, color: bool, columns: int, lines: int) -> str:
+        return world_text(self._state, color=color, own=self._agent, columns=columns, lines=lines)
+
+    def status(self) -> str:
+        frozen = int(self._state.agents[self._agent, 3])
+        reward = float(self._rewards[self._agent])
+        parts = [
+            f"step {self._state.step}/{self._state.max_steps}",
+            f"reward {self._return():g}" + (f" ({reward:+g})" if reward else ""),
+            "  ".join(f"{name} {count}" for name, count in self._carried().items() if count) or "nothing carried",
+            f"frozen for {frozen}" if frozen else "",
+        ]
+        return "  ".join(part for part in parts if part)
+
+    def summary(self) -> dict[str, Any]:
+        mean = float(self._worlds.returns(0).mean())
+        return {
+            "steps": self._state.step,
+            "reward": self._return(),
+            "mean reward of all": mean,
+            **{name: count for name, count in self._carried().items() if count},
+        }
+
+    def _return(self) -> float:
+        return float(self._worlds.returns(0)[self._agent])
+
+    def _carried(self) -> dict[str, int]:
+        return dict(zip(ITEMS, self._state.inventories[self._agent].tolist(), strict=True))

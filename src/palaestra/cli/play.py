@@ -1,0 +1,117 @@
+"""`palaestra play RECIPE|RUN`: one agent by keyboard, a policy or chance the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palaestra import plugins
+from palaestra.api import prepare_continuation
+from palaestra.checkpoints.targets import find_target
+from palaestra.cli.command import Command
+from palaestra.cli.output import is_fancy, print_pairs
+from palaestra.cli.parser import natural
+from palaestra.cli.targets import run_names
+from palaestra.cli.terminal import Terminal, require_terminal
+from palaestra.cli.words import split_target
+from palaestra.config.overrides import parse_overrides
+from palaestra.config.recipes.find import recipe_names
+from palaestra.config.request import prepare_training
+from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
+from palaestra.runs.store import runs_root
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from palaestra.cli.parser import Parser
+    from palaestra.config.env import EnvConfig
+    from palaestra.contracts.screen import Game
+
+LINES_BELOW = 3  # an empty one, status, keys
+LEAVE = {"q", "escape", "gone"}
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("words", nargs="*", metavar="recipe | run | key=value", help="what is played; env.… settings")
+    parser.add_flag("--policy", metavar="RUN", help="who plays the others: RUN, RUN:best, RUN:EPOCH; default: chance")
+    parser.add_flag("--agent", type=natural, default=0, metavar="K", help="whom you play; default: %(default)s")
+    parser.add_flag("--seed", type=natural, default=0, metavar="N", help="of the world; default: %(default)s")
+
+
+def run(arguments: Namespace) -> int:
+    target, settings = split_target(arguments.words)
+    if not target:
+        raise UsageError("'palaestra play' needs a recipe or a run.", "For example: palaestra play arena.basic")
+    env = find_env(target, parse_overrides(settings))
+    make_game = find_game(env.id)
+    if arguments.policy:
+        find_target(arguments.policy, runs_root())  # a slip in the name is told before torch is loaded
+    require_terminal("palaestra play", "Run it in a terminal window; 'palaestra eval' plays without a person.")
+    game: Game = make_game(env_kwargs(env), arguments.agent, arguments.seed, _load_policy(arguments.policy))
+    play(game)
+    print_pairs(game.summary())
+    return 0
+
+
+def find_env(target: str, overrides: Mapping[str, Any]) -> EnvConfig:
+    """A recipe's environment, or that of a run."""
+    if target in recipe_names():
+        return prepare_training(target, overrides)[1].env
+    try:
+        return prepare_continuation(runs_root(), target, overrides)[1].env
+    except NotFound as error:
+        hint = did_you_mean(target, [*recipe_names(), *run_names()]) or "'palaestra recipes' lists the recipes."
+        raise NotFound(f"Neither a recipe nor a run is called '{target}'.", hint) from error
+
+
+def find_game(env_id: str) -> Any:
+    known = plugins.names("games")
+    if env_id not in known:
+        raise UsageError(f"'{env_id}' cannot be played by hand here.", f"Those that can: {', '.join(known) or 'none'}.")
+    return plugins.load("games", env_id)
+
+
+def env_kwargs(env: EnvConfig) -> dict[str, Any]:
+    return {**env.kwargs, **({} if env.max_episode_steps is None else {"max_steps": env.max_episode_steps})}
+
+
+def play(game: Game) -> None:
+    """Until the episode or the person's patience ends; the world waits for the person."""
+    color = is_fancy()
+    with Terminal() as terminal:
+        while not game.is_over:
+            columns, lines = terminal.size()
+            picture = game.text(color=color, columns=columns, lines=max(lines - LINES_BELOW, 1))
+            terminal.show("\n".join([picture, "", game.status(), f"{game.help}  q quit"]))
+            key = terminal.key(None)
+            if key in LEAVE:
+                return
+            if key is not None and key in game.keys:
+                game.play(game.keys[key])
+
+
+def _load_policy(target: str | None) -> Any:
+    if not target:
+        return None
+    from palaestra.evaluation.local import load_judged
+
+    return load_judged(target, runs_root())
+
+
+def candidates(words: Sequence[str]) -> list[str]:
+    return run_names() if "--policy" in words[-2:] else [*recipe_names(), *run_names()]
+
+
+COMMAND = Command(
+    name="play",
+    summary="take one agent by keyboard; a policy or chance plays the others",
+    examples=(
+        "palaestra play arena.basic",
+        "palaestra play arena.basic --policy first:best --agent 3",
+        "palaestra play arena.tiny env.kwargs.agents=4 --seed 7",
+    ),
+    add_arguments=add_arguments,
+    run=run,
+    candidates=candidates,
+)

@@ -1,0 +1,103 @@
+"""`palaestra replay FILE|RUN`: a recorded episode in the terminal, or what there is to say of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palaestra import plugins
+from palaestra.cli.command import Command
+from palaestra.cli.output import is_fancy, print_json, print_pairs
+from palaestra.cli.parser import natural
+from palaestra.cli.playback import HELP, Playback
+from palaestra.cli.targets import run_names
+from palaestra.cli.terminal import Terminal, is_terminal
+from palaestra.contracts.errors import UsageError
+from palaestra.runs.replay_file import SUFFIX, read_kind
+from palaestra.runs.replays import newest_replay
+from palaestra.runs.store import RunStore, runs_root
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from palaestra.cli.parser import Parser
+    from palaestra.contracts.screen import Replay
+
+LINES_BELOW = 4  # an empty one, status, bar, keys
+SLOWEST, FASTEST = 0.1, 1000.0  # steps per second
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("target", metavar="file | run", help="a replay file, or a run, of which the newest is taken")
+    parser.add_flag("--speed", type=float, default=8.0, metavar="N", help="steps per second; default: %(default)g")
+    parser.add_flag("--step", type=natural, metavar="K", help="begin there; without a terminal: show that one")
+    parser.add_flag("--json", action="store_true", help="what there is to say, as one JSON object on stdout")
+
+
+def run(arguments: Namespace) -> int:
+    if not SLOWEST <= arguments.speed <= FASTEST:
+        raise UsageError(f"--speed {arguments.speed:g} is not from {SLOWEST:g} to {FASTEST:g} steps per second.")
+    path = find_replay(arguments.target)
+    replay = open_replay(path)
+    if arguments.step is not None and arguments.step > replay.length:
+        raise UsageError(f"--step {arguments.step} is beyond the end: {path.name} has steps 0 to {replay.length}.")
+    if arguments.json:
+        print_json({"file": path, **replay.summary()})
+    elif is_terminal():
+        show(replay, Playback(replay.length, step=arguments.step or 0, speed=arguments.speed))
+    else:
+        print_pairs({"file": path, **replay.summary()})
+        print()
+        print(replay.text_at(replay.length if arguments.step is None else arguments.step, color=is_fancy()))
+    return 0
+
+
+def find_replay(target: str) -> Path:
+    path = Path(target).expanduser()
+    if path.is_file() or target.endswith(SUFFIX):
+        return path
+    return newest_replay(RunStore(runs_root()).resolve(target))
+
+
+def open_replay(path: Path) -> Replay:
+    replay: Replay = plugins.load("replays", read_kind(path))(path)
+    return replay
+
+
+def show(replay: Replay, playback: Playback) -> None:
+    color = is_fancy()
+    with Terminal() as terminal:
+        due = time.monotonic()
+        while not playback.is_over:
+            terminal.show(_screen(replay, playback, terminal.size(), color=color))
+            wait = playback.seconds_until_next
+            key = terminal.key(None if wait is None else max(due + wait - time.monotonic(), 0))
+            if key is None:
+                due = max(due + (wait or 0), time.monotonic() - 1)  # a slow terminal is not chased for ever
+                playback = playback.ticked()
+            else:
+                playback = playback.pressed(key)
+                due = due if playback.seconds_until_next == wait else time.monotonic()
+
+
+def _screen(replay: Replay, playback: Playback, size: tuple[int, int], *, color: bool) -> str:
+    columns, lines = size
+    picture = replay.text_at(
+        playback.step, color=color, columns=columns, lines=max(lines - LINES_BELOW, 1), follow=playback.follow
+    )
+    return "\n".join([picture, "", replay.status_at(playback.step), playback.bar(columns), HELP])
+
+
+COMMAND = Command(
+    name="replay",
+    summary="watch a recorded episode in the terminal; 'palaestra eval RUN --replays' records some",
+    examples=(
+        "palaestra replay first",
+        "palaestra replay first --step 10 --speed 4",
+        "palaestra replay first --json",
+    ),
+    add_arguments=add_arguments,
+    run=run,
+    candidates=lambda _words: run_names(),
+)

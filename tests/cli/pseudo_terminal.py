@@ -1,0 +1,89 @@
+"""A real terminal for a test: the program sees a tty, the test presses keys and reads the screen."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from contextlib import contextmanager
+
+PATIENCE = 60.0  # seconds until a test gives up; nothing waits that long when all is well
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+class PseudoTerminal:
+    def __init__(self, process, master, slave):
+        self.process = process
+        self.master = master
+        self.slave = slave
+        self.text = ""  # everything that the program has written, with its codes
+
+    def press(self, keys):
+        os.write(self.master, keys.encode())
+
+    def wait_for(self, pattern):
+        """What was written since the last match, up to the text that the regular expression fits."""
+        until = time.monotonic() + PATIENCE
+        while not (found := re.search(pattern, ESCAPES.sub("", self.text))):
+            assert time.monotonic() < until, f"{pattern!r} did not come; there is {self.text[-2000:]!r}"
+            self.read(0.1)
+        self.text = ""
+        return found
+
+    def read(self, seconds):
+        if select.select([self.master], [], [], seconds)[0]:
+            self.text += os.read(self.master, 65536).decode(errors="replace")
+
+    def wait_until(self, condition, what):
+        until = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < until, f"{what} did not happen; there is {self.text[-2000:]!r}"
+            self.read(0.02)
+
+    def wait_for_end(self):
+        self.wait_until(lambda: self.process.poll() is not None, "the end of the program")
+        self.read(0)
+        return self.process.returncode
+
+    def is_as_before(self):
+        """Echo and whole lines, as a shell wants its terminal."""
+        modes = termios.tcgetattr(self.slave)[3]
+        return bool(modes & termios.ECHO) and bool(modes & termios.ICANON)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+
+@contextmanager
+def pseudo_terminal(*words, cwd, lines=40, columns=100, **environment):
+    """`palaestra WORDS` in a terminal of its own; `shell=SCRIPT` runs that by a bash with job control instead."""
+    script = environment.pop("shell", None)
+    program = ["bash", "--norc", "-c", f"set -m\n{script}"] if script else [sys.executable, "-m", "palaestra", *words]
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    process = subprocess.Popen(
+        program,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        cwd=cwd,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "", "LINES": "", **environment},
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C and Ctrl-Z are sent to whose terminal it is
+    )
+    try:
+        yield PseudoTerminal(process, master, slave)
+    finally:
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        os.close(master)
+        os.close(slave)
