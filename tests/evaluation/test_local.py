@@ -142,3 +142,13 @@ def test_a_foreign_checkpoint_cannot_have_a_module_imported(trained_run, tmp_pat
     with pytest.raises(RefusedFile, match="hostile_env"):
         judge(trained_run, str(foreign / "model_0003.yaml"))
     assert "hostile_env" not in sys.modules
+
+
+def test_judging_leaves_the_number_of_threads_as_it_was(trained_run):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        judge(trained_run)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

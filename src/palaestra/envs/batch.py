@@ -45,6 +45,7 @@ class NativeBatch(Protocol):
     world_count: int
     agents: int
     interface: EnvInterface  # of one player
+    metadata: dict[str, Any]  # as the environment's class has it: render_fps and the like
 
     def reset(self, worlds: Sequence[int], seeds: Sequence[int], tasks: Sequence[int], out: Arrays) -> None:
         """Begin an episode in each of `worlds`, and write what its players see into their rows of `out`.

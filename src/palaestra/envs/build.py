@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.errors import UsageError
 from palaestra.envs.batch import BatchEnvs, NativeBatch, OffersBatch
-from palaestra.envs.make import AnyEnv, find_creator, find_spec, make_env
+from palaestra.envs.make import AnyEnv, find_creator, find_spec, make_env, refuse_unknown_render_mode
 from palaestra.envs.tasks import TaskSwitch, make_task_env
 from palaestra.envs.vector import InProcessEnvs, VectorEnvs
 
@@ -31,7 +31,11 @@ def make_vector_envs(
 
 def make_playable(env: EnvConfig, render_mode: str | None = None) -> AnyEnv | NativeBatch:
     """What one evaluated episode is played in: a batch of one world with all its players, or a plain environment."""
-    return make_native_batch(env, 1) if offers_batch(env) else make_env(env, render_mode)
+    if not offers_batch(env):
+        return make_env(env, render_mode)
+    spec = find_spec(env.id)
+    refuse_unknown_render_mode(spec, find_creator(spec), render_mode)
+    return make_native_batch(env, 1)
 
 
 def offers_batch(env: EnvConfig) -> bool:

@@ -48,7 +48,7 @@ def make_env(config: EnvConfig, render_mode: str | None = None) -> AnyEnv:
     prepare_rendering(mode)
     creator = find_creator(spec)
     kwargs = {**config.kwargs, **({} if mode is None else {"render_mode": mode})}
-    _refuse_unknown_render_mode(spec, creator, mode)
+    refuse_unknown_render_mode(spec, creator, mode)
     try:
         env: AnyEnv = gymnasium.make(
             _without_order_enforcing(spec),
@@ -167,7 +167,7 @@ def _witnesses(error: BaseException) -> str:
     return " ".join(names).lower()
 
 
-def _refuse_unknown_render_mode(spec: EnvSpec, creator: Callable[..., Any], mode: str | None) -> None:
+def refuse_unknown_render_mode(spec: EnvSpec, creator: Callable[..., Any], mode: str | None) -> None:
     metadata = getattr(creator, "metadata", None)
     if mode is None or not isinstance(metadata, dict) or "render_modes" not in metadata:
         return

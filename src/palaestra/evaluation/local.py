@@ -9,11 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from palaestra.checkpoints.loaded import LoadedPolicy, policy_from
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.targets import FILE_ENDINGS, find_target
 from palaestra.contracts.errors import NotFound, PalaestraError, RefusedFile
-from palaestra.envs.make import make_env
+from palaestra.envs.build import make_playable
 from palaestra.evaluation.overrides import apply_overrides, playable_interface
 from palaestra.evaluation.plan import make_plan
 from palaestra.evaluation.play import play
@@ -25,12 +27,9 @@ from palaestra.runs.journal import Journal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import gymnasium
-
     from palaestra.contracts.checkpoint import Checkpoint
     from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
-
-    AnyEnv = gymnasium.Env[Any, Any]
+    from palaestra.evaluation.play import Playable
 
 
 def evaluate_target(
@@ -57,11 +56,11 @@ def evaluate_target(
     )
     directory = run_directory_of(checkpoint)
     videos = Path("videos") if directory is None else directory.videos
-    with _held(checkpoint, directory), _told(plan, checkpoint, directory):
+    with _held(checkpoint, directory), _told(plan, checkpoint, directory), _one_thread():
         report = play(
             plan,
             policy,
-            partial(make_env, env, "rgb_array" if video else None),
+            partial(make_playable, env, "rgb_array" if video else None),
             record=partial(_film, videos, checkpoint) if video else None,
             time_limit=time_limit,
         )
@@ -96,7 +95,7 @@ def run_directory_of(checkpoint: Checkpoint) -> RunDirectory | None:
     return directory if in_run else None
 
 
-def _film(videos: Path, checkpoint: Checkpoint, seed: int, env: AnyEnv) -> VideoFile:
+def _film(videos: Path, checkpoint: Checkpoint, seed: int, env: Playable) -> VideoFile:
     videos.mkdir(exist_ok=True)
     return VideoFile(videos / f"{checkpoint.epoch}-seed{seed}.mp4", frame_rate_of(env.metadata))
 
@@ -104,6 +103,17 @@ def _film(videos: Path, checkpoint: Checkpoint, seed: int, env: AnyEnv) -> Video
 def _held(checkpoint: Checkpoint, directory: RunDirectory | None) -> AbstractContextManager[None]:
     """While it is judged, retention must not remove it."""
     return nullcontext() if directory is None else CheckpointManager(directory).in_use(checkpoint.epoch)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One row at a time gives a second thread nothing to do but to wait for, and rounding must not depend on it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import gymnasium
 import numpy as np
 import torch
 
@@ -17,31 +18,29 @@ from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import RunFailed
 from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
 from palaestra.envs.spaces import action_converter, observation_arrays
+from palaestra.evaluation.stage import OutOfTime, show
+from palaestra.evaluation.world import play_world
 from palaestra.policies.observations import to_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import gymnasium
-
+    from palaestra.envs.batch import NativeBatch
+    from palaestra.evaluation.stage import Frame
     from palaestra.evaluation.video import VideoFile
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Observation
 
     AnyEnv = gymnasium.Env[Any, Any]
-    Frame = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
-
-
-class _OutOfTime(Exception):
-    """The episode under way is given up; it has no result."""
+    Playable = AnyEnv | NativeBatch  # the latter of one world
 
 
 def play(
     plan: EvaluationPlan,
     policy: Agent,
-    make_env: Callable[[], AnyEnv],
+    make_env: Callable[[], Playable],
     *,
-    record: Callable[[int, AnyEnv], VideoFile] | None = None,
+    record: Callable[[int, Playable], VideoFile] | None = None,
     time_limit: float | None = None,
     clock: Clock | None = None,
 ) -> EvaluationReport:
@@ -64,9 +63,9 @@ def play(
 def play_episodes(
     plan: EvaluationPlan,
     policy: Agent,
-    make_env: Callable[[], AnyEnv],
+    make_env: Callable[[], Playable],
     *,
-    record: Callable[[int, AnyEnv], VideoFile] | None = None,
+    record: Callable[[int, Playable], VideoFile] | None = None,
     is_late: Callable[[], bool] = lambda: False,
 ) -> Iterator[EpisodeResult]:
     """One result per seed, as they come; the loop that consumes them may log, beat and stop."""
@@ -74,15 +73,16 @@ def play_episodes(
         env = make_env()
         try:
             with nullcontext() if record is None else record(seed, env) as video:
-                episode = play_episode(
-                    policy,
-                    env,
-                    seed,
-                    deterministic=plan.deterministic,
-                    on_frame=None if video is None else video.add,
-                    is_late=is_late,
-                )
-        except _OutOfTime:
+                how: dict[str, Any] = {
+                    "deterministic": plan.deterministic,
+                    "on_frame": None if video is None else video.add,
+                    "is_late": is_late,
+                }
+                if isinstance(env, gymnasium.Env):
+                    episode = play_episode(policy, env, seed, **how)
+                else:
+                    episode = play_world(policy, env, seed, **how)
+        except OutOfTime:
             return
         finally:
             env.close()
@@ -106,7 +106,7 @@ def play_episode(
     with torch.inference_mode():
         while not (terminated or truncated):
             if is_late():
-                raise _OutOfTime
+                raise OutOfTime
             _show(env, on_frame)
             action = actor.act(observation)
             try:
@@ -155,9 +155,5 @@ def scalars(info: dict[str, Any]) -> dict[str, float]:
 
 
 def _show(env: AnyEnv, on_frame: Callable[[Frame], None] | None) -> None:
-    if on_frame is None:
-        return
-    frame: Any = env.render()
-    if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3):
-        raise RunFailed(f"{env} gave {type(frame).__name__} instead of a picture [height, width, 3].")
-    on_frame(frame.astype(np.uint8, copy=False))
+    if on_frame is not None:
+        show(env.render(), on_frame, env)

@@ -35,6 +35,7 @@ class CrowdBatch:
             raise UsageError("The tasks of a crowd differ in agents or count.")
         self.world_count = world_count
         self.agents = tasks[0].agents
+        self.metadata = Crowd.metadata
         self.interface = EnvInterface(space_spec(tasks[0].observation_space), space_spec(tasks[0].action_space))
         self._dice = [SeedStream(0)] * world_count
         self._playing = [0] * world_count

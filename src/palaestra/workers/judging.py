@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
-from palaestra.envs.make import make_env
+from palaestra.envs.build import make_playable
 from palaestra.evaluation.play import play_episodes
 from palaestra.training.device import on_cpu
 from palaestra.training.sharing import gather_episodes
@@ -25,7 +25,7 @@ def judge(plan: EvaluationPlan, state: TrainingState, session: RunSession, clock
     own = replace(plan, seeds=plan.seeds[group.rank :: group.world_size])
     agent = on_cpu(state.agent, state.config.policy)
     episodes = []
-    for episode in play_episodes(own, agent, partial(make_env, state.config.env)):
+    for episode in play_episodes(own, agent, partial(make_playable, state.config.env)):
         episodes.append(episode)
         session.alive("evaluate")
     hands = gather_episodes(episodes, group)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+FRAMES_PER_SECOND = 8
+METADATA: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": FRAMES_PER_SECOND}
+
 
 def make_batch(tasks: Sequence[ArenaSettings], world_count: int, threads: int = 1) -> WorldBatch:
     """Both implementations play the same worlds; only their speed differs, by a factor of about a thousand."""
@@ -54,6 +57,7 @@ class ArenaBatch:
         self.world_count = world_count
         self.agents = tasks[0].agents
         self.interface = interface_of_agent(tasks[0])
+        self.metadata = METADATA
 
     def reset(self, worlds: Sequence[int], seeds: Sequence[int], tasks: Sequence[int], out: Arrays) -> None:
         self.worlds.reset(worlds, seeds, tasks, out)

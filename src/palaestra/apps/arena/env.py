@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 
 from palaestra.apps.arena.ansi import world_text
-from palaestra.apps.arena.batch import ArenaBatch
+from palaestra.apps.arena.batch import METADATA, ArenaBatch
 from palaestra.apps.arena.draw import draw_world
 from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import action_space, empty_rows, feature_specs, observation_space, row_of
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from palaestra.apps.arena.state import WorldState
 
-FRAMES_PER_SECOND = 8
 SEEDS = 2**63  # as many may be drawn for an episode that was given none
 
 
@@ -29,7 +28,7 @@ class ArenaEnv(gymnasium.Env[Any, Any]):
     Keyword arguments are those of `ArenaSettings`. The world's seed is the one given to `reset`, else drawn.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012
+    metadata = METADATA
 
     def __init__(self, render_mode: str | None = None, **settings: Any) -> None:
         self.settings = read_settings(settings)

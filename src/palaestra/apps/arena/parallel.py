@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from palaestra.apps.arena.batch import ArenaBatch
-from palaestra.apps.arena.env import FRAMES_PER_SECOND, SEEDS, render_state
+from palaestra.apps.arena.batch import METADATA, ArenaBatch
+from palaestra.apps.arena.env import SEEDS, render_state
 from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import action_space, empty_rows, observation_space, row_of
 from palaestra.contracts.errors import MissingExtra
@@ -28,12 +28,7 @@ Named = dict[str, Any]
 class ArenaParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # PettingZoo is not typed
     """`agent_0` to `agent_N`; they all leave when time is up."""
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "palaestra_arena_v0",
-        "render_modes": ["rgb_array", "ansi"],
-        "render_fps": FRAMES_PER_SECOND,
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = {**METADATA, "name": "palaestra_arena_v0", "is_parallelizable": True}
 
     def __init__(self, render_mode: str | None = None, **settings: Any) -> None:
         self.settings = read_settings(settings)

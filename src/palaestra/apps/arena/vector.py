@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from palaestra.apps.arena.batch import ArenaBatch
-from palaestra.apps.arena.env import FRAMES_PER_SECOND, SEEDS, render_state
+from palaestra.apps.arena.batch import METADATA, ArenaBatch
+from palaestra.apps.arena.env import SEEDS, render_state
 from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import action_space, empty_rows, observation_space
 from palaestra.contracts.errors import UsageError
@@ -28,11 +28,7 @@ class ArenaVectorEnv(VectorEnv[Any, Any, Any]):
     An episode that ends begins anew in the same step; its last observation and figures are in `infos`.
     """
 
-    metadata: dict[str, Any] = {  # noqa: RUF012  as Gymnasium has it
-        "render_modes": ["rgb_array", "ansi"],
-        "render_fps": FRAMES_PER_SECOND,
-        "autoreset_mode": AutoresetMode.SAME_STEP,
-    }
+    metadata = {**METADATA, "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  as Gymnasium has it
 
     def __init__(
         self,

@@ -1,0 +1,25 @@
+"""What playing a single environment and playing a world of many have in common: a clock and a camera."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palaestra.contracts.errors import RunFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Frame = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
+
+
+class OutOfTime(Exception):
+    """The episode under way is given up; it has no result."""
+
+
+def show(picture: Any, on_frame: Callable[[Frame], None], whose: object) -> None:
+    """Hand on what was drawn, once it is known to be a picture."""
+    if not (isinstance(picture, np.ndarray) and picture.ndim == 3 and picture.shape[2] == 3):
+        raise RunFailed(f"{whose} gave {type(picture).__name__} instead of a picture [height, width, 3].")
+    on_frame(picture.astype(np.uint8, copy=False))

@@ -1,0 +1,88 @@
+"""One episode of a world with all its players, each played by the policy with a memory of its own.
+
+The players of a world are one batch, always of the same size, so it makes no difference who plays which seed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from palaestra.contracts.episodes import EpisodeResult
+from palaestra.contracts.errors import RunFailed
+from palaestra.envs.vector import action_rows
+from palaestra.evaluation.stage import OutOfTime, show
+from palaestra.training.device import memory_on, moved
+from palaestra.training.tape import Tape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from palaestra.envs.batch import NativeBatch, WorldEnding
+    from palaestra.evaluation.stage import Frame
+    from palaestra.policies.agent import Agent
+    from palaestra.policies.base import Observation
+
+
+def play_world(
+    policy: Agent,
+    worlds: NativeBatch,
+    seed: int,
+    *,
+    deterministic: bool,
+    on_frame: Callable[[Frame], None] | None = None,
+    is_late: Callable[[], bool] = lambda: False,
+) -> EpisodeResult:
+    """World 0 of a batch; return and further figures are means over its players."""
+    crew = _Crew(policy, worlds.agents, seed, deterministic=deterministic)
+    tape = Tape(worlds.interface.observation_space, 1, worlds.agents)
+    seen, rewards = tape.rows[0], np.zeros(worlds.agents, np.float32)
+    worlds.reset([0], [seed], [0], seen)
+    ended: WorldEnding | None = None
+    steps = 0
+    with torch.inference_mode():
+        while ended is None:
+            if is_late():
+                raise OutOfTime
+            _show(worlds, on_frame)
+            steps += 1
+            actions = crew.act(tape.inputs[0])
+            try:
+                ended = next(iter(worlds.step(actions, seen, rewards)), None)
+            except Exception as error:
+                raise RunFailed(
+                    f"The world of seed {seed} raised {type(error).__name__} at step {steps}: {error}."
+                ) from error
+    _show(worlds, on_frame)
+    return EpisodeResult(
+        seed,
+        float(ended.returns.mean()),
+        ended.length,
+        ended.terminated,
+        extras={name: float(values.mean()) for name, values in ended.extras.items()},
+    )
+
+
+class _Crew:
+    """A policy with the memories and the dice of all players of one episode."""
+
+    def __init__(self, policy: Agent, size: int, seed: int, *, deterministic: bool) -> None:
+        self._policy = policy
+        self._to_env_actions = action_rows(policy.interface.action_space)
+        self._device = next(policy.parameters()).device
+        self._memory = memory_on(policy.initial_memory(size), self._device)
+        self._dice = None if deterministic else torch.Generator(self._device).manual_seed(seed)
+
+    def act(self, observation: Observation) -> np.ndarray:
+        """[1, B, …] to [B, …]"""
+        output = self._policy(moved(observation, self._device), self._memory)
+        self._memory = output.memory
+        actions = output.distribution.mode() if self._dice is None else output.distribution.sample(self._dice)
+        return self._to_env_actions(actions[0].cpu().numpy())
+
+
+def _show(worlds: NativeBatch, on_frame: Callable[[Frame], None] | None) -> None:
+    if on_frame is not None:
+        show(worlds.render(0), on_frame, worlds)

@@ -1,0 +1,95 @@
+"""What the trainer gets of an arena, against the world batch below it."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from palaestra.apps.arena import batch as batch_module
+from palaestra.apps.arena.batch import ArenaBatch, make_batch
+from palaestra.apps.arena.reference_batch import ReferenceBatch
+from palaestra.apps.arena.settings import read_settings
+from palaestra.apps.arena.spaces import empty_rows
+from palaestra.apps.arena.tables import COUNTERS
+from palaestra.contracts.errors import UsageError
+
+SMALL = {"agents": 3, "width": 9, "height": 9, "mine": {"count": 2}, "generator": {"count": 1}, "altar": {"count": 1}}
+SETTINGS = read_settings({**SMALL, "max_steps": 12, "rewards": {"ore": 1.0}})
+
+
+def opened(settings=SETTINGS, world_count=2):
+    worlds = ArenaBatch([settings], world_count)
+    out = empty_rows(settings, world_count * settings.agents)
+    worlds.reset(range(world_count), range(world_count), [0] * world_count, out)
+    return worlds, out
+
+
+def play(worlds, out, steps, seed=0):
+    chance, rewards = np.random.default_rng(seed), np.zeros(worlds.world_count * worlds.agents, np.float32)
+    paid, endings = np.zeros_like(rewards, np.float64), []
+    for _ in range(steps):
+        endings = worlds.step(chance.integers(6, size=len(rewards)), out, rewards)
+        paid += rewards
+    return paid.reshape(worlds.world_count, -1), endings
+
+
+def test_a_cut_world_gives_each_agents_return_and_counters():
+    worlds, out = opened()
+    paid, endings = play(worlds, out, 12)
+    assert [(ending.world, ending.terminated, ending.length) for ending in endings] == [(0, False, 12), (1, False, 12)]
+    assert np.array_equal([ending.returns for ending in endings], paid)
+    for ending in endings:
+        assert list(ending.extras) == list(COUNTERS)
+        assert ending.extras["ore"].tolist() == ending.returns.tolist()  # each ore paid 1
+        assert ending.extras["moves"].shape == (3,)
+    assert sum(ending.extras["moves"].sum() for ending in endings) > 0
+
+
+def test_before_the_cut_nothing_ends():
+    worlds, out = opened()
+    assert play(worlds, out, 11)[1] == []
+
+
+def test_captured_and_restored_it_goes_on_alike():
+    worlds, out = opened()
+    play(worlds, out, 5)
+    other, other_out = opened()
+    other.restore(worlds.capture())
+    (expected, _), (found, _) = play(worlds, out, 7, seed=1), play(other, other_out, 7, seed=1)
+    assert np.array_equal(found, expected)
+    assert all(np.array_equal(out[name], other_out[name]) for name in out)
+
+
+def test_it_is_drawn():
+    worlds, _ = opened()
+    picture = worlds.render(1)
+    assert (picture.dtype, picture.ndim, picture.shape[2]) == (np.uint8, 3, 3)
+    assert picture.std() > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("agents", (3, 4)), ("view", (5, 11)), ("observation", ("bytes", "tokens")), ("tokens", (32, 96))],
+)
+def test_tasks_that_differ_in_what_a_policy_sees_are_refused_with_both_values(name, values):
+    tasks = [read_settings({**SMALL, name: value}) for value in values]
+    with pytest.raises(UsageError, match=f"differ in {name}: {values[0]} and {values[1]}"):
+        ArenaBatch(tasks, 2)
+
+
+def test_without_the_core_the_reference_serves_and_says_so_once(monkeypatch, caplog):
+    monkeypatch.setattr(batch_module, "NativeBatch", None)
+    batch_module._warn_of_slowness.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        assert isinstance(make_batch([SETTINGS], 1), ReferenceBatch)
+        make_batch([SETTINGS], 1)
+    assert [record.message for record in caplog.records] == [
+        "Arena's fast core was not built here; the slow reference in Python plays instead."
+    ]
+
+
+def test_with_the_core_it_is_used(monkeypatch):
+    made = []
+    monkeypatch.setattr(batch_module, "NativeBatch", lambda *given: made.append(given) or "fast")
+    assert make_batch([SETTINGS], 3, threads=2) == "fast"
+    assert made == [([SETTINGS], 3, 2)]
