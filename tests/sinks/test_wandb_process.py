@@ -46,10 +46,12 @@ def test_a_trainer_that_leaves_at_once_starts_no_run():
 
 
 def test_a_process_whose_parent_is_already_gone_leaves():
-    nobodys_parent = "import os; from palaestra.sinks.wandb_process import die_with; die_with(os.getpid())"
-    assert subprocess.run([sys.executable, "-c", nobodys_parent]).returncode == 1
-    own_parent = "import os; from palaestra.sinks.wandb_process import die_with; die_with(os.getppid())"
-    assert subprocess.run([sys.executable, "-c", own_parent]).returncode == 0
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    words = [sys.executable, "-m", "palaestra.sinks.wandb_process", str(theirs.fileno())]
+    with theirs:
+        ours.close()  # nothing will ever be said
+        for parent, code in ((str(os.getpid()), 0), ("1", -signal.SIGKILL)):
+            assert subprocess.run([*words, parent], pass_fds=[theirs.fileno()], timeout=60).returncode == code
 
 
 def test_ctrl_c_does_not_end_it(tmp_path, monkeypatch):

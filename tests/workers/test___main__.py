@@ -16,7 +16,7 @@ from palaestra.workers.parent import LAUNCHER
 def run_rank(monkeypatch, tmp_path, small_config, request_of):
     """The rank's main with a job, and what it said to its launcher."""
     monkeypatch.setenv(LAUNCHER, str(os.getppid()))
-    monkeypatch.setattr(rank_main, "die_with_parent", lambda: None)
+    monkeypatch.setattr(rank_main, "die_with_launcher", lambda: None)
 
     def run():
         pipe, told = os.pipe()

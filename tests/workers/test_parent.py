@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from palaestra.workers.parent import LAUNCHER, die_with_parent
+from palaestra.workers.parent import LAUNCHER, die_with_launcher
 
 
 def in_child(work) -> int:
@@ -16,13 +16,13 @@ def in_child(work) -> int:
 
 
 @pytest.mark.timeout(20)
-def test_a_child_ends_with_its_parent():
+def test_a_rank_ends_with_its_launcher():
     pipe, kept_open = os.pipe()
 
     def parent():
         if not os.fork():
             os.close(pipe)
-            die_with_parent()
+            die_with_launcher()
             os.write(kept_open, b"x")  # from now on the kernel watches
             signal.pause()
         os.read(pipe, 1)
@@ -35,9 +35,9 @@ def test_a_child_ends_with_its_parent():
 
 def test_a_launcher_that_is_gone_already_is_not_survived(monkeypatch):
     monkeypatch.setenv(LAUNCHER, "1")
-    assert in_child(die_with_parent) == -signal.SIGKILL
+    assert in_child(die_with_launcher) == -signal.SIGKILL
 
 
 def test_a_launcher_that_lives_is_no_reason_to_end(monkeypatch):
     monkeypatch.setenv(LAUNCHER, str(os.getpid()))
-    assert in_child(die_with_parent) == 0
+    assert in_child(die_with_launcher) == 0

@@ -6,9 +6,7 @@ meant for the trainer.
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
 import signal
 import socket
 import sys
@@ -17,19 +15,19 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.clock import SystemClock
+from palaestra.runs.processes import die_with_parent
 from palaestra.sinks.wandb_session import WandbSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PR_SET_PDEATHSIG = 1
 MESSAGE_BYTES = 1 << 20
 INBOX_SIZE = 50_000  # some 50 MB; beyond it the socket fills up and the trainer drops messages
 
 
 def main(arguments: list[str]) -> None:
     descriptor, parent_pid = (int(argument) for argument in arguments)
-    die_with(parent_pid)
+    die_with_parent(parent_pid)  # sinks are built in the thread that trains, so it is that thread
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=descriptor) as connection:
         try:
@@ -61,18 +59,6 @@ def _fill(connection: socket.socket, inbox: Queue[bytes]) -> None:
     while packet := connection.recv(MESSAGE_BYTES):
         inbox.put(packet)
     inbox.put(b"")
-
-
-def die_with(parent_pid: int) -> None:
-    """SIGKILL from the kernel when the parent is no more, however it went.
-
-    To the kernel the parent is the thread that started us, so sinks must be built in the thread that trains.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-    if os.getppid() != parent_pid:  # it went before we asked
-        sys.exit(1)
 
 
 if __name__ == "__main__":

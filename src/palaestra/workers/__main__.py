@@ -9,7 +9,7 @@ from palaestra.contracts.errors import PalaestraError
 from palaestra.training.group import PeerLost
 from palaestra.workers.account import Account, account_of, give
 from palaestra.workers.job import Job
-from palaestra.workers.parent import die_with_parent
+from palaestra.workers.parent import die_with_launcher
 from palaestra.workers.train import run_training
 
 INTERRUPTED = 130
@@ -17,7 +17,7 @@ INTERRUPTED = 130
 
 def main() -> int:
     """The launcher says what went wrong, once for all ranks; only a defect of ours keeps its traceback here."""
-    die_with_parent()
+    die_with_launcher()
     try:
         job = Job.from_json(sys.stdin.read())
         outcome = run_training(

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
-import sys
 
-PR_SET_PDEATHSIG = 1
+from palaestra.runs import processes
+
 LAUNCHER = "PALAESTRA_LAUNCHER_PID"  # set by ours; torchrun does not say who it is
 
 
-def die_with_parent() -> None:
-    """The kernel kills this process when its parent ends. Linux only; elsewhere the collectives' time-out remains."""
-    if not sys.platform.startswith("linux"):
-        return
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def die_with_launcher() -> None:
+    """Ours or torchrun. Where the kernel cannot do it, the collectives' time-out remains."""
     launcher = os.environ.get(LAUNCHER)
-    if launcher is not None and os.getppid() != int(launcher):  # it was killed before we could ask
-        os.kill(os.getpid(), signal.SIGKILL)
+    processes.die_with_parent(None if launcher is None else int(launcher))

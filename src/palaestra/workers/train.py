@@ -36,7 +36,7 @@ from palaestra.workers.logs import warnings_on_stderr
 from palaestra.workers.loop import TrainingLoop
 from palaestra.workers.opening import Found, find_run
 from palaestra.workers.outcome import TrainOutcome, last_metrics, outcome_on_disk
-from palaestra.workers.parent import die_with_parent
+from palaestra.workers.parent import die_with_launcher
 from palaestra.workers.resuming import Resumed, resume
 from palaestra.workers.saving import Saver
 from palaestra.workers.session import RunSession
@@ -64,7 +64,7 @@ def run_training(
 ) -> TrainOutcome:
     """Train to the end, or until told to stop; a run of that name is continued. Refusals leave nothing behind."""
     if read_place(os.environ) is not None:
-        die_with_parent()
+        die_with_launcher()
     clock = SystemClock()
     config = config.model_copy(update={"policy": self_contained(config.policy)})
     torch.set_num_threads(config.torch_threads)
