@@ -1,7 +1,13 @@
+import ast
+import re
+from pathlib import Path
+
 import pytest
 
 from palaestra.contracts import errors
 from palaestra.contracts.errors import MissingExtra, PalaestraError, did_you_mean
+
+SOURCE = Path(errors.__file__).parents[1]
 
 
 @pytest.mark.parametrize(
@@ -22,6 +28,32 @@ def test_exit_codes_are_those_of_the_contract(name, code):
     kind = getattr(errors, name)
     assert kind.exit_code == code
     assert issubclass(kind, PalaestraError)
+
+
+def test_every_error_of_the_house_is_drawn_under_the_one_it_is_a_kind_of():
+    classes = [
+        node
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    parents = {node.name: {base.id for base in node.bases if isinstance(base, ast.Name)} for node in classes}
+    known = {"PalaestraError"}
+    while more := {name for name, bases in parents.items() if bases & known} - known:
+        known |= more
+    assert drawn_tree() == {name: next(iter(parents[name] & known)) for name in known - {"PalaestraError"}}
+
+
+def drawn_tree() -> dict[str, str]:
+    """{error: its parent}, read off the picture by how far each line is indented."""
+    path: list[tuple[int, str]] = []
+    found = {}
+    for indent, name in re.findall(r"^( +(?:[│├└─ ]*))([A-Z]\w+)", errors.__doc__, re.MULTILINE):
+        path = [each for each in path if each[0] < len(indent)]
+        if path:
+            found[name] = path[-1][1]
+        path.append((len(indent), name))
+    return found
 
 
 def test_a_missing_extra_says_how_to_install_it():

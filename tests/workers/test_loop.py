@@ -1,9 +1,12 @@
 import json
+import shutil
 import signal
 
 import pytest
 
 from palaestra.checkpoints.errors import SaveFailed
+from palaestra.checkpoints.log import read_log
+from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.errors import NonFinite, RunFailed
 from palaestra.contracts.run import RunState
 from palaestra.workers.loop import TrainingLoop
@@ -115,6 +118,40 @@ def test_a_score_reaches_the_sidecar_of_the_checkpoint_that_was_judged(make_benc
         assert score == pytest.approx(sum(row["length"] for row in rows) / 3)
     judged = [sample.step for sample in bench.sink.samples if "eval/episodic_return" in sample.metrics]
     assert judged == [64, 128]
+
+
+def test_a_judgement_that_finds_no_room_costs_a_warning_and_not_the_run(make_bench, small_config, loop_of, caplog):
+    bench = make_bench(small_config(evaluate_interval=2, evaluation={"episodes": 1}))
+    bench.directory.evaluations.parent.mkdir(exist_ok=True)
+    shutil.rmtree(bench.directory.evaluations, ignore_errors=True)
+    bench.directory.evaluations.write_text("in the way")  # no directory can be made here
+    assert loop_of(bench).run() is True
+    assert saved_epochs(bench) == [1, 2, 3, 4]
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(told) == 2
+    assert all("could not be written" in text and text.endswith("Training goes on.") for text in told)
+    assert [entry.data["epoch"] for entry in bench.entries("eval.failed")] == [2, 4]
+    scores = {checkpoint.epoch: checkpoint.score for checkpoint in bench.manager.list_all_checkpoints()}
+    assert scores[1] is None
+    assert scores[2] is not None
+
+
+def test_a_score_that_cannot_be_written_again_costs_a_warning_too(make_bench, small_config, loop_of, monkeypatch):
+    def refuse(*_arguments, **_named):
+        raise SaveFailed("No space left on device.")
+
+    monkeypatch.setattr(CheckpointManager, "update_metadata", refuse)
+    bench = make_bench(small_config(evaluate_interval=4, evaluation={"episodes": 1}))
+    assert loop_of(bench).run() is True
+    assert [entry.data["error"] for entry in bench.entries("eval.failed")] == ["No space left on device."]
+
+
+def test_the_log_of_checkpoints_counts_the_episodes_that_ended(bench, loop_of):
+    loop_of(bench).run()
+    ended = [(sample.step, len(sample.episodes)) for sample in bench.sink.samples]
+    assert sum(count for _, count in ended) > 0
+    for entry in read_log(bench.directory.checkpoints):
+        assert entry.episode == sum(count for step, count in ended if step <= entry.agent_step)
 
 
 def test_judging_does_not_change_what_is_learned(make_bench, small_config, loop_of, tmp_path):

@@ -39,11 +39,12 @@ def epochs(bench) -> list[int]:
 
 def test_a_checkpoint_says_where_it_comes_from(bench):
     next(train(bench.state))
-    bench.saver.recent_returns.extend([10.0, 20.0])
+    bench.saver.count([10.0, 20.0])
     saved = bench.saver.save(bench.state, score=12.5)
     assert (saved.epoch, saved.agent_step, saved.run, saved.run_name) == (1, 32, bench.directory.id, "small")
     assert (saved.score, saved.avg_reward, saved.seed, saved.git_commit) == (12.5, 15.0, 1, "abc")
     assert saved.env["id"] == "CartPole-v1"
+    assert saved.metrics == {"episodes": 2.0}
     assert bench.saver.saved_epoch == 1
 
 
@@ -93,7 +94,7 @@ def test_after_several_failures_the_run_is_degraded_until_a_save_succeeds(bench,
 
 
 def test_returns_and_seconds_go_on_where_the_last_session_stopped(bench):
-    bench.saver.recent_returns.extend(range(150))
+    bench.saver.count(range(150))
     bench.clock.seconds = 40.0
     saved = bench.saver.capture()
     assert saved["recent_returns"] == list(range(50, 150))
@@ -101,7 +102,18 @@ def test_returns_and_seconds_go_on_where_the_last_session_stopped(bench):
     bench.clock.seconds = 42.0
     assert bench.saver.capture()["seconds"] == 40.0 + 42.0
     assert bench.saver.average_return == sum(range(50, 150)) / 100
+    bench.saver.count([1.0])
+    assert bench.saver.episode_count == 151
     assert bench.saver.saved_epoch == 9
+
+
+def test_a_run_from_before_episodes_were_counted_goes_on_without_a_number_rather_than_a_wrong_one(bench):
+    saved = bench.saver.capture()
+    del saved["episode_count"]
+    bench.saver.restore(saved, epoch=1)
+    bench.saver.count([1.0])
+    next(train(bench.state))
+    assert "episodes" not in bench.saver.save(bench.state).metrics
 
 
 def test_before_any_episode_ended_there_is_no_average_and_before_any_save_no_epoch(bench):

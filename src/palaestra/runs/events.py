@@ -62,7 +62,9 @@ EVENTS: dict[str, EventSpec] = {
         ("checkpoint", "epoch", "episodes", "mean", "min", "max", "std", "seconds", "complete", "file"),
         "an evaluation ended",
     ),
-    "eval.failed": EventSpec("warning", ("checkpoint", "epoch", "error"), "an evaluation could not be carried out"),
+    "eval.failed": EventSpec(
+        "warning", ("checkpoint", "epoch", "error"), "an evaluation could not be carried out, or not be written down"
+    ),
     "video.saved": EventSpec("info", ("checkpoint", "epoch", "file", "episodes"), "a video was written"),
     "artifact.saved": EventSpec("info", ("file", "kind", "checkpoint"), "an export or another artefact was written"),
     "sink.failed": EventSpec("warning", ("sink", "error"), "a sink raised and is no longer used; the run goes on"),

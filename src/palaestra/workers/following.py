@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.run import RunRecord, RunState
 from palaestra.workers.captures import gather_captures
-from palaestra.workers.saving import RECENT_EPISODES
 from palaestra.workers.session import RunSession
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from palaestra.contracts.clock import Clock
     from palaestra.runs.directory import RunDirectory
     from palaestra.training.state import TrainingState
@@ -53,12 +53,14 @@ class FollowerSaver:
     average_return: float | None = None
 
     def __init__(self) -> None:
-        self.recent_returns: deque[float] = deque(maxlen=RECENT_EPISODES)
         self.saved_epoch = -1
 
     @property
     def last_saved(self) -> str:
         return f"epoch {self.saved_epoch}" if self.saved_epoch >= 0 else "none"
+
+    def count(self, returns: Sequence[float]) -> None:
+        """The leader does, for all ranks."""
 
     def restore(self, saved: dict[str, Any], epoch: int) -> None:
         del saved

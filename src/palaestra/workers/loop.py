@@ -7,6 +7,7 @@ import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from palaestra.checkpoints.errors import SaveFailed
 from palaestra.contracts.errors import RunFailed
 from palaestra.evaluation.plan import make_plan
 from palaestra.evaluation.records import write_down
@@ -20,6 +21,7 @@ from palaestra.workers.profiling import profiled
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
+    from palaestra.contracts.checkpoint import Checkpoint
     from palaestra.contracts.clock import Clock
     from palaestra.contracts.evaluation import EvaluationReport
     from palaestra.contracts.reports import IterationReport
@@ -103,7 +105,7 @@ class TrainingLoop:
         if TASKS_COMPLETED in sample.metrics:
             sample.timings[TASKS_PER_SECOND] = self._task_rate.update(int(sample.metrics[TASKS_COMPLETED]))
         self._sinks.write(sample)
-        self._saver.recent_returns.extend(episode.total_reward for episode in report.episodes)
+        self._saver.count([episode.total_reward for episode in report.episodes])
         summary = {"steps_per_second": steps_per_second}
         if self._saver.average_return is not None:
             summary["episodic_return"] = self._saver.average_return
@@ -119,7 +121,17 @@ class TrainingLoop:
             return
         saved = self._saver.save(self._state, judgement.mean if judgement else None)
         if judgement is not None and saved is not None:
-            write_down(judgement, saved, self._directory)
+            self._write_down(judgement, saved)
+
+    def _write_down(self, judgement: EvaluationReport, checkpoint: Checkpoint) -> None:
+        """A judgement that finds no room costs a warning; the score went into the checkpoint already."""
+        try:
+            write_down(judgement, checkpoint, self._directory)
+        except (RunFailed, SaveFailed) as error:
+            logger.warning("%s Training goes on.", error)
+            self._session.journal.record(
+                "eval.failed", checkpoint=judgement.plan.checkpoint, epoch=checkpoint.epoch, error=str(error)
+            )
 
     def _evaluate(self) -> EvaluationReport | None:
         state, asked = self._state, self._config.evaluation

@@ -7,11 +7,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.errors import SaveFailed
+from palaestra.checkpoints.log import EPISODES_METRIC
 from palaestra.contracts.checkpoint import Checkpoint
 from palaestra.contracts.codec import encode_interface
 from palaestra.workers.captures import OTHERS, gather_captures
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from palaestra.checkpoints.manager import CheckpointManager
     from palaestra.contracts.clock import Clock
     from palaestra.sinks.fanout import Fanout
@@ -39,6 +42,7 @@ class Saver:
         self._failures = 0
         self._failed_at = float("-inf")
         self.recent_returns: deque[float] = deque(maxlen=RECENT_EPISODES)
+        self.episode_count: int | None = 0  # ended so far, in all sessions; None: an earlier one did not count
         self.seconds_before = 0.0  # of training, in earlier sessions
         self.saved_epoch = -1
 
@@ -54,11 +58,22 @@ class Saver:
     def average_return(self) -> float | None:
         return sum(self.recent_returns) / len(self.recent_returns) if self.recent_returns else None
 
+    def count(self, returns: Sequence[float]) -> None:
+        """Of the episodes that ended in an iteration."""
+        self.recent_returns.extend(returns)
+        if self.episode_count is not None:
+            self.episode_count += len(returns)
+
     def capture(self) -> dict[str, Any]:
-        return {"recent_returns": list(self.recent_returns), "seconds": self.seconds_before + self._session.seconds}
+        return {
+            "recent_returns": list(self.recent_returns),
+            "episode_count": self.episode_count,
+            "seconds": self.seconds_before + self._session.seconds,
+        }
 
     def restore(self, saved: dict[str, Any], epoch: int) -> None:
         self.recent_returns.extend(saved["recent_returns"])
+        self.episode_count = saved.get("episode_count")  # states from before there was a count lack it
         self.seconds_before = float(saved["seconds"])
         self.saved_epoch = epoch
 
@@ -120,5 +135,6 @@ class Saver:
             score=score,
             avg_reward=self.average_return,
             seed=state.config.seed,
+            metrics={} if self.episode_count is None else {EPISODES_METRIC: float(self.episode_count)},
             git_commit=self._git_commit,
         )
