@@ -212,6 +212,12 @@ def differences_fixture() -> Callable[[RunDirectory, RunDirectory], list[str]]:
     return differences
 
 
+@pytest.fixture(scope="session")
+def beside_the_tests() -> str:
+    """PYTHONPATH with which processes also find the modules in this directory."""
+    return os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+
+
 @pytest.fixture(name="wait_until")
 def wait_until_fixture() -> Callable[[Callable[[], Any], str], Any]:
     return wait_until

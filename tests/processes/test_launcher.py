@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import psutil
 import pytest
@@ -20,7 +19,6 @@ from palaestra.workers.parent import LAUNCHER
 
 pytestmark = pytest.mark.slow
 
-HERE = Path(__file__).parent
 WORDS = [
     "train",
     "cartpole",
@@ -39,12 +37,12 @@ ORPHAN_SECONDS = 5.0
 class Launched:
     """A launcher and its ranks, found by what it wrote into their environment."""
 
-    def __init__(self, palaestra, name, *more):
+    def __init__(self, palaestra, search, name, *more):
         self.name, self.palaestra = name, palaestra
         self.process = subprocess.Popen(
             palaestra.command(*WORDS, f"run={name}", *more),
             cwd=palaestra.home,
-            env={**palaestra.variables, "PYTHONPATH": str(HERE)},
+            env={**palaestra.variables, "PYTHONPATH": search},
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -72,11 +70,11 @@ class Launched:
 
 
 @pytest.fixture
-def launch(palaestra, wait_until):
+def launch(palaestra, beside_the_tests, wait_until):
     launched = []
 
     def start(name, *more, saved=0):
-        launched.append(Launched(palaestra, name, *more))
+        launched.append(Launched(palaestra, beside_the_tests, name, *more))
         wait_until(lambda: launched[-1].saved() >= saved, f"{saved} checkpoints")
         return launched[-1]
 

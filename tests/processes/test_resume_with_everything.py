@@ -5,7 +5,6 @@ import re
 import signal
 from dataclasses import dataclass
 from math import isnan
-from pathlib import Path
 
 import pytest
 
@@ -103,12 +102,12 @@ def undisturbed(server, together, words):
 
 
 @pytest.fixture
-def kill_again_and_again(server, words):
+def kill_again_and_again(server, words, beside_the_tests):
     """Sessions of one run, each continuing where the last was killed, the final one to the end; 2 by `--nproc 2`."""
 
     def session(name: str, ranks: int, doom: Doom | None = None):
         asked = [*words(name, ranks), *(["--nproc", str(ranks)] if ranks > 1 else [])]
-        variables = {"PYTHONPATH": str(Path(__file__).parent)}
+        variables = {"PYTHONPATH": beside_the_tests}
         return server.start(*asked, variables=variables | ({"PALAESTRA_DOOM": str(doom)} if doom else {}))
 
     def kill(name: str, ranks: int, kills: int, chance: random.Random):
@@ -177,4 +176,4 @@ def test_of_many_kills_every_run_with_everything_is_exact(
     exact = sum(each == [] for each in found.values())
     with capsys.disabled():
         print(f"\nkill -9 with everything on, {ranks} ranks: kills {runs * kills}, runs exact {exact} of {runs}")
-    assert found == dict.fromkeys(range(runs), [])
+    assert found == {number: [] for number in range(runs)}
