@@ -11,8 +11,10 @@ from palaestra.config.schedule import Schedule, constant, linear
 
 
 class PpoConfig(Frozen):
-    env_count: int = Field(default=4, ge=1, description="environments side by side, per process")
-    horizon: int = Field(default=128, ge=1, description="steps of each environment per iteration")
+    env_count: int = Field(
+        default=4, ge=1, description="players side by side, per process: environments, or agents of worlds with several"
+    )
+    horizon: int = Field(default=128, ge=1, description="steps of each player per iteration")
     minibatch_size: int = Field(
         default=128, ge=1, description="samples per gradient step; must divide env_count x horizon"
     )

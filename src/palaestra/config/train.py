@@ -18,7 +18,7 @@ from palaestra.config.sinks import SinksConfig
 
 
 class TrainConfig(Frozen):
-    total_steps: int = Field(default=500_000, ge=1, description="environment steps over all processes")
+    total_steps: int = Field(default=500_000, ge=1, description="environment steps over all players and processes")
     seed: int = Field(default=1, ge=0, lt=2**31, description="decides everything that is drawn at random")
     env: EnvConfig = Field(default=EnvConfig(), description="the environment")
     curriculum: CurriculumConfig = Field(default=CurriculumConfig(), description="several tasks in one training")
