@@ -51,3 +51,52 @@ def dice_that_let_begin(agent):
 @pytest.fixture
 def world_of():
     return world_from_text
+
+
+class Episode:
+    """Random play of everything that the rules know, by the reference: settings, seed, states and rewards."""
+
+    def __init__(self, steps=150, agents=8, seed=5):
+        self.seed = seed
+        self.settings = ArenaSettings(
+            agents=agents,
+            teams=2,
+            width=13,
+            height=11,
+            walls=3,
+            combat=True,
+            max_steps=steps,
+            freeze=3,
+            mine={"count": 3, "cost": 0, "cooldown": 2},
+            generator={"count": 2, "stock": 4},
+            altar={"count": 1, "cost": 1},
+            armoury={"count": 1, "cost": 1},
+            charger={"count": 2, "cooldown": 0},
+            inventory={"ore": 1, "charge": 1},
+            rewards={"heart": 1.0, "ore": 0.1, "battery": 0.3},
+        )
+        world = World(self.settings, seed)
+        dice = np.random.default_rng(seed)
+        self.states, self.rewards = [world.state()], [None]
+        while not world.is_over:
+            self.rewards.append(world.step(dice.integers(0, 6, agents).tolist()))
+            self.states.append(world.state())
+
+
+@pytest.fixture(scope="session")
+def episode():
+    return Episode()
+
+
+def same(first, second):
+    """Two states, part by part"""
+    parts = ("walls", "stations", "agents", "inventories")
+    assert (first.step, first.max_steps) == (second.step, second.max_steps)
+    for part in parts:
+        np.testing.assert_array_equal(getattr(first, part), getattr(second, part), err_msg=part)
+    return True
+
+
+@pytest.fixture
+def same_state():
+    return same

@@ -39,7 +39,7 @@ STATION_COLORS: dict[str, Color] = {
     "mine": (110, 84, 66),
     "generator": (43, 98, 122),
     "altar": (250, 243, 232),
-    "armoury": (84, 103, 136),
+    "armoury": (108, 124, 158),
     "charger": (92, 62, 138),
 }
 

@@ -55,10 +55,10 @@ def agent_sprite(
     color = palette.TEAM_COLORS[team % len(palette.TEAM_COLORS)]
     outline = palette.mix(color, palette.INK, 0.66)
     canvas.paint(canvas.disc(0.54, 0.6, 0.4), palette.SHADOW, 0.28)
-    if has_charge:
-        canvas.paint(_ahead(canvas, facing, 0.5, 0.44), palette.CHARGE)
-    canvas.paint(_ahead(canvas, facing, 0.49, 0.3), outline)
+    canvas.paint(_ahead(canvas, facing, 0.49, 0.42 if has_charge else 0.3), outline)
     canvas.paint(canvas.disc(0.5, 0.5, 0.42), outline)
+    if has_charge:  # the whole front glows
+        canvas.paint(_ahead(canvas, facing, 0.46, 0.4), palette.CHARGE)
     if has_armour:
         canvas.paint(canvas.disc(0.5, 0.5, 0.42), palette.ARMOUR)
         canvas.paint(canvas.disc(0.5, 0.5, 0.375), outline)

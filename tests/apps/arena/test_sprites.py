@@ -1,0 +1,77 @@
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from palaestra.apps.arena.palette import SAND, TEAM_COLORS
+from palaestra.apps.arena.sprites import CLOCK_MARKS, agent_sprite, station_sprite
+from palaestra.apps.arena.tables import COOLING, EXHAUSTED, READY, STATIONS
+
+SIZES = (8, 16, 32)
+
+
+def on_sand(sprite):
+    return (np.array(SAND) * sprite.keep + sprite.color).astype(int)
+
+
+def distance(first, second):
+    """Mean difference of a colour channel, over the whole cell"""
+    return np.abs(on_sand(first) - on_sand(second)).mean()
+
+
+def agent(size=16, team=0, facing=1, is_frozen=False, cargo="", has_armour=False, has_charge=False):
+    return agent_sprite(size, team, facing, is_frozen, cargo, has_armour, has_charge)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_kind_and_state_of_station_looks_different_at_every_size(size):
+    looks = [
+        station_sprite(size, kind, state, 4 if state == COOLING else 0)
+        for kind in range(len(STATIONS))
+        for state in (READY, COOLING)
+    ]
+    looks.append(station_sprite(size, 0, EXHAUSTED, 0))
+    assert min(distance(first, second) for first, second in combinations(looks, 2)) > 8
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_team_facing_ice_and_a_heart_are_seen_at_every_size(size):
+    plain = agent(size)
+    for other in (
+        agent(size, team=1),
+        agent(size, facing=3),
+        agent(size, is_frozen=True),
+        agent(size, cargo="heart"),
+    ):
+        assert distance(plain, other) > 5
+
+
+def test_what_an_agent_carries_is_seen():
+    looks = [agent(cargo=cargo) for cargo in ("", "ore", "battery", "heart")]
+    looks += [agent(has_armour=True), agent(has_charge=True)]
+    assert min(distance(first, second) for first, second in combinations(looks, 2)) > 1
+
+
+def test_an_agent_has_the_colour_of_its_team():
+    for team, color in enumerate(TEAM_COLORS):
+        picture = on_sand(agent(32, team=team))
+        assert (np.abs(picture - np.array(color)).sum(-1) < 30).mean() > 0.1
+
+
+def test_the_gauge_fills_as_a_station_cools():
+    bright = [on_sand(station_sprite(32, 0, COOLING, clock))[27:31].sum() for clock in range(CLOCK_MARKS, 0, -1)]
+    assert bright == sorted(bright)
+    assert bright[0] < bright[-1]
+
+
+def test_facing_turns_the_picture():
+    """The light from the north-west and the shadow stay; the tip, the eyes and the load turn."""
+    tips = [on_sand(agent(32, facing=facing)) for facing in range(4)]
+    edges = [tips[0][0], tips[1][:, -1], tips[2][-1], tips[3][:, 0]]
+    for edge in edges:
+        assert np.abs(edge[14:18] - np.array(SAND)).sum(-1).max() > 60
+
+
+def test_a_sprite_is_drawn_once():
+    assert agent() is agent()
+    assert station_sprite(16, 0, READY, 0) is station_sprite(16, 0, READY, 0)
