@@ -1,10 +1,11 @@
 # Everything a newcomer needs: `make demo`, `make test`. Each target sets up what it needs; the second time costs nothing.
-# Wanted of the machine: python3.11 (or newer), pip, make, gcc.
+# Wanted of the machine: python3.11 (or newer), pip, make, gcc with C++ (without it Arena runs in Python, slowly).
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH := $(shell grep '^torch==' constraints.txt)
+NATIVE := $(shell find native -name '*.[ch]pp') native/CMakeLists.txt
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
@@ -25,7 +26,7 @@ $(BIN)/python:
 		&& PIP_CONSTRAINT= $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
 
 # torch first and alone: pinned like this it is the small CPU build, and nothing later asks for another.
-$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet $(TORCH)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
@@ -72,15 +73,19 @@ bench-learning: setup ## returns after equal steps beside Stable-Baselines3 with
 chaos: setup ## the full-size fault injections: kills, full disks, damaged files
 	$(BIN)/python -m pytest -m chaos --timeout 3600
 
-# Everything is resolved anew in an environment of its own; hatchling builds the package, so it is pinned too.
+# Everything is resolved anew in an environment of its own; what builds the package is pinned too.
 lock: export PIP_CONSTRAINT :=
+lock: export PIP_BUILD_CONSTRAINT :=
+lock: BUILDERS := scikit-build-core nanobind cmake ninja
 lock: ## write constraints.txt anew from what installs today (torch stays where it is)
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet $(TORCH)
-	build/lock/bin/python -m pip install --quiet $(TORCH) '.[dev,bench,hub]' hatchling
+	build/lock/bin/python -m pip install --quiet $(TORCH) '.[dev,bench,hub]' $(BUILDERS)
 	{ grep '^#' constraints.txt; build/lock/bin/python -m pip freeze | sed '/^palaestra/d; s/+cpu$$//'; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt && rm -rf build/lock
 
 clean: ## remove .venv and everything built; runs/ stays
+	cd native && rm -rf .cmake CMakeFiles CMakeCache.txt CMakeInit.txt cmake_install.cmake build.ninja .ninja_* .skbuild-info.json *.a
+	find src -name '*.so' -delete
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
