@@ -78,18 +78,19 @@ def test_tasks_that_differ_in_what_a_policy_sees_are_refused_with_both_values(na
 
 
 def test_without_the_core_the_reference_serves_and_says_so_once(monkeypatch, caplog):
-    monkeypatch.setattr(batch_module, "NativeBatch", None)
+    monkeypatch.setattr(batch_module, "compiled", None)
+    monkeypatch.setattr(batch_module, "why_not_compiled", "no module named core")
     batch_module._warn_of_slowness.cache_clear()
     with caplog.at_level(logging.WARNING):
         assert isinstance(make_batch([SETTINGS], 1), ReferenceBatch)
         make_batch([SETTINGS], 1)
     assert [record.message for record in caplog.records] == [
-        "Arena's fast core was not built here; the slow reference in Python plays instead."
+        "Arena's fast core was not built here (no module named core); the slow reference in Python plays instead."
     ]
 
 
 def test_with_the_core_it_is_used(monkeypatch):
     made = []
-    monkeypatch.setattr(batch_module, "NativeBatch", lambda *given: made.append(given) or "fast")
+    monkeypatch.setattr(batch_module, "compiled", lambda *given: made.append(given) or "fast")
     assert make_batch([SETTINGS], 3, threads=2) == "fast"
     assert made == [([SETTINGS], 3, 2)]
