@@ -1,6 +1,8 @@
 """One small real run, trained once and copied for every test that wants runs to look at."""
 
+import importlib.util
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +46,12 @@ def call(workplace, capsys):
         return code, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture
+def terminal_of():
+    """`with terminal_of(program, cwd) as terminal:` see pseudo_terminal.py"""
+    spec = importlib.util.spec_from_file_location("pseudo_terminal", Path(__file__).with_name("pseudo_terminal.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.pseudo_terminal

@@ -10,7 +10,6 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 from contextlib import contextmanager
@@ -58,15 +57,10 @@ class PseudoTerminal:
         modes = termios.tcgetattr(self.slave)[3]
         return bool(modes & termios.ECHO) and bool(modes & termios.ICANON)
 
-    def signal(self, number):
-        self.process.send_signal(number)
-
 
 @contextmanager
-def pseudo_terminal(*words, cwd, lines=40, columns=100, **environment):
-    """`palaestra WORDS` in a terminal of its own; `shell=SCRIPT` runs that by a bash with job control instead."""
-    script = environment.pop("shell", None)
-    program = ["bash", "--norc", "-c", f"set -m\n{script}"] if script else [sys.executable, "-m", "palaestra", *words]
+def pseudo_terminal(program, cwd, lines=40, columns=100, **environment):
+    """The program (a list of words) in a terminal of its own, as leader of a session"""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     process = subprocess.Popen(
@@ -77,7 +71,8 @@ def pseudo_terminal(*words, cwd, lines=40, columns=100, **environment):
         cwd=cwd,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "", "LINES": "", **environment},
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C and Ctrl-Z are sent to whose terminal it is
+        # without it Ctrl-C and Ctrl-Z are sent to nobody
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
     )
     try:
         yield PseudoTerminal(process, master, slave)

@@ -6,6 +6,9 @@ from importlib import import_module
 import pytest
 import torch
 
+from palaestra.apps.arena.recording import ReplayRecorder
+from palaestra.apps.arena.reference import World
+from palaestra.apps.arena.settings import ArenaSettings
 from palaestra.cli.command import Group
 from palaestra.cli.main import EXAMPLES, VERBS
 
@@ -26,14 +29,30 @@ def marked(example):
     return pytest.param(example, marks=pytest.mark.slow if is_slow else ())
 
 
+def put_replay(run):
+    """Twenty steps of resting"""
+    settings = ArenaSettings(width=9, height=9, max_steps=20)
+    world = World(settings, 0)
+    with ReplayRecorder(run.resolve() / "replays" / "1-seed0.json.gz", settings, 0) as recorder:
+        recorder.add(world.state())
+        while not world.is_over:
+            rewards = world.step([0])
+            recorder.add(world.state(), rewards)
+
+
 @pytest.mark.parametrize("example", [marked(example) for example in sorted(set(all_examples()))])
 def test_the_example_works(example, runs, call):
     program, *words = shlex.split(example)
+    assert program == "palaestra"
     torch.save({"layer.weight": torch.zeros(2, 3)}, "plain.pt")
+    put_replay(runs / "by-name" / "first")
     if words[0] == "train":  # a run of that name with other settings would be refused
         assert call("runs", "rm", "first")[0] == 0
     code, _, err = call(*words)
-    assert program == "palaestra"
+    if words[0] == "play":  # all is well but for the person
+        assert code == 2
+        assert "needs a terminal" in err
+        return
     assert code == 0, err
     assert "palaestra:" not in err
 

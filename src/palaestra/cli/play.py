@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from palaestra import plugins
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from palaestra.cli.parser import Parser
     from palaestra.config.env import EnvConfig
-    from palaestra.contracts.screen import Game
+    from palaestra.contracts.screen import Game, Hire
 
 LINES_BELOW = 3  # an empty one, status, keys
 LEAVE = {"q", "escape", "gone"}
@@ -48,7 +49,7 @@ def run(arguments: Namespace) -> int:
     if arguments.policy:
         find_target(arguments.policy, runs_root())  # a slip in the name is told before torch is loaded
     require_terminal("palaestra play", "Run it in a terminal window; 'palaestra eval' plays without a person.")
-    game: Game = make_game(env_kwargs(env), arguments.agent, arguments.seed, _load_policy(arguments.policy))
+    game: Game = make_game(env_kwargs(env), arguments.agent, arguments.seed, _hiring(arguments.policy))
     play(game)
     print_pairs(game.summary())
     return 0
@@ -91,12 +92,14 @@ def play(game: Game) -> None:
                 game.play(game.keys[key])
 
 
-def _load_policy(target: str | None) -> Any:
+def _hiring(target: str | None) -> Hire | None:
+    """torch is loaded only when a policy is to play."""
     if not target:
         return None
+    from palaestra.evaluation.crew import hire
     from palaestra.evaluation.local import load_judged
 
-    return load_judged(target, runs_root())
+    return partial(hire, load_judged(target, runs_root()).policy)
 
 
 def candidates(words: Sequence[str]) -> list[str]:

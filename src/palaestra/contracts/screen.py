@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+
+    from palaestra.contracts.spaces import EnvInterface
+
+    Others = Callable[[np.ndarray | dict[str, np.ndarray]], np.ndarray]  # observations [players, …] to actions
+    Hire = Callable[[EnvInterface, int, int], Others]  # given what a player sees and does, how many there are, a seed
 
 
 class Replay(Protocol):
@@ -30,8 +37,8 @@ class Replay(Protocol):
 class Game(Protocol):
     """Plugins of the group `palaestra.games` are named like the id of an environment and make one of these.
 
-    They are called with `(kwargs: dict, agent: int, seed: int, policy: LoadedPolicy | None)`; without a policy
-    the others play at random.
+    They are called with `(kwargs: dict, agent: int, seed: int, hire: Hire | None)`; without `hire` the others play at
+    random.
     """
 
     @property

@@ -12,9 +12,8 @@ import torch
 
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import RunFailed
-from palaestra.envs.vector import action_rows
+from palaestra.evaluation.crew import Crew
 from palaestra.evaluation.stage import OutOfTime, show
-from palaestra.training.device import memory_on, moved
 from palaestra.training.tape import Tape
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from palaestra.envs.batch import NativeBatch, WorldEnding
     from palaestra.evaluation.stage import Frame
     from palaestra.policies.agent import Agent
-    from palaestra.policies.base import Observation
 
 
 def play_world(
@@ -36,7 +34,7 @@ def play_world(
     is_late: Callable[[], bool] = lambda: False,
 ) -> EpisodeResult:
     """World 0 of a batch; return and further figures are means over its players."""
-    crew = _Crew(policy, worlds.agents, seed, deterministic=deterministic)
+    crew = Crew(policy, worlds.agents, seed, deterministic=deterministic)
     tape = Tape(worlds.interface.observation_space, 1, worlds.agents)
     seen, rewards = tape.rows[0], np.zeros(worlds.agents, np.float32)
     worlds.reset([0], [seed], [0], seen)
@@ -63,24 +61,6 @@ def play_world(
         ended.terminated,
         extras={name: float(values.mean()) for name, values in ended.extras.items()},
     )
-
-
-class _Crew:
-    """A policy with the memories and the dice of all players of one episode."""
-
-    def __init__(self, policy: Agent, size: int, seed: int, *, deterministic: bool) -> None:
-        self._policy = policy
-        self._to_env_actions = action_rows(policy.interface.action_space)
-        self._device = next(policy.parameters()).device
-        self._memory = memory_on(policy.initial_memory(size), self._device)
-        self._dice = None if deterministic else torch.Generator(self._device).manual_seed(seed)
-
-    def act(self, observation: Observation) -> np.ndarray:
-        """[1, B, …] to [B, …]"""
-        output = self._policy(moved(observation, self._device), self._memory)
-        self._memory = output.memory
-        actions = output.distribution.mode() if self._dice is None else output.distribution.sample(self._dice)
-        return self._to_env_actions(actions[0].cpu().numpy())
 
 
 def _show(worlds: NativeBatch, on_frame: Callable[[Frame], None] | None) -> None:

@@ -8,26 +8,24 @@ import numpy as np
 
 from palaestra.apps.arena.ansi import world_text
 from palaestra.apps.arena.batch import make_batch
-from palaestra.apps.arena.crowd import PolicyCrowd, RandomCrowd
 from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import empty_rows, interface_of_agent
-from palaestra.apps.arena.tables import ATTACK, EAST, ITEMS, NORTH, REST, SOUTH, WEST
+from palaestra.apps.arena.tables import ACTIONS, ATTACK, EAST, ITEMS, NORTH, REST, SOUTH, WEST
 from palaestra.contracts.errors import UsageError
-from palaestra.policies.features import refuse_other_spaces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from palaestra.apps.arena.crowd import Crowd
     from palaestra.apps.arena.settings import ArenaSettings
-    from palaestra.checkpoints.loaded import LoadedPolicy
+    from palaestra.apps.arena.world_batch import Arrays
+    from palaestra.contracts.screen import Hire, Others
 
 ARROWS = {"up": NORTH, "right": EAST, "down": SOUTH, "left": WEST}
 LETTERS = {"w": NORTH, "d": EAST, "s": SOUTH, "a": WEST}
 KEYS = {**ARROWS, **LETTERS, "space": ATTACK, ".": REST}
 
 
-def open_game(kwargs: dict[str, Any], agent: int, seed: int, policy: LoadedPolicy | None) -> ArenaGame:
+def open_game(kwargs: dict[str, Any], agent: int, seed: int, hire: Hire | None = None) -> ArenaGame:
     """The plugin `palaestra/Arena-v0` of the group `palaestra.games`"""
     settings = read_settings(kwargs)
     if agent >= settings.agents:
@@ -35,23 +33,28 @@ def open_game(kwargs: dict[str, Any], agent: int, seed: int, policy: LoadedPolic
             f"There is no agent {agent}: this arena has {settings.agents}, counted from 0.",
             "Take another with --agent, or more of them with env.kwargs.agents=N.",
         )
-    return ArenaGame(settings, agent, seed, _crowd(settings, seed, policy))
+    others = (
+        chance(settings.agents, seed) if hire is None else hire(interface_of_agent(settings), settings.agents, seed)
+    )
+    return ArenaGame(settings, agent, seed, others)
 
 
-def _crowd(settings: ArenaSettings, seed: int, policy: LoadedPolicy | None) -> Crowd:
-    if policy is None:
-        return RandomCrowd(settings.agents, seed)
-    interface = interface_of_agent(settings)
-    refuse_other_spaces(policy.policy.interface, interface)
-    return PolicyCrowd(policy.policy.playing_in(interface), settings.agents, seed)
+def chance(agents: int, seed: int) -> Others:
+    dice = np.random.default_rng(seed)
+
+    def act(seen: Arrays) -> np.ndarray:
+        del seen
+        return dice.integers(len(ACTIONS), size=agents, dtype=np.int64)
+
+    return act
 
 
 class ArenaGame:
     help = "arrows or wasd walk and use  space attack  . rest"
 
-    def __init__(self, settings: ArenaSettings, agent: int, seed: int, crowd: Crowd) -> None:
+    def __init__(self, settings: ArenaSettings, agent: int, seed: int, others: Others) -> None:
         self._agent = agent
-        self._crowd = crowd
+        self._others = others
         self._worlds = make_batch([settings], 1)
         self._seen = empty_rows(settings, settings.agents)
         self._rewards = np.zeros(settings.agents, np.float32)
@@ -65,7 +68,7 @@ class ArenaGame:
 
     def play(self, action: int) -> None:
         """Whoever is frozen goes on being frozen: the keys are read and do nothing."""
-        actions = self._crowd.act(self._seen)
+        actions = self._others(self._seen)
         actions[self._agent] = action
         self.is_over = bool(self._worlds.step(actions, self._seen, self._rewards))
         self._state = self._worlds.world_state(0)

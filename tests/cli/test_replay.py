@@ -1,0 +1,143 @@
+import json
+import re
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from palaestra.apps.arena.recording import ReplayRecorder
+from palaestra.apps.arena.reference import World
+from palaestra.apps.arena.settings import ArenaSettings
+
+STEPS = 30
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory):
+    """Two agents at random; the last state as text is known from the world itself."""
+    settings = ArenaSettings(agents=2, width=9, height=7, max_steps=STEPS, altar={"count": 0}, generator={"count": 1})
+    world, dice = World(settings, 3), np.random.default_rng(0)
+    with ReplayRecorder(tmp_path_factory.mktemp("replay") / "4-seed3.json.gz", settings, 3, {"epoch": 4}) as recorder:
+        recorder.add(world.state())
+        while not world.is_over:
+            rewards = world.step(dice.integers(0, 6, 2).tolist())
+            recorder.add(world.state(), rewards)
+    return recorder.path
+
+
+@pytest.fixture
+def in_run(runs, recorded):
+    """The run called first has one replay."""
+    target = (runs / "by-name" / "first").resolve() / "replays" / recorded.name
+    shutil.copy(recorded, target)
+    return target
+
+
+@pytest.fixture
+def watch(terminal_of, tmp_path):
+    def start(*words, **settings):
+        return terminal_of([sys.executable, "-m", "palaestra", "replay", *map(str, words)], tmp_path, **settings)
+
+    return start
+
+
+def test_without_a_terminal_it_is_summed_up_and_its_last_state_shown(call, recorded):
+    code, out, err = call("replay", str(recorded))
+    assert (code, err) == (0, "")
+    assert re.search(r"^steps +30$", out, re.MULTILINE)
+    assert re.search(r"^agents +2$", out, re.MULTILINE)
+    assert re.search(r"^heart_held +0$", out, re.MULTILINE)
+    assert out.count("##################") == 2
+    assert "\x1b" not in out
+
+
+def test_another_state_can_be_asked_for(call, recorded):
+    first, last = (call("replay", str(recorded), *step)[1] for step in (["--step", "0"], []))
+    assert first != last
+    assert call("replay", str(recorded), "--step", str(STEPS))[1] == last
+
+
+def test_json_is_one_object(call, recorded):
+    code, out, _ = call("replay", str(recorded), "--json")
+    summary = json.loads(out)
+    assert code == 0
+    assert (summary["steps"], summary["agents"], summary["seed"], summary["epoch"]) == (STEPS, 2, 3, 4)
+    assert summary["file"] == str(recorded)
+
+
+def test_of_a_run_the_newest_is_taken(call, in_run):
+    assert json.loads(call("replay", "first", "--json")[1])["file"] == str(in_run)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["replay"], 2, "arguments are required"),
+        (["replay", "nobody"], 3, "No run is called 'nobody'"),
+        (["replay", "second"], 3, "has no replay"),
+        (["replay", "nothing.json.gz"], 3, "no file nothing.json.gz"),
+        (["replay", "first", "--step", "31"], 2, "has steps 0 to 30"),
+        (["replay", "first", "--speed", "0"], 2, "--speed 0 is not from"),
+        (["replay", "first", "--speed", "nan"], 2, "--speed nan"),
+        (["replay", "notes.txt"], 1, "cannot be unpacked"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(call, in_run, workplace, words, code, message):
+    (workplace / "notes.txt").write_text("hello")
+    got, out, err = call(*words)
+    assert (got, out) == (code, "")
+    assert message in err
+
+
+def test_a_replay_of_a_kind_that_nobody_reads_is_refused_by_its_kind(call, recorded, tmp_path):
+    import gzip
+
+    text = gzip.decompress(recorded.read_bytes()).replace(b'"kind":"arena"', b'"kind":"aren"', 1)
+    other = tmp_path / "other.json.gz"
+    other.write_bytes(gzip.compress(text))
+    code, _, err = call("replay", str(other))
+    assert code == 3
+    assert "No replay is called 'aren'. Did you mean 'arena'?" in " ".join(err.split())
+
+
+def test_in_a_terminal_it_plays_and_keys_steer_it(watch, recorded):
+    with watch(recorded, "--speed", "60") as terminal:
+        terminal.wait_for(rf"> \[#*-*\] ([1-9]|1\d)/{STEPS}  60/s")
+        terminal.wait_for(rf"{STEPS}/{STEPS}  60/s")
+        terminal.press("\x1b[D\x1b[D")
+        terminal.wait_for(rf"= \[#+-+\] {STEPS - 2}/{STEPS}")
+        terminal.press("\x1b[C")
+        terminal.wait_for(f"{STEPS - 1}/{STEPS}")
+        terminal.press("\x1b[H")
+        terminal.wait_for(f" 0/{STEPS}")
+        terminal.press("-")
+        terminal.wait_for("30/s")
+        terminal.press("\t")
+        terminal.wait_for("@ you")
+        terminal.press("q")
+        assert terminal.wait_for_end() == 0
+        assert terminal.is_as_before()
+
+
+def test_it_begins_at_the_step_asked_for_and_pauses(watch, recorded):
+    with watch(recorded, "--step", "7", "--speed", "0.1") as terminal:
+        terminal.wait_for(f"> .* 7/{STEPS}")
+        terminal.press(" ")
+        terminal.wait_for(f"= .* 7/{STEPS}")
+        terminal.press("\x03")
+        assert terminal.wait_for_end() == 130
+        assert terminal.is_as_before()
+
+
+@pytest.mark.parametrize(("environment", "has_colors"), [({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True)])
+def test_colours_are_left_out_when_nobody_wants_them(watch, recorded, environment, has_colors):
+    with watch(recorded, "--speed", "0.1", **environment) as terminal:
+        terminal.wait_until(lambda: "q quit" in terminal.text, "a frame")
+        assert ("48;2;" in terminal.text) is has_colors
+
+
+def test_on_a_small_terminal_the_keys_are_still_seen(watch, recorded):
+    with watch(recorded, "--speed", "0.1", lines=8, columns=30) as terminal:
+        terminal.wait_until(lambda: "q quit" in terminal.text and terminal.text.endswith("\x1b[J"), "a frame")
+        assert terminal.text.count("\r\n") <= 7
