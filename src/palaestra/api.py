@@ -114,6 +114,7 @@ def evaluate(
     seed: int = 1_000_000,
     deterministic: bool = True,
     video: bool = False,
+    replays: bool = False,
     runs_root: Path | None = None,
     **settings: Any,
 ) -> EvaluationReport:
@@ -127,6 +128,7 @@ def evaluate(
         seed=seed,
         deterministic=deterministic,
         video=video,
+        replays=replays,
         overrides=nest(settings) or None,
     )
 

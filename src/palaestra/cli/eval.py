@@ -41,6 +41,9 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_flag("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
     parser.add_flag("--video", action="store_true", help="record an MP4 of the episodes")
+    parser.add_flag(
+        "--replays", action="store_true", help="record each episode for 'palaestra replay', where it can be"
+    )
     parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
     parser.add_flag("--min-score", type=float, metavar="X", help="exit code 5 when the mean return is below")
 
@@ -60,6 +63,7 @@ def run(arguments: Namespace) -> int:
         seed=arguments.seed,
         deterministic=not arguments.stochastic,
         video=arguments.video,
+        replays=arguments.replays,
         overrides=overrides or None,
     )
     summary = summarize(report)

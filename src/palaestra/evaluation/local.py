@@ -20,6 +20,7 @@ from palaestra.evaluation.overrides import apply_overrides, playable_interface
 from palaestra.evaluation.plan import make_plan
 from palaestra.evaluation.play import play
 from palaestra.evaluation.records import write_down
+from palaestra.evaluation.replays import Recording, require_recorder
 from palaestra.evaluation.video import VideoFile, frame_rate_of
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import Journal
@@ -40,6 +41,7 @@ def evaluate_target(
     seed: int,
     deterministic: bool,
     video: bool = False,
+    replays: bool = False,
     overrides: Mapping[str, Any] | None = None,
     time_limit: float | None = None,
 ) -> EvaluationReport:
@@ -56,19 +58,23 @@ def evaluate_target(
     )
     directory = run_directory_of(checkpoint)
     videos = Path("videos") if directory is None else directory.videos
+    recording = Recording(Path("replays") if directory is None else directory.replays, checkpoint, plan)
+    if replays:
+        require_recorder(env.id)
     with _held(checkpoint, directory), _told(plan, checkpoint, directory), _one_thread():
         report = play(
             plan,
             policy,
-            partial(make_playable, env, "rgb_array" if video else None),
+            partial(recording.make if replays else make_playable, env, "rgb_array" if video else None),
             record=partial(_film, videos, checkpoint) if video else None,
             time_limit=time_limit,
         )
     if directory is not None:
         write_down(report, checkpoint, directory, overrides=dict(overrides or {}))
-        if video:
-            traced: dict[str, Any] = {"checkpoint": plan.checkpoint, "epoch": checkpoint.epoch}
-            Journal(directory).record("video.saved", **traced, file=videos.name, episodes=len(report.episodes))
+        traced: dict[str, Any] = {"checkpoint": plan.checkpoint, "epoch": checkpoint.epoch}
+        saved = ({"video.saved": videos} if video else {}) | ({"replay.saved": recording.place} if replays else {})
+        for event, place in saved.items():
+            Journal(directory).record(event, **traced, file=place.name, episodes=len(report.episodes))
     return report
 
 

@@ -66,6 +66,7 @@ EVENTS: dict[str, EventSpec] = {
         "warning", ("checkpoint", "epoch", "error"), "an evaluation could not be carried out, or not be written down"
     ),
     "video.saved": EventSpec("info", ("checkpoint", "epoch", "file", "episodes"), "a video was written"),
+    "replay.saved": EventSpec("info", ("checkpoint", "epoch", "file", "episodes"), "replays were written"),
     "artifact.saved": EventSpec("info", ("file", "kind", "checkpoint"), "an export or another artefact was written"),
     "sink.failed": EventSpec("warning", ("sink", "error"), "a sink raised and is no longer used; the run goes on"),
     "sink.dropped": EventSpec(

@@ -61,8 +61,11 @@ class ReplayWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None:
-            return
+        if kind is None:
+            self.close()
+
+    def close(self) -> None:
+        """Write it all down; who does not get here leaves nothing behind."""
         self._write(CLOSE + _text(self._end) + "}\n")
         self._stream.close()
         write_atomic(self.path, self._packed.getvalue(), durable=False)

@@ -39,11 +39,17 @@ class ReplayRecorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None:
+            self.finish()
+
+    def finish(self) -> None:
+        """Write the file, as the end of the `with` does when nothing went wrong; once."""
         if self._writer is None or self._last is None:
             return  # nothing was added
         items = dict(zip(ITEMS, self._last.inventories.sum(0).tolist(), strict=True))
         self._writer.finish({"steps": self._writer.step_count, "returns": self._returns.tolist(), "items": items})
-        self._writer.__exit__(kind, error, trace)
+        self._writer.close()
+        self._writer = None
 
     def add(self, state: WorldState, rewards: np.ndarray | None = None) -> None:
         """The state after a step and what the step paid, float32 [agents]; the first state comes without."""
