@@ -123,6 +123,13 @@ def test_tokens_tell_first_of_oneself_then_of_the_nearest_cells(world_of):
     )
 
 
+def test_cells_at_one_distance_are_told_row_by_row(world_of):
+    world = world_of("### #># ###", view=3)
+    tokens, _ = tokens_of(world)
+    direct, diagonal = [(0, 1), (1, 0), (1, 2), (2, 1)], [(0, 0), (0, 2), (2, 0), (2, 2)]
+    assert [(row, column) for row, column, name, _ in tokens if name == "wall"] == direct + diagonal
+
+
 def test_a_station_that_rests_and_a_foe_that_is_frozen_have_several_tokens(world_of):
     world = world_of("#### #>M# #<.# ####", items=[{}, {"armour": 2}], view=3, teams=2)
     world.stations[0].cooldown, world.stations[0].stock = 7, 0

@@ -61,6 +61,15 @@ def test_who_comes_later_finds_the_world_as_the_first_has_left_it(world_of, firs
     assert places(world) == after
 
 
+def test_a_cell_that_was_left_is_free(world_of):
+    world = world_of("##### #>.v# #####")
+    seen = []
+    for actions in ([EAST, REST], [WEST, REST], [REST, WEST], [REST, EAST]):
+        world.step(actions)
+        seen.append([x for _, x in places(world)])
+    assert seen == [[2, 3], [1, 3], [1, 2], [1, 3]]
+
+
 def test_two_agents_cannot_change_places(world_of):
     for first in (0, 1):
         world = world_of("#### #><# ####", first=first)

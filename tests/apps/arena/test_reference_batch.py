@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from palaestra.apps.arena.observe import observation_specs, tokens_view
+from palaestra.apps.arena.observe import box_view, bytes_view, observation_specs, tokens_view
 from palaestra.apps.arena.reference import World
 from palaestra.apps.arena.reference_batch import ReferenceBatch
 from palaestra.apps.arena.settings import ArenaSettings
@@ -13,6 +13,7 @@ BUSY = {"agents": 5, "width": 14, "height": 14, "combat": True, "inventory": {"c
 REWARDS = {"ore": 0.1, "battery": 0.3, "heart": 1.0}
 EASY = ArenaSettings(**BUSY, rewards=REWARDS, max_steps=30)
 HARD = ArenaSettings(**BUSY, rewards=REWARDS, max_steps=20, walls=8, teams=2, team_share=0.5)
+VIEWS = {"bytes": bytes_view, "tokens": lambda *seen: tokens_view(*seen)[0], "box": box_view}
 
 
 def room_for(settings, world_count):
@@ -54,9 +55,12 @@ class Player:
         return story
 
 
+def parts_of(observation):
+    return list(observation.values()) if isinstance(observation, dict) else [observation]
+
+
 def digest(out):
-    parts = out.values() if isinstance(out, dict) else [out]
-    return [part.tobytes() for part in parts]
+    return [part.tobytes() for part in parts_of(out)]
 
 
 @pytest.mark.parametrize("form", ["bytes", "tokens", "box"])
@@ -74,6 +78,10 @@ def test_worlds_in_a_batch_are_the_worlds_alone(form):
     for number, world in enumerate(alone):
         assert str(batch.world_state(number)) == str(world.state())
         assert batch.counters(number)[:, :-1].tolist() == world.counters()[:, :-1].tolist()
+        for agent in range(5):
+            seen = VIEWS[form](world.state(), world.settings, agent)
+            for written, expected in zip(parts_of(out), parts_of(seen), strict=True):
+                np.testing.assert_array_equal(written[5 * number + agent], expected)
 
 
 def test_an_episode_that_was_cut_is_named_and_shows_its_end():
@@ -103,9 +111,10 @@ def test_returns_are_the_sum_of_what_was_written_and_begin_anew():
         total += player.rewards
     assert total.any()
     assert [*player.batch.returns(0), *player.batch.returns(1)] == total.tolist()
-    player.begin([0])
-    assert player.batch.returns(0).tolist() == [0.0] * 5
-    assert player.batch.counters(0)[:, :-1].sum() == 0
+    player.begin([0, 1])
+    for world in (0, 1):
+        assert player.batch.returns(world).tolist() == [0.0] * 5
+        assert player.batch.counters(world)[:, :-1].sum() == 0
 
 
 def test_dropped_tokens_are_counted_over_every_observation_of_the_episode():
@@ -131,8 +140,9 @@ def test_a_restored_batch_goes_on_as_if_nothing_had_been(form):
     player = Player(tasks, 3, seed=5)
     player.play(25)
     captured, generator = player.batch.capture(), player.generator.bit_generator.state
+    as_captured = str(captured)
     expected = player.play(40)
-    for _ in range(2):  # twice: playing on must not change what was captured
+    for _ in range(2):
         other = Player(tasks, 3, seed=99)
         other.play(7)
         other.batch.restore(captured)
@@ -141,6 +151,7 @@ def test_a_restored_batch_goes_on_as_if_nothing_had_been(form):
         for world in range(3):
             assert other.batch.counters(world).tolist() == player.batch.counters(world).tolist()
             assert other.batch.returns(world).tolist() == player.batch.returns(world).tolist()
+        assert str(captured) == as_captured  # playing on does not reach into what was captured
 
 
 def test_what_is_captured_is_plain():
