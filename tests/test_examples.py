@@ -6,8 +6,10 @@ import os
 import re
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -75,3 +77,19 @@ def test_the_demo_fails_when_the_score_is_not_reached_and_can_be_run_again(tmp_p
         assert result.returncode == 5, result.stdout + result.stderr
         assert f"run={name} total_steps=512" in result.stdout
         assert "Solved" not in result.stdout
+
+
+def rows_of(png):
+    """Unpacked: another zlib packs the same picture into other bytes."""
+    start = png.index(b"IDAT")
+    packed = png[start + 4 : start + 4 + int.from_bytes(png[start - 4 : start])]
+    return png[: start - 4], np.frombuffer(zlib.decompress(packed), np.uint8).astype(int)
+
+
+def test_the_picture_in_the_documentation_is_what_the_code_draws(tmp_path):
+    output_of("draw_arena.py", tmp_path / "runs", str(tmp_path / "arena.png"))
+    drawn, shown = (tmp_path / "arena.png").read_bytes(), (EXAMPLES.parent / "docs/images/arena.png").read_bytes()
+    assert rows_of(drawn)[0] == rows_of(shown)[0]
+    differences = np.abs(rows_of(drawn)[1] - rows_of(shown)[1])
+    assert differences.max() <= 1, "draw it anew: python examples/draw_arena.py docs/images/arena.png"
+    assert len(shown) < 40_000

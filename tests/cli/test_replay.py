@@ -114,7 +114,7 @@ def test_in_a_terminal_it_plays_and_keys_steer_it(watch, recorded):
         terminal.press("-")
         terminal.wait_for("30/s")
         terminal.press("\t")
-        terminal.wait_for("@ you")
+        terminal.wait_for("@ followed")
         terminal.press("q")
         assert terminal.wait_for_end() == 0
         assert terminal.is_as_before()

@@ -37,21 +37,28 @@ FLOOR = Cell("  ", palette.INK, palette.SAND)
 
 
 def world_text(
-    state: WorldState, *, color: bool, own: int | None = None, columns: int | None = None, lines: int | None = None
+    state: WorldState,
+    *,
+    color: bool,
+    own: int | None = None,
+    called: str = "you",
+    columns: int | None = None,
+    lines: int | None = None,
 ) -> str:
     """The map and two lines that explain it; signs alone tell everything apart, colour only helps.
 
-    When the map is larger than `columns` and `lines` allow, the part around agent `own` (or 0) is shown.
+    When the map is larger than `columns` and `lines` allow, the part around agent `own` (or 0) is shown. `called` is
+    how the legend explains that agent's sign.
     """
     rows = _cells(state, own)
     center = state.agents[own or 0, :2].tolist() if len(state.agents) else [0, 0]
     top, bottom = _window(state.height, center[0], None if lines is None else lines - LEGEND_LINES)
     left, right = _window(state.width, center[1], None if columns is None else columns // COLUMNS)
     shown = [_line(row[left:right], color=color) for row in rows[top:bottom]]
-    return "\n".join([*shown, *legend(state, color=color, own=own)])
+    return "\n".join([*shown, *legend(state, color=color, called="" if own is None else called)])
 
 
-def legend(state: WorldState, *, color: bool, own: int | None = None) -> list[str]:
+def legend(state: WorldState, *, color: bool, called: str = "") -> list[str]:
     """Two lines, with only what this world has"""
     kinds = [STATIONS[kind] for kind in sorted(set(state.stations[:, 2].tolist()))]
     teams = sorted(set(state.agents[:, 4].tolist()))
@@ -59,7 +66,7 @@ def legend(state: WorldState, *, color: bool, own: int | None = None) -> list[st
     marks = [f"{STATE_MARKS[READY]} ready", f"{STATE_MARKS[COOLING]} cooling", f"{STATE_MARKS[EXHAUSTED]} used up"]
     agents = " ".join(_line([_agent(team, 1, is_frozen=False, hearts=0)], color=color) for team in teams)
     people = [f"{agents} agent", f"{FULL_ARROWS[1]} with heart", f"{FROZEN_MARK} frozen"]
-    return ["  ".join(first), "  ".join([*marks, *people, *([] if own is None else [f"{OWN_MARK} you"])])]
+    return ["  ".join(first), "  ".join([*marks, *people, *([f"{OWN_MARK} {called}"] if called else [])])]
 
 
 def _cells(state: WorldState, own: int | None) -> list[list[Cell]]:

@@ -44,13 +44,13 @@ def _floor(height: int, width: int, cell: int) -> Plane:
     pixels = _enlarge(colors.astype(np.float32), cell)
     if cell < FINE_CELL:
         return pixels
-    pixels += dice.normal(0, 1.1, (*pixels.shape[:2], 1))
     side = max(1, cell // 14)
-    count = height * width // 2
-    y, x = dice.integers(0, height * cell - side, count), dice.integers(0, width * cell - side, count)
-    for down in range(side):
-        for right in range(side):
-            pixels[y + down, x + right] = palette.PEBBLE
+    for color in (palette.PEBBLE, palette.SAND_LIGHT):  # few and flat: grain in every pixel would bloat every video
+        count = height * width // 2
+        y, x = dice.integers(0, height * cell - side, count), dice.integers(0, width * cell - side, count)
+        for down in range(side):
+            for right in range(side):
+                pixels[y + down, x + right] = color
     return pixels
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 Color = tuple[int, int, int]
 
 SAND: Color = (232, 223, 203)
+SAND_LIGHT: Color = (241, 234, 217)
 SAND_SHADE: Color = (224, 214, 192)
 PEBBLE: Color = (211, 199, 174)
 SHADOW: Color = (92, 80, 66)

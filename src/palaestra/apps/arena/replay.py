@@ -83,7 +83,7 @@ class ArenaReplay:
     ) -> str:
         state = self.state_at(step)
         own = None if follow is None else follow % max(len(state.agents), 1)
-        return world_text(state, color=color, own=own, columns=columns, lines=lines)
+        return world_text(state, color=color, own=own, called="followed", columns=columns, lines=lines)
 
     def status_at(self, step: int) -> str:
         state = self.state_at(step)
