@@ -2,7 +2,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from palaestra.config.curriculum import CurriculumConfig
+from palaestra.config.curriculum import CurriculumConfig, TaskConfig
 from palaestra.config.env import EnvConfig
 from palaestra.contracts.errors import UsageError
 from palaestra.envs import snapshot, tasks
@@ -25,6 +25,14 @@ def length_of(env, task: str, seed: int | None = None) -> int:
 def test_the_task_named_at_reset_is_the_one_that_plays():
     env = make_task_env(IDENTITY, LENGTHS)
     assert [length_of(env, task) for task in ("short", "long", "short")] == [2, 5, 2]
+
+
+def test_a_tasks_settings_are_its_own():
+    """Trap 25: the last task says nothing of steps, so it has the environment's own, whatever others say."""
+    env = make_task_env(IDENTITY, LENGTHS.model_copy(update={"tasks": {**LENGTHS.tasks, "usual": TaskConfig()}}))
+    env.make_all()
+    assert [length_of(env, task) for task in ("usual", "short", "usual", "long")] == [16, 2, 16, 5]
+    assert IDENTITY.kwargs == {"count": 3}
 
 
 def test_environments_are_made_when_first_played():

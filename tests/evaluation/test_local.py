@@ -59,6 +59,20 @@ def test_the_score_reaches_the_sidecar_of_the_checkpoint_that_was_judged(trained
     assert trained_run.score(7) is None
 
 
+def test_two_evaluations_with_other_settings_are_two_environments(trained_run):
+    """What one asked for reaches neither the next one nor the checkpoint. Sutton's CartPole pays -1 at the end."""
+    other = {"env": {"kwargs": {"sutton_barto_reward": True}}}
+    usual, strange, again = judge(trained_run), judge(trained_run, overrides=other), judge(trained_run)
+    assert set(strange.returns) <= {-1.0, 0.0}
+    assert usual.returns == again.returns == [play_by_hand(weights_of(trained_run), seed) for seed in (10, 11, 12)]
+    rows = [json.loads((trained_run.directory.evaluations / f"3-{number}.json").read_text()) for number in (1, 2, 3)]
+    assert [each["plan"]["env_kwargs"] for each in rows] == [{}, {"sutton_barto_reward": True}, {}]
+
+
+def weights_of(trained_run):
+    return CheckpointManager(trained_run.directory).load_agent(3)[0]
+
+
 def test_without_a_selector_the_latest_is_judged_until_there_is_a_best(trained_run):
     trained_run.save(epoch=7, seed=1)
     assert judge(trained_run).plan.checkpoint.endswith(":7")

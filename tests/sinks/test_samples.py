@@ -47,6 +47,14 @@ def test_an_evaluation_is_a_sample_at_the_step_that_was_judged(episode_maker):
     assert sample.timings == {"time/evaluation": 2.0}
 
 
+def test_a_task_is_known_by_its_place_in_the_name_and_not_by_what_the_name_contains():
+    """Trap 27: `shared` is no share, and a task may be called like a figure."""
+    assert task_of("tasks/shared/return", "share") == ""
+    assert task_of("tasks/share/return", "share") == ""
+    assert task_of("tasks/share/share", "share") == "share"
+    assert task_of("my_tasks/easy/share", "share") == ""
+
+
 def test_a_tasks_name_is_read_off_its_metric():
     assert task_of("tasks/easy/share", "share") == "easy"
     assert task_of("tasks/easy/return", "share") == ""

@@ -1,3 +1,5 @@
+import json
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -42,6 +44,16 @@ def test_dealt_to_two_ranks_it_is_the_same_episode_by_episode(bench, plan):
     assert judge(plan, bench.state, bench.session, bench.clock) is None
     bench.state.group = Dealt(0, [follower.given])
     assert judge(plan, bench.state, bench.session, bench.clock).episodes == whole.episodes
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_every_rank_plays_its_share_and_nobody_waits_for_one_that_plays_all(bench, plan, rank):
+    """Trap 16."""
+    none_from_the_other = json.dumps([{}] * 3).encode()
+    bench.state.group = Dealt(rank, [none_from_the_other])
+    with suppress(TypeError):  # the leader cannot make episodes of what the other gave
+        judge(plan, bench.state, bench.session, bench.clock)
+    assert [row["seed"] for row in json.loads(bench.state.group.given)] == [[7, 9, 11], [8, 10]][rank]
 
 
 def test_a_long_evaluation_beats(bench, plan, monkeypatch):
