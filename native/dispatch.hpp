@@ -3,7 +3,7 @@
 #pragma once
 
 #if defined(PALAESTRA_HAS_CLONES)
-#define PALAESTRA_CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#define PALAESTRA_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define PALAESTRA_CLONES
 #endif
