@@ -1,4 +1,5 @@
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -7,7 +8,7 @@ from torch import nn
 from palaestra.config.ppo_options import KickstartConfig
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface, FeatureSpec
 from palaestra.policies.agent import Agent
 from palaestra.policies.base import Policy, PolicyOutput
 from palaestra.policies.distributions import Categorical
@@ -50,6 +51,28 @@ def rollout_with(starts: list[list[bool]]) -> Rollout:
     begin = torch.tensor(starts)
     blank = torch.zeros(begin.shape)
     return Rollout(torch.zeros(*begin.shape, 2), blank, blank, blank, blank, blank, begin, begin, {})
+
+
+def test_a_teacher_that_knows_the_features_by_other_ids_sees_them_under_its_own():
+    """It values what it sees: the entry that it calls `near` is the second one here."""
+
+    class Near(Policy):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(1))
+
+        def initial_memory(self, batch_size):
+            return {}
+
+        def forward(self, observation, memory, starts=None):
+            return PolicyOutput(Categorical(observation.new_zeros(*observation.shape[:2], 3)), observation[..., 0], {})
+
+    def called(*names):
+        return replace(INTERFACE, features=tuple(FeatureSpec(name, index) for index, name in enumerate(names)))
+
+    teacher = Teacher(agent_of(Near(), called("near", "far")), called("far", "near"), env_count=1, seed=0)
+    rollout = replace(rollout_with([[True]]), observations=torch.tensor([[[7.0, 5.0]]]))
+    assert teacher.teach(rollout, agent_of(Counting())).values.tolist() == [[5.0]]
 
 
 def test_the_loss_is_cross_entropy_with_the_teachers_actions_plus_half_the_squared_distance_of_values():

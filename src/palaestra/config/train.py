@@ -23,6 +23,9 @@ class TrainConfig(Frozen):
     env: EnvConfig = Field(default=EnvConfig(), description="the environment")
     curriculum: CurriculumConfig = Field(default=CurriculumConfig(), description="several tasks in one training")
     policy: PolicyConfig = Field(default=PolicyConfig(graph="mlp"), description="the network")
+    initial_weights: str | None = Field(
+        default=None, description="checkpoint to take the first weights from: RUN:best, RUN:10 or a path; null: fresh"
+    )
     ppo: PpoConfig = Field(default=PpoConfig(), description="the learning algorithm")
     checkpoints: CheckpointConfig = Field(default=CheckpointConfig(), description="what is saved, and how often")
     evaluation: EvaluationConfig = Field(default=EvaluationConfig(), description="how checkpoints are judged")

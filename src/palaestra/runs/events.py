@@ -15,7 +15,9 @@ class EventSpec:
 EVENTS: dict[str, EventSpec] = {
     "run.created": EventSpec("info", ("name", "recipe", "kind", "asked_by", "command"), "the run's directory was made"),
     "run.started": EventSpec(
-        "info", ("pid", "seed", "total_steps", "device", "world_size"), "a process began to train from the first step"
+        "info",
+        ("pid", "seed", "initial_weights", "total_steps", "device", "world_size"),
+        "a process began to train from the first step",
     ),
     "run.resumed": EventSpec(
         "info",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import torch
@@ -54,5 +55,5 @@ def on_cpu(agent: Agent, config: PolicyConfig) -> Agent:
     with torch.random.fork_rng():  # the weights that a new policy draws must not move what training draws next
         twin = build_policy(config, agent.interface)
     twin.load_state_dict({name: value.cpu() for name, value in agent.state_dict().items()})
-    twin.feature_map = agent.feature_map
+    twin.feature_map = None if agent.feature_map is None else deepcopy(agent.feature_map).cpu()
     return twin.train(agent.training)

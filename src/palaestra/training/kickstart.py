@@ -20,6 +20,7 @@ from torch import Generator, Tensor
 
 from palaestra.contracts.errors import UsageError
 from palaestra.envs.describe import describe_space
+from palaestra.policies import features
 from palaestra.policies.normalise import EPSILON
 from palaestra.training.minibatches import Lesson
 from palaestra.training.schedules import value_at
@@ -51,8 +52,9 @@ class LessonTerms(NamedTuple):
 class Teacher:
     def __init__(self, agent: Agent, student: EnvInterface, env_count: int, seed: int) -> None:
         refuse_other_spaces(agent.interface, student)
-        self._agent = agent.eval().requires_grad_(False)  # noqa: FBT003
         self._device = next(agent.parameters()).device
+        known = agent.eval().requires_grad_(False)  # noqa: FBT003
+        self._agent = known.playing_in(student).to(self._device)  # it may know the same features by other ids
         self._memory = _on(agent.initial_memory(env_count), self._device)
         self._generator = Generator(self._device)
         self._generator.manual_seed(seed)
@@ -118,17 +120,17 @@ def lesson_loss(
 
 
 def refuse_other_spaces(teacher: EnvInterface, student: EnvInterface) -> None:
-    pairs = {
-        "observations": (teacher.observation_space, student.observation_space),
-        "actions": (teacher.action_space, student.action_space),
-    }
-    for what, (of_teacher, of_student) in pairs.items():
-        if of_teacher != of_student:
-            raise UsageError(
-                f"The teacher's {what} are {describe_space(of_teacher)}, this environment's are "
-                f"{describe_space(of_student)}.",
-                "ppo.kickstart.teacher must have been trained with the same spaces.",
-            )
+    """Spaces that differ in more than their named features."""
+    try:
+        features.refuse_other_spaces(teacher, student)
+    except UsageError as error:
+        sees_alike = teacher.observation_space == student.observation_space
+        what, space = ("actions", "action_space") if sees_alike else ("observations", "observation_space")
+        of_teacher, of_student = (describe_space(getattr(each, space)) for each in (teacher, student))
+        raise UsageError(
+            f"The teacher's {what} are {of_teacher}, this environment's are {of_student}.",
+            "ppo.kickstart.teacher must have been trained with the same spaces.",
+        ) from error
 
 
 def _scale(agent: Agent) -> Tensor | float:

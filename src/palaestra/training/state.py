@@ -17,13 +17,13 @@ from torch import Generator, Tensor
 
 from palaestra.contracts.errors import DamagedFile
 from palaestra.envs.build import make_vector_envs
-from palaestra.policies.build import build_policy
 from palaestra.training import plain
 from palaestra.training.curriculum import Curriculum
 from palaestra.training.device import choose_device, memory_on
 from palaestra.training.group import ALONE, Group
 from palaestra.training.kickstart import Teacher
 from palaestra.training.optim import FlatOptimizer
+from palaestra.training.origin import Origin, build_agent
 from palaestra.training.ppo import stretch_of
 from palaestra.training.tape import Tape
 
@@ -49,6 +49,7 @@ class TrainingState:
     curriculum: Curriculum | None = None
     teacher: Teacher | None = None
     group: Group = ALONE
+    began_with: str = ""  # RUN:EPOCH of the checkpoint that the first weights came from
     iteration: int = 0
     env_steps: int = 0
 
@@ -99,7 +100,9 @@ class TrainingState:
         self.memory = {name: part.to(self.tape.device, copy=True) for name, part in saved["memory"].items()}
 
 
-def new_training_state(config: TrainConfig, group: Group = ALONE, teacher: Agent | None = None) -> TrainingState:
+def new_training_state(
+    config: TrainConfig, group: Group = ALONE, teacher: Agent | None = None, origin: Origin | None = None
+) -> TrainingState:
     """The state before the first step; a pure function of the configuration and of the rank in its group.
 
     Every rank begins with the same weights; environments and dice are its own. A teacher comes ready to act.
@@ -108,7 +111,7 @@ def new_training_state(config: TrainConfig, group: Group = ALONE, teacher: Agent
     seed_global_random(config.seed)
     curriculum = _new_curriculum(config, group)
     envs = make_vector_envs(config.env, config.curriculum, config.ppo.env_count, curriculum)
-    agent = build_policy(config.policy, envs.interface).to(device)
+    agent = build_agent(config.policy, envs.interface, origin).to(device)
     tape = Tape(envs.interface.observation_space, config.ppo.horizon, envs.count, device)
     envs.reset(own_env_seeds(config, group), tape.rows[0])
     if not group.is_leader:  # from here on, what a network draws (dropout) differs from rank to rank
@@ -131,6 +134,7 @@ def new_training_state(config: TrainConfig, group: Group = ALONE, teacher: Agent
         if teacher is None
         else Teacher(teacher.to(device), envs.interface, envs.count, _draw_seed(config.seed, "teacher", group.rank)),
         group=group,
+        began_with="" if origin is None else origin.checkpoint,
     )
 
 

@@ -73,7 +73,8 @@ class RunSession:
         }
         self.record = replace(self.record, epoch=state.iteration, agent_step=state.env_steps)
         if resumed is None:
-            self.journal.record("run.started", seed=state.config.seed, **common)
+            begun = {"initial_weights": state.began_with} if state.began_with else {}
+            self.journal.record("run.started", seed=state.config.seed, **begun, **common)
             return
         self.journal.record(
             "run.resumed",

@@ -30,6 +30,7 @@ from palaestra.training.joining import open_group
 from palaestra.training.place import read_place
 from palaestra.training.sharing import equalize
 from palaestra.training.state import TrainingState, new_training_state
+from palaestra.workers.beginning import find_origin
 from palaestra.workers.captures import demand_one_config
 from palaestra.workers.following import FollowerSaver, FollowerSession
 from palaestra.workers.logs import warnings_on_stderr
@@ -80,7 +81,8 @@ def run_training(
         for name in config.sinks.plugins:
             plugins.load("sinks", name)  # a misspelt one is refused here
         teacher = load_teacher(config, runs_root)
-        state = new_training_state(config, group, teacher)  # an unknown environment or a bad network is refused here
+        origin = find_origin(config, runs_root, found.directory if found else None, group)
+        state = new_training_state(config, group, teacher, origin)  # refuses an unknown environment, a bad network
         with closing(state.envs), ExitStack() as stack:
             group.barrier()  # whoever refuses does so before anything is on disk
             directory, is_found = _enter(stack, store, request, config, found, group)
