@@ -13,6 +13,7 @@ import subprocess
 import termios
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 PATIENCE = 60.0  # seconds until a test gives up; nothing waits that long when all is well
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -46,6 +47,16 @@ class PseudoTerminal:
         while not condition():
             assert time.monotonic() < until, f"{what} did not happen; there is {self.text[-2000:]!r}"
             self.read(0.02)
+
+    def wait_until_blocked(self):
+        """The program sleeps in a write, because nobody reads what it has written."""
+        until = time.monotonic() + PATIENCE
+        asleep = 0
+        while asleep < 5:
+            assert time.monotonic() < until, "the program does not wait"
+            state = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+            asleep = asleep + 1 if state == "S" else 0
+            time.sleep(0.02)
 
     def wait_for_end(self):
         self.wait_until(lambda: self.process.poll() is not None, "the end of the program")

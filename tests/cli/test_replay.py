@@ -1,3 +1,4 @@
+import gzip
 import json
 import re
 import shutil
@@ -67,7 +68,8 @@ def test_json_is_one_object(call, recorded):
 
 
 def test_of_a_run_the_newest_is_taken(call, in_run):
-    assert json.loads(call("replay", "first", "--json")[1])["file"] == str(in_run)
+    for target in ("first", "runs/by-name/first", str(in_run.parent.parent)):
+        assert json.loads(call("replay", target, "--json")[1])["file"] == str(in_run)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +93,6 @@ def test_what_cannot_be_shown_is_refused(call, in_run, workplace, words, code, m
 
 
 def test_a_replay_of_a_kind_that_nobody_reads_is_refused_by_its_kind(call, recorded, tmp_path):
-    import gzip
-
     text = gzip.decompress(recorded.read_bytes()).replace(b'"kind":"arena"', b'"kind":"aren"', 1)
     other = tmp_path / "other.json.gz"
     other.write_bytes(gzip.compress(text))

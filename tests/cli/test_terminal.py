@@ -145,3 +145,30 @@ def test_stopped_by_control_z_the_shell_has_its_terminal_and_going_on_the_screen
 def test_control_d_is_no_end_while_single_keys_are_read(shows_keys):
     shows_keys.press("\x04a")
     assert shows_keys.wait_for("60x12 a end")
+
+
+def test_signals_in_the_middle_of_a_write_do_no_harm(terminal_of, tmp_path):
+    """Nobody reads, so that the program is caught writing; then it is told to stop, and to end.
+
+    The kernel stops no leader of a session, but its handler runs and writes.
+    """
+    script = tmp_path / "writes.py"
+    script.write_text(
+        "from palaestra.cli.terminal import Terminal\n"
+        "with Terminal() as terminal:\n"
+        "    while True:\n"
+        "        terminal.show('x' * 200_000)\n"
+    )
+    with terminal_of([sys.executable, "-W", "error", str(script)], tmp_path) as terminal:
+        terminal.wait_for("xxx")
+        terminal.wait_until_blocked()
+        terminal.text = ""
+        terminal.process.send_signal(signal.SIGTSTP)
+        terminal.wait_until_blocked()
+        terminal.wait_until(lambda: "\x1b[?1049l" in terminal.text, "the handler's writing")
+        terminal.text = ""
+        terminal.wait_until(lambda: terminal.text.count("\x1b[H") > 3, "more frames")
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.wait_for_end() == 143
+        assert "Traceback" not in terminal.text
+        assert terminal.is_as_before()

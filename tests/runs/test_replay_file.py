@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 
 import pytest
 
@@ -104,11 +105,20 @@ def test_no_file_is_not_found_and_a_directory_or_a_plain_text_is_refused(tmp_pat
         read_kind(tmp_path / "plain.json.gz")
 
 
-def test_a_kind_that_is_no_name_is_refused(tmp_path):
+@pytest.mark.parametrize("kind", [7, None, "", "\x1b[2J", "a b", "../x", "ä", "x" * 65, ["arena"]])
+def test_a_kind_that_is_no_name_is_refused_and_no_control_character_reaches_the_message(tmp_path, kind):
     path = tmp_path / "x.json.gz"
-    path.write_bytes(gzip.compress(b'{"schema_version":1,"kind":7,"steps":[\n'))
-    with pytest.raises(DamagedFile, match="kind=7"):
+    path.write_bytes(gzip.compress(f'{{"schema_version":1,"kind":{json.dumps(kind)},"steps":[\n'.encode()))
+    with pytest.raises(DamagedFile, match="does not say what kind") as caught:
         read_kind(path)
+    assert caught.value.message.isprintable()
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    path = tmp_path / "x.json.gz"
+    os.mkfifo(path)
+    with pytest.raises(DamagedFile, match="no regular file"):
+        read_replay_file(path)
 
 
 def test_a_bomb_is_refused_with_the_limit_before_it_fills_the_memory(tmp_path, monkeypatch):

@@ -29,6 +29,8 @@ def test_the_newest_comes_first_and_those_of_one_instant_by_name(run):
 def test_other_files_and_half_written_ones_are_not_replays(run):
     put(run, ".tmp-1-1-9-seed1.json.gz", 300)
     put(run, "notes.txt", 300)
+    (run.replays / "gone.json.gz").symlink_to("nowhere")
+    (run.replays / "directory.json.gz").mkdir()
     assert list_replays(run) == []
 
 

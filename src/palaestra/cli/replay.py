@@ -14,6 +14,7 @@ from palaestra.cli.playback import HELP, Playback
 from palaestra.cli.targets import run_names
 from palaestra.cli.terminal import Terminal, is_terminal
 from palaestra.contracts.errors import UsageError
+from palaestra.runs.directory import RunDirectory
 from palaestra.runs.replay_file import SUFFIX, read_kind
 from palaestra.runs.replays import newest_replay
 from palaestra.runs.store import RunStore, runs_root
@@ -57,6 +58,8 @@ def find_replay(target: str) -> Path:
     path = Path(target).expanduser()
     if path.is_file() or target.endswith(SUFFIX):
         return path
+    if path.is_dir() and RunDirectory(path).replays.is_dir():
+        return newest_replay(RunDirectory(path.resolve()))
     return newest_replay(RunStore(runs_root()).resolve(target))
 
 

@@ -44,12 +44,13 @@ def require_terminal(command: str, hint: str) -> None:
 
 class Terminal:
     def __init__(self) -> None:
-        self._input = sys.stdin.fileno()
+        self._input, self._output = sys.stdin.fileno(), sys.stdout.fileno()
         self._pressed: list[str] = []
         self._settings: list[Any] = []
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Terminal:
+        sys.stdout.flush()
         self._settings = termios.tcgetattr(self._input)
         handlers = {signal.SIGTSTP: self._on_stop, signal.SIGTERM: self._on_end, signal.SIGWINCH: self._on_resize}
         for number, handler in handlers.items():
@@ -73,8 +74,7 @@ class Terminal:
     def show(self, text: str) -> None:
         """A whole screen, without flicker: every line overwrites the one before."""
         lines = text.split("\n")[: self.size()[1]]
-        sys.stdout.write(HOME + f"{REST_OF_LINE}\r\n".join(lines) + REST_OF_LINE + REST_OF_SCREEN)
-        sys.stdout.flush()
+        self._write(HOME + f"{REST_OF_LINE}\r\n".join(lines) + REST_OF_LINE + REST_OF_SCREEN)
 
     def key(self, timeout: float | None) -> str | None:
         """The next key by name, or None after `timeout` seconds; None waits as long as it takes."""
@@ -94,15 +94,19 @@ class Terminal:
         except OSError:
             return b""
 
+    def _write(self, text: str) -> None:
+        """Past sys.stdout, which may raise when a signal handler writes in the middle of its own write."""
+        rest = text.encode()
+        while rest:
+            rest = rest[os.write(self._output, rest) :]
+
     def _take(self) -> None:
         tty.setcbreak(self._input, termios.TCSADRAIN)  # Ctrl-C and Ctrl-Z stay signals
-        sys.stdout.write(ENTER)
-        sys.stdout.flush()
+        self._write(ENTER)
 
     def _give_back(self) -> None:
         try:
-            sys.stdout.write(LEAVE)
-            sys.stdout.flush()
+            self._write(LEAVE)
         finally:
             termios.tcsetattr(self._input, termios.TCSADRAIN, self._settings)
 

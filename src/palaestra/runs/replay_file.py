@@ -14,6 +14,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
+import stat
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -95,8 +97,8 @@ def read_kind(path: Path) -> str:
     """Which plugin can read it"""
     header = _parse_header(next(_lines(path), b""), path)
     kind = header.get("kind")
-    if not isinstance(kind, str):
-        raise DamagedFile(f"{path} does not say what kind of replay it is: kind={kind!r}.")
+    if not isinstance(kind, str) or not re.fullmatch(r"[\w.-]{1,64}", kind, re.ASCII):
+        raise DamagedFile(f"{path} does not say what kind of replay it is: kind={str(kind)[:64]!r}.")
     return kind
 
 
@@ -141,10 +143,12 @@ def _parse_header(line: bytes, path: Path) -> dict[str, Any]:
 
 def _lines(path: Path) -> Iterator[bytes]:
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # opening a pipe would wait for ever
+            raise DamagedFile(f"{path} is no regular file.")
+        if found.st_size > MAX_BYTES:
+            raise DamagedFile(f"{path} has {found.st_size} bytes; a replay has at most {MAX_BYTES}.")
         with path.open("rb") as raw:
-            size = path.stat().st_size
-            if size > MAX_BYTES:
-                raise DamagedFile(f"{path} has {size} bytes; a replay has at most {MAX_BYTES}.")
             yield from _unpacked(gzip.GzipFile(fileobj=raw), path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(f"There is no file {path}.") from error

@@ -20,7 +20,8 @@ def replay_path(directory: Path, epoch: int, seed: int) -> Path:
 
 def list_replays(directory: RunDirectory) -> list[Path]:
     """Newest first; those of one instant by name"""
-    files = [path for path in directory.replays.glob(f"*{SUFFIX}") if not path.name.startswith(".")]
+    found = directory.replays.glob(f"*{SUFFIX}")
+    files = [path for path in found if path.is_file() and not path.name.startswith(".")]
     return sorted(files, key=lambda path: (-path.stat().st_mtime_ns, path.name))
 
 

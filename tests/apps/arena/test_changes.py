@@ -99,9 +99,24 @@ def test_a_change_that_does_not_fit_is_refused_by_name(episode, planted, message
         follow(episode.states[0], {"actions": "00000000", **planted}, "Step 1")
 
 
-@pytest.mark.parametrize("planted", [[0], [9, 1.0], [-1, 1.0], ["0", 1.0], [0.5, 1.0], [True, 1.0], 5, [0, None]])
+@pytest.mark.parametrize(
+    "planted",
+    [
+        [0],
+        [9, 1.0],
+        [-1, 1.0],
+        ["0", 1.0],
+        [0.5, 1.0],
+        [True, 1.0],
+        5,
+        [0, None],
+        [0, 10**400],
+        [0, -1e300],
+        [10**400, 1],
+    ],
+)
 def test_rewards_that_do_not_fit_are_refused(planted):
-    with pytest.raises(DamagedFile, match="rewards"):
+    with pytest.raises(DamagedFile, match="reward"):
         rewards_of({"rewards": planted}, 8, "x")
 
 

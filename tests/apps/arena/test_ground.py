@@ -1,7 +1,9 @@
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 
-from palaestra.apps.arena import palette
+from palaestra.apps.arena import ground, palette
 from palaestra.apps.arena.ground import ground_picture
 
 
@@ -47,3 +49,21 @@ def test_the_same_map_is_drawn_once_and_cannot_be_painted_over():
     assert ground_picture(ROOM.copy(), 16) is picture
     with pytest.raises(ValueError, match="read-only"):
         picture[0, 0, 0] = 1
+
+
+def test_no_more_is_kept_than_fits_and_what_was_used_last_stays(monkeypatch):
+    size = 5 * 5 * 16 * 16 * 3
+    monkeypatch.setattr(ground, "_drawn", OrderedDict())
+    monkeypatch.setattr(ground, "MAX_KEPT", 3 * size)
+    maps = []
+    for number in range(5):
+        walls = ROOM.copy()
+        walls[1, 1] = number % 2
+        walls[3, 1:4] = [number // 2 % 2, number // 4, 0]
+        maps.append(walls)
+    pictures = [ground_picture(walls, 16) for walls in maps[:3]]
+    assert ground_picture(maps[0], 16) is pictures[0]
+    ground_picture(maps[3], 16)
+    assert ground_picture(maps[0], 16) is pictures[0]
+    assert ground_picture(maps[1], 16) is not pictures[1]
+    assert sum(kept.nbytes for kept in ground._drawn.values()) <= 3 * size

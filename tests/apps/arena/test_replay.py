@@ -88,6 +88,9 @@ def test_a_step_that_there_is_not_is_refused_with_the_numbers(path, step):
         (lambda document: document["start"].update(inventories=[]), "8 agents and 0 inventories"),
         (lambda document: document["start"].update(stations=[[0, 0, 99, 0, 0]]), "kind is 99"),
         (lambda document: document["start"].update(agents=[[2**40] * 6] * 8), "first state cannot be read"),
+        (lambda document: document["start"].update(agents=[[1e300] * 6] * 8), "first state cannot be read"),
+        (lambda document: document["start"].update(agents=[[None] * 6] * 8), "first state cannot be read"),
+        (lambda document: document["start"].update(agents=5), "first state cannot be read"),
         (lambda document: document["start"].update(step="soon"), "first state cannot be read"),
     ],
 )
@@ -107,3 +110,13 @@ def test_a_rewritten_replay_without_a_change_is_fine(path, episode, same_state):
     """So that the refusals above are of the change, not of the rewriting"""
     replay = open_replay(rewritten(path, lambda document: None))
     assert same_state(replay.state_at(150), episode.states[150])
+
+
+def test_names_and_values_that_a_terminal_might_obey_are_left_out(path):
+    def plant(document):
+        document["about"] = {"run": "R", "\x1b[2J": 1, "two words": 1, "nested": {"a": 1}, "steps": 99, "kind": "x"}
+
+    summary = open_replay(rewritten(path, plant)).summary()
+    assert summary["run"] == "R"
+    assert (summary["steps"], summary["kind"]) == (150, "arena")
+    assert set(summary) & {"\x1b[2J", "two words", "nested"} == set()

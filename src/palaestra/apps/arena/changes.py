@@ -22,6 +22,7 @@ Y, X, FACING, FROZEN, _TEAM, ACTION = range(6)  # columns of agents
 COOLDOWN, STOCK = 3, 4  # columns of stations
 LETTERS = "-" + "".join(str(action) for action in range(len(ACTIONS)))  # of actions, from -1 on
 INT32 = np.iinfo(np.int32)
+LARGEST_REWARD = float(np.finfo(np.float32).max)
 
 
 def difference(before: WorldState, after: WorldState, rewards: np.ndarray) -> dict[str, Any]:
@@ -73,7 +74,9 @@ def rewards_of(change: dict[str, Any], agent_count: int, source: str) -> np.ndar
         raise DamagedFile(f"{source}: rewards are not pairs of numbers.")
     for index, reward in zip(flat[::2], flat[1::2], strict=True):
         if not (isinstance(index, int) and 0 <= index < agent_count):
-            raise DamagedFile(f"{source}: rewards name agent {index}; there are {agent_count}.")
+            raise DamagedFile(f"{source}: rewards are paid to somebody else than the {agent_count} agents.")
+        if not abs(reward) <= LARGEST_REWARD:
+            raise DamagedFile(f"{source}: a reward does not fit into 32 bits.")
         rewards[index] = reward
     return rewards
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +17,27 @@ if TYPE_CHECKING:
     Picture = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
 
 FINE_CELL = 10  # pixels; from here on there is room for grain
+MAX_KEPT = 64 << 20  # bytes; some 130 maps of 25 x 25 at 16 pixels, as many as a mosaic may show
+
+
+_drawn: OrderedDict[tuple[bytes, int, int], Picture] = OrderedDict()  # those used last stand at the end
 
 
 def ground_picture(walls: Bytes, cell: int) -> Picture:
     """[height * cell, width * cell, 3], not to be written to"""
-    return _draw(walls.tobytes(), walls.shape[0], walls.shape[1], cell)
+    key = (walls.tobytes(), walls.shape[1], cell)
+    picture = _drawn.pop(key, None)
+    if picture is None:
+        picture = _draw(walls != 0, cell)
+        room = MAX_KEPT - picture.nbytes
+        while _drawn and sum(kept.nbytes for kept in _drawn.values()) > room:
+            _drawn.popitem(last=False)
+    _drawn[key] = picture
+    return picture
 
 
-@lru_cache(maxsize=8)
-def _draw(walls: bytes, height: int, width: int, cell: int) -> Picture:
-    is_wall = np.frombuffer(walls, np.uint8).reshape(height, width) != 0
-    pixels = _floor(height, width, cell).copy()
+def _draw(is_wall: Plane, cell: int) -> Picture:
+    pixels = _floor(*is_wall.shape, cell).copy()
     solid = _enlarge(is_wall, cell)
     _cast_shadows(pixels, solid, cell)
     _draw_walls(pixels, is_wall, solid, cell)
@@ -35,7 +46,7 @@ def _draw(walls: bytes, height: int, width: int, cell: int) -> Picture:
     return picture
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def _floor(height: int, width: int, cell: int) -> Plane:
     """Sand: a faint chequer that helps to count cells, and pebbles where there is room for them."""
     dice = np.random.default_rng(7)  # the same pebbles everywhere, so that a film does not flicker

@@ -34,7 +34,7 @@ class ArenaReplay:
         self._path = path
         file = read_replay_file(path)
         if file.header.get("kind") != KIND:
-            raise DamagedFile(f"{path} is a replay of '{file.header.get('kind')}', not of '{KIND}'.")
+            raise DamagedFile(f"{path} is a replay of {file.header.get('kind')!r}, not of '{KIND}'.")
         self.header = file.header
         self.length = len(file.steps)
         self._steps = file.steps
@@ -66,10 +66,9 @@ class ArenaReplay:
     def summary(self) -> dict[str, Any]:
         last = self.state_at(self.length)
         returns = [float(value) for value in self._end.get("returns", []) if isinstance(value, int | float)]
-        about = self.header.get("about")
         return {
+            **_printable(self.header.get("about")),
             "kind": KIND,
-            **(about if isinstance(about, dict) else {}),
             "seed": self.header.get("seed"),
             "steps": self.length,
             "agents": len(last.agents),
@@ -101,6 +100,12 @@ class ArenaReplay:
 
     def _name(self, number: int) -> str:
         return f"{self._path}, step {number}"
+
+
+def _printable(about: Any) -> dict[str, Any]:
+    """Plain names and plain values: what a stranger's file says goes to a terminal."""
+    pairs = about.items() if isinstance(about, dict) else ()
+    return {name: value for name, value in pairs if name.isidentifier() and isinstance(value, str | int | float)}
 
 
 def _read_start(data: Any, source: str) -> WorldState:
