@@ -79,3 +79,10 @@ def test_a_world_without_stations_has_a_legend(world_of):
     assert state.stations.shape == (0, 5)
     assert np.array_equal(state.walls[0], [1, 1, 1, 1])
     assert "agent" in world_text(state, color=True)
+
+
+def test_ones_own_agent_stands_out_in_the_colours_of_its_team_turned_round(state):
+    others, own = world_text(state, color=True), world_text(state, color=True, own=0)
+    team, white = "47;116;208", "255;253;247"
+    assert f"38;2;{white};48;2;{team}m1▶" in others
+    assert f"38;2;{team};48;2;{white}m@▶" in own

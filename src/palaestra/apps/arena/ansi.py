@@ -76,7 +76,7 @@ def _cells(state: WorldState, own: int | None) -> list[list[Cell]]:
     people = zip(state.agents.tolist(), state.inventories[:, ITEMS.index("heart")].tolist(), strict=True)
     for number, ((y, x, facing, frozen, team, _), hearts) in enumerate(people):
         cell = _agent(team, facing, is_frozen=frozen > 0, hearts=hearts)
-        rows[y][x] = cell._replace(text=OWN_MARK + cell.text[1]) if number == own else cell
+        rows[y][x] = Cell(OWN_MARK + cell.text[1], cell.back, cell.front) if number == own else cell
     return rows
 
 
