@@ -54,7 +54,7 @@ std::size_t bytes_of_a_view(const Task& task) {
 
 Batch::Batch(const std::vector<Task>& tasks, int world_count, int threads)
     : crew_(std::min(checked(threads, 1, 256, "threads"), checked(world_count, 1, 1 << 20, "world_count"))),
-      scratches_(crew_.size()),
+      looks_(crew_.size()),
       makers_(crew_.size()) {
     expect_agreement(tasks);
     for (const Task& task : tasks) plans_.emplace_back(task);
@@ -132,7 +132,7 @@ void Batch::reset(const std::vector<int>& worlds, const std::vector<std::uint64_
         for (std::size_t k = first; k < end; ++k) {
             World& world = worlds_[worlds[k]];
             if (world.begin(plans_[tasks[k]], tasks[k], seeds[k], makers_[thread])) {
-                observe(worlds[k], scratches_[thread], out);
+                observe(worlds[k], looks_[thread], out);
             } else {
                 failed = worlds[k];
             }
@@ -154,7 +154,7 @@ std::vector<int> Batch::step(const std::int64_t* actions, Outputs out, float* re
         for (int number = first; number < end; ++number) {
             worlds_[number].step(actions + static_cast<std::size_t>(number) * agents_,
                                  rewards + static_cast<std::size_t>(number) * agents_);
-            observe(number, scratches_[thread], out);
+            observe(number, looks_[thread], out);
         }
     });
     std::vector<int> cut;
@@ -164,13 +164,13 @@ std::vector<int> Batch::step(const std::int64_t* actions, Outputs out, float* re
     return cut;
 }
 
-void Batch::observe(int number, TokenScratch& scratch, Outputs out) {
+void Batch::observe(int number, Looks& looks, Outputs out) {
     World& world = worlds_[number];
     const std::size_t row = static_cast<std::size_t>(number) * agents_;
     std::uint8_t* views = out.views + row * view_bytes_;
     switch (world.plan->form) {
         case Form::BYTES: return write_bytes(world, views, out.selves + row * SELF_COUNT);
-        case Form::TOKENS: return write_tokens(world, eyes_[world.task], scratch, views);
+        case Form::TOKENS: return write_tokens(world, eyes_[world.task], looks, views);
         case Form::BOX: return write_box(world, views);
     }
 }

@@ -47,7 +47,7 @@ class Batch {
     std::size_t view_bytes() const { return view_bytes_; }  // of one row of `Outputs::views`
 
    private:
-    void observe(int world, TokenScratch& scratch, Outputs out);
+    void observe(int world, Looks& looks, Outputs out);
     void expect_known(const std::vector<int>& worlds, const std::vector<int>& tasks) const;
     void expect_running() const;
     void expect_possible(const std::int64_t* actions) const;
@@ -59,7 +59,7 @@ class Batch {
     int agents_;
     std::size_t view_bytes_;
     Crew crew_;
-    std::vector<TokenScratch> scratches_;  // one per thread
+    std::vector<Looks> looks_;  // one per thread
     std::vector<MapMaker> makers_;         // one per thread
     std::atomic<bool> is_busy_{false};
 };

@@ -23,7 +23,7 @@ void set_station(Task& task, int kind, int count, int cost, int cooldown, int st
     task.stations[kind] = {count, cost, cooldown, stock};
 }
 
-// The arrays of an observation, held while they are written. `out` is a pair (cells, self), or one array.
+// The arrays of an observation, held while they are written; `selves` is None in the forms that have none.
 struct Observation {
     std::vector<Buffer> buffers;
     Outputs outputs;
@@ -102,6 +102,16 @@ nb::tuple read(const Batch& batch, int world, const nb::dict& tables) {
     return nb::make_tuple(held.saved.task, held.saved.clock, held.saved.dice);
 }
 
+// A part of a saved world; what is of another type, or too large a number, is told by name.
+template <typename T>
+T part(const nb::tuple& parts, std::size_t place, const char* name) {
+    T value{};
+    if (place >= parts.size() || !nb::try_cast<T>(parts[place], value)) {
+        throw nb::value_error((std::string("the state of a world is damaged in its ") + name).c_str());
+    }
+    return value;
+}
+
 // One (task, step, dice, tables) per world, or None for a world that was never reset.
 void restore(Batch& batch, const nb::list& worlds) {
     std::vector<Tables> held;
@@ -111,14 +121,14 @@ void restore(Batch& batch, const nb::list& worlds) {
             saved.emplace_back();
             continue;
         }
-        const nb::tuple parts = nb::cast<nb::tuple>(world);
-        if (parts.size() != 4) throw std::invalid_argument("a world is (task, step, dice, tables)");
-        const int task = nb::cast<int>(parts[0]);
+        if (!nb::isinstance<nb::tuple>(world)) throw nb::type_error("a world is (task, step, dice, tables), or None");
+        const nb::tuple parts = nb::borrow<nb::tuple>(world);
+        const int task = part<int>(parts, 0, "task");
         if (task < 0 || task >= batch.task_count()) throw std::out_of_range("there is no task " + std::to_string(task));
-        held.emplace_back(batch.plan(task), nb::cast<nb::dict>(parts[3]), false);
+        held.emplace_back(batch.plan(task), part<nb::dict>(parts, 3, "tables"), false);
         held.back().saved.task = task;
-        held.back().saved.clock = nb::cast<std::int64_t>(parts[1]);
-        held.back().saved.dice = nb::cast<std::uint64_t>(parts[2]);
+        held.back().saved.clock = part<std::int64_t>(parts, 1, "step");
+        held.back().saved.dice = part<std::uint64_t>(parts, 2, "dice");
         saved.emplace_back(held.back().saved);
     }
     batch.restore(saved);
@@ -169,8 +179,8 @@ NB_MODULE(core, module) {
         .def("set_station", &set_station, "kind"_a, "count"_a, "cost"_a, "cooldown"_a, "stock"_a);
     nb::class_<Batch>(module, "Batch", "Many worlds; see NativeBatch.")
         .def(nb::init<const std::vector<Task>&, int, int>(), "tasks"_a, "world_count"_a, "threads"_a)
-        .def("reset", &reset, "worlds"_a, "seeds"_a, "tasks"_a, "views"_a, "selves"_a.none())
-        .def("step", &step, "actions"_a, "views"_a, "selves"_a.none(), "rewards"_a)
+        .def("reset", &reset, "worlds"_a, "seeds"_a, "tasks"_a, "views"_a.none(), "selves"_a.none())
+        .def("step", &step, "actions"_a.none(), "views"_a.none(), "selves"_a.none(), "rewards"_a.none())
         .def("has_world", &Batch::has_world, "world"_a)
         .def("shapes", &shapes, "world"_a)
         .def("read", &read, "world"_a, "tables"_a)

@@ -1,6 +1,5 @@
 #include <cstring>
 
-#include "../dispatch.hpp"
 #include "observe.hpp"
 
 namespace arena {
@@ -10,7 +9,7 @@ namespace {
 // Rows are copied wider than they are, each overwriting what the one before wrote too much; only the last ones, which
 // would run over the end, are copied exactly.
 template <int View>
-PALAESTRA_INLINE void copy_square(const std::uint8_t* corner, int stride, std::uint8_t* out) {
+inline void copy_square(const std::uint8_t* corner, int stride, std::uint8_t* out) {
     constexpr int WIDE = View > 8 ? 16 : View > 4 ? 8 : 4;
     for (int row = 0; row < View; ++row) {
         if (row * View + WIDE <= View * View) {
@@ -22,7 +21,7 @@ PALAESTRA_INLINE void copy_square(const std::uint8_t* corner, int stride, std::u
 }
 
 template <int View>
-PALAESTRA_INLINE void write_squares(const World& world, std::uint8_t* cells) {
+inline void write_squares(const World& world, std::uint8_t* cells) {
     const Plan& plan = *world.plan;
     const int to_corner = (View / 2) * (plan.stride + 1);
     for (int agent = 0; agent < plan.agents; ++agent) {
@@ -43,7 +42,7 @@ void write_narrow_squares(const World& world, std::uint8_t* cells) {
     }
 }
 
-PALAESTRA_CLONES void write_cells(const World& world, std::uint8_t* cells) {
+void write_cells(const World& world, std::uint8_t* cells) {
     switch (world.plan->view) {
         case 3: return write_squares<3>(world, cells);
         case 5: return write_squares<5>(world, cells);

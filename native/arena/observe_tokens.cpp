@@ -5,101 +5,84 @@
 #include <emmintrin.h>
 #endif
 
-#include "../dispatch.hpp"
 #include "observe.hpp"
 
 namespace arena {
 
+// 16 bytes at a time are all that these loops want, and every x86-64 has them: clones for wider vectors were measured and
+// brought nothing.
+
 namespace {
 
-constexpr int TOKEN = 3;         // bytes
+constexpr int TOKEN = 3;           // bytes
 constexpr int MOST_OF_A_CELL = 5;  // tokens
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tokens are built as little-endian words");
 
 // ---- what each thing looks like
 
-// 255 from the end of so many tokens on
-const Sixteen* padding_behind() {
-    static const auto table = [] {
-        std::vector<Sixteen> paddings(MOST_OF_A_CELL + 1);
-        for (int count = 0; count <= MOST_OF_A_CELL; ++count) {
-            std::uint8_t bytes[16] = {};
-            std::fill(bytes + TOKEN * count, bytes + 16, std::uint8_t{255});
-            std::memcpy(&paddings[count], bytes, 16);
-        }
-        return paddings;
-    }();
-    return table.data();
-}
+// A token's bytes: location (added later), feature, value.
+constexpr std::uint64_t token_of(std::uint64_t feature, std::uint64_t value) { return feature << 8 | value << 16; }
 
-// Tokens one after the other; a value of 0 is overwritten by the next.
-struct Record {
-    std::uint8_t bytes[16 + TOKEN] = {};
-    int count = 0;
+// Tokens one after the other, each shifted in behind the former; a value of 0 adds none.
+struct Writer {
+    unsigned __int128 tokens = 0;
+    int bits = 0;
 
-    PALAESTRA_INLINE void add(int feature, int value) {
-        std::uint8_t* token = bytes + TOKEN * count;
-        token[1] = static_cast<std::uint8_t>(feature);
-        token[2] = static_cast<std::uint8_t>(value);
-        count += value != 0;
+    inline void add(int feature, int value) {
+        if (value == 0) return;
+        tokens |= static_cast<unsigned __int128>(token_of(feature, value)) << bits;
+        bits += 8 * TOKEN;
     }
 
-    PALAESTRA_INLINE Sixteen padded(const Sixteen* paddings) const {
-        Sixteen vector;
-        std::memcpy(&vector, bytes, 16);
-        return vector | paddings[count];
+    inline Looks::Look look() const {
+        const unsigned __int128 padded = tokens | ~static_cast<unsigned __int128>(0) << bits;
+        return {Sixteen{static_cast<std::uint64_t>(padded), static_cast<std::uint64_t>(padded >> 64)}, bits / 8};
     }
 };
 
-PALAESTRA_INLINE Record station_record(const World& world, int station) {
+inline Looks::Look look_of_station(const World& world, int station) {
     const bool show = world.plan->show_state;
-    Record record;
-    record.add(FIRST_STATION_FEATURE + world.plan->kinds[station], 1);
-    record.add(COOLDOWN_FEATURE, show ? world.cooldown[station] : 0);
-    record.add(EXHAUSTED_FEATURE, show && world.stock[station] == 0);
-    return record;
+    Writer writer;
+    writer.add(FIRST_STATION_FEATURE + world.plan->kinds[station], 1);
+    writer.add(COOLDOWN_FEATURE, show ? world.cooldown[station] : 0);
+    writer.add(EXHAUSTED_FEATURE, show && world.stock[station] == 0);
+    return writer.look();
 }
 
-PALAESTRA_INLINE Record agent_record(const World& world, int agent) {
+inline Looks::Look look_of_agent(const World& world, int agent, int side) {
     const std::uint8_t* self = world.selves[agent].values;
-    Record record;
-    record.add(FOE_FEATURE, 1);
-    record.add(FACING_FEATURE, self[SELF_FACING]);
-    record.add(FROZEN_FEATURE, self[SELF_FROZEN]);
-    record.add(ARMOUR_FEATURE, self[ARMOUR]);
-    record.add(HEART_FEATURE, self[HEART]);
-    return record;
+    Writer writer;
+    writer.add(side, 1);
+    writer.add(FACING_FEATURE, self[SELF_FACING]);
+    writer.add(FROZEN_FEATURE, self[SELF_FROZEN]);
+    writer.add(ARMOUR_FEATURE, self[ARMOUR]);
+    writer.add(HEART_FEATURE, self[HEART]);
+    return writer.look();
 }
 
-PALAESTRA_INLINE void describe_things(const World& world, TokenScratch& scratch) {
+inline void describe_things(const World& world, Looks& looks) {
     const Plan& plan = *world.plan;
-    const Sixteen* paddings = padding_behind();
     const std::size_t things = static_cast<std::size_t>(plan.first_agent) + plan.agents;
-    scratch.records.resize(things * plan.teams);
-    scratch.counts.resize(things);
-    const auto describe = [&](std::size_t thing, const Record& record) {
-        scratch.counts[thing] = static_cast<std::uint8_t>(record.count);
-        const Sixteen padded = record.padded(paddings);
-        for (int team = 0; team < plan.teams; ++team) scratch.records[team * things + thing] = padded;
-    };
-    Record wall;
+    looks.looks.resize(things * plan.teams);
+    Writer wall;
     wall.add(WALL_FEATURE, 1);
-    describe(WALL, wall);
-    for (int station = 0; station < plan.total_stations; ++station) {
-        describe(FIRST_STATION + station, station_record(world, station));
-    }
-    for (int agent = 0; agent < plan.agents; ++agent) {
-        const std::size_t thing = plan.first_agent + agent;
-        Record record = agent_record(world, agent);
-        describe(thing, record);
-        record.bytes[1] = FRIEND_FEATURE;
-        scratch.records[plan.teams_of[agent] * things + thing] = record.padded(paddings);
+    for (int team = 0; team < plan.teams; ++team) {
+        Looks::Look* seen = looks.looks.data() + team * things;
+        seen[WALL] = wall.look();
+        for (int station = 0; station < plan.total_stations; ++station) {
+            seen[FIRST_STATION + station] = look_of_station(world, station);
+        }
+        for (int agent = 0; agent < plan.agents; ++agent) {
+            const int side = plan.teams_of[agent] == team ? FRIEND_FEATURE : FOE_FEATURE;
+            seen[plan.first_agent + agent] = look_of_agent(world, agent, side);
+        }
     }
 }
 
 // ---- where they are
 
 // A bit for each of the first 16 cells that is not floor.
-PALAESTRA_INLINE unsigned taken_cells(const std::uint8_t* codes) {
+inline unsigned taken_cells(const std::uint8_t* codes) {
 #if defined(__SSE2__)
     const __m128i row = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
     return ~static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(row, _mm_setzero_si128()))) & 0xFFFF;
@@ -110,95 +93,81 @@ PALAESTRA_INLINE unsigned taken_cells(const std::uint8_t* codes) {
 #endif
 }
 
-template <int Words>
-PALAESTRA_INLINE void find_ranks(const Ranks& ranks, const std::uint8_t* corner, int stride, std::uint64_t* found) {
-    for (int word = 0; word < Words; ++word) found[word] = 0;
-    const unsigned in_view = (1u << ranks.view) - 1;
-    const std::uint64_t* piece = ranks.of_piece.data();
-    for (int row = 0; row < ranks.view; ++row) {
-        unsigned taken = taken_cells(corner + row * stride) & in_view;
-        for (int number = 0; number < ranks.pieces; ++number, taken >>= 4, piece += 16 * Words) {
-            for (int word = 0; word < Words; ++word) found[word] |= piece[(taken & 15) * Words + word];
+template <int View>
+inline void find_ranks(const std::uint64_t* piece, const std::uint8_t* corner, int stride,
+                                 std::uint64_t* found) {
+    constexpr int WORDS = Eyes::words_of(View), PIECES = Eyes::pieces_of(View);
+    for (int word = 0; word < WORDS; ++word) found[word] = 0;
+    for (int row = 0; row < View; ++row) {
+        unsigned taken = taken_cells(corner + row * stride) & ((1u << View) - 1);
+        for (int number = 0; number < PIECES; ++number, taken >>= 4, piece += Eyes::PIECE_VALUES * WORDS) {
+            for (int word = 0; word < WORDS; ++word) found[word] |= piece[(taken & 15) * WORDS + word];
         }
     }
 }
 
 // ---- one agent's list
 
-struct List {
-    std::uint8_t* out;
-    int room;       // tokens
-    int count = 0;  // wanted so far; more than `room` when some were dropped
-};
-
-// Nine tokens always fit (room is 16 at least). Each write covers a byte more than its token, and a value of 0 leaves
-// its token to be overwritten: the agent's own cell always follows.
-PALAESTRA_INLINE void list_self(List& list, const std::uint8_t* self, int middle, std::uint8_t now) {
+// Gives the bytes written. A value of 0 leaves its token to be overwritten, and so is the byte behind each: the agent's
+// own cell always follows.
+inline std::int64_t list_self(std::uint8_t* list, const std::uint8_t* self, int middle, std::uint8_t now) {
+    std::int64_t length = 0;
     for (int field = 0; field < SELF_COUNT; ++field) {
-        const int value = field == SELF_PROGRESS ? now : self[field];
-        std::uint8_t* token = list.out + TOKEN * list.count;
-        token[0] = static_cast<std::uint8_t>(middle);
-        token[1] = static_cast<std::uint8_t>(FIRST_SELF_FEATURE + field);
-        token[2] = static_cast<std::uint8_t>(value);
-        list.count += value != 0;
+        const std::uint32_t value = field == SELF_PROGRESS ? now : self[field];
+        const std::uint32_t token = static_cast<std::uint32_t>(token_of(FIRST_SELF_FEATURE + field, value) | middle);
+        std::memcpy(list + length, &token, 4);
+        length += value != 0 ? TOKEN : 0;
     }
+    return length;
 }
 
-PALAESTRA_INLINE void list_cell(List& list, Sixteen record, int count) {
-    if (list.count + MOST_OF_A_CELL < list.room) {
-        std::memcpy(list.out + TOKEN * list.count, &record, 16);
-    } else {
-        const int fitting = std::clamp(list.room - list.count, 0, count);
-        std::memcpy(list.out + TOKEN * std::min(list.count, list.room), &record, static_cast<std::size_t>(TOKEN * fitting));
-    }
-    list.count += count;
-}
-
-template <int Words>
-PALAESTRA_INLINE void write_lists(World& world, const Eyes& eyes, const TokenScratch& scratch, std::uint8_t* tokens) {
+// Everything goes into a list that has room for all, each write covering 16 bytes, of which those behind the cell's own
+// tokens are 255; as much of it as the observation has room for is copied.
+template <int View>
+inline void write_lists(World& world, const Eyes& eyes, const Looks& looks, std::uint8_t* out) {
+    constexpr int RADIUS = View / 2, WORDS = Eyes::words_of(View);
+    constexpr int ALL_TOKENS = SELF_COUNT + MOST_OF_A_CELL * View * View;
     const Plan& plan = *world.plan;
-    const Ranks& ranks = eyes.ranks;
     const std::size_t things = static_cast<std::size_t>(plan.first_agent) + plan.agents;
-    const std::size_t row_bytes = static_cast<std::size_t>(TOKEN) * plan.tokens;
-    const int to_corner = plan.radius * (plan.stride + 1), middle = plan.radius << 4 | plan.radius;
+    const std::int64_t room = TOKEN * plan.tokens;
     const std::uint8_t now = progress(world);
-    std::memset(tokens, 255, row_bytes * plan.agents);
+    std::uint8_t list[TOKEN * std::max(ALL_TOKENS, MOST_TOKENS) + 16];
     for (int agent = 0; agent < plan.agents; ++agent) {
-        List list{tokens + agent * row_bytes, plan.tokens};
-        list_self(list, world.selves[agent].values, middle, now);
-        const int corner = world.agent_at[agent] - to_corner;
-        std::uint64_t found[Words];
-        find_ranks<Words>(ranks, world.layer(0) + corner, plan.stride, found);
+        const int corner = world.agent_at[agent] - RADIUS * (plan.stride + 1);
+        std::uint64_t found[WORDS];
+        find_ranks<View>(eyes.ranks_of.data(), world.layer(0) + corner, plan.stride, found);
         const Thing* things_here = world.things.data() + corner;
-        const Sixteen* records = scratch.records.data() + plan.teams_of[agent] * things;
-        for (int word = 0; word < Words; ++word) {
+        const Looks::Look* looks_here = looks.looks.data() + plan.teams_of[agent] * things;
+        std::memset(list, 255, static_cast<std::size_t>(room));
+        std::int64_t length = list_self(list, world.selves[agent].values, RADIUS << 4 | RADIUS, now);
+        for (int word = 0; word < WORDS; ++word) {
+            const Eyes::Place* places = eyes.places.data() + 64 * word;
             for (std::uint64_t left = found[word]; left != 0; left &= left - 1) {
-                const int rank = 64 * word + __builtin_ctzll(left);
-                const Thing thing = things_here[eyes.offsets[rank]];
-                list_cell(list, records[thing] | ranks.locations[rank], scratch.counts[thing]);
+                const Eyes::Place& place = places[__builtin_ctzll(left)];
+                const Looks::Look& look = looks_here[things_here[place.offset]];
+                const Sixteen tokens = look.tokens | place.locations;
+                std::memcpy(list + length, &tokens, 16);
+                length += look.length;
             }
         }
-        world.counters[agent * COUNTER_COUNT + DROPPED_TOKENS] += static_cast<std::uint32_t>(std::max(0, list.count - plan.tokens));
+        std::memcpy(out + agent * room, list, static_cast<std::size_t>(room));
+        const std::int64_t dropped = std::max<std::int64_t>(0, length - room) / TOKEN;
+        world.counters[agent * COUNTER_COUNT + DROPPED_TOKENS] += static_cast<std::uint32_t>(dropped);
     }
-}
-
-PALAESTRA_CLONES void write_small(World& world, const Eyes& eyes, TokenScratch& scratch, std::uint8_t* tokens) {
-    describe_things(world, scratch);
-    write_lists<2>(world, eyes, scratch, tokens);
-}
-
-PALAESTRA_CLONES void write_large(World& world, const Eyes& eyes, TokenScratch& scratch, std::uint8_t* tokens) {
-    describe_things(world, scratch);
-    write_lists<4>(world, eyes, scratch, tokens);
 }
 
 }  // namespace
 
-void write_tokens(World& world, const Eyes& eyes, TokenScratch& scratch, std::uint8_t* tokens) {
-    if (eyes.ranks.words == 2) {
-        write_small(world, eyes, scratch, tokens);
-    } else {
-        write_large(world, eyes, scratch, tokens);
+void write_tokens(World& world, const Eyes& eyes, Looks& looks, std::uint8_t* tokens) {
+    describe_things(world, looks);
+    switch (world.plan->view) {
+        case 3: return write_lists<3>(world, eyes, looks, tokens);
+        case 5: return write_lists<5>(world, eyes, looks, tokens);
+        case 7: return write_lists<7>(world, eyes, looks, tokens);
+        case 9: return write_lists<9>(world, eyes, looks, tokens);
+        case 11: return write_lists<11>(world, eyes, looks, tokens);
+        case 13: return write_lists<13>(world, eyes, looks, tokens);
+        default: return write_lists<15>(world, eyes, looks, tokens);
     }
 }
 

@@ -9,8 +9,6 @@ namespace arena {
 
 namespace {
 
-constexpr int PIECE_VALUES = 16;
-
 std::vector<int> cells_by_distance(int view) {
     const int radius = view / 2;
     const auto distance = [view, radius](int cell) {
@@ -33,30 +31,18 @@ Sixteen at_every_token(int location) {
 
 }  // namespace
 
-Ranks::Ranks(int view_side, int sight)
-    : view(view_side),
-      cell_count(view_side * view_side),
-      words(cell_count <= 128 ? 2 : 4),
-      pieces((view_side + 3) / 4),
-      of_piece(static_cast<std::size_t>(view_side) * pieces * PIECE_VALUES * words) {
-    const std::vector<int> cells = cells_by_distance(view);
-    const int radius = view / 2;
-    for (int rank = 0; rank < cell_count; ++rank) {
-        const int row = cells[rank] / view, column = cells[rank] % view;
-        rows.push_back(static_cast<std::uint8_t>(row));
-        columns.push_back(static_cast<std::uint8_t>(column));
-        locations.push_back(at_every_token(row << 4 | column));
-        if (std::max(std::abs(row - radius), std::abs(column - radius)) > sight) continue;
+Eyes::Eyes(const Plan& plan)
+    : ranks_of(static_cast<std::size_t>(plan.view) * pieces_of(plan.view) * PIECE_VALUES * words_of(plan.view)) {
+    const std::vector<int> cells = cells_by_distance(plan.view);
+    const int words = words_of(plan.view);
+    for (int rank = 0; rank < static_cast<int>(cells.size()); ++rank) {
+        const int row = cells[rank] / plan.view, column = cells[rank] % plan.view;
+        places.push_back({at_every_token(row << 4 | column), row * plan.stride + column});
+        if (std::max(std::abs(row - plan.radius), std::abs(column - plan.radius)) > plan.sight) continue;
         for (int value = 0; value < PIECE_VALUES; ++value) {
-            const int entry = (row * pieces + column / 4) * PIECE_VALUES + value;
-            if (value >> (column % 4) & 1) of_piece[entry * words + rank / 64] |= 1ULL << (rank % 64);
+            const int entry = (row * pieces_of(plan.view) + column / 4) * PIECE_VALUES + value;
+            if (value >> (column % 4) & 1) ranks_of[entry * words + rank / 64] |= 1ULL << (rank % 64);
         }
-    }
-}
-
-Eyes::Eyes(const Plan& plan) : ranks(plan.view, plan.sight) {
-    for (int rank = 0; rank < ranks.cell_count; ++rank) {
-        offsets.push_back(ranks.rows[rank] * plan.stride + ranks.columns[rank]);
     }
 }
 

@@ -65,6 +65,6 @@ inline constexpr int MOST_AGENTS = 1024;
 inline constexpr int MOST_TEAMS = 4;
 inline constexpr int MOST_STATIONS_OF_A_KIND = 256;
 inline constexpr int LARGEST_VIEW = 15;
-inline constexpr int FEWEST_TOKENS = 16;
+inline constexpr int FEWEST_TOKENS = 16, MOST_TOKENS = 255;
 
 }  // namespace arena

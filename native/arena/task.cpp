@@ -48,7 +48,7 @@ void Task::check() const {
     expect("view", view, 3, LARGEST_VIEW);
     if (view % 2 == 0) throw std::invalid_argument("view=" + std::to_string(view) + " has no middle");
     expect("sight", sight, 1, view / 2);
-    expect("tokens", tokens, FEWEST_TOKENS, 255);
+    expect("tokens", tokens, FEWEST_TOKENS, MOST_TOKENS);
     expect("max_steps", max_steps, 1, 1000000);
     expect("agents + 4 * stations", agents + 4 * station_count(), 1, (width - 2) * (height - 2));
 }

@@ -42,11 +42,11 @@ class Batch:
         worlds: Sequence[int],
         seeds: Sequence[int],
         tasks: Sequence[int],
-        views: np.ndarray,
+        views: np.ndarray | None,
         selves: np.ndarray | None,
     ) -> None: ...
     def step(
-        self, actions: np.ndarray, views: np.ndarray, selves: np.ndarray | None, rewards: np.ndarray
+        self, actions: np.ndarray, views: np.ndarray | None, selves: np.ndarray | None, rewards: np.ndarray
     ) -> list[int]: ...
     def has_world(self, world: int) -> bool:
         """Whether it has been reset; IndexError when there is no such world"""

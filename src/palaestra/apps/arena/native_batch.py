@@ -104,8 +104,9 @@ class NativeBatch:
         }
 
 
-def _parts(out: Arrays) -> tuple[np.ndarray, np.ndarray | None]:
-    return (out["cells"], out["self"]) if isinstance(out, dict) else (out, None)
+def _parts(out: Arrays) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """What is missing is refused by the core, with the name and shape of what should be there."""
+    return (out.get("cells"), out.get("self")) if isinstance(out, dict) else (out, None)
 
 
 def _saved(task: int, returns: np.ndarray, world: dict[str, Any]) -> tuple[int, int, int, Tables] | None:
