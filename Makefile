@@ -12,7 +12,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check lint types layers pages keys docs bench-sb3 bench-learning chaos lock clean
+.PHONY: help setup demo test quick check lint types layers pages keys docs bench-sb3 bench-learning traps chaos lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ bench-sb3: setup ## training speed and return beside Stable-Baselines3's PPO (ab
 bench-learning: setup ## returns after equal steps beside Stable-Baselines3 with RL Zoo's settings (hours; can be continued)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python benchmarks/learning.py
+
+traps: setup ## plant every known defect into a copy and see which test catches it; writes docs/traps.md (half an hour)
+	$(BIN)/python benchmarks/plant_traps.py
 
 chaos: setup ## the full-size fault injections: kills, full disks, damaged files
 	$(BIN)/python -m pytest -m chaos --timeout 3600

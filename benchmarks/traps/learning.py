@@ -1,0 +1,151 @@
+"""Defects of learning: advantages, minibatches, memory, regularisers, optimisers, what is saved of them."""
+
+from __future__ import annotations
+
+from traps.plant import plant
+
+PLANTS = (
+    plant(
+        1,
+        "the sum begins one step before the last",
+        ("training/advantages.py", "out = np.empty_like(steps)", "out = np.zeros_like(steps)"),
+        ("training/advantages.py", "range(len(steps) - 1, -1, -1)", "range(len(steps) - 2, -1, -1)"),
+    ),
+    plant(
+        2,
+        "a cut episode bootstraps from the next one's first observation",
+        (
+            "training/rollout.py",
+            "next_values[steps, env_indices] = _values_of(cuts, agent, envs, tape.device)",
+            "assert steps, env_indices",
+        ),
+    ),
+    plant(
+        2,
+        "the sum runs on over the end of an episode",
+        ("training/advantages.py", "(~rollout.ended).to(surprises.dtype)", "torch.ones_like(surprises)"),
+    ),
+    plant(
+        3,
+        "a truncated episode counts as terminated",
+        (
+            "envs/vector.py",
+            "self._end(index, observation, bool(terminated), info)",
+            "self._end(index, observation, bool(terminated or truncated), info)",
+        ),
+    ),
+    plant(
+        4,
+        "an update begins each segment with an empty memory",
+        (
+            "training/minibatches.py",
+            "memory={name: part.flatten(0, 1) for",
+            "memory={name: torch.zeros_like(part.flatten(0, 1)) for",
+        ),
+    ),
+    plant(
+        4,
+        "an update does not forget where an episode begins inside a segment",
+        (
+            "training/ppo.py",
+            "agent(minibatch.observations, minibatch.memory, minibatch.starts)",
+            "agent(minibatch.observations, minibatch.memory, None)",
+        ),
+    ),
+    plant(
+        5,
+        "samples are drawn with replacement",
+        (
+            "training/minibatches.py",
+            "shuffler.permutation(columns.count)",
+            "shuffler.integers(columns.count, size=columns.count)",
+        ),
+    ),
+    plant(
+        6,
+        "later epochs rebuild returns from the values of the moved critic",
+        (
+            "training/epochs.py",
+            "    if epoch == 0 or not config.vtrace.enabled:\n        return columns\n",
+            (
+                "    if epoch == 0:\n        return columns\n"
+                "    if not config.vtrace.enabled:\n"
+                "        moved = agent(columns.observations, columns.memory, columns.starts).value\n"
+                "        return replace(columns, returns=columns.advantages + moved)\n"
+            ),
+        ),
+    ),
+    plant(
+        7,
+        "advantages are summed over environments instead of over time",
+        ("training/advantages.py", "steps = surprises.cpu().numpy()", "steps = surprises.T.cpu().numpy()"),
+        ("training/advantages.py", "weights = carry.cpu().numpy()", "weights = carry.T.cpu().numpy()"),
+        ("training/advantages.py", "torch.from_numpy(out)", "torch.from_numpy(out.T.copy())"),
+    ),
+    plant(
+        7,
+        "V-trace is summed over environments instead of over time",
+        (
+            "training/vtrace.py",
+            (
+                "    for step in reversed(range(surprises.shape[0])):\n"
+                "        later[step] = gap\n"
+                "        gap = torch.addcmul(weighted[step], carry[step], gap)\n"
+            ),
+            (
+                "    gap = torch.zeros_like(surprises[:, 0])\n"
+                "    for step in reversed(range(surprises.shape[1])):\n"
+                "        later[:, step] = gap\n"
+                "        gap = torch.addcmul(weighted[:, step], carry[:, step], gap)\n"
+            ),
+        ),
+    ),
+    plant(
+        8,
+        "the pull to the initial weights is not in the gradient",
+        ("training/regularize.py", "grad.add_(flat - self._initial, alpha=self._config.l2_init)", "grad.add_(0)"),
+    ),
+    plant(
+        9,
+        "clip_range means ten times as much",
+        (
+            "training/regularize.py",
+            "flat.clamp_(-clip_range, clip_range)",
+            "flat.clamp_(-10 * clip_range, 10 * clip_range)",
+        ),
+    ),
+    plant(
+        9,
+        "clip_range is not passed on",
+        ("training/optim.py", "        self.regularizer.bound(self.flat)\n", ""),
+    ),
+    plant(
+        10,
+        "a key is not read",
+        ("training/trainer.py", "if state.config.ppo.gradient_statistics:", "if state is None:"),
+    ),
+    plant(
+        37,
+        "statistics are not saved with the weights",
+        ("checkpoints/weights.py", "state = policy.state_dict()", "state = dict(policy.named_parameters())"),
+    ),
+    plant(
+        37,
+        "the compiled network is put in the place of the real one",
+        (
+            "training/compiling.py",
+            "network.compile(backend=backend)",
+            "agent.network = torch.compile(network, backend=backend)",
+        ),
+    ),
+    plant(
+        38,
+        "Muon gets tables of embeddings",
+        ("training/parameter_groups.py", "not isinstance(module, LOOKED_UP)", "isinstance(module, nn.Module)"),
+    ),
+    plant(
+        38,
+        "an integer weight decay stays an integer",
+        ("config/optimizer.py", "weight_decay: float = Field(", "weight_decay: int | float = Field("),
+    ),
+)

@@ -1,0 +1,50 @@
+"""Defects of what is shown and told: metrics, rates, signals."""
+
+from __future__ import annotations
+
+from traps.plant import plant
+
+PLANTS = (
+    plant(
+        33,
+        "without an episode its return is 0",
+        ("sinks/samples.py", "        return {}\n", "        return {return_name: 0.0, length_name: 0.0}\n"),
+    ),
+    plant(
+        34,
+        "every layer is analysed after every update",
+        (
+            "training/trainer.py",
+            "if is_due(state.config.analyze_weights_interval, state.iteration - 1, state.iteration):",
+            "if state.config.analyze_weights_interval >= 0:",
+        ),
+    ),
+    plant(
+        34,
+        "every sample is made durable",
+        (
+            "runs/metrics_writer.py",
+            "        self._last_sample = key\n",
+            "        self._last_sample = key\n        self.flush()\n",
+        ),
+    ),
+    plant(
+        35,
+        "the rate counts from step 0",
+        ("sinks/step_rate.py", "deque([(clock.monotonic(), first_step)])", "deque([(clock.monotonic(), 0)])"),
+    ),
+    plant(
+        36,
+        "a stopped run exits with 0",
+        ("workers/train.py", "    return exit_code_of(stop.signal)\n", "    return 0\n"),
+    ),
+    plant(
+        36,
+        "a stopped run is not saved",
+        (
+            "workers/loop.py",
+            "        self._save_the_end()\n",
+            "        if self._state.env_steps >= self._config.total_steps:\n            self._save_the_end()\n",
+        ),
+    ),
+)
