@@ -30,7 +30,7 @@ def test_training_is_a_function_and_its_settings_are_kept(root):
 
 def test_an_evaluation_is_a_function(root):
     report = api.evaluate("mine", episodes=2, seed=3, runs_root=root)
-    assert report.plan.seeds == (3, 4)
+    assert [episode.seed for episode in report.episodes] == [3, 4]
     assert len(report.returns) == 2
 
 

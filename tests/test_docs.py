@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from palaestra.cli.command import Group
+from palaestra.cli.eval import read_words
 from palaestra.cli.keys_help import show
 from palaestra.cli.main import load_verb, main
-from palaestra.cli.words import split_target
 from palaestra.config.keys import list_keys
-from palaestra.config.overrides import parse_overrides
 from palaestra.config.recipes.find import recipe_names
 from palaestra.config.train import TrainConfig
 from palaestra.contracts import errors
@@ -84,7 +83,7 @@ def check_palaestra(words: list[str]) -> None:
     else:
         arguments = verb.parser().parse(words[1:])
         if words[0] in {"eval", "sim"}:
-            parse_overrides(split_target(arguments.words)[1])
+            read_words(arguments.words)
 
 
 def make_targets() -> set[str]:

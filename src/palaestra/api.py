@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.checkpoints.loaded import LoadedPolicy
-    from palaestra.contracts.evaluation import EvaluationReport
+    from palaestra.contracts.evaluation import SuiteReport
     from palaestra.workers.outcome import TrainOutcome
 
 
@@ -110,26 +110,33 @@ def prepare_continuation(
 def evaluate(
     target: str,
     *,
-    episodes: int = 20,
-    seed: int = 1_000_000,
-    deterministic: bool = True,
+    suite: str = "",
+    episodes: int | None = None,
+    seed: int | None = None,
+    deterministic: bool | None = None,
     video: bool = False,
     replays: bool = False,
+    workers: int = 1,
     runs_root: Path | None = None,
     **settings: Any,
-) -> EvaluationReport:
-    """Judge `RUN`, `RUN:best`, `RUN:latest`, `RUN:EPOCH` or the path of a checkpoint."""
+) -> SuiteReport:
+    """Judge `RUN`, `RUN:best`, `RUN:latest`, `RUN:EPOCH` or the path of a checkpoint, as its run would.
+
+    `suite` is a recipe's name, a plugin's or a FILE.yaml; `env={"max_episode_steps": 100}` changes the environment.
+    """
     from palaestra.evaluation.local import evaluate_target
 
     return evaluate_target(
         target,
         runs_root if runs_root is not None else default_runs_root(),
+        suite=suite,
         episodes=episodes,
         seed=seed,
         deterministic=deterministic,
         video=video,
         replays=replays,
-        overrides=nest(settings) or None,
+        workers=workers,
+        overrides=nest(settings),
     )
 
 

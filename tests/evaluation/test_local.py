@@ -13,9 +13,13 @@ import pytest
 import torch
 
 from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import NotFound, RefusedFile, RunFailed, UsageError
-from palaestra.evaluation.local import evaluate_target
+from palaestra.contracts.evaluation import Stopped
+from palaestra.evaluation.judged import load_judged
+from palaestra.evaluation.local import Asked, Evaluation, Watcher, evaluate_target
 from palaestra.evaluation.summary import read_batches
+from palaestra.runs.documents import write_config
 from palaestra.runs.journal import read_journal
 
 if TYPE_CHECKING:
@@ -75,9 +79,9 @@ def weights_of(trained_run):
 
 def test_without_a_selector_the_latest_is_judged_until_there_is_a_best(trained_run):
     trained_run.save(epoch=7, seed=1)
-    assert judge(trained_run).plan.checkpoint.endswith(":7")
+    assert judge(trained_run).checkpoint.endswith(":7")
     CheckpointManager(trained_run.directory).update_metadata(3, score=1e9)
-    assert judge(trained_run).plan.checkpoint.endswith(":3")
+    assert judge(trained_run).checkpoint.endswith(":3")
 
 
 def test_rows_summary_and_journal_tell_the_same_story(trained_run):
@@ -166,3 +170,143 @@ def test_judging_leaves_the_number_of_threads_as_it_was(trained_run):
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+SUITE = {"short": {"category": "speed", "env": {"max_episode_steps": 9}}, "plain": {}}
+
+
+def configured(run, **evaluation):
+    write_config(run.directory, TrainConfig.model_validate({"evaluation": evaluation}).model_dump(mode="json"))
+    return run
+
+
+def judge_as_the_run_does(run, **asked):
+    return evaluate_target("judged:3", run.root, **asked)
+
+
+def test_nothing_asked_means_as_the_run_judges_itself(trained_run):
+    configured(trained_run, episodes=2, seed=70, deterministic=False, simulations=SUITE)
+    report = judge_as_the_run_does(trained_run)
+    assert [(one.plan.simulation, one.plan.category) for one in report.reports] == [
+        ("short", "speed"),
+        ("plain", "default"),
+    ]
+    assert [one.plan.seeds for one in report.reports] == [(70, 71), (70, 71)]
+    assert not report.reports[0].plan.deterministic
+    assert max(report["short"].returns) <= 9
+    assert trained_run.score(3) == (report["short"].mean + report["plain"].mean) / 2
+
+
+def test_a_suite_plays_each_simulation_as_it_would_be_played_alone(trained_run):
+    configured(trained_run, episodes=3, seed=10, simulations=SUITE)
+    report = judge_as_the_run_does(trained_run)
+    alone = judge(trained_run, suite="default")
+    assert report["plain"].episodes == alone.episodes
+    short = judge(trained_run, overrides={"env": {"max_episode_steps": 9}})
+    assert report["short"].episodes == short.episodes
+
+
+def test_only_the_suite_of_the_run_gives_a_score(trained_run, tmp_path):
+    configured(trained_run, episodes=2, simulations=SUITE)
+    judge_as_the_run_does(trained_run, suite="default")
+    assert trained_run.score(3) is None, "the run is judged by two simulations, and this is one"
+    same = tmp_path / "same.yaml"
+    same.write_text("simulations: {short: {env: {max_episode_steps: 9}}, plain: {}}")
+    report = judge_as_the_run_does(trained_run, suite=str(same), episodes=1)
+    assert report.suite == "same"
+    assert trained_run.score(3) == report.mean
+
+
+def test_settings_for_the_environment_go_below_a_suite_and_leave_no_score(trained_run, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("simulations: {short: {env: {max_episode_steps: 5}}, plain: {}}")
+    overrides = {"env": {"kwargs": {"sutton_barto_reward": True}}}
+    report = judge(trained_run, suite=str(path), overrides=overrides)
+    assert [one.plan.env_kwargs for one in report.reports] == [{"sutton_barto_reward": True}] * 2
+    assert trained_run.score(3) is None
+
+
+def test_a_simulation_that_the_policy_cannot_play_is_refused_before_anything_is_played(trained_run, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("simulations: {plain: {}, other: {env: Acrobot-v1}}")
+    with pytest.raises(UsageError, match="'Acrobot-v1' cannot be played"):
+        judge(trained_run, suite=str(path))
+    assert [entry.event for entry in read_journal(trained_run.directory.journal_file)].count("eval.started") == 0
+
+
+def test_batches_follow_each_other_and_the_score_is_that_of_all_of_them(trained_run):
+    with Evaluation(load_judged("judged:3", trained_run.root), Asked(episodes=2, seed=10)) as evaluation:
+        batches = [evaluation.judge(number) for number in range(3)]
+    together = judge(trained_run, episodes=6)
+    assert [episode for batch in batches for episode in batch.episodes] == list(together.episodes)
+    lines = read_batches(trained_run.directory)
+    assert [(line["episodes"], line["seed"]) for line in lines[:3]] == [(2, 10), (2, 12), (2, 14)]
+    scored = [entry.data for entry in read_journal(trained_run.directory.journal_file) if "scored" in entry.event]
+    assert [entry["episodes"] for entry in scored] == [2, 4, 6, 6]
+    assert scored[2]["score"] == scored[3]["score"] == together.mean
+
+
+def test_a_batch_that_is_stopped_leaves_nothing(trained_run):
+    seen = []
+    watcher = Watcher(seen.append, lambda: len(seen) == 2)
+    with Evaluation(load_judged("judged:3", trained_run.root), Asked(episodes=3)) as evaluation:
+        with pytest.raises(Stopped):
+            evaluation.judge(0, watcher)
+    assert len(seen) == 2
+    assert read_batches(trained_run.directory) == []
+    assert list(trained_run.directory.evaluations.iterdir()) == []
+    assert trained_run.score(3) is None
+
+
+def test_a_stop_that_comes_with_the_last_episode_does_not_undo_the_batch(trained_run):
+    seen = []
+    with Evaluation(load_judged("judged:3", trained_run.root), Asked(episodes=2)) as evaluation:
+        report = evaluation.judge(0, Watcher(seen.append, lambda: len(seen) == 2))
+    assert report.complete
+    assert len(read_batches(trained_run.directory)) == 1
+
+
+def test_a_checkpoint_that_is_deleted_between_batches_ends_them_with_the_complete_ones(trained_run):
+    with Evaluation(load_judged("judged:3", trained_run.root), Asked(episodes=2)) as evaluation:
+        evaluation.judge(0)
+        for path in trained_run.directory.checkpoints.glob("model_0003*"):
+            path.unlink()
+        with pytest.raises(NotFound):
+            evaluation.judge(1)
+    assert [line["episodes"] for line in read_batches(trained_run.directory)] == [2]
+
+
+def test_time_that_runs_out_in_the_second_simulation_names_what_is_missing(trained_run, monkeypatch):
+    configured(trained_run, episodes=2, simulations=SUITE)
+    with Evaluation(load_judged("judged:3", trained_run.root), Asked(time_limit=10.0)) as evaluation:
+        ticking = SteppedClock()
+        evaluation._clock = ticking
+        report = evaluation.judge(0, Watcher(lambda episode: ticking.skip(6.0)))
+    assert not report.complete
+    assert report.missing == ("plain",)
+    assert trained_run.score(3) is None
+
+
+class SteppedClock:
+    def __init__(self):
+        self.seconds = 0.0
+
+    def skip(self, seconds):
+        self.seconds += seconds
+
+    def now(self):
+        return self.seconds
+
+    monotonic = now
+
+
+def test_what_was_judged_before_is_recalled_and_its_score_seen_to_again(trained_run):
+    report = judge(trained_run, "judged:3")
+    CheckpointManager(trained_run.directory).update_metadata(3, score=None)
+    asked = Asked(episodes=3, seed=10)
+    with Evaluation(load_judged("judged:3", trained_run.root), asked) as evaluation:
+        assert evaluation.recall() == report
+    assert trained_run.score(3) == report.mean
+    with Evaluation(load_judged("judged:3", trained_run.root), Asked(episodes=4, seed=10)) as evaluation:
+        assert evaluation.recall() is None
+    assert len(read_batches(trained_run.directory)) == 1

@@ -5,19 +5,30 @@ import math
 import os
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
-from palaestra.evaluation.records import write_down
+from palaestra.contracts.errors import DamagedFile, NotFound, RunFailed
+from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport, SuiteReport
+from palaestra.evaluation.records import Manner, Records, find_judgement
 from palaestra.evaluation.summary import read_batches
+from palaestra.runs.files import write_json
 from palaestra.runs.journal import read_journal
+from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics_writer import MetricsWriter
 
 
 def report_of(*returns, complete=True):
     seeds = tuple(range(len(returns) if complete else len(returns) + 3))
     episodes = tuple(EpisodeResult(seed, value, 5, True) for seed, value in zip(seeds, returns, strict=False))
-    return EvaluationReport(EvaluationPlan("run:3", "CartPole-v1", {}, seeds), episodes, 1.5, complete)
+    report = EvaluationReport(EvaluationPlan("run:3", "CartPole-v1", {}, seeds), episodes, 1.5, complete)
+    return SuiteReport((report,), 1.5)
+
+
+def write_down(report, checkpoint, directory, manner=None, standing=None):
+    with Records(directory, checkpoint, manner) as records:
+        return records.add(report, standing)
 
 
 @pytest.fixture
@@ -45,18 +56,18 @@ def test_negative_and_zero_scores_count(trained_run, checkpoint):
 
 
 @pytest.mark.parametrize(
-    ("report", "overrides"),
+    ("report", "manner"),
     [
-        (report_of(5.0, complete=False), {}),
-        (report_of(math.nan), {}),
-        (report_of(math.inf), {}),
-        (report_of(5.0), {"env": {"max_episode_steps": 3}}),
+        (report_of(5.0, complete=False), None),
+        (report_of(math.nan), None),
+        (report_of(math.inf), None),
+        (report_of(5.0), Manner({"env": {"max_episode_steps": 3}}, counts=False)),
     ],
 )
 def test_what_is_no_judgement_of_the_checkpoint_is_written_down_without_a_score(
-    trained_run, checkpoint, report, overrides
+    trained_run, checkpoint, report, manner
 ):
-    write_down(report, checkpoint, trained_run.directory, overrides)
+    write_down(report, checkpoint, trained_run.directory, manner)
     assert trained_run.score(4) is None
     assert len(read_batches(trained_run.directory)) == 1
     rows = json.loads((trained_run.directory.evaluations / "4-1.json").read_text())
@@ -92,3 +103,160 @@ def test_a_run_without_room_for_evaluations_says_so(trained_run, checkpoint):
     trained_run.directory.evaluations.write_text("in the way")
     with pytest.raises(RunFailed, match="mean 15 over 2 episodes"):
         write_down(report_of(10.0, 20.0), checkpoint, trained_run.directory)
+
+
+def suite_report(*means):
+    """One episode of each of the simulations a, b, …"""
+    reports = [
+        EvaluationReport(
+            EvaluationPlan("run:4", "CartPole-v1", {}, (5,), simulation=name, category="kind", suite="own"),
+            (EpisodeResult(5, mean, 3, True, extras={"heart": mean / 10}),),
+            0.5,
+        )
+        for name, mean in zip("abcdef", means, strict=False)
+    ]
+    return SuiteReport(tuple(reports), 1.0)
+
+
+def test_the_score_of_a_suite_is_the_mean_over_its_simulations_and_the_sidecar_names_each(trained_run, checkpoint):
+    write_down(suite_report(10.0, 40.0), checkpoint, trained_run.directory)
+    found = CheckpointManager(trained_run.directory).load_agent(4)[1]
+    assert found.score == 25.0
+    assert found.metrics == {"score_episodes": 2.0, "score_a": 10.0, "score_b": 40.0}
+
+
+def test_a_suite_is_one_line_in_the_summary_with_a_file_for_each_simulation(trained_run, checkpoint):
+    assert write_down(suite_report(10.0, 40.0), checkpoint, trained_run.directory) == 1
+    (line,) = read_batches(trained_run.directory)
+    assert (line["episodes"], line["avg"], line["min"], line["max"], line["std"], line["seconds"]) == (
+        2,
+        25,
+        10,
+        40,
+        15,
+        1,
+    )
+    assert [(one["simulation"], one["category"], one["avg"]) for one in line["simulations"]] == [
+        ("a", "kind", 10.0),
+        ("b", "kind", 40.0),
+    ]
+    for one in line["simulations"]:
+        rows = json.loads((trained_run.directory.path / one["file"]).read_text())
+        assert rows["plan"]["simulation"] == one["simulation"]
+        assert rows["mean"] == one["mean"]
+
+
+def test_metrics_stand_at_the_step_of_the_checkpoint_that_was_judged(trained_run, checkpoint):
+    write_down(suite_report(10.0, 40.0), checkpoint, trained_run.directory)
+    with MetricsReader(trained_run.directory.metrics_file) as metrics:
+        values = {name: metrics.last(name) for name in metrics.names(timings=False)}
+    assert {point.step for point in values.values()} == {400}
+    assert {name: point.value for name, point in values.items() if "length" not in name} == {
+        "eval/episodic_return": 25.0,
+        "eval/a/episodic_return": 10.0,
+        "eval/a/heart": 1.0,
+        "eval/b/episodic_return": 40.0,
+        "eval/b/heart": 4.0,
+    }
+
+
+def test_curves_of_evaluations_have_a_directory_of_their_own(trained_run, checkpoint):
+    with Records(trained_run.directory, checkpoint) as records:
+        records.add(suite_report(10.0))
+        records.add(suite_report(20.0))
+    assert len(list(trained_run.directory.tensorboard_eval.iterdir())) == 1
+    reader = EventAccumulator(str(trained_run.directory.tensorboard_eval)).Reload()
+    points = [(point.step, point.value) for point in reader.Scalars("eval/episodic_return")]
+    assert points == [(400, 10.0), (400, 20.0)]
+
+
+def test_a_run_that_trains_keeps_its_metrics_and_the_judgement_is_written_all_the_same(trained_run, checkpoint):
+    with MetricsWriter(trained_run.directory.metrics_file):
+        write_down(report_of(10.0), checkpoint, trained_run.directory)
+    assert trained_run.score(4) == 10.0
+    with MetricsReader(trained_run.directory.metrics_file) as metrics:
+        assert metrics.names() == []
+
+
+def test_only_what_counts_reaches_the_metrics(trained_run, checkpoint):
+    write_down(report_of(10.0), checkpoint, trained_run.directory, Manner(counts=False))
+    write_down(report_of(10.0), checkpoint, trained_run.directory, Manner(keeps_metrics=False))
+    assert not trained_run.directory.metrics_file.exists()
+
+
+def test_two_lucky_episodes_do_not_replace_fifty_even_when_the_caller_knows_nothing_of_them(trained_run, checkpoint):
+    write_down(report_of(*[10.0] * 50), checkpoint, trained_run.directory)
+    write_down(report_of(500.0, 500.0), checkpoint, trained_run.directory)  # with what the sidecar said before
+    assert trained_run.score(4) == 10.0
+
+
+def test_the_score_of_several_batches_is_that_of_all_their_episodes(trained_run, checkpoint):
+    write_down(report_of(10.0), checkpoint, trained_run.directory)
+    write_down(report_of(40.0), checkpoint, trained_run.directory, standing=report_of(10.0, 40.0))
+    assert trained_run.score(4) == 25.0
+
+
+def test_a_checkpoint_that_is_gone_takes_the_batch_with_it(trained_run, checkpoint):
+    for path in trained_run.directory.checkpoints.glob("model_0004*"):
+        path.unlink()
+    with pytest.raises(NotFound):
+        write_down(report_of(10.0), checkpoint, trained_run.directory)
+    assert read_batches(trained_run.directory) == []
+    assert list(trained_run.directory.evaluations.iterdir()) == []
+
+
+def test_a_checkpoint_that_was_replaced_by_other_weights_is_not_scored(trained_run, checkpoint):
+    trained_run.save(epoch=4, seed=99)
+    with pytest.raises(NotFound, match="other weights by now"):
+        write_down(report_of(10.0), checkpoint, trained_run.directory)
+    assert trained_run.score(4) is None
+
+
+@pytest.mark.parametrize("dies_at", [1, 2, 3])
+def test_whoever_dies_while_writing_leaves_nothing_that_counts_and_the_next_writes_over_it(
+    trained_run, checkpoint, monkeypatch, dies_at
+):
+    """Two files of rows and a summary: after each of the three writes the process is gone."""
+    written = []
+
+    def die_later(path, content):
+        if len(written) == dies_at - 1:
+            raise KeyboardInterrupt
+        written.append(path)
+        write_json(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("palaestra.evaluation.records.write_json", die_later)
+        patch.setattr("palaestra.evaluation.summary.write_json", die_later)
+        with pytest.raises(KeyboardInterrupt):
+            write_down(suite_report(10.0, 40.0), checkpoint, trained_run.directory)
+    assert read_batches(trained_run.directory) == []
+    assert trained_run.score(4) is None
+    write_down(suite_report(10.0, 40.0), checkpoint, trained_run.directory)
+    names = sorted(path.name for path in trained_run.directory.evaluations.iterdir())
+    assert names == ["4-1.json", "4-2.json"]
+
+
+def test_a_judgement_is_found_again_by_what_was_played_and_by_nothing_else(trained_run, checkpoint):
+    report = suite_report(10.0, 40.0)
+    plans = [one.plan for one in report.reports]
+    assert find_judgement(trained_run.directory, checkpoint, plans) is None
+    write_down(report, checkpoint, trained_run.directory)
+    assert find_judgement(trained_run.directory, checkpoint, plans) == report
+    assert find_judgement(trained_run.directory, checkpoint, plans[:1]) is None
+    other = trained_run.save(epoch=5, seed=77)
+    assert find_judgement(trained_run.directory, other, plans) is None
+
+
+def test_an_incomplete_judgement_is_none_that_could_be_found_again(trained_run, checkpoint):
+    report = report_of(5.0, complete=False)
+    write_down(report, checkpoint, trained_run.directory)
+    assert find_judgement(trained_run.directory, checkpoint, [report.reports[0].plan]) is None
+
+
+def test_rows_that_are_damaged_are_named(trained_run, checkpoint):
+    report = report_of(5.0)
+    write_down(report, checkpoint, trained_run.directory)
+    (trained_run.directory.evaluations / "4-1.json").write_text('{"schema_version": 1, "rows": [{}]}')
+    with pytest.raises(DamagedFile, match="4-1.json holds no episodes"):
+        find_judgement(trained_run.directory, checkpoint, [report.reports[0].plan])

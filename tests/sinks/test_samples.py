@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
-from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
+from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport, SuiteReport
 from palaestra.contracts.reports import UpdateStats
 from palaestra.sinks.samples import evaluation_sample_of, sample_of, task_of
 
@@ -42,7 +42,7 @@ def test_what_differs_between_two_equal_runs_is_kept_out_of_the_metrics(report_m
 def test_an_evaluation_is_a_sample_at_the_step_that_was_judged(episode_maker):
     plan = EvaluationPlan(checkpoint="x:1", env_id="CartPole-v1", env_kwargs={}, seeds=(1, 2))
     report = EvaluationReport(plan, (episode_maker(400.0, 0), episode_maker(500.0, 0)), seconds=2.0)
-    sample = evaluation_sample_of(report, step=77, at=1.0)
+    sample = evaluation_sample_of(SuiteReport((report,), 2.0), step=77, at=1.0)
     assert (sample.step, sample.metrics["eval/episodic_return"]) == (77, pytest.approx(450.0))
     assert sample.timings == {"time/evaluation": 2.0}
 
@@ -60,3 +60,49 @@ def test_a_tasks_name_is_read_off_its_metric():
     assert task_of("tasks/easy/return", "share") == ""
     assert task_of("charts/easy/share", "share") == ""
     assert task_of("tasks/completed", "share") == ""
+
+
+def judgement(*simulations, episode_maker):
+    """A suite of (name, returns); the figure `heart` is a tenth of a return."""
+    reports = []
+    for name, returns in simulations:
+        plan = EvaluationPlan("x:1", "CartPole-v1", {}, tuple(range(len(returns))), simulation=name)
+        episodes = tuple(replace(episode_maker(value, 0, length=5), extras={"heart": value / 10}) for value in returns)
+        reports.append(EvaluationReport(plan, episodes, 1.0))
+    return SuiteReport(tuple(reports), 2.0)
+
+
+def test_of_several_simulations_each_has_its_names_and_the_score_weighs_them_alike(episode_maker):
+    report = judgement(("plain", [10.0]), ("rooms", [20.0, 40.0, 60.0]), episode_maker=episode_maker)
+    assert evaluation_sample_of(report, step=7, at=0.0).metrics == {
+        "eval/episodic_return": 25.0,
+        "eval/episodic_length": 5.0,
+        "eval/plain/episodic_return": 10.0,
+        "eval/plain/episodic_length": 5.0,
+        "eval/plain/heart": 1.0,
+        "eval/rooms/episodic_return": 40.0,
+        "eval/rooms/episodic_length": 5.0,
+        "eval/rooms/heart": 4.0,
+    }
+
+
+def test_a_single_simulation_has_the_plain_names_whatever_it_is_called(episode_maker):
+    report = judgement(("plain", [10.0, 30.0]), episode_maker=episode_maker)
+    metrics = evaluation_sample_of(report, step=7, at=0.0).metrics
+    assert metrics == {"eval/episodic_return": 20.0, "eval/episodic_length": 5.0, "eval/heart": 2.0}
+
+
+def test_figures_of_episodes_are_means_over_those_that_have_them(report_maker, episode_maker):
+    told = [{"heart": 1.0, "ore": 4.0}, {"heart": 2.0}, {}]
+    episodes = tuple(replace(episode_maker(1.0, 10), extras=extras) for extras in told)
+    metrics = sample_of(report_maker(1, episodes), steps_per_second=1.0, at=0.0).metrics
+    assert (metrics["episode/heart"], metrics["episode/ore"]) == (1.5, 4.0)
+    silent = sample_of(report_maker(1, (episode_maker(1.0, 10),)), steps_per_second=1.0, at=0.0).metrics
+    assert not [name for name in silent if name.startswith("episode/")]
+
+
+def test_a_figure_that_is_called_like_one_of_ours_does_not_take_its_place(episode_maker):
+    report = judgement(("plain", [10.0]), episode_maker=episode_maker)
+    (one,) = report.reports
+    odd = replace(one, episodes=(replace(one.episodes[0], extras={"episodic_return": -1.0}),))
+    assert evaluation_sample_of(SuiteReport((odd,), 1.0), 7, 0.0).metrics["eval/episodic_return"] == 10.0

@@ -1,27 +1,43 @@
-"""`palaestra eval RUN[:best|:latest|:EPOCH] [key=value ...]`, also called `sim`."""
+"""`palaestra eval RUN[:best|:latest|:EPOCH] ... [suite=NAME] [key=value ...]`, also called `sim`."""
 
 from __future__ import annotations
 
+import json
+import signal
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.targets import find_target
 from palaestra.cli.command import Command
-from palaestra.cli.output import print_json, print_pairs
+from palaestra.cli.output import note, plain, print_json, print_pairs, print_table
 from palaestra.cli.parser import natural, positive
+from palaestra.cli.progress import Progress
 from palaestra.cli.targets import run_selectors
-from palaestra.cli.words import split_target
-from palaestra.config.evaluation import EvaluationConfig
-from palaestra.config.overrides import parse_overrides
+from palaestra.config.overrides import parse_overrides, split_word
+from palaestra.config.recipes.find import recipe_names
 from palaestra.contracts.errors import BelowScore, UsageError
+from palaestra.contracts.evaluation import Stopped
 from palaestra.runs.store import runs_root
+from palaestra.workers.signals import StopNow, exit_code_of, stop_on_signals
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator, Sequence
 
     from palaestra.cli.parser import Parser
-    from palaestra.contracts.evaluation import EvaluationReport
+    from palaestra.contracts.evaluation import SuiteReport
+    from palaestra.workers.signals import StopRequest
 
-DEFAULTS = EvaluationConfig()
+SUITE_KEY = "suite"
+
+
+@dataclass(frozen=True)
+class EvalWords:
+    targets: list[str]
+    suite: str
+    overrides: dict[str, Any]
 
 
 def add_arguments(parser: Parser) -> None:
@@ -29,75 +45,165 @@ def add_arguments(parser: Parser) -> None:
         "words",
         nargs="*",
         metavar="run | key=value",
-        help="RUN (its best, else its latest), RUN:latest, RUN:EPOCH or a path; settings",
+        help="RUN (its best, else its latest), RUN:latest, RUN:EPOCH or a path, also several; suite=NAME; settings",
     )
-    parser.add_flag("--episodes", type=positive, default=DEFAULTS.episodes, metavar="N", help="default: %(default)s")
-    parser.add_flag(
-        "--seed",
-        type=natural,
-        default=DEFAULTS.seed,
-        metavar="N",
-        help="of the first episode, the others follow; default: %(default)s",
-    )
+    parser.add_flag("--episodes", type=positive, metavar="N", help="of each simulation; default: as the run has it")
+    parser.add_flag("--seed", type=natural, metavar="N", help="of the first episode, the others follow")
     parser.add_flag("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
+    parser.add_flag("--repeat", action="store_true", help="batch after batch, with the seeds that follow, until Ctrl-C")
+    parser.add_flag(
+        "--workers", type=positive, default=1, metavar="N", help="processes that play; results are the same"
+    )
     parser.add_flag("--video", action="store_true", help="record an MP4 of the episodes")
     parser.add_flag(
         "--replays", action="store_true", help="record each episode for 'palaestra replay', where it can be"
     )
-    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+    parser.add_flag("--json", action="store_true", help="JSON on stdout, nothing else there; with --repeat a line each")
     parser.add_flag("--min-score", type=float, metavar="X", help="exit code 5 when the mean return is below")
 
 
-def run(arguments: Namespace) -> int:
-    target, settings = split_target(arguments.words)
-    if not target:
-        raise UsageError("'palaestra eval' needs a run.", "For example: palaestra eval latest:best")
-    overrides = parse_overrides(settings)
-    find_target(target, runs_root())  # a slip in the name is told before torch is loaded
-    from palaestra.evaluation.local import evaluate_target
+def read_words(words: Sequence[str]) -> EvalWords:
+    settings = [word for word in words if "=" in word]
+    suites = [split_word(word)[1] for word in settings if split_word(word)[0] == SUITE_KEY]
+    if len(suites) > 1:
+        raise UsageError(f"'suite' is set twice: {suites[0]!r} and {suites[1]!r}.", "Keep one of them.")
+    if suites == [""]:
+        raise UsageError("'suite=' has no name.", "Leave it out for the run's own.")
+    rest = [word for word in settings if split_word(word)[0] != SUITE_KEY]
+    targets = [word for word in words if "=" not in word]
+    return EvalWords(targets, suites[0] if suites else "", parse_overrides(rest))
 
-    report = evaluate_target(
-        target,
-        runs_root(),
-        episodes=arguments.episodes,
-        seed=arguments.seed,
-        deterministic=not arguments.stochastic,
-        video=arguments.video,
-        replays=arguments.replays,
-        overrides=overrides or None,
-    )
-    summary = summarize(report)
-    if arguments.json:
-        print_json({**summary, "returns": report.returns, "seeds": report.plan.seeds})
-    else:
-        print_pairs(summary)
-    _demand(report.mean, arguments.min_score)
+
+def run(arguments: Namespace) -> int:
+    words = read_words(arguments.words)
+    if not words.targets:
+        raise UsageError("'palaestra eval' needs a run.", "For example: palaestra eval latest:best")
+    if arguments.repeat and arguments.min_score is not None:
+        raise UsageError("--repeat has no end at which --min-score could decide.", "Leave one of them out.")
+    for target in words.targets:
+        find_target(target, runs_root())  # a slip in a name is told before torch is loaded
+    reports: list[SuiteReport] = []
+    with stop_on_signals() as stop:
+        try:
+            for batch, report in judged(words, arguments, stop):
+                if arguments.repeat:
+                    show_batch(batch, report, as_json=arguments.json)
+                else:
+                    reports.append(report)
+        except Stopped:
+            note("palaestra: stopped; only complete batches were written down")
+            return exit_code_of(stop.signal or signal.SIGINT)
+        except StopNow as now:
+            return now.exit_code
+    show(reports, as_json=arguments.json)
+    for report in reports:
+        _demand(report, arguments.min_score)
     return 0
 
 
-def summarize(report: EvaluationReport) -> dict[str, Any]:
+def judged(words: EvalWords, arguments: Namespace, stop: StopRequest) -> Iterator[tuple[int, SuiteReport]]:
+    """Number of the batch, counted from 1, and what came of it; with --repeat, one target after another for ever."""
+    from palaestra.evaluation.judged import load_judged
+    from palaestra.evaluation.local import Asked, Evaluation, Watcher
+
+    asked = Asked(
+        suite=words.suite,
+        episodes=arguments.episodes,
+        seed=arguments.seed,
+        deterministic=False if arguments.stochastic else None,
+        overrides=words.overrides,
+        video=arguments.video,
+        replays=arguments.replays,
+        workers=arguments.workers,
+    )
+    evaluations = [Evaluation(load_judged(target, runs_root()), asked) for target in words.targets]
+    with ExitStack() as stack:
+        for evaluation in evaluations:
+            stack.enter_context(evaluation)
+        for batch in count() if arguments.repeat else (0,):
+            for target, evaluation in zip(words.targets, evaluations, strict=True):
+                total = sum(len(plan.seeds) for plan in evaluation.plans(batch))
+                with Progress(target, batch + 1, total) as progress:
+                    report = evaluation.judge(batch, Watcher(progress.count, lambda: bool(stop)))
+                yield batch + 1, report
+
+
+def summarize(report: SuiteReport) -> dict[str, Any]:
+    first = report.reports[0].plan
     return {
-        "checkpoint": report.plan.checkpoint,
-        "env": report.plan.env_id,
+        "checkpoint": report.checkpoint,
+        "env": first.env_id,
+        "suite": report.suite,
         "episodes": len(report.episodes),
         "mean": report.mean,
         "std": report.std,
         "min": min(report.returns),
         "max": max(report.returns),
-        "deterministic": report.plan.deterministic,
+        "deterministic": first.deterministic,
         "complete": report.complete,
         "seconds": report.seconds,
     }
 
 
-def _demand(mean: float, least: float | None) -> None:
-    if least is not None and not mean >= least:  # a NaN is below everything
-        raise BelowScore(f"The mean return {mean:g} is below --min-score {least:g}.")
+def in_full(report: SuiteReport) -> dict[str, Any]:
+    """For --json: the figures, and of every simulation its seeds and returns."""
+    simulations = [
+        {
+            "simulation": one.plan.simulation,
+            "category": one.plan.category,
+            "env": one.plan.env_id,
+            "mean": one.mean,
+            "std": one.std,
+            "complete": one.complete,
+            "seeds": one.plan.seeds,
+            "returns": one.returns,
+        }
+        for one in report.reports
+    ]
+    seeds = [episode.seed for episode in report.episodes]
+    return {**summarize(report), "returns": report.returns, "seeds": seeds, "simulations": simulations}
+
+
+def show(reports: list[SuiteReport], *, as_json: bool) -> None:
+    if as_json:
+        print_json(in_full(reports[0]) if len(reports) == 1 else {"evaluations": [in_full(one) for one in reports]})
+        return
+    if len(reports) == 1:
+        print_pairs(summarize(reports[0]))
+    if len(reports) > 1 or len(reports[0].reports) > 1:
+        rows = [
+            (report.checkpoint, one.plan.category, one.plan.simulation, len(one.episodes), one.mean, one.std)
+            for report in reports
+            for one in report.reports
+        ]
+        print_table(("checkpoint", "category", "simulation", "episodes", "mean", "std"), rows)
+
+
+def show_batch(batch: int, report: SuiteReport, *, as_json: bool) -> None:
+    """As it comes: whoever reads a pipe need not wait for the end, which may never be."""
+    if as_json:
+        print(json.dumps(plain({"batch": batch, **in_full(report)})), flush=True)
+        return
+    low, high = min(report.returns), max(report.returns)
+    print(
+        f"{report.checkpoint} | eval batch {batch} | episodes={len(report.episodes)} "
+        f"avg={report.mean:.1f} min={low:.1f} max={high:.1f}",
+        flush=True,
+    )
+
+
+def _demand(report: SuiteReport, least: float | None) -> None:
+    if least is not None and not report.mean >= least:  # a NaN is below everything
+        raise BelowScore(f"The mean return {report.mean:g} of {report.checkpoint} is below --min-score {least:g}.")
+
+
+def candidates(_words: Sequence[str]) -> list[str]:
+    return [*run_selectors(), *(f"{SUITE_KEY}={name}" for name in recipe_names())]
 
 
 COMMAND = Command(
     name="eval",
-    summary="judge a run or a checkpoint over fixed seeds; the score goes into the checkpoint's sidecar",
+    summary="judge runs or checkpoints over fixed seeds; the score goes into the checkpoint's sidecar",
     examples=(
         "palaestra eval latest",
         "palaestra eval first:best --episodes 5 --json",
@@ -105,5 +211,5 @@ COMMAND = Command(
     ),
     add_arguments=add_arguments,
     run=run,
-    candidates=lambda _words: run_selectors(),
+    candidates=candidates,
 )

@@ -97,9 +97,9 @@ def _hiring(target: str | None) -> Hire | None:
     if not target:
         return None
     from palaestra.evaluation.crew import hire
-    from palaestra.evaluation.local import load_judged
+    from palaestra.evaluation.judged import load_judged
 
-    return partial(hire, load_judged(target, runs_root()).policy)
+    return partial(hire, load_judged(target, runs_root()).loaded.policy)
 
 
 def candidates(words: Sequence[str]) -> list[str]:

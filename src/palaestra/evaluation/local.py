@@ -1,148 +1,227 @@
-"""A checkpoint is judged on this machine, and what came of it is written down beside it."""
+"""A checkpoint is judged on this machine, batch after batch, and what came of it is written down beside it."""
 
 from __future__ import annotations
 
-import sys
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
-from functools import partial
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from palaestra.checkpoints.loaded import LoadedPolicy, policy_from
-from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.checkpoints.targets import FILE_ENDINGS, find_target
-from palaestra.contracts.errors import NotFound, PalaestraError, RefusedFile
-from palaestra.envs.build import make_playable
-from palaestra.evaluation.overrides import apply_overrides, playable_interface
-from palaestra.evaluation.plan import make_plan
-from palaestra.evaluation.play import play
-from palaestra.evaluation.records import write_down
-from palaestra.evaluation.replays import Recording, require_recorder
-from palaestra.evaluation.video import VideoFile, frame_rate_of
-from palaestra.runs.directory import RunDirectory
+from palaestra.contracts.clock import SystemClock
+from palaestra.contracts.errors import PalaestraError, RunFailed
+from palaestra.contracts.evaluation import EvaluationReport, Stopped, SuiteReport
+from palaestra.evaluation.crowd import Crowd
+from palaestra.evaluation.judged import load_judged
+from palaestra.evaluation.overrides import apply_overrides
+from palaestra.evaluation.plan import make_plans
+from palaestra.evaluation.player import Player, one_thread
+from palaestra.evaluation.records import Manner, Records, find_judgement
+from palaestra.evaluation.shares import put_together
+from palaestra.evaluation.suites import find_suite, suite_of
 from palaestra.runs.journal import Journal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from types import TracebackType
 
-    from palaestra.contracts.checkpoint import Checkpoint
-    from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
-    from palaestra.evaluation.play import Playable
+    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.contracts.evaluation import EvaluationPlan
+    from palaestra.evaluation.judged import Judged
+    from palaestra.evaluation.suites import Suite
+
+CHANGED = "changed"  # the suite of an environment that was changed for one evaluation
 
 
-def evaluate_target(
-    target: str,
-    runs_root: Path,
-    *,
-    episodes: int,
-    seed: int,
-    deterministic: bool,
-    video: bool = False,
-    replays: bool = False,
-    overrides: Mapping[str, Any] | None = None,
-    time_limit: float | None = None,
-) -> EvaluationReport:
-    """Judge `RUN[:best|:latest|:EPOCH]` or a path; environment, network and normalisers come from the checkpoint.
+@dataclass(frozen=True)
+class Asked:
+    """What is wanted otherwise than the checkpoint and its run say; None and empty mean: as they say."""
 
-    The score reaches the sidecar only when it is of the environment that the checkpoint was trained in, and complete.
-    """
-    loaded = load_judged(target, runs_root)
-    checkpoint = loaded.checkpoint
-    env = apply_overrides(checkpoint.env, overrides or {})
-    policy = loaded.policy.playing_in(playable_interface(env, loaded.policy.interface))
-    plan = make_plan(
-        f"{checkpoint.run}:{checkpoint.epoch}", env, episodes=episodes, seed=seed, deterministic=deterministic
-    )
-    directory = run_directory_of(checkpoint)
-    videos = Path("videos") if directory is None else directory.videos
-    recording = Recording(Path("replays") if directory is None else directory.replays, checkpoint, plan)
-    if replays:
-        require_recorder(env.id)
-    with _held(checkpoint, directory), _told(plan, checkpoint, directory), _one_thread():
-        report = play(
-            plan,
-            policy,
-            partial(recording.make if replays else make_playable, env, "rgb_array" if video else None),
-            record=partial(_film, videos, checkpoint) if video else None,
-            time_limit=time_limit,
+    suite: str = ""
+    episodes: int | None = None
+    seed: int | None = None
+    deterministic: bool | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # of the environment
+    video: bool = False
+    replays: bool = False
+    workers: int = 1  # processes that play
+    time_limit: float | None = None  # seconds for one batch
+    asked_by: str = "eval"
+    keeps_metrics: bool = True
+
+
+def _nothing(_episode: EpisodeResult) -> None:
+    """Of an episode at which nobody looks."""
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Who looks on while a batch is played."""
+
+    on_episode: Callable[[EpisodeResult], None] = _nothing
+    is_stopped: Callable[[], bool] = _never
+
+
+class Evaluation:
+    """Opened, refused or played; the checkpoint is held until it is closed."""
+
+    def __init__(self, judged: Judged, asked: Asked) -> None:
+        self.judged = judged
+        self._asked = asked
+        self._suite, counts = choose_suite(judged, asked)
+        self._manner = Manner(dict(asked.overrides), counts, asked.asked_by, asked.keeps_metrics)
+        self._clock = SystemClock()
+        self._standing: SuiteReport | None = None  # all batches so far
+        directory = judged.directory
+        self._videos = (Path("videos") if directory is None else directory.videos) if asked.video else None
+        self._replays = (Path("replays") if directory is None else directory.replays) if asked.replays else None
+        self._player = Player(judged.loaded, self._videos, self._replays)
+        for plan in self.plans():
+            self._player.prepare(plan)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Evaluation:
+        self._stack.enter_context(self.judged.held())
+        self._crowd: Crowd | None = None
+        if self._asked.workers > 1:
+            self._crowd = self._stack.enter_context(
+                Crowd(self.judged, self._asked.workers, self._videos, self._replays)
+            )
+        self._records: Records | None = None
+        if self.judged.directory is not None:
+            self._records = self._stack.enter_context(
+                Records(self.judged.directory, self.judged.checkpoint, self._manner)
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def plans(self, batch: int = 0) -> tuple[EvaluationPlan, ...]:
+        asked = self._asked
+        return make_plans(
+            self.judged.name,
+            self._suite,
+            batch=batch,
+            episodes=asked.episodes,
+            seed=asked.seed,
+            deterministic=asked.deterministic,
         )
-    if directory is not None:
-        write_down(report, checkpoint, directory, overrides=dict(overrides or {}))
-        traced: dict[str, Any] = {"checkpoint": plan.checkpoint, "epoch": checkpoint.epoch}
-        saved = ({"video.saved": videos} if video else {}) | ({"replay.saved": recording.place} if replays else {})
-        for event, place in saved.items():
-            Journal(directory).record(event, **traced, file=place.name, episodes=len(report.episodes))
-    return report
 
+    def judge(self, batch: int = 0, watcher: Watcher | None = None) -> SuiteReport:
+        """Play a batch and write it down. `Stopped` when the watcher wants it; then nothing is left of the batch."""
+        plans = self.plans(batch)
+        with self._told(plans, batch):
+            report = self._play(plans, watcher or Watcher())
+            self._standing = report if self._standing is None else _joined(self._standing, report)
+            if self._records is not None:
+                self._records.add(report, self._standing)
+                self._tell_of_films(report)
+        return report
 
-def load_judged(target: str, runs_root: Path) -> LoadedPolicy:
-    """Without a selector the best is meant, or the latest while none was judged."""
-    found = find_target(target, runs_root)
-    has_selector = ":" in target or target.endswith(FILE_ENDINGS)
-    try:
-        opened = (found if has_selector else replace(found, selector="best")).open()
-    except NotFound:
-        if has_selector:
+    def recall(self) -> SuiteReport | None:
+        """What came of the first batch when it was played before; its score is seen to again."""
+        if self._records is None or self.judged.directory is None:
+            return None
+        found = find_judgement(self.judged.directory, self.judged.checkpoint, self.plans())
+        if found is not None:
+            self._records.settle(found)
+        return found
+
+    def _play(self, plans: tuple[EvaluationPlan, ...], watcher: Watcher) -> SuiteReport:
+        limit, began = self._asked.time_limit, self._clock.monotonic()
+
+        def is_late() -> bool:
+            return watcher.is_stopped() or (limit is not None and self._clock.monotonic() - began > limit)
+
+        reports: list[EvaluationReport] = []
+        with one_thread():
+            for plan in plans:
+                started = self._clock.monotonic()
+                episodes = list(self._episodes(plan, is_late, watcher))
+                if watcher.is_stopped() and len(episodes) < len(plan.seeds):
+                    raise Stopped
+                if episodes:
+                    reports.append(put_together(plan, episodes, self._clock.monotonic() - started))
+        if not reports:
+            raise RunFailed(
+                f"No episode of '{plans[0].env_id}' ended within {limit:g} s.",
+                "Allow more time, or give the environment a time limit: env.max_episode_steps=1000",
+            )
+        played = {report.plan.simulation for report in reports}
+        missing = tuple(plan.simulation for plan in plans if plan.simulation not in played)
+        return SuiteReport(tuple(reports), self._clock.monotonic() - began, missing)
+
+    def _episodes(self, plan: EvaluationPlan, is_late: Callable[[], bool], watcher: Watcher) -> Iterator[EpisodeResult]:
+        player = self._player if self._crowd is None else self._crowd
+        for episode in player.episodes(plan, is_late):
+            watcher.on_episode(episode)
+            yield episode
+
+    def _tell_of_films(self, report: SuiteReport) -> None:
+        assert self.judged.directory is not None
+        traced: dict[str, Any] = {"checkpoint": self.judged.name, "epoch": self.judged.checkpoint.epoch}
+        for event, place in {"video.saved": self._videos, "replay.saved": self._replays}.items():
+            if place is not None:
+                Journal(self.judged.directory).record(event, **traced, file=place.name, episodes=len(report.episodes))
+
+    @contextmanager
+    def _told(self, plans: tuple[EvaluationPlan, ...], batch: int) -> Iterator[None]:
+        """The journal says when an evaluation began, and why when it did not end."""
+        if self.judged.directory is None:
+            yield
+            return
+        journal = Journal(self.judged.directory)
+        traced: dict[str, Any] = {"checkpoint": self.judged.name, "epoch": self.judged.checkpoint.epoch}
+        if batch == 0:
+            episodes = sum(len(plan.seeds) for plan in plans)
+            journal.record("eval.started", **traced, episodes=episodes, seed=plans[0].seeds[0], suite=plans[0].suite)
+        try:
+            yield
+        except PalaestraError as error:
+            journal.record("eval.failed", **traced, error=str(error))
             raise
-        opened = found.open()
-    if not found.is_own:
-        _refuse_foreign_module(str(opened.checkpoint.env.get("id", "")))
-    return policy_from(opened, trust_module=found.is_own)
 
 
-def run_directory_of(checkpoint: Checkpoint) -> RunDirectory | None:
-    """The run whose `checkpoints/` the sidecar lies in; None for a file that came without its run."""
-    assert checkpoint.path is not None, "a loaded checkpoint knows its sidecar"
-    directory = RunDirectory(checkpoint.path.resolve().parent.parent)
-    in_run = checkpoint.path.resolve().parent == directory.checkpoints and directory.status_file.is_file()
-    return directory if in_run else None
+def choose_suite(judged: Judged, asked: Asked) -> tuple[Suite, bool]:
+    """The simulations that are asked for, and whether they are those by which the run judges its checkpoints."""
+    if asked.overrides:
+        env = apply_overrides(judged.checkpoint.env, asked.overrides).model_dump(mode="json")
+        if asked.suite:
+            return find_suite(asked.suite, env), False
+        return suite_of(CHANGED, judged.settings.model_copy(update={"simulations": {}}), env), False
+    own = judged.own_suite()
+    if not asked.suite:
+        return own, True
+    suite = find_suite(asked.suite, judged.checkpoint.env)
+    return suite, suite.judges_like(own)
 
 
-def _film(videos: Path, checkpoint: Checkpoint, seed: int, env: Playable) -> VideoFile:
-    videos.mkdir(exist_ok=True)
-    return VideoFile(videos / f"{checkpoint.epoch}-seed{seed}.mp4", frame_rate_of(env.metadata))
+def evaluate_target(target: str, runs_root: Path, **asked: Any) -> SuiteReport:
+    """Judge `RUN[:best|:latest|:EPOCH]` or a path, once; see `Asked` for what can be asked.
+
+    The score reaches the sidecar only when it is of the simulations that the run is judged by, and complete.
+    """
+    with Evaluation(load_judged(target, runs_root), Asked(**asked)) as evaluation:
+        return evaluation.judge()
 
 
-def _held(checkpoint: Checkpoint, directory: RunDirectory | None) -> AbstractContextManager[None]:
-    """While it is judged, retention must not remove it."""
-    return nullcontext() if directory is None else CheckpointManager(directory).in_use(checkpoint.epoch)
+def _joined(before: SuiteReport, after: SuiteReport) -> SuiteReport:
+    """Two batches of one suite as if they were one."""
+    later = {one.plan.simulation: one for one in after.reports}
+    reports = tuple(_appended(one, later.get(one.plan.simulation)) for one in before.reports)
+    return SuiteReport(reports, before.seconds + after.seconds, before.missing + after.missing)
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One row at a time gives a second thread nothing to do but to wait for, and rounding must not depend on it."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def _told(plan: EvaluationPlan, checkpoint: Checkpoint, directory: RunDirectory | None) -> Iterator[None]:
-    """The journal says when an evaluation began, and why when it did not end."""
-    if directory is None:
-        yield
-        return
-    journal = Journal(directory)
-    traced: dict[str, Any] = {"checkpoint": plan.checkpoint, "epoch": checkpoint.epoch}
-    journal.record("eval.started", **traced, episodes=len(plan.seeds), seed=plan.seeds[0], suite=plan.suite)
-    try:
-        yield
-    except PalaestraError as error:
-        journal.record("eval.failed", **traced, error=str(error))
-        raise
-
-
-def _refuse_foreign_module(env_id: str) -> None:
-    """`module:Env-v0` imports the module, and that runs its code."""
-    module, _, _ = env_id.rpartition(":")
-    if module and module not in sys.modules:
-        raise RefusedFile(
-            f"This checkpoint names the environment {env_id}; making it would import '{module}' and run its code.",
-            "If you trust it, import the module first, or copy the run into your own runs directory.",
-        )
+def _appended(one: EvaluationReport, other: EvaluationReport | None) -> EvaluationReport:
+    if other is None:
+        return one
+    plan = replace(one.plan, seeds=one.plan.seeds + other.plan.seeds)
+    return EvaluationReport(
+        plan, one.episodes + other.episodes, one.seconds + other.seconds, one.complete and other.complete
+    )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from palaestra.config.env import EnvConfig
 from palaestra.contracts.errors import UsageError
-from palaestra.contracts.evaluation import EvaluationPlan
+from palaestra.contracts.evaluation import DEFAULT, EvaluationPlan
 
 if TYPE_CHECKING:
-    from palaestra.config.env import EnvConfig
+    from palaestra.evaluation.suites import Suite
 
 # Gymnasium takes any natural number; torch's generator at most 64 bits, and half of that leaves room to count on.
 LARGEST_SEED = 2**63 - 1
@@ -21,7 +22,9 @@ def make_plan(
     episodes: int,
     seed: int,
     deterministic: bool = True,
-    suite: str = "default",
+    suite: str = DEFAULT,
+    simulation: str = DEFAULT,
+    category: str = DEFAULT,
 ) -> EvaluationPlan:
     """Episode k has seed `seed + k`, so that a longer plan begins like a shorter one."""
     if episodes < 1:
@@ -36,4 +39,43 @@ def make_plan(
         deterministic=deterministic,
         suite=suite,
         max_episode_steps=env.max_episode_steps,
+        simulation=simulation,
+        category=category,
     )
+
+
+def make_plans(
+    checkpoint: str,
+    suite: Suite,
+    *,
+    batch: int = 0,
+    episodes: int | None = None,
+    seed: int | None = None,
+    deterministic: bool | None = None,
+) -> tuple[EvaluationPlan, ...]:
+    """One plan for each simulation. What is given here goes before what a simulation says, and that before its suite.
+
+    The seeds of batch k follow those of batch k - 1.
+    """
+    settings = suite.settings
+    plans = []
+    for one in suite.simulations:
+        count = next(number for number in (episodes, one.episodes, settings.episodes) if number is not None)
+        first = next(number for number in (seed, one.seed, settings.seed) if number is not None)
+        plans.append(
+            make_plan(
+                checkpoint,
+                one.env,
+                episodes=count,
+                seed=first + batch * count,
+                deterministic=settings.deterministic if deterministic is None else deterministic,
+                suite=suite.name,
+                simulation=one.name,
+                category=one.category,
+            )
+        )
+    return tuple(plans)
+
+
+def env_of(plan: EvaluationPlan) -> EnvConfig:
+    return EnvConfig(id=plan.env_id, kwargs=dict(plan.env_kwargs), max_episode_steps=plan.max_episode_steps)

@@ -51,7 +51,7 @@ class Recording:
         worlds: Playable = record(
             make_playable(env, render_mode),
             {**env.kwargs, **limit},
-            partial(replay_path, self.place, self.checkpoint.epoch),
+            partial(replay_path, self.place, self.checkpoint.epoch, simulation=self.plan.simulation),
             self.about(),
         )
         return worlds
@@ -63,5 +63,6 @@ class Recording:
             "epoch": self.checkpoint.epoch,
             "agent_step": self.checkpoint.agent_step,
             "env": self.plan.env_id,
+            "simulation": self.plan.simulation,
             "deterministic": self.plan.deterministic,
         }

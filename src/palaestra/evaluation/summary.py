@@ -14,16 +14,17 @@ from palaestra.runs.schema import stamped, unstamped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from palaestra.contracts.evaluation import EvaluationReport
+    from palaestra.contracts.evaluation import EvaluationReport, SuiteReport
     from palaestra.runs.directory import RunDirectory
 
 SCHEMA_VERSION = 1
 
 
-def describe(report: EvaluationReport) -> dict[str, Any]:
+def describe(report: EvaluationReport | SuiteReport) -> dict[str, Any]:
     """The figures of a batch, as the summary, the journal and the tables show them."""
     return {
         "episodes": len(report.episodes),
+        "avg": report.mean,
         "mean": report.mean,
         "min": min(report.returns),
         "max": max(report.returns),
@@ -35,10 +36,14 @@ def describe(report: EvaluationReport) -> dict[str, Any]:
 def append_batch(directory: RunDirectory, batch: dict[str, Any]) -> int:
     """Add one entry and give its number, counted from 1. Two evaluations at once both get in."""
     with only_writer(directory):
-        batches = read_batches(directory)
-        number = len(batches) + 1
-        content = {"run": directory.id, "batches": [*batches, {"batch": number, **batch}]}
-        write_json(directory.eval_summary_file, stamped(content, SCHEMA_VERSION))
+        return add_batch(directory, read_batches(directory), batch)
+
+
+def add_batch(directory: RunDirectory, batches: list[dict[str, Any]], batch: dict[str, Any]) -> int:
+    """The same for who is the only writer already, and has read the others."""
+    number = len(batches) + 1
+    content = {"run": directory.id, "batches": [*batches, {"batch": number, **batch}]}
+    write_json(directory.eval_summary_file, stamped(content, SCHEMA_VERSION))
     return number
 
 
@@ -58,6 +63,7 @@ def read_batches(directory: RunDirectory) -> list[dict[str, Any]]:
 @contextmanager
 def only_writer(directory: RunDirectory) -> Iterator[None]:
     """Among processes; the lock is on the directory itself, so nothing is left behind, not even by kill -9."""
+    directory.evaluations.mkdir(exist_ok=True)
     descriptor = os.open(directory.evaluations, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

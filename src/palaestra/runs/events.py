@@ -56,7 +56,7 @@ EVENTS: dict[str, EventSpec] = {
     "eval.started": EventSpec("info", ("checkpoint", "epoch", "episodes", "suite", "seed"), "an evaluation began"),
     "eval.batch": EventSpec(
         "info",
-        ("batch", "checkpoint", "epoch", "episodes", "mean", "min", "max", "std", "seconds"),
+        ("batch", "checkpoint", "epoch", "suite", "episodes", "mean", "min", "max", "std", "seconds", "complete"),
         "a batch of episodes was played",
     ),
     "eval.finished": EventSpec(

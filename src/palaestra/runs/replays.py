@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import NotFound
+from palaestra.contracts.evaluation import DEFAULT
 from palaestra.runs.replay_file import SUFFIX
 
 if TYPE_CHECKING:
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
 
 
-def replay_path(directory: Path, epoch: int, seed: int) -> Path:
+def replay_path(directory: Path, epoch: int, seed: int, simulation: str = DEFAULT) -> Path:
     """Named like the videos of the same episodes"""
-    return directory / f"{epoch}-seed{seed}{SUFFIX}"
+    name = "" if simulation == DEFAULT else f"{simulation}-"
+    return directory / f"{epoch}-{name}seed{seed}{SUFFIX}"
 
 
 def list_replays(directory: RunDirectory) -> list[Path]:

@@ -8,7 +8,7 @@ from palaestra.contracts.sink import Sample
 
 if TYPE_CHECKING:
     from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.contracts.evaluation import EvaluationReport
+    from palaestra.contracts.evaluation import SuiteReport
     from palaestra.contracts.reports import IterationReport
 
 EPISODIC_RETURN = "charts/episodic_return"
@@ -17,6 +17,8 @@ LEARNING_RATE = "charts/learning_rate"
 STEPS_PER_SECOND = "charts/SPS"
 EVALUATED_RETURN = "eval/episodic_return"
 EVALUATED_LENGTH = "eval/episodic_length"
+EPISODE = "episode"  # group of the means of episodes' further figures, in training
+EVALUATION = "eval"  # and in evaluations
 TASKS_COMPLETED = "tasks/completed"
 TASKS_PER_SECOND = "charts/tasks_per_second"
 
@@ -34,6 +36,7 @@ def sample_of(report: IterationReport, steps_per_second: float, at: float) -> Sa
     return Sample(
         step=report.env_steps,
         metrics={
+            **_means_of_extras(report.episodes, EPISODE),
             **_episode_means(report.episodes, EPISODIC_RETURN, EPISODIC_LENGTH),
             LEARNING_RATE: update.learning_rate,
             "losses/policy_loss": update.policy_loss,
@@ -57,14 +60,25 @@ def sample_of(report: IterationReport, steps_per_second: float, at: float) -> Sa
     )
 
 
-def evaluation_sample_of(report: EvaluationReport, step: int, at: float) -> Sample:
-    """An evaluation as a sample of its own, at the step of the checkpoint that was judged."""
-    return Sample(
-        step=step,
-        metrics=_episode_means(report.episodes, EVALUATED_RETURN, EVALUATED_LENGTH),
-        timings={"time/evaluation": report.seconds},
-        at=at,
-    )
+def evaluation_sample_of(report: SuiteReport, step: int, at: float) -> Sample:
+    """An evaluation as a sample of its own, at the step of the checkpoint that was judged.
+
+    `eval/episodic_return` is the score, whatever the suite; of several simulations each has names of its own as well.
+    """
+    own = {one.plan.simulation: one.episodes for one in report.reports}
+    means = [_episode_means(episodes, EVALUATED_RETURN, EVALUATED_LENGTH) for episodes in own.values()]
+    metrics = {name: sum(mean[name] for mean in means) / len(means) for name in (EVALUATED_RETURN, EVALUATED_LENGTH)}
+    if len(own) == 1:
+        metrics = {**_means_of_extras(report.episodes, EVALUATION), **metrics}
+    else:
+        for simulation, episodes in own.items():
+            metrics |= _of_simulation(f"{EVALUATION}/{simulation}", episodes)
+    return Sample(step=step, metrics=metrics, timings={"time/evaluation": report.seconds}, at=at)
+
+
+def _of_simulation(group: str, episodes: tuple[EpisodeResult, ...]) -> dict[str, float]:
+    means = _episode_means(episodes, f"{group}/episodic_return", f"{group}/episodic_length")
+    return {**_means_of_extras(episodes, group), **means}
 
 
 def _episode_means(episodes: tuple[EpisodeResult, ...], return_name: str, length_name: str) -> dict[str, float]:
@@ -74,3 +88,12 @@ def _episode_means(episodes: tuple[EpisodeResult, ...], return_name: str, length
         return_name: sum(episode.total_reward for episode in episodes) / len(episodes),
         length_name: sum(episode.length for episode in episodes) / len(episodes),
     }
+
+
+def _means_of_extras(episodes: tuple[EpisodeResult, ...], group: str) -> dict[str, float]:
+    """Of each figure over the episodes that have it; Arena's `heart` becomes `episode/heart`."""
+    gathered: dict[str, list[float]] = {}
+    for episode in episodes:
+        for name, value in episode.extras.items():
+            gathered.setdefault(name, []).append(value)
+    return {f"{group}/{name}": sum(values) / len(values) for name, values in gathered.items()}

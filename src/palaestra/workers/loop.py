@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.contracts.errors import RunFailed
+from palaestra.contracts.evaluation import SuiteReport
 from palaestra.evaluation.plan import make_plan
-from palaestra.evaluation.records import write_down
+from palaestra.evaluation.records import Manner, Records
 from palaestra.sinks.samples import TASKS_COMPLETED, TASKS_PER_SECOND, evaluation_sample_of, sample_of
 from palaestra.sinks.step_rate import StepRate
 from palaestra.training.intervals import is_due
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
     from palaestra.contracts.checkpoint import Checkpoint
     from palaestra.contracts.clock import Clock
-    from palaestra.contracts.evaluation import EvaluationReport
     from palaestra.contracts.reports import IterationReport
     from palaestra.runs.directory import RunDirectory
     from palaestra.sinks.fanout import Fanout
@@ -123,17 +123,18 @@ class TrainingLoop:
         if judgement is not None and saved is not None:
             self._write_down(judgement, saved)
 
-    def _write_down(self, judgement: EvaluationReport, checkpoint: Checkpoint) -> None:
+    def _write_down(self, judgement: SuiteReport, checkpoint: Checkpoint) -> None:
         """A judgement that finds no room costs a warning; the score went into the checkpoint already."""
         try:
-            write_down(judgement, checkpoint, self._directory)
+            with Records(self._directory, checkpoint, Manner(asked_by="training", keeps_metrics=False)) as records:
+                records.add(judgement)
         except (RunFailed, SaveFailed) as error:
             logger.warning("%s Training goes on.", error)
             self._session.journal.record(
-                "eval.failed", checkpoint=judgement.plan.checkpoint, epoch=checkpoint.epoch, error=str(error)
+                "eval.failed", checkpoint=judgement.checkpoint, epoch=checkpoint.epoch, error=str(error)
             )
 
-    def _evaluate(self) -> EvaluationReport | None:
+    def _evaluate(self) -> SuiteReport | None:
         state, asked = self._state, self._config.evaluation
         plan = make_plan(
             f"{self._directory.id}:{state.iteration}",
@@ -143,9 +144,11 @@ class TrainingLoop:
             deterministic=asked.deterministic,
         )
         report = judge(plan, state, self._session, self._clock)
-        if report is not None:
-            self._sinks.write(evaluation_sample_of(report, state.env_steps, self._clock.now()))
-        return report
+        if report is None:
+            return None
+        judgement = SuiteReport((report,), report.seconds)
+        self._sinks.write(evaluation_sample_of(judgement, state.env_steps, self._clock.now()))
+        return judgement
 
     def _with_other_time(self, report: IterationReport) -> IterationReport:
         """What an iteration took beyond playing and learning: sinks, saving, evaluating."""

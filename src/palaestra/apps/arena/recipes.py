@@ -6,10 +6,12 @@ from typing import Any
 
 from palaestra.config.curriculum import CurriculumConfig, TaskConfig
 from palaestra.config.env import EnvConfig
+from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.ppo import PpoConfig
 from palaestra.config.recipes.recipe import Recipe
 from palaestra.config.schedule import constant, linear
+from palaestra.config.suites import SimulationConfig
 from palaestra.config.train import TrainConfig
 
 ENV_ID = "palaestra/Arena-v0"
@@ -35,6 +37,20 @@ SHAPED: dict[str, Any] = {
     "rewards": {"ore": 0.1, "battery": 0.3, "heart": 1.0},
     "reward_caps": {"ore": 4, "battery": 4},
 }
+
+CROWDED: dict[str, Any] = {"width": 17, "height": 17, "walls": 6}
+ROOMS: dict[str, Any] = {"width": 33, "height": 33, "room": 7, "walls": 0}
+
+
+def _suite(episodes: int, **elsewhere: dict[str, Any]) -> EvaluationConfig:
+    """The world that is trained in, and worlds that it was not: by name, what is different there."""
+    unseen = {
+        name: SimulationConfig(category="generalisation", env={"kwargs": kwargs}) for name, kwargs in elsewhere.items()
+    }
+    return EvaluationConfig(episodes=episodes, simulations={"plain": SimulationConfig(category="training"), **unseen})
+
+
+CROWD_SUITE = _suite(5, crowded=CROWDED, rooms=ROOMS)  # an episode is one of 24 agents
 
 
 def _learning(env_count: int) -> PpoConfig:
@@ -81,6 +97,7 @@ tiny = _recipe(
     },
     env_count=64,
     total_steps=500_000,
+    evaluation=_suite(20, wide={"width": 15, "height": 15}, walls={"walls": 4}),
 )
 
 navigation = _recipe(
@@ -100,6 +117,7 @@ navigation = _recipe(
     },
     env_count=256,
     total_steps=10_000_000,
+    evaluation=_suite(5, far={"width": 41, "height": 41}, halls={"room": 11}),
 )
 
 basic = _recipe(
@@ -107,6 +125,7 @@ basic = _recipe(
     CROWD,
     env_count=384,
     total_steps=50_000_000,
+    evaluation=CROWD_SUITE,
 )
 
 basic_easy_shaped = _recipe(
@@ -114,6 +133,7 @@ basic_easy_shaped = _recipe(
     {**CROWD, **EASY, **SHAPED},
     env_count=384,
     total_steps=5_000_000,
+    evaluation=CROWD_SUITE,
 )
 
 combat = _recipe(
@@ -128,6 +148,7 @@ combat = _recipe(
     },
     env_count=384,
     total_steps=50_000_000,
+    evaluation=CROWD_SUITE,
 )
 
 curriculum = _recipe(
@@ -135,6 +156,9 @@ curriculum = _recipe(
     CROWD,
     env_count=384,
     total_steps=50_000_000,
+    evaluation=_suite(
+        5, large={"width": 41, "height": 41}, labyrinth={"width": 33, "height": 33, "room": 5, "walls": 0}
+    ),
     curriculum=CurriculumConfig(
         kind="learning_progress",
         tasks={
@@ -142,8 +166,8 @@ curriculum = _recipe(
             "easy": TaskConfig(kwargs=EASY),
             "shaped": TaskConfig(kwargs=SHAPED),
             "plain": TaskConfig(),
-            "crowded": TaskConfig(kwargs={"width": 17, "height": 17, "walls": 6}),
-            "rooms": TaskConfig(kwargs={"width": 33, "height": 33, "room": 7, "walls": 0}),
+            "crowded": TaskConfig(kwargs=CROWDED),
+            "rooms": TaskConfig(kwargs=ROOMS),
         },
     ),
 )

@@ -1,0 +1,105 @@
+"""The checkpoint that is judged: found by what somebody typed, loaded, and not left behind by its run."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from palaestra.checkpoints.loaded import LoadedPolicy, policy_from
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.checkpoints.targets import FILE_ENDINGS, find_target
+from palaestra.config.evaluation import EvaluationConfig
+from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile
+from palaestra.contracts.evaluation import DEFAULT
+from palaestra.evaluation.suites import Suite, suite_of
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.documents import read_config
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from palaestra.contracts.checkpoint import Checkpoint
+
+OWN_SUITE = "own"  # the name of the suite that a run's configuration describes
+
+
+@dataclass(frozen=True)
+class Judged:
+    loaded: LoadedPolicy
+    directory: RunDirectory | None  # None: the file came without its run
+    is_own: bool  # lies in the user's own store of runs, and so may name modules to import
+    settings: EvaluationConfig  # as its run has them; without a run, the defaults
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return self.loaded.checkpoint
+
+    @property
+    def name(self) -> str:
+        return f"{self.checkpoint.run}:{self.checkpoint.epoch}"
+
+    def own_suite(self) -> Suite:
+        """What its score is the score of."""
+        suite = suite_of(OWN_SUITE if self.settings.simulations else DEFAULT, self.settings, self.checkpoint.env)
+        if not self.is_own:
+            for simulation in suite.simulations:
+                refuse_foreign_module(simulation.env.id)
+        return suite
+
+    def held(self) -> AbstractContextManager[None]:
+        """For the block's duration retention does not remove it."""
+        if self.directory is None:
+            return nullcontext()
+        return CheckpointManager(self.directory).in_use(self.checkpoint.epoch)
+
+
+def load_judged(target: str, runs_root: Path) -> Judged:
+    """Without a selector the best is meant, or the latest while none was judged."""
+    found = find_target(target, runs_root)
+    has_selector = ":" in target or target.endswith(FILE_ENDINGS)
+    try:
+        opened = (found if has_selector else replace(found, selector="best")).open()
+    except NotFound:
+        if has_selector:
+            raise
+        opened = found.open()
+    if not found.is_own:
+        refuse_foreign_module(str(opened.checkpoint.env.get("id", "")))
+    directory = run_directory_of(opened.checkpoint)
+    settings = EvaluationConfig() if directory is None else read_settings(directory)
+    return Judged(policy_from(opened, trust_module=found.is_own), directory, found.is_own, settings)
+
+
+def run_directory_of(checkpoint: Checkpoint) -> RunDirectory | None:
+    """The run whose `checkpoints/` the sidecar lies in; None for a file that came without its run."""
+    assert checkpoint.path is not None, "a loaded checkpoint knows its sidecar"
+    directory = RunDirectory(checkpoint.path.resolve().parent.parent)
+    in_run = checkpoint.path.resolve().parent == directory.checkpoints and directory.status_file.is_file()
+    return directory if in_run else None
+
+
+def read_settings(directory: RunDirectory) -> EvaluationConfig:
+    """How the run judges its checkpoints."""
+    try:
+        return EvaluationConfig.model_validate(read_config(directory).get("evaluation", {}))
+    except NotFound:
+        return EvaluationConfig()
+    except ValidationError as error:
+        raise DamagedFile(
+            f"{directory.config_file}: its evaluation cannot be read: {error.errors()[0]['msg']}."
+        ) from error
+
+
+def refuse_foreign_module(env_id: str) -> None:
+    """`module:Env-v0` imports the module, and that runs its code."""
+    module, _, _ = env_id.rpartition(":")
+    if module and module not in sys.modules:
+        raise RefusedFile(
+            f"This checkpoint names the environment {env_id}; making it would import '{module}' and run its code.",
+            "If you trust it, import the module first, or copy the run into your own runs directory.",
+        )

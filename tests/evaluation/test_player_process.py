@@ -1,0 +1,53 @@
+"""The process's side, without a process: lines in, lines out."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+
+import pytest
+
+from palaestra.contracts.evaluation import EvaluationPlan
+from palaestra.evaluation import player_process
+from palaestra.evaluation.judged import load_judged
+from palaestra.evaluation.player import Player
+from palaestra.evaluation.request import episode_from
+
+
+@pytest.fixture
+def talk(monkeypatch):
+    monkeypatch.setattr(player_process, "die_with_parent", lambda pid: None)
+
+    def say(*messages):
+        reading, writing = os.pipe()
+        try:
+            code = player_process.main([json.dumps(message) for message in messages], writing)
+        finally:
+            os.close(writing)
+        with os.fdopen(reading) as answers:
+            return code, [json.loads(line) for line in answers]
+
+    return say
+
+
+def start_of(run, epoch=3):
+    sidecar = run.directory.checkpoints / f"model_{epoch:04d}.yaml"
+    return {"sidecar": str(sidecar), "trust_module": True, "videos": None, "replays": None, "parent": os.getpid()}
+
+
+def test_every_seed_of_every_share_is_a_line(trained_run, talk):
+    plans = [EvaluationPlan("x", "CartPole-v1", {}, seeds, max_episode_steps=40) for seeds in ((4, 7), (5,))]
+    code, answers = talk(start_of(trained_run), *({"plan": asdict(plan)} for plan in plans))
+    assert code == 0
+    player = Player(load_judged("judged:3", trained_run.root).loaded)
+    expected = [episode for plan in plans for episode in player.episodes(plan)]
+    assert [episode_from(answer["episode"]) for answer in answers] == expected
+
+
+def test_what_is_refused_is_a_line_too(trained_run, talk):
+    code, answers = talk(start_of(trained_run, epoch=99))
+    assert code == 3
+    (answer,) = answers
+    assert "99" in answer["error"]
+    assert answer["exit_code"] == 3
