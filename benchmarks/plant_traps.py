@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "traps.md"
 KEPT = ROOT / "build" / "traps.json"
-COPIED = ("src", "tests", "docs", "benchmarks", "examples", "pyproject.toml", "README.md", "constraints.txt")
 SECONDS = 900.0
 # The import hook of an editable install goes before PYTHONPATH; this takes it away, in every process that is started.
 SHIM = """import sys
@@ -95,18 +94,24 @@ def index_of_traps() -> ModuleType:
 
 
 def copy_project(folder: Path) -> None:
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, folder / name)
+    """Everything that git knows, or would take in."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        check=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
     (folder / "shim").mkdir()
     (folder / "shim" / "sitecustomize.py").write_text(SHIM)
 
 
 def try_out(planted: Plant, tests: list[str], folder: Path) -> Outcome:
-    """Run the trap's tests with the defect in; the copy is clean again afterwards."""
+    """Run the trap's tests with the defect in. What fails without it as well did not catch it."""
     clean = {}
     for edit in planted.edits:
         path = folder / "src" / "palaestra" / edit.file
@@ -114,10 +119,12 @@ def try_out(planted: Plant, tests: list[str], folder: Path) -> Outcome:
         clean.setdefault(path, text)
         path.write_text(text.replace(edit.before, edit.after))
     try:
-        return Outcome(planted, failing(tests, folder))
+        suspects = failing(tests, folder)
     finally:
         for path, text in clean.items():
             path.write_text(text)
+    anyway = failing(list(suspects), folder) if suspects else ()
+    return Outcome(planted, tuple(name for name in suspects if name not in anyway))
 
 
 def failing(tests: list[str], folder: Path) -> tuple[str, ...]:

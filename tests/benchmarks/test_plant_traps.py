@@ -1,3 +1,5 @@
+import subprocess
+
 import plant_traps
 import pytest
 from traps.plant import plant
@@ -10,12 +12,15 @@ def test_the_answer():
 
 def test_something_else():
     assert True
+
+def test_that_fails_anyway():
+    assert False
 """
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A project of one function and two tests, in place of ours."""
+    """A project of one function and three tests, in place of ours."""
     for file, text in {
         "src/palaestra/__init__.py": "",
         "src/palaestra/answer.py": "def answer():\n    return 42\n",
@@ -24,7 +29,7 @@ def project(tmp_path, monkeypatch):
         (tmp_path / "root" / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "root" / file).write_text(text)
     monkeypatch.setattr(plant_traps, "ROOT", tmp_path / "root")
-    monkeypatch.setattr(plant_traps, "COPIED", ("src", "tests"))
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path / "root", check=True)
     (tmp_path / "copy").mkdir()
     plant_traps.copy_project(tmp_path / "copy")
     return tmp_path / "copy"
@@ -33,7 +38,7 @@ def project(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_planted_defect_is_seen_in_the_copy_and_the_copy_is_clean_again(project):
     defect = plant(1, "a wrong answer", ("answer.py", "return 42", "return 41"))
-    tests = ["test_answer.py::test_the_answer", "test_answer.py::test_something_else"]
+    tests = ["test_answer.py"]
     assert plant_traps.try_out(defect, tests, project).caught_by == ("test_answer.py::test_the_answer",)
     harmless = plant(2, "the same in other words", ("answer.py", "return 42", "return 40 + 2"))
     assert plant_traps.try_out(harmless, tests, project).caught_by == ()

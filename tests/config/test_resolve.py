@@ -155,6 +155,13 @@ def test_merge_leaves_its_arguments_alone():
     assert (base, over) == ({"a": {"b": 1}}, {"a": {"c": 2}})
 
 
+def test_what_is_handed_in_can_change_afterwards_without_changing_the_configuration():
+    handed = {"env": {"kwargs": {"walls": [1]}}}
+    config = resolve_config(TrainConfig, BASE, handed)
+    handed["env"]["kwargs"]["walls"].append(2)
+    assert config.env.kwargs == {"walls": [1]}
+
+
 def test_merge_shares_nothing_with_the_base_even_where_a_section_is_replaced():
     base = BASE.model_dump()
     merged = merge(TrainConfig, base, {"env": "Pendulum-v1", "policy": {"module": "mine:Net"}, "ppo": {"clip": 0.1}})

@@ -151,6 +151,11 @@ def test_bytes_stay_bytes_and_nothing_wraps_around():
         assert torch.equal(mapped, see(kind(OURS), {(1, 1): {"heart": 255, "agent": 254}}))
 
 
+def test_a_scale_stands_at_its_features_id_not_at_its_place_in_the_list():
+    scales = channel_scales((FeatureSpec("late", 3, 5.0), FeatureSpec("early", 1, 7.0)), 4)
+    assert scales.tolist() == [1.0, 7.0, 1.0, 5.0]
+
+
 def test_ids_that_agree_cost_nothing():
     assert feature_map(tokens(OURS), tokens(tuple(reversed(OURS)))) is None
     assert feature_map(tokens(OURS), tokens(OURS[:3])) is None, "only fewer"

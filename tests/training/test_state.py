@@ -9,6 +9,7 @@ import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point d
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import DamagedFile
 from palaestra.training.group import ALONE, Group
+from palaestra.training.group import ALONE, Group
 from palaestra.training.state import env_seeds, new_training_state, own_env_seeds
 from palaestra.training.trainer import train
 
@@ -105,6 +106,19 @@ def test_the_same_seed_gives_the_same_beginning_and_another_seed_another():
 def test_runs_with_neighbouring_seeds_share_no_environment():
     drawn = [seed for run in range(50) for seed in env_seeds(run, 8)]
     assert len(set(drawn)) == len(drawn)
+
+
+class Second(Group):
+    """The other rank of two; nothing is said between them while a state is made."""
+
+    rank, world_size = 1, 2
+
+
+def test_every_rank_draws_tasks_of_its_own():
+    states = [new_training_state(CONFIG, group) for group in (ALONE, Second())]
+    drawn = [[state.curriculum.next_options(0)["task"] for _ in range(40)] for state in states]
+    assert drawn[0] != drawn[1]
+    assert set(drawn[0]) == set(drawn[1]) == {"usual", "other"}
 
 
 def test_a_state_of_another_run_is_refused_as_damaged():
