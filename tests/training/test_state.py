@@ -9,7 +9,6 @@ import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point d
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import DamagedFile
 from palaestra.training.group import ALONE, Group
-from palaestra.training.group import ALONE, Group
 from palaestra.training.state import env_seeds, new_training_state, own_env_seeds
 from palaestra.training.trainer import train
 
