@@ -1,31 +1,37 @@
-"""One training with Stable-Baselines3's PPO, judged: `python -m learn.sb3 JOB RESULT`."""
+"""One training with Stable-Baselines3's PPO or sb3-contrib's RecurrentPPO, judged: `python -m learn.sb3 JOB RESULT`."""
 
 from __future__ import annotations
 
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import gymnasium
 import numpy as np
+import sb3_contrib
 import stable_baselines3
 import torch
+from sb3_contrib import RecurrentPPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from learn.result import Job, Result, write_result
 from learn.tasks import EVALUATION_SEEDS, TASKS, TRAINING_WINDOW
+from palaestra.envs.make import load_plugins
+
+PACKAGES = (stable_baselines3, sb3_contrib, torch)
 
 
 def main(job_file: Path, result_file: Path) -> None:
     job = Job(**json.loads(job_file.read_text()))
     torch.set_num_threads(1)
     envs = make_envs(job)
-    model = PPO("MlpPolicy", envs, seed=job.seed, device="cpu", **arguments(job.settings))
+    model = make_model(job, envs)
     started = perf_counter()
     model.learn(job.total_steps)
     result = Result(
@@ -34,16 +40,24 @@ def main(job_file: Path, result_file: Path) -> None:
         returns=(),
         training_return=float(np.mean([episode["r"] for episode in list(model.ep_info_buffer)[-TRAINING_WINDOW:]])),
         seconds=perf_counter() - started,
-        versions={"stable_baselines3": stable_baselines3.__version__, "torch": torch.__version__},
+        versions={package.__name__: package.__version__ for package in PACKAGES},
     )
     write_result(result_file, replace(result, returns=judge(model, envs, TASKS[job.task].env_id)))
 
 
 def make_envs(job: Job) -> VecEnv:
-    envs: VecEnv = make_vec_env(TASKS[job.task].env_id, n_envs=job.settings["env_count"], seed=job.seed)
+    load_plugins()  # the memory task is ours
+    make = partial(gymnasium.make, TASKS[job.task].env_id)  # by its id alone it would be asked for pictures, too
+    envs: VecEnv = make_vec_env(make, n_envs=job.settings["env_count"], seed=job.seed)
     if job.settings["normalize"]:
         return VecNormalize(envs, gamma=job.settings["ppo"]["gamma"])  # as the Zoo does
     return envs
+
+
+def make_model(job: Job, envs: VecEnv) -> PPO | RecurrentPPO:
+    if job.settings.get("algorithm") == "RecurrentPPO":
+        return RecurrentPPO("MlpLstmPolicy", envs, seed=job.seed, device="cpu", **arguments(job.settings))
+    return PPO("MlpPolicy", envs, seed=job.seed, device="cpu", **arguments(job.settings))
 
 
 def arguments(settings: dict[str, Any]) -> dict[str, Any]:
@@ -62,18 +76,18 @@ def falling(start: float) -> Any:
     return lambda remaining: remaining * start
 
 
-def judge(model: PPO, envs: VecEnv, env_id: str) -> tuple[float, ...]:
+def judge(model: PPO | RecurrentPPO, envs: VecEnv, env_id: str) -> tuple[float, ...]:
     """One deterministic episode per seed, each in an environment of its own, statistics frozen."""
     return tuple(play(model, envs, env_id, seed) for seed in EVALUATION_SEEDS)
 
 
-def play(model: PPO, envs: VecEnv, env_id: str, seed: int) -> float:
+def play(model: PPO | RecurrentPPO, envs: VecEnv, env_id: str, seed: int) -> float:
     env = gymnasium.make(env_id)
     observation, _ = env.reset(seed=seed)
-    total, over = 0.0, False
+    total, over, memory = 0.0, False, None  # without a memory the policy begins with an empty one
     while not over:
         seen = envs.normalize_obs(observation) if isinstance(envs, VecNormalize) else observation
-        action, _ = model.predict(seen, deterministic=True)
+        action, memory = model.predict(seen, state=memory, deterministic=True)
         observation, reward, terminated, truncated, _ = env.step(action)
         total, over = total + float(reward), terminated or truncated
     env.close()

@@ -1,7 +1,8 @@
 """What is learned, for how long, how often, and how both sides are judged.
 
 The peer's settings are the public tuned ones of RL Zoo for PPO, translated into Stable-Baselines3's words. Where the
-Zoo names an older version of an environment (LunarLander-v2, HalfCheetah-v4) its settings serve the newer one.
+Zoo names an older version of an environment (LunarLander-v2, HalfCheetah-v4) its settings serve the newer one. The Zoo
+does not know the memory task: there the peer has our settings, as far as RecurrentPPO has them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,13 @@ class PeerSettings:
 
 
 @dataclass(frozen=True)
+class RecurrentPeerSettings(PeerSettings):
+    """For sb3-contrib's RecurrentPPO. A class of its own, so that results of the others keep their names."""
+
+    algorithm: str = "RecurrentPPO"
+
+
+@dataclass(frozen=True)
 class Task:
     env_id: str
     recipe: str  # ours
@@ -29,6 +37,7 @@ class Task:
     seeds: tuple[int, ...]  # ours: none of those that our settings were chosen on (1 to 8)
     peer: PeerSettings
     peer_seeds: tuple[int, ...]
+    digits: int = 1  # of returns, behind the point
 
     def seeds_of(self, side: str) -> tuple[int, ...]:
         return self.peer_seeds if side == "sb3" else self.seeds
@@ -132,6 +141,25 @@ TASKS = {
             },
             policy={"log_std_init": -2.0, "ortho_init": False, "activation_fn": "ReLU", "net_arch": WIDE},
             normalize=True,
+        ),
+    ),
+    "recall": Task(
+        env_id="palaestra/Recall-v0",
+        recipe="recall",
+        total_steps=240_000,
+        seeds=FIVE,
+        peer_seeds=(1, 2, 3, 4, 5),
+        digits=2,
+        peer=RecurrentPeerSettings(
+            env_count=16,
+            ppo={
+                "n_steps": 128,
+                "batch_size": 512,
+                "n_epochs": 4,
+                "learning_rate": 3e-4,
+                "ent_coef": 0.01,
+            },
+            policy={"lstm_hidden_size": 64},
         ),
     ),
 }

@@ -50,6 +50,21 @@ def test_every_seed_is_listed_in_order():
     assert listed == [["CartPole-v1", "Stable-Baselines3", "1, 2, 3, 4, 5", "91.0, 92.0, 93.0, 94.0, 95.0", "128"]]
 
 
+def test_returns_between_zero_and_one_have_two_digits():
+    found = [result("ours", "recall", seed, 1.0) for seed in range(5)]
+    first = rows_of(page(found), "palaestra/Recall-v0")[0]
+    assert first[3] == "1.00 ± 0.00"
+
+
+def test_the_page_says_which_seeds_are_whose_and_who_the_peer_of_the_memory_task_is():
+    told = " ".join(page(BOTH).split())
+    assert "ours are trained with seeds from 11 on, the peer's from 1 on" in told
+    assert (
+        "None of the seeds reported for us (11 and on) was used in choosing them; the peer's seeds are 1 and on" in told
+    )
+    assert "On the memory task (palaestra/Recall-v0) the peer is RecurrentPPO of sb3-contrib" in told
+
+
 @pytest.mark.parametrize(
     ("settings", "short"),
     [

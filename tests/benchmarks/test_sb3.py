@@ -1,16 +1,20 @@
 import pytest
 
-pytest.importorskip("stable_baselines3")
+pytest.importorskip("sb3_contrib")
+
+from dataclasses import asdict
 
 import numpy as np
 import torch
+from sb3_contrib import RecurrentPPO
+from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
 from learn import sb3
 from learn.result import Job
 from learn.tasks import TASKS
 
-SETTINGS = {"env_count": 2, "ppo": {"n_steps": 8, "gamma": 0.7}, "policy": {}, "normalize": True}
+SETTINGS = {"env_count": 2, "ppo": {"n_steps": 8, "batch_size": 16, "gamma": 0.7}, "policy": {}, "normalize": True}
 
 
 class Still:
@@ -19,10 +23,11 @@ class Still:
     def __init__(self):
         self.seen = []
 
-    def predict(self, observation, deterministic):
+    def predict(self, observation, state, deterministic):
         assert deterministic
+        assert state == (len(self.seen) or None), "what it returned as its memory comes back; an episode begins without"
         self.seen.append(observation)
-        return 0, None
+        return 0, len(self.seen)
 
 
 def test_schedules_fall_to_zero_and_the_activation_is_found_by_name():
@@ -40,6 +45,15 @@ def test_rewards_are_normalised_with_the_discount_of_the_task():
     assert envs.num_envs == 2
     plain = sb3.make_envs(Job("sb3", "acrobot", 1, 100, {**SETTINGS, "normalize": False}))
     assert not isinstance(plain, VecNormalize)
+
+
+def test_the_memory_task_is_trained_with_an_lstm_and_the_others_are_not():
+    recurrent = Job("sb3", "recall", 1, 100, {**asdict(TASKS["recall"].peer), "env_count": 4})
+    model = sb3.make_model(recurrent, sb3.make_envs(recurrent))
+    assert isinstance(model, RecurrentPPO)
+    assert model.policy.lstm_actor.hidden_size == TASKS["recall"].peer.policy["lstm_hidden_size"]
+    plain = Job("sb3", "acrobot", 1, 100, SETTINGS)
+    assert type(sb3.make_model(plain, sb3.make_envs(plain))) is PPO
 
 
 def test_judging_normalises_with_frozen_statistics():

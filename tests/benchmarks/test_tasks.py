@@ -1,16 +1,20 @@
 import inspect
+from dataclasses import asdict
 
 import gymnasium
 import pytest
 
-from learn.tasks import EVALUATION_SEEDS, TASKS
+from learn.tasks import EVALUATION_SEEDS, TASKS, RecurrentPeerSettings
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.recipes.find import find_recipe
+from palaestra.envs.make import load_plugins
+from palaestra.policies.shipped import shipped_graph
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_our_recipe_trains_in_the_environment_that_the_peer_gets(name):
     task = TASKS[name]
+    load_plugins()
     assert find_recipe(task.recipe).config.env.id == task.env_id
     assert task.env_id in gymnasium.registry
 
@@ -33,5 +37,24 @@ def test_evaluation_has_the_seeds_that_our_own_evaluations_have():
 
 @pytest.mark.parametrize("name", TASKS)
 def test_the_peer_knows_every_setting(name):
-    ppo = pytest.importorskip("stable_baselines3").PPO
-    assert set(TASKS[name].peer.ppo) <= set(inspect.signature(ppo.__init__).parameters)
+    plain, memory = pytest.importorskip("stable_baselines3").PPO, pytest.importorskip("sb3_contrib").RecurrentPPO
+    peer = TASKS[name].peer
+    algorithm = memory if isinstance(peer, RecurrentPeerSettings) else plain
+    assert set(peer.ppo) <= set(inspect.signature(algorithm.__init__).parameters)
+
+
+def test_where_ours_remembers_the_peer_does_too():
+    for task in TASKS.values():
+        nodes = shipped_graph(find_recipe(task.recipe).config.policy.graph)["nodes"].values()
+        remembers = any(node["type"] in {"lstm", "gru", "mingru"} for node in nodes)
+        assert remembers == isinstance(task.peer, RecurrentPeerSettings)
+
+
+def test_none_of_our_seeds_is_one_that_settings_were_chosen_on():
+    assert not {seed for task in TASKS.values() for seed in task.seeds} & {*range(1, 9)}
+
+
+def test_the_settings_of_peers_without_memory_are_written_as_before_there_were_any_with():
+    """Else every result that is kept would have to be trained again."""
+    assert set(asdict(TASKS["cartpole"].peer)) == {"env_count", "ppo", "policy", "normalize"}
+    assert asdict(TASKS["recall"].peer)["algorithm"] == "RecurrentPPO"
