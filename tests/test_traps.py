@@ -142,13 +142,17 @@ CAUGHT_BY = {
         "envs/test_tasks.py::test_a_tasks_settings_are_its_own",
         "evaluation/test_overrides.py::test_the_saved_settings_are_not_touched",
         "evaluation/test_local.py::test_two_evaluations_with_other_settings_are_two_environments",
+        "evaluation/test_suites.py::test_simulations_that_become_equal_over_this_environment_are_refused",
     ],
     26: [
         "config/test_resolve.py::test_an_unknown_key_is_refused_with_the_nearest_known_one",
         "config/test_curriculum.py::test_an_unknown_key_inside_a_task_is_refused_with_its_path",
         "envs/test_make.py::test_an_unknown_setting_names_environment_and_setting",
     ],
-    27: ["sinks/test_samples.py::test_a_task_is_known_by_its_place_in_the_name_and_not_by_what_the_name_contains"],
+    27: [
+        "evaluation/test_suites.py::test_categories_are_what_is_written_and_not_what_a_name_contains",
+        "sinks/test_samples.py::test_a_task_is_known_by_its_place_in_the_name_and_not_by_what_the_name_contains",
+    ],
     28: ["evaluation/test_named_features.py::test_a_loaded_policy_can_be_handed_to_another_environment"],
     29: [
         "policies/test_features.py::test_permuted_ids_give_identical_actions",

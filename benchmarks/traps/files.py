@@ -15,8 +15,8 @@ PLANTS = (
         "an evaluation leaves the score that stands",
         (
             "evaluation/records.py",
-            "CheckpointManager(directory).update_metadata(checkpoint.epoch, score=report.mean, metrics=weight)",
-            "assert weight",
+            "CheckpointManager(self._directory).update_metadata(epoch, score=report.mean, metrics=metrics)",
+            "assert metrics",
         ),
     ),
     plant(
@@ -29,8 +29,8 @@ PLANTS = (
         ),
         (
             "evaluation/records.py",
-            "CheckpointManager(directory).update_metadata(checkpoint.epoch, score=report.mean, metrics=weight)",
-            "assert weight",
+            "CheckpointManager(self._directory).update_metadata(epoch, score=report.mean, metrics=metrics)",
+            "assert metrics",
         ),
     ),
     plant(

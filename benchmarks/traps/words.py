@@ -33,6 +33,11 @@ PLANTS = (
             "(env.kwargs.update(task.kwargs), env.model_copy())[1]",
         ),
     ),
+    plant(
+        25,
+        "two simulations that are the same are played under two names",
+        ("evaluation/suites.py", "        if twin:\n", "        if not played:\n"),
+    ),
     plant(26, "unknown keys are taken", ("config/base.py", 'extra="forbid"', 'extra="ignore"')),
     plant(
         27,
@@ -42,6 +47,11 @@ PLANTS = (
             'task if group == "tasks" and last == figure else ""',
             'task if "tasks" in group and figure in rest else ""',
         ),
+    ),
+    plant(
+        27,
+        "a simulation's category is what its name begins with",
+        ("evaluation/suites.py", "Simulation(key, one.category,", 'Simulation(key, key.partition("_")[0],'),
     ),
     plant(
         28,
