@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 VERBS: dict[str, tuple[str, str]] = {
     "train": ("palaestra.cli.train", "train an agent, or continue a run"),
     "eval": ("palaestra.cli.eval", "judge a run or a checkpoint over fixed seeds"),
+    "analyze": ("palaestra.cli.analyze", "compare runs: scores with intervals, learning curves, weights"),
+    "video": ("palaestra.cli.video", "film episodes of a policy, one by one or side by side"),
     "replay": ("palaestra.cli.replay", "watch a recorded episode in the terminal"),
     "play": ("palaestra.cli.play", "take one agent by keyboard"),
     "runs": ("palaestra.cli.runs", "list, show, stop, remove and compare runs"),

@@ -1,0 +1,232 @@
+"""Policies x simulations: what each scored in each, how sure that is, and who is likely to be better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palaestra.analysis.statistics import (
+    Estimate,
+    Values,
+    estimate,
+    interquartile_mean,
+    mean_of_strata,
+    probability_of_improvement,
+)
+from palaestra.contracts.evaluation import DEFAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from palaestra.analysis.groups import Group
+    from palaestra.analysis.judgements import Judgement, Setting
+    from palaestra.analysis.subjects import Subject
+
+    Judgements = Mapping[str, Mapping[Setting, Judgement]]  # by a subject's label
+
+RUNS, EPISODES = "runs", "episodes"  # what an interval is over
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A column."""
+
+    name: str
+    category: str
+    env: str
+    settings: dict[str, Any]
+    deterministic: bool
+
+
+@dataclass(frozen=True)
+class Cell:
+    simulation: str
+    mean: Estimate
+    iqm: Estimate
+    least: float  # of all episodes
+    most: float
+    episodes: int
+    over: str  # what was resampled: runs, or the episodes of one
+    count: int  # how many of them
+    shade: float = 0.5  # where the mean lies between the lowest (0) and the highest (1) of its column
+
+    @property
+    def basis(self) -> str:
+        """`5 runs`, `1 episode`"""
+        return f"{self.count} {self.over if self.count != 1 else self.over.removesuffix('s')}"
+
+
+@dataclass(frozen=True)
+class Row:
+    label: str
+    members: tuple[str, ...]  # labels of the policies in it
+    cells: dict[str, Cell]  # by simulation; one that was not played is absent
+    mean: Estimate | None  # over the simulations that all rows have; None: there is none
+    iqm: Estimate | None
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """How likely `better` scores above `worse`; below 0.5 it is the other way round."""
+
+    better: str
+    worse: str
+    probability: Estimate
+    over: str
+    simulations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scores:
+    simulations: tuple[Simulation, ...]
+    shared: tuple[str, ...]  # simulations that every row has: overall figures are over these
+    policies: tuple[Row, ...]
+    groups: tuple[Row, ...]  # the same as `policies` where no group has several runs
+    improvements: tuple[Improvement, ...]
+
+    @property
+    def has_groups(self) -> bool:
+        return any(len(group.members) > 1 for group in self.groups)
+
+
+def make_scores(groups: Sequence[Group], judgements: Judgements) -> Scores:
+    """`groups` in the order of the rows; policies that were never judged have no row."""
+    named = _named_settings(judgements)
+    judged = [(group, [one for one in group.subjects if judgements.get(one.label)]) for group in groups]
+    # Of a group of which one run was judged, that run is what one knows.
+    there = {
+        subjects[0].label if len(subjects) == 1 else group.label: subjects for group, subjects in judged if subjects
+    }
+    samples = {label: _samples(subjects, judgements, named) for label, subjects in there.items()}
+    alone = {one.label: _samples([one], judgements, named) for subjects in there.values() for one in subjects}
+    shared = tuple(one.name for one in named.values() if all(one.name in sample for sample in alone.values()))
+    members = {label: tuple(one.label for one in subjects) for label, subjects in there.items()}
+    return Scores(
+        tuple(named.values()),
+        shared,
+        _rows(alone, shared, {label: (label,) for label in alone}),
+        _rows(samples, shared, members),
+        tuple(
+            _improvement(one, other, samples) for one, other in combinations(samples, 2) if _common(samples, one, other)
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Returns in one simulation, run by run."""
+
+    runs: tuple[Values, ...]  # each [episodes], not empty
+
+    @property
+    def over(self) -> str:
+        return RUNS if len(self.runs) > 1 else EPISODES
+
+    @property
+    def episodes(self) -> Values:
+        return np.concatenate(self.runs)
+
+    def values(self, over: str) -> Values:
+        return np.array([run.mean() for run in self.runs]) if over == RUNS else self.episodes
+
+
+Samples = dict[str, _Sample]  # by simulation
+
+
+def _samples(subjects: Sequence[Subject], judgements: Judgements, named: Mapping[Setting, Simulation]) -> Samples:
+    found: dict[str, list[Values]] = {}
+    for setting, simulation in named.items():
+        for subject in subjects:
+            judgement = judgements[subject.label].get(setting)
+            if judgement is not None and judgement.returns:
+                found.setdefault(simulation.name, []).append(np.array(list(judgement.returns.values()), np.float64))
+    return {name: _Sample(tuple(runs)) for name, runs in found.items()}
+
+
+def _rows(
+    samples: Mapping[str, Samples], shared: tuple[str, ...], members: Mapping[str, tuple[str, ...]]
+) -> tuple[Row, ...]:
+    means = [{name: sample.values(sample.over).mean() for name, sample in one.items()} for one in samples.values()]
+    rows = []
+    for label, one in samples.items():
+        cells = {
+            name: _cell(name, sample, [mean[name] for mean in means if name in mean]) for name, sample in one.items()
+        }
+        strata = [one[name].values(one[name].over) for name in shared]
+        rows.append(
+            Row(
+                label,
+                members[label],
+                cells,
+                estimate(strata, mean_of_strata) if strata else None,
+                estimate(strata, interquartile_mean) if strata else None,
+            )
+        )
+    return tuple(rows)
+
+
+def _cell(name: str, sample: _Sample, column: Sequence[float]) -> Cell:
+    values, episodes = sample.values(sample.over), sample.episodes
+    mean, lowest, highest = values.mean(), min(column), max(column)
+    return Cell(
+        name,
+        estimate([values], mean_of_strata),
+        estimate([values], interquartile_mean),
+        float(episodes.min()),
+        float(episodes.max()),
+        len(episodes),
+        sample.over,
+        len(values),
+        float((mean - lowest) / (highest - lowest)) if highest > lowest else 0.5,
+    )
+
+
+def _common(samples: Mapping[str, Samples], one: str, other: str) -> tuple[str, ...]:
+    return tuple(name for name in samples[one] if name in samples[other])
+
+
+def _improvement(one: str, other: str, samples: Mapping[str, Samples]) -> Improvement:
+    """Runs against runs, where both have several; else episodes against episodes."""
+    names = _common(samples, one, other)
+    several = all(samples[label][name].over == RUNS for label in (one, other) for name in names)
+    over = RUNS if several else EPISODES
+    pairs = [(samples[one][name].values(over), samples[other][name].values(over)) for name in names]
+    return Improvement(one, other, probability_of_improvement(pairs), over, names)
+
+
+def _named_settings(judgements: Judgements) -> dict[Setting, Simulation]:
+    """Each setting under a name of its own, sorted by category and in the order of appearance within it."""
+    found: dict[Setting, Judgement] = {}
+    for one in judgements.values():
+        for setting, judgement in one.items():
+            before = found.get(setting)
+            if judgement.returns and (before is None or before.simulation == DEFAULT):
+                found[setting] = judgement
+    order = sorted(found.values(), key=lambda judgement: judgement.category)
+    names: list[str] = []
+    for judgement in order:
+        names.append(_free_name(judgement, order, names))
+    return {
+        one.setting: Simulation(name, one.category, one.setting.env_id, one.setting.settings, one.setting.deterministic)
+        for one, name in zip(order, names, strict=True)
+    }
+
+
+def _free_name(judgement: Judgement, others: Sequence[Judgement], taken: Sequence[str]) -> str:
+    """The simulation's own name; `default` is called by its environment, with settings where they tell it apart."""
+    name = _plain_name(judgement)
+    if [_plain_name(one) for one in others].count(name) > 1:
+        told = " ".join(f"{key}={value}" for key, value in judgement.setting.settings.items())
+        name = " ".join(part for part in (name, told, "" if judgement.setting.deterministic else "sampled") if part)
+    number = 2
+    free = name
+    while free in taken:
+        free, number = f"{name} #{number}", number + 1
+    return free
+
+
+def _plain_name(judgement: Judgement) -> str:
+    return judgement.setting.env_id if judgement.simulation == DEFAULT else judgement.simulation

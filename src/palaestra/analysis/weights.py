@@ -1,0 +1,61 @@
+"""What can be read off the weights of a checkpoint: how large, how many directions in use, how many units are dead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from palaestra.checkpoints.loaded import policy_from
+from palaestra.checkpoints.reading import open_checkpoint
+from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
+from palaestra.training.diagnostics import layer_weights, weight_statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from palaestra.analysis.report import Analysis
+    from palaestra.analysis.subjects import Subject
+
+
+@dataclass(frozen=True)
+class Layer:
+    name: str
+    units: int
+    inputs: int  # of one unit
+    norm: float
+    effective_rank: float  # directions in use; at most `full_rank`
+    full_rank: int
+    dead_units: float  # share of units that hear next to nothing
+
+
+@dataclass(frozen=True)
+class WeighedPolicy:
+    label: str
+    layers: tuple[Layer, ...]
+
+
+def weigh(subject: Subject) -> WeighedPolicy:
+    """Errors of a checkpoint that does not verify, or names a module of a stranger, are the caller's."""
+    assert subject.epoch is not None, "there is a checkpoint"
+    opened = open_checkpoint(subject.found.directory, subject.epoch)
+    agent = policy_from(opened, trust_module=subject.found.is_own).policy
+    figures = weight_statistics(agent)
+    layers = []
+    for name, weight in layer_weights(agent):
+        units, inputs = weight.flatten(1).shape
+        norm, rank, dead = (figures[f"weights/{name}/{one}"] for one in ("norm", "effective_rank", "dead_units"))
+        layers.append(Layer(name, units, inputs, norm, rank, min(units, inputs), dead))
+    return WeighedPolicy(subject.label, tuple(layers))
+
+
+def with_weights(analysis: Analysis, subjects: Sequence[Subject]) -> Analysis:
+    """One whose weights cannot be read is noted; the others are weighed all the same."""
+    weighed, notes = [], []
+    for subject in subjects:
+        if subject.checkpoint is None:
+            continue
+        try:
+            weighed.append(weigh(subject))
+        except (DamagedFile, NotFound, UsageError) as error:
+            notes.append(f"{subject.label}: Its weights are not shown: {error}")
+    return replace(analysis, weights=tuple(weighed), notes=(*analysis.notes, *notes))
