@@ -99,15 +99,15 @@ CAUGHT_BY = {
         "processes/test_distributed.py::test_a_rank_without_a_world_is_refused",
     ],
     14: ["training/test_sharing.py::test_two_ranks_of_n_learn_what_one_of_2n_learns"],
-    15: ["workers/test_beating.py::test_the_heart_beats_while_episodes_are_judged"],
+    15: ["workers/test_loop.py::test_the_heart_beats_while_the_last_judgements_are_waited_for"],
     16: [
-        "workers/test_judging.py::test_every_rank_plays_its_share_and_nobody_waits_for_one_that_plays_all",
-        "processes/test_distributed.py::test_an_evaluation_shared_by_ranks_equals_that_of_one_process",
+        "workers/test_loop.py::test_no_rank_waits_for_a_judgement_while_it_trains",
+        "processes/test_distributed.py::test_an_evaluation_beside_two_ranks_equals_that_of_one_process",
     ],
     17: ["training/test_intervals.py::test_a_counter_that_jumps_over_a_multiple_still_fires"],
     18: [
         "evaluation/test_records.py::test_a_new_evaluation_replaces_a_stale_score",
-        "workers/test_loop.py::test_a_score_reaches_the_sidecar_of_the_checkpoint_that_was_judged",
+        "workers/test_evaluator.py::test_every_epoch_is_judged_as_its_run_says_and_answered_with_figures_at_its_step",
     ],
     19: [
         "checkpoints/test_manager.py::test_resume_never_starts_from_zero_silently",

@@ -21,17 +21,8 @@ PLANTS = (
     ),
     plant(
         18,
-        "a checkpoint gets the score of the one before",
-        (
-            "workers/loop.py",
-            "judgement.mean if judgement else None)",
-            'getattr(self, "_stale", None))\n        self._stale = judgement.mean if judgement else None',
-        ),
-        (
-            "evaluation/records.py",
-            "CheckpointManager(self._directory).update_metadata(epoch, score=report.mean, metrics=metrics)",
-            "assert metrics",
-        ),
+        "whichever checkpoint is the latest is judged, and not the one asked for",
+        ("workers/evaluator.py", 'f"{directory.path}:{epoch}"', 'f"{directory.path}:latest"'),
     ),
     plant(
         19,

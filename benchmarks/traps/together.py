@@ -41,17 +41,16 @@ PLANTS = (
     plant(
         15,
         "no heartbeat while episodes are judged",
-        ("workers/judging.py", '        session.alive("evaluate")\n', ""),
+        ("workers/loop.py", '            self._session.alive("evaluate")\n', ""),
     ),
     plant(
         16,
-        "the leader judges alone, and the others wait",
+        "whoever asks for a judgement waits until it is there",
         (
-            "workers/judging.py",
-            "seeds=plan.seeds[group.rank :: group.world_size]",
-            "seeds=plan.seeds if group.is_leader else ()",
+            "workers/loop.py",
+            "            self._judgements.ask(saved)\n",
+            "            self._judgements.ask(saved)\n            self._judgements.wait(WAIT_SECONDS)\n",
         ),
-        ("workers/judging.py", "hands[turn % group.world_size][turn // group.world_size]", "hands[0][turn]"),
     ),
     plant(
         32,

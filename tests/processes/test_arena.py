@@ -75,9 +75,11 @@ def test_it_is_judged_the_same_twice_and_hearts_are_counted(server, uninterrupte
     reports = [json.loads(done.out) for done in judged]
     assert reports[0]["returns"] == reports[1]["returns"]
     written = [json.loads(path.read_text()) for path in uninterrupted.evaluations.glob("*.json")]
-    assert len(written) == 2
-    assert written[0]["rows"] == written[1]["rows"]
-    assert all({"heart", "moves"} <= row["extras"].keys() for row in written[0]["rows"])
+    for simulation in ("plain", "wide", "walls"):
+        first, second = (each["rows"] for each in written if each["plan"]["simulation"] == simulation)
+        assert first == second
+        assert all({"heart", "moves"} <= row["extras"].keys() for row in first)
+    assert len(written) == 6
 
 
 def test_a_part_of_a_world_is_refused_with_the_numbers(server):

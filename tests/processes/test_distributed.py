@@ -233,14 +233,14 @@ def test_a_port_that_is_taken_is_named(together):
     assert f"could not join the others at 127.0.0.1:{port}" in ranks[0].err.read_text()
 
 
-def test_an_evaluation_shared_by_ranks_equals_that_of_one_process(server, together):
+def test_an_evaluation_beside_two_ranks_equals_that_of_one_process(server, together):
     settings = ["evaluate_interval=2", "evaluation.episodes=5", f"total_steps={2 * BATCH}"]
     assert end_of(together(*words("judged", *settings))) == [0, 0]
     alone = server("eval", "judged:2", "--episodes", "5", "--json")
     assert alone.code == 0, alone.err
-    shared, single = (
+    beside, single = (
         json.loads((Path(server.run("judged").evaluations) / f"2-{number}.json").read_text())["rows"]
         for number in (1, 2)
     )
-    assert [row["seed"] for row in shared] == list(range(1_000_000, 1_000_005))
-    assert shared == single
+    assert [row["seed"] for row in beside] == list(range(1_000_000, 1_000_005))
+    assert beside == single

@@ -3,7 +3,7 @@ import torch
 
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import UsageError
-from palaestra.training.device import CPU, choose_device, memory_on, moved, on_cpu
+from palaestra.training.device import CPU, choose_device, memory_on, moved
 from palaestra.training.state import new_training_state
 
 SMALL = TrainConfig(ppo={"env_count": 1, "horizon": 4, "minibatch_size": 4})
@@ -53,19 +53,3 @@ def test_everything_of_a_state_is_where_it_was_asked_to_be():
     state = new_training_state(SMALL.model_copy(update={"device": "cpu"}))
     places = {state.tape.device, state.optimizer.flat.device, state.reward_sums.device, state.sampler.device}
     assert places == {CPU}
-
-
-def test_an_agent_on_the_cpu_plays_itself():
-    state = new_training_state(SMALL)
-    assert on_cpu(state.agent, SMALL.policy) is state.agent
-
-
-def test_an_agent_from_elsewhere_plays_as_an_equal_one_and_draws_nothing(monkeypatch):
-    state = new_training_state(SMALL)
-    before, weights = torch.get_rng_state(), state.agent.state_dict()
-    elsewhere = new_training_state(SMALL).agent.to("meta")
-    monkeypatch.setattr(elsewhere, "state_dict", lambda: weights)
-    torch.set_rng_state(before)
-    twin = on_cpu(elsewhere, SMALL.policy)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert all(torch.equal(value, weights[name]) for name, value in twin.state_dict().items())

@@ -20,6 +20,7 @@ from palaestra.runs.journal import read_journal
 from palaestra.runs.store import RunStore
 from palaestra.sinks.fanout import Fanout
 from palaestra.training.state import new_training_state
+from palaestra.workers.judgements import Judgements
 from palaestra.workers.saving import Saver
 from palaestra.workers.session import RunSession
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from palaestra.contracts.sink import Sample
     from palaestra.runs.directory import RunDirectory
     from palaestra.training.state import TrainingState
+    from palaestra.workers.judgements import Evaluator
 
 
 class HandClock:
@@ -103,6 +105,9 @@ class Bench:
     manager: CheckpointManager
     saver: Saver
     clock: HandClock
+
+    def judgements(self, *evaluators: Evaluator) -> Judgements:
+        return Judgements(evaluators, self.manager, self.session, self.sinks, self.clock)
 
     def entries(self, event: str) -> list[JournalEntry]:
         return [entry for entry in read_journal(self.directory.journal_file) if entry.event == event]

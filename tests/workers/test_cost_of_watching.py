@@ -52,7 +52,7 @@ def test_watching_a_run_takes_less_than_a_fiftieth_of_it_and_waits_for_no_disk(m
     header = RunHeader("watched", "cartpole", CONFIG.total_steps, bench.directory.path)
     with build_sinks(CONFIG.sinks, bench.directory, header, {}, lambda name, error: pytest.fail(name)) as sinks:
         sinks.add("recording", lambda: bench.sink)
-        parts = (bench.directory, bench.session, sinks, bench.saver, StopRequest(), bench.clock)
+        parts = (bench.directory, bench.session, sinks, bench.saver, bench.judgements(), StopRequest(), bench.clock)
         with monkeypatch.context() as patch:
             patch.setattr("os.fsync", synced.append)
             assert loop.TrainingLoop(bench.state, *parts).run() is True

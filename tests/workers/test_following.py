@@ -42,7 +42,8 @@ def test_a_follower_keeps_account_and_writes_nothing(bench, session, caplog):
 def test_a_follower_goes_through_the_loop_and_gives_its_state_at_every_save(bench, session):
     bench.state.group = Second()
     saver = FollowerSaver()
-    loop = TrainingLoop(bench.state, bench.directory, session, bench.sinks, saver, StopRequest(), bench.clock)
+    parts = (bench.directory, session, bench.sinks, saver, bench.judgements(), StopRequest(), bench.clock)
+    loop = TrainingLoop(bench.state, *parts)
     assert loop.run() is True
     assert saver.saved_epoch == bench.state.iteration == 2  # 128 steps, 64 of them per iteration of two ranks
     assert bench.state.group.gathered == 2 * 2  # a report and a state each time

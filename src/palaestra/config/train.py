@@ -32,6 +32,8 @@ class TrainConfig(Frozen):
     evaluate_interval: int = Field(
         default=0, ge=0, description="iterations between evaluations while training; 0: none"
     )
+    evaluate_local: bool = Field(default=True, description="judge them in a spare process of this machine")
+    evaluate_remote: bool = Field(default=False, description="judge them on a cluster; needs the extra 'cluster'")
     analyze_weights_interval: int = Field(
         default=0, ge=0, description="iterations between norms, ranks and dead units of every layer; 0: none"
     )

@@ -46,7 +46,7 @@ class Asked:
     workers: int = 1  # processes that play
     time_limit: float | None = None  # seconds for one batch
     asked_by: str = "eval"
-    keeps_metrics: bool = True
+    is_alone: bool = True  # False: a training listens; it keeps the metrics and says what failed
 
 
 def _nothing(_episode: EpisodeResult) -> None:
@@ -72,7 +72,7 @@ class Evaluation:
         self.judged = judged
         self._asked = asked
         self._suite, counts = choose_suite(judged, asked)
-        self._manner = Manner(dict(asked.overrides), counts, asked.asked_by, asked.keeps_metrics)
+        self._manner = Manner(dict(asked.overrides), counts, asked.asked_by, asked.is_alone)
         self._clock = SystemClock()
         self._standing: SuiteReport | None = None  # all batches so far
         directory = judged.directory
@@ -184,7 +184,8 @@ class Evaluation:
         try:
             yield
         except PalaestraError as error:
-            journal.record("eval.failed", **traced, error=str(error))
+            if self._asked.is_alone:
+                journal.record("eval.failed", **traced, error=str(error))
             raise
 
 

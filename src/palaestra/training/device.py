@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from palaestra.contracts.errors import UsageError
-from palaestra.policies.build import build_policy
 
 if TYPE_CHECKING:
-    from palaestra.config.policy import PolicyConfig
-    from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory, Observation
 
 CPU = torch.device("cpu")
@@ -46,14 +42,3 @@ def moved(observation: Observation, device: torch.device) -> Observation:
 
 def memory_on(memory: Memory, device: torch.device) -> Memory:
     return {name: part.to(device) for name, part in memory.items()}
-
-
-def on_cpu(agent: Agent, config: PolicyConfig) -> Agent:
-    """The agent itself when it lives on the CPU, else an equal one that does, for playing single episodes."""
-    if next(agent.parameters()).device.type == "cpu":
-        return agent
-    with torch.random.fork_rng():  # the weights that a new policy draws must not move what training draws next
-        twin = build_policy(config, agent.interface)
-    twin.load_state_dict({name: value.cpu() for name, value in agent.state_dict().items()})
-    twin.feature_map = None if agent.feature_map is None else deepcopy(agent.feature_map).cpu()
-    return twin.train(agent.training)

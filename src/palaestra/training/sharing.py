@@ -47,14 +47,6 @@ def numbered(episodes: Iterable[EpisodeResult], group: Group, env_count: int, en
     return [replace(episode, env_step=env_step, env_index=first + episode.env_index) for episode in episodes]
 
 
-def gather_episodes(episodes: list[EpisodeResult], group: Group) -> list[list[EpisodeResult]]:
-    """For the leader the episodes of every rank; for the others an empty list."""
-    if group.world_size == 1:
-        return [episodes]
-    told = group.gather_bytes(json.dumps(encode_episodes(episodes)).encode())
-    return [decode_episodes(json.loads(text)) for text in told]
-
-
 def equalize(module: nn.Module, group: Group) -> None:
     """Everybody gets the leader's weights and statistics: another processor may round the same seed differently."""
     with torch.no_grad():

@@ -66,7 +66,6 @@ class FollowerSaver:
         del saved
         self.saved_epoch = epoch
 
-    def save(self, state: TrainingState, score: float | None = None) -> None:
-        del score
+    def save(self, state: TrainingState) -> None:
         gather_captures(state)
         self.saved_epoch = state.iteration

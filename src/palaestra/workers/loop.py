@@ -7,33 +7,31 @@ import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from palaestra.checkpoints.errors import SaveFailed
 from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.evaluation import SuiteReport
-from palaestra.evaluation.plan import make_plan
-from palaestra.evaluation.records import Manner, Records
-from palaestra.sinks.samples import TASKS_COMPLETED, TASKS_PER_SECOND, evaluation_sample_of, sample_of
+from palaestra.sinks.samples import TASKS_COMPLETED, TASKS_PER_SECOND, sample_of
 from palaestra.sinks.step_rate import StepRate
 from palaestra.training.intervals import is_due
 from palaestra.training.sharing import weights_digest
 from palaestra.training.trainer import train
-from palaestra.workers.judging import judge
+from palaestra.workers.logs import log_master
 from palaestra.workers.profiling import profiled
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
-    from palaestra.contracts.checkpoint import Checkpoint
     from palaestra.contracts.clock import Clock
     from palaestra.contracts.reports import IterationReport
     from palaestra.runs.directory import RunDirectory
     from palaestra.sinks.fanout import Fanout
     from palaestra.training.state import TrainingState
     from palaestra.workers.following import FollowerSaver
+    from palaestra.workers.judgements import Judgements
     from palaestra.workers.saving import Saver
     from palaestra.workers.session import RunSession
     from palaestra.workers.signals import StopRequest
 
 logger = logging.getLogger(__name__)
+
+WAIT_SECONDS = 0.2  # between two looks at what is still to come, at the end
 
 
 class TrainingLoop:
@@ -46,6 +44,7 @@ class TrainingLoop:
         session: RunSession,
         sinks: Fanout,
         saver: Saver | FollowerSaver,
+        judgements: Judgements,
         stop: StopRequest,
         clock: Clock,
         *,
@@ -57,6 +56,7 @@ class TrainingLoop:
         self._session = session
         self._sinks = sinks
         self._saver = saver
+        self._judgements = judgements
         self._stop = stop
         self._clock = clock
         self._profile = profile and state.group.is_leader
@@ -76,7 +76,10 @@ class TrainingLoop:
                 self._stop.signal = number
                 break
         self._save_the_end()
-        return self._state.env_steps >= self._config.total_steps
+        is_complete = self._state.env_steps >= self._config.total_steps
+        if is_complete:
+            self._wait_for_judgements()
+        return is_complete
 
     def _agree(self) -> int:
         """The signal on which to stop, or 0. Once per iteration and at the same point of it on every rank.
@@ -113,42 +116,31 @@ class TrainingLoop:
         self._save_and_judge(report.iteration)
 
     def _save_and_judge(self, iteration: int) -> None:
-        """The evaluation comes first, so that the checkpoint that goes to disk already knows its score."""
+        """Whatever is judged is on disk first; from there others take it, and nobody here waits for them."""
+        self._judgements.collect()
         is_judged = is_due(self._config.evaluate_interval, iteration - 1, iteration)
-        judgement = self._evaluate() if is_judged else None
         is_saved = is_due(self._config.checkpoints.save_interval, iteration - 1, iteration)
         if not (is_judged or is_saved or self._must_retry):
             return
-        saved = self._saver.save(self._state, judgement.mean if judgement else None)
-        if judgement is not None and saved is not None:
-            self._write_down(judgement, saved)
+        saved = self._saver.save(self._state)
+        if is_judged and saved is not None:
+            self._judgements.ask(saved)
 
-    def _write_down(self, judgement: SuiteReport, checkpoint: Checkpoint) -> None:
-        """A judgement that finds no room costs a warning; the score went into the checkpoint already."""
-        try:
-            with Records(self._directory, checkpoint, Manner(asked_by="training", keeps_metrics=False)) as records:
-                records.add(judgement)
-        except (RunFailed, SaveFailed) as error:
-            logger.warning("%s Training goes on.", error)
-            self._session.journal.record(
-                "eval.failed", checkpoint=judgement.checkpoint, epoch=checkpoint.epoch, error=str(error)
-            )
+    def _wait_for_judgements(self) -> None:
+        """All steps are taken and saved: now there is time for what was asked, until somebody wants to leave.
 
-    def _evaluate(self) -> SuiteReport | None:
-        state, asked = self._state, self._config.evaluation
-        plan = make_plan(
-            f"{self._directory.id}:{state.iteration}",
-            self._config.env,
-            episodes=asked.episodes,
-            seed=asked.seed,
-            deterministic=asked.deterministic,
-        )
-        report = judge(plan, state, self._session, self._clock)
-        if report is None:
-            return None
-        judgement = SuiteReport((report,), report.seconds)
-        self._sinks.write(evaluation_sample_of(judgement, state.env_steps, self._clock.now()))
-        return judgement
+        A run that was stopped does not wait: when it goes on, it asks again.
+        """
+        while True:
+            self._judgements.collect()
+            waiting, number = self._state.group.agree(self._judgements.outstanding, self._stop.signal or 0)
+            if not waiting:
+                return
+            if number:
+                break
+            self._session.alive("evaluate")
+            self._judgements.wait(WAIT_SECONDS)
+        log_master("%d evaluations were given up. 'palaestra eval' makes up for them.", waiting, level=logging.WARNING)
 
     def _with_other_time(self, report: IterationReport) -> IterationReport:
         """What an iteration took beyond playing and learning: sinks, saving, evaluating."""

@@ -77,7 +77,7 @@ class Saver:
         self.seconds_before = float(saved["seconds"])
         self.saved_epoch = epoch
 
-    def save(self, state: TrainingState, score: float | None = None) -> Checkpoint | None:
+    def save(self, state: TrainingState) -> Checkpoint | None:
         """The checkpoint of this moment, durable; None when it could not be written. No metric on disk is behind it."""
         self._sinks.flush()
         began = self._clock.monotonic()
@@ -87,7 +87,7 @@ class Saver:
             "session": self.capture(),
         }
         try:
-            saved = self._manager.save_agent(state.agent, self._describe(state, score), trainer_state)
+            saved = self._manager.save_agent(state.agent, self._describe(state), trainer_state)
         except SaveFailed as error:
             self._count_failure(error, state)
             return None
@@ -120,7 +120,7 @@ class Saver:
         if self._failures >= DEGRADED_AFTER:
             self._session.degraded(f"degraded: {self._failures} checkpoints in a row could not be written: {error}")
 
-    def _describe(self, state: TrainingState, score: float | None) -> Checkpoint:
+    def _describe(self, state: TrainingState) -> Checkpoint:
         record = self._session.record
         return Checkpoint(
             epoch=state.iteration,
@@ -132,7 +132,6 @@ class Saver:
             policy=state.config.policy.model_dump(mode="json"),
             env=state.config.env.model_dump(mode="json"),
             interface=encode_interface(state.agent.interface),
-            score=score,
             avg_reward=self.average_return,
             seed=state.config.seed,
             metrics={} if self.episode_count is None else {EPISODES_METRIC: float(self.episode_count)},

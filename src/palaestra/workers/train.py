@@ -32,7 +32,9 @@ from palaestra.training.sharing import equalize
 from palaestra.training.state import TrainingState, new_training_state
 from palaestra.workers.beginning import find_origin
 from palaestra.workers.captures import demand_one_config
+from palaestra.workers.distant import DistantEvaluator, open_remote, require_remote
 from palaestra.workers.following import FollowerSaver, FollowerSession
+from palaestra.workers.judgements import Evaluator, Judgements
 from palaestra.workers.logs import warnings_on_stderr
 from palaestra.workers.loop import TrainingLoop
 from palaestra.workers.opening import Found, find_run
@@ -42,6 +44,7 @@ from palaestra.workers.resuming import Resumed, resume
 from palaestra.workers.saving import Saver
 from palaestra.workers.session import RunSession
 from palaestra.workers.signals import StopNow, StopRequest, exit_code_of, stop_on_signals
+from palaestra.workers.spare import SpareEvaluator
 from palaestra.workers.teaching import load_teacher
 
 if TYPE_CHECKING:
@@ -80,6 +83,8 @@ def run_training(
             return _already_done(RunDirectory(Path(done)), config, group, clock)
         for name in config.sinks.plugins:
             plugins.load("sinks", name)  # a misspelt one is refused here
+        if config.evaluate_interval and config.evaluate_remote:
+            require_remote()
         teacher = load_teacher(config, runs_root)
         origin = find_origin(config, runs_root, found.directory if found else None, group)
         state = new_training_state(config, group, teacher, origin)  # refuses an unknown environment, a bad network
@@ -172,12 +177,25 @@ def _train_with(
         if state.group.is_leader:
             git = describe_git(Path.cwd()) or {}
             saver = Saver(manager, session, sinks, clock, git_commit=str(git.get("commit", "")))
-        loop = TrainingLoop(state, directory, session, sinks, saver, stop, clock, profile=profile)
-        if resumed is not None:
-            saver.restore(resumed.session, resumed.epoch)
-        sinks.rewind(state.env_steps)
-        session.begun(state, resumed)
-        return _run(loop, session, saver, stop)
+        with closing(Judgements(_evaluators(state, directory), manager, session, sinks, clock)) as judgements:
+            loop = TrainingLoop(state, directory, session, sinks, saver, judgements, stop, clock, profile=profile)
+            if resumed is not None:
+                saver.restore(resumed.session, resumed.epoch)
+            sinks.rewind(state.env_steps)
+            session.begun(state, resumed)
+            judgements.catch_up(state.config.evaluate_interval, state.iteration)
+            return _run(loop, session, saver, stop)
+
+
+def _evaluators(state: TrainingState, directory: RunDirectory) -> list[Evaluator]:
+    """Of the leader; the others have nothing to say to them."""
+    config = state.config
+    if not config.evaluate_interval or not state.group.is_leader:
+        return []
+    evaluators: list[Evaluator] = [SpareEvaluator(directory)] if config.evaluate_local else []
+    if config.evaluate_remote:
+        evaluators.append(DistantEvaluator(open_remote(directory), directory, config.evaluation))
+    return evaluators
 
 
 def _run(loop: TrainingLoop, session: RunSession, saver: Saver | FollowerSaver, stop: StopRequest) -> int:

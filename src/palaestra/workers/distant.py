@@ -1,0 +1,88 @@
+"""`evaluate_remote`: requests to somebody elsewhere (see `RemoteEvaluator`), and what comes back, written down here."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from palaestra import plugins
+from palaestra.contracts.errors import MissingExtra, PalaestraError
+from palaestra.evaluation.judged import OWN_SUITE
+from palaestra.evaluation.plan import make_plans
+from palaestra.evaluation.records import Manner, Records
+from palaestra.evaluation.request import make_request
+from palaestra.evaluation.suites import suite_of
+from palaestra.sinks.samples import evaluation_sample_of
+from palaestra.workers.spare import Verdict
+
+if TYPE_CHECKING:
+    from palaestra.config.evaluation import EvaluationConfig
+    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.contracts.evaluation import EvaluationRequest, RemoteEvaluator, SuiteReport
+    from palaestra.runs.directory import RunDirectory
+
+GROUP = "evaluators"  # plugins: called with the run's directory, they give a RemoteEvaluator
+NAME = "ray"
+EXTRA = "cluster"
+
+
+def require_remote() -> None:
+    """Before anything is on disk: whoever asks for it without the means is told so."""
+    if NAME not in plugins.names(GROUP):
+        raise MissingExtra("evaluate_remote=true", EXTRA)
+
+
+def open_remote(directory: RunDirectory) -> RemoteEvaluator:
+    require_remote()
+    evaluator: RemoteEvaluator = plugins.load(GROUP, NAME)(directory)
+    return evaluator
+
+
+class DistantEvaluator:
+    """The remote evaluator as one of those that a training asks."""
+
+    def __init__(self, remote: RemoteEvaluator, directory: RunDirectory, settings: EvaluationConfig) -> None:
+        self._remote = remote
+        self._directory = directory
+        self._settings = settings
+        self._asked: dict[int, Checkpoint] = {}
+        self._failed: list[Verdict] = []
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._asked) + len(self._failed)
+
+    def ask(self, checkpoint: Checkpoint) -> None:
+        suite = suite_of(OWN_SUITE, self._settings, checkpoint.env)
+        request = make_request(checkpoint, make_plans(f"{checkpoint.run}:{checkpoint.epoch}", suite))
+        assert checkpoint.path is not None, "it was saved just now"
+        try:
+            self._remote.submit(request, checkpoint.path)
+        except PalaestraError as error:
+            self._failed.append(Verdict(checkpoint.epoch, error=str(error)))
+            return
+        self._asked[checkpoint.epoch] = checkpoint
+
+    def collect(self) -> list[Verdict]:
+        heard = [*self._failed, *(self._take(request, result) for request, result in self._remote.collect())]
+        self._failed.clear()
+        return heard
+
+    def wait(self, seconds: float) -> None:
+        """There is nothing to listen to, only to ask again."""
+        time.sleep(seconds)
+
+    def close(self) -> None:
+        self._remote.close()
+
+    def _take(self, request: EvaluationRequest, result: SuiteReport | str) -> Verdict:
+        checkpoint = self._asked.pop(request.epoch)
+        if isinstance(result, str):
+            return Verdict(request.epoch, error=result)
+        try:
+            with Records(self._directory, checkpoint, Manner(asked_by="remote", keeps_metrics=False)) as records:
+                records.add(result)
+        except PalaestraError as error:
+            return Verdict(request.epoch, error=str(error))
+        sample = evaluation_sample_of(result, checkpoint.agent_step, 0.0)
+        return Verdict(request.epoch, sample.step, sample.metrics, sample.timings)
