@@ -5,14 +5,14 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH := $(shell grep '^torch==' constraints.txt)
-NATIVE := $(shell find native -name '*.[ch]pp') native/CMakeLists.txt
+NATIVE := native/CMakeLists.txt $(wildcard native/*.[ch]pp native/[a-z]*/*.[ch]pp)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check lint types layers pages keys docs bench-sb3 bench-learning traps chaos lock clean
+.PHONY: help setup demo test quick check lint types layers pages keys docs bench bench-sb3 bench-learning traps chaos lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: setup ## train CartPole, watch it, judge the checkpoint (about a minute)
+demo: setup ## train Arena's agents, judge them beside random play (a minute or two)
 	@$(BIN)/python examples/demo.py
 
 test: setup ## the whole suite
@@ -61,6 +61,9 @@ keys: setup ## write the tables of keys in docs/configuration.md anew
 # Not --quiet: that also hides the warnings from --strict, and a broken link would pass.
 docs: setup ## the documentation as pages, under site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+bench: setup ## how many agents Arena steps in a second (half a minute)
+	$(BIN)/python benchmarks/arena_speed.py
 
 bench-sb3: setup ## training speed and return beside Stable-Baselines3's PPO (about ten minutes)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

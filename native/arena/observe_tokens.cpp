@@ -5,12 +5,10 @@
 #include <emmintrin.h>
 #endif
 
+#include "../dispatch.hpp"
 #include "observe.hpp"
 
 namespace arena {
-
-// 16 bytes at a time are all that these loops want, and every x86-64 has them: clones for wider vectors were measured and
-// brought nothing.
 
 namespace {
 
@@ -28,19 +26,19 @@ struct Writer {
     unsigned __int128 tokens = 0;
     int bits = 0;
 
-    inline void add(int feature, int value) {
+    PALAESTRA_INLINE void add(int feature, int value) {
         if (value == 0) return;
         tokens |= static_cast<unsigned __int128>(token_of(feature, value)) << bits;
         bits += 8 * TOKEN;
     }
 
-    inline Looks::Look look() const {
+    PALAESTRA_INLINE Looks::Look look() const {
         const unsigned __int128 padded = tokens | ~static_cast<unsigned __int128>(0) << bits;
         return {Sixteen{static_cast<std::uint64_t>(padded), static_cast<std::uint64_t>(padded >> 64)}, bits / 8};
     }
 };
 
-inline Looks::Look look_of_station(const World& world, int station) {
+PALAESTRA_INLINE Looks::Look look_of_station(const World& world, int station) {
     const bool show = world.plan->show_state;
     Writer writer;
     writer.add(FIRST_STATION_FEATURE + world.plan->kinds[station], 1);
@@ -49,7 +47,7 @@ inline Looks::Look look_of_station(const World& world, int station) {
     return writer.look();
 }
 
-inline Looks::Look look_of_agent(const World& world, int agent, int side) {
+PALAESTRA_INLINE Looks::Look look_of_agent(const World& world, int agent, int side) {
     const std::uint8_t* self = world.selves[agent].values;
     Writer writer;
     writer.add(side, 1);
@@ -60,7 +58,7 @@ inline Looks::Look look_of_agent(const World& world, int agent, int side) {
     return writer.look();
 }
 
-inline void describe_things(const World& world, Looks& looks) {
+PALAESTRA_INLINE void describe_things(const World& world, Looks& looks) {
     const Plan& plan = *world.plan;
     const std::size_t things = static_cast<std::size_t>(plan.first_agent) + plan.agents;
     looks.looks.resize(things * plan.teams);
@@ -82,7 +80,7 @@ inline void describe_things(const World& world, Looks& looks) {
 // ---- where they are
 
 // A bit for each of the first 16 cells that is not floor.
-inline unsigned taken_cells(const std::uint8_t* codes) {
+PALAESTRA_INLINE unsigned taken_cells(const std::uint8_t* codes) {
 #if defined(__SSE2__)
     const __m128i row = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
     return ~static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(row, _mm_setzero_si128()))) & 0xFFFF;
@@ -94,7 +92,7 @@ inline unsigned taken_cells(const std::uint8_t* codes) {
 }
 
 template <int View>
-inline void find_ranks(const std::uint64_t* piece, const std::uint8_t* corner, int stride,
+PALAESTRA_INLINE void find_ranks(const std::uint64_t* piece, const std::uint8_t* corner, int stride,
                                  std::uint64_t* found) {
     constexpr int WORDS = Eyes::words_of(View), PIECES = Eyes::pieces_of(View);
     for (int word = 0; word < WORDS; ++word) found[word] = 0;
@@ -108,57 +106,63 @@ inline void find_ranks(const std::uint64_t* piece, const std::uint8_t* corner, i
 
 // ---- one agent's list
 
-// Gives the bytes written. A value of 0 leaves its token to be overwritten, and so is the byte behind each: the agent's
-// own cell always follows.
-inline std::int64_t list_self(std::uint8_t* list, const std::uint8_t* self, int middle, std::uint8_t now) {
-    std::int64_t length = 0;
+// Gives the end of what it wrote. A value of 0 leaves its token to be overwritten, and so is the byte behind each: the
+// agent's own cell always follows.
+PALAESTRA_INLINE std::uint8_t* list_self(std::uint8_t* end, const std::uint8_t* self, int middle, std::uint8_t now) {
     for (int field = 0; field < SELF_COUNT; ++field) {
         const std::uint32_t value = field == SELF_PROGRESS ? now : self[field];
         const std::uint32_t token = static_cast<std::uint32_t>(token_of(FIRST_SELF_FEATURE + field, value) | middle);
-        std::memcpy(list + length, &token, 4);
-        length += value != 0 ? TOKEN : 0;
+        std::memcpy(end, &token, 4);
+        end += value != 0 ? TOKEN : 0;
     }
-    return length;
+    return end;
+}
+
+// Keeps the compiler from adding this address up again for every cell, which costs a twentieth of the whole.
+template <typename T>
+PALAESTRA_INLINE T* settled(T* address) {
+    asm("" : "+r"(address));
+    return address;
 }
 
 // Everything goes into a list that has room for all, each write covering 16 bytes, of which those behind the cell's own
 // tokens are 255; as much of it as the observation has room for is copied.
 template <int View>
-inline void write_lists(World& world, const Eyes& eyes, const Looks& looks, std::uint8_t* out) {
+PALAESTRA_INLINE void write_lists(World& world, const Eyes& eyes, const Looks& looks, std::uint8_t* out) {
     constexpr int RADIUS = View / 2, WORDS = Eyes::words_of(View);
     constexpr int ALL_TOKENS = SELF_COUNT + MOST_OF_A_CELL * View * View;
     const Plan& plan = *world.plan;
     const std::size_t things = static_cast<std::size_t>(plan.first_agent) + plan.agents;
     const std::int64_t room = TOKEN * plan.tokens;
     const std::uint8_t now = progress(world);
-    std::uint8_t list[TOKEN * std::max(ALL_TOKENS, MOST_TOKENS) + 16];
+    alignas(64) std::uint8_t list[TOKEN * std::max(ALL_TOKENS, MOST_TOKENS) + 16];
     for (int agent = 0; agent < plan.agents; ++agent) {
         const int corner = world.agent_at[agent] - RADIUS * (plan.stride + 1);
         std::uint64_t found[WORDS];
         find_ranks<View>(eyes.ranks_of.data(), world.layer(0) + corner, plan.stride, found);
-        const Thing* things_here = world.things.data() + corner;
-        const Looks::Look* looks_here = looks.looks.data() + plan.teams_of[agent] * things;
+        const Thing* things_here = settled(world.things.data() + corner);
+        const Looks::Look* looks_here = settled(looks.looks.data() + plan.teams_of[agent] * things);
         std::memset(list, 255, static_cast<std::size_t>(room));
-        std::int64_t length = list_self(list, world.selves[agent].values, RADIUS << 4 | RADIUS, now);
+        std::uint8_t* end = list_self(list, world.selves[agent].values, RADIUS << 4 | RADIUS, now);
         for (int word = 0; word < WORDS; ++word) {
-            const Eyes::Place* places = eyes.places.data() + 64 * word;
+            const Eyes::Place* places = settled(eyes.places.data() + 64 * word);
             for (std::uint64_t left = found[word]; left != 0; left &= left - 1) {
-                const Eyes::Place& place = places[__builtin_ctzll(left)];
+                const Eyes::Place& place = places[static_cast<unsigned>(__builtin_ctzll(left))];
                 const Looks::Look& look = looks_here[things_here[place.offset]];
                 const Sixteen tokens = look.tokens | place.locations;
-                std::memcpy(list + length, &tokens, 16);
-                length += look.length;
+                std::memcpy(end, &tokens, 16);
+                end += look.length;
             }
         }
         std::memcpy(out + agent * room, list, static_cast<std::size_t>(room));
-        const std::int64_t dropped = std::max<std::int64_t>(0, length - room) / TOKEN;
+        const std::int64_t dropped = std::max<std::int64_t>(0, end - list - room) / TOKEN;
         world.counters[agent * COUNTER_COUNT + DROPPED_TOKENS] += static_cast<std::uint32_t>(dropped);
     }
 }
 
 }  // namespace
 
-void write_tokens(World& world, const Eyes& eyes, Looks& looks, std::uint8_t* tokens) {
+PALAESTRA_CLONES void write_tokens(World& world, const Eyes& eyes, Looks& looks, std::uint8_t* tokens) {
     describe_things(world, looks);
     switch (world.plan->view) {
         case 3: return write_lists<3>(world, eyes, looks, tokens);

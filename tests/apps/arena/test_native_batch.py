@@ -201,6 +201,20 @@ def story(threads, form, world_count=7, steps=80):
     return told
 
 
+@pytest.fixture
+def as_many_threads_as_asked(monkeypatch):
+    monkeypatch.setattr(native_batch, "WORTH_A_THREAD", 1)
+
+
+def test_a_small_batch_is_not_split_and_a_large_one_is():
+    useful = native_batch._useful_threads
+    assert useful([FIGHT], world_count=64) == 1
+    assert useful([FIGHT.model_copy(update={"observation": "box"})], world_count=64) == 1
+    assert useful([FIGHT.model_copy(update={"agents": 24})], world_count=4096) == 29
+    assert useful([], world_count=4) == 1
+
+
+@pytest.mark.usefixtures("as_many_threads_as_asked")
 @pytest.mark.parametrize("form", FORMS)
 def test_the_number_of_threads_changes_nothing(form):
     alone = story(1, form)
@@ -220,6 +234,7 @@ def test_worlds_that_are_not_named_are_left_alone():
     assert are_equal(seen["cells"][rows], out["cells"][rows])
 
 
+@pytest.mark.usefixtures("as_many_threads_as_asked")
 def test_a_child_process_steps_without_its_parents_threads():
     batch, out, rewards = begun(threads=3)
     batch.step(np.zeros(18, np.int64), out, rewards)
