@@ -65,18 +65,19 @@ def test_an_own_policy_is_trained_and_loaded_back(tmp_path):
 
 
 def test_the_demo_reaches_its_score_and_says_what_to_do_next(tmp_path):
-    text = output_of("demo.py", tmp_path / "runs")
-    assert "$ palaestra train cartpole run=demo-1" in text
-    assert float(re.search(r"^mean\s+([\d.]+)", text, re.MULTILINE)[1]) >= 475
-    assert "eval demo-1 --episodes 1 --video" in text
+    text = output_of("demo.py", tmp_path / "runs", "total_steps=1.5e6")
+    assert "$ palaestra train arena.basic_easy_shaped run=demo-1" in text
+    assert int(re.search(r"; (\d+) times\.$", text, re.MULTILINE)[1]) >= 10
+    assert "palaestra replay demo-1" in text
 
 
 def test_the_demo_fails_when_the_score_is_not_reached_and_can_be_run_again(tmp_path):
     for name in ("demo-1", "demo-2"):
-        result = run_example("demo.py", tmp_path / "runs", "total_steps=512")
-        assert result.returncode == 5, result.stdout + result.stderr
-        assert f"run={name} total_steps=512" in result.stdout
-        assert "Solved" not in result.stdout
+        result = run_example("demo.py", tmp_path / "runs", "total_steps=12288")
+        assert result.returncode == 1, result.stdout + result.stderr
+        assert "10 times was to be reached" in result.stderr
+        assert f"run={name} total_steps=12288" in result.stdout
+        assert "What to do next" not in result.stdout
 
 
 def rows_of(png):
