@@ -3,7 +3,9 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-from palaestra.contracts.errors import RunFailed
+import pytest
+
+from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.sinks.store import MetricsSink
 
@@ -60,3 +62,22 @@ def test_what_could_never_be_written_is_counted_at_the_end(tmp_path, samples, mo
         sink.write(sample)
     sink.close()
     assert f"{len(samples)} samples could not be written" in caplog.text
+
+
+def test_an_evaluation_that_writes_just_now_is_waited_for_and_another_run_is_not(tmp_path, samples, monkeypatch):
+    path = tmp_path / "metrics.db"
+    brief = MetricsWriter(path)
+    looks = []
+
+    def look_away(seconds):
+        looks.append(seconds)
+        if len(looks) == 3:
+            brief.close()
+
+    monkeypatch.setattr("palaestra.sinks.store.time.sleep", look_away)
+    sink = MetricsSink(path)
+    assert len(looks) == 3
+    monkeypatch.setattr("palaestra.sinks.store.PATIENCE_SECONDS", -1.0)
+    with pytest.raises(UsageError, match="is already being written"):
+        MetricsSink(path)
+    sink.close()

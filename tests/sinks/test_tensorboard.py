@@ -4,6 +4,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginAccumulator
 
+from palaestra.contracts.sink import Sample
 from palaestra.sinks.samples import sample_of
 from palaestra.sinks.tensorboard import TensorBoardSink, markdown_table
 
@@ -49,6 +50,13 @@ def test_a_resumed_run_has_no_doubled_and_no_missing_points(tmp_path, samples, c
     write_all(resumed, samples[kept:], clock, rewind=512 * kept)
     for tag in ("charts/episodic_return", "charts/episodic_length", "losses/policy_loss", "charts/SPS"):
         assert curve(resumed, tag) == curve(whole, tag)
+
+
+def test_a_judgement_that_comes_late_stands_at_its_step_and_takes_nothing_away(tmp_path, samples, clock):
+    late = Sample(1024, {"eval/episodic_return": 3.0})
+    write_all(tmp_path, [*samples[:6], late, *samples[6:]], clock)
+    assert curve(tmp_path, "eval/episodic_return") == [(1024, 3.0)]
+    assert [step for step, _ in curve(tmp_path, "losses/entropy")] == [sample.step for sample in samples]
 
 
 def test_a_session_after_the_clock_went_back_is_still_read_last(tmp_path, samples, clock):

@@ -20,6 +20,7 @@ import pytest
 from palaestra.config.sinks import WandbConfig
 from palaestra.contracts.checkpoint import Checkpoint
 from palaestra.contracts.errors import MissingExtra, RunFailed
+from palaestra.contracts.sink import Sample
 from palaestra.sinks import wandb as wandb_sink
 from palaestra.sinks.fanout import Fanout
 from palaestra.sinks.wandb import WandbSink, wandb_is_installed
@@ -155,6 +156,17 @@ def test_a_resumed_run_sends_no_point_episode_or_checkpoint_twice(fake, run, sam
     checkpoints = [row for call in fake("log") for row in call["values"].get("tables/checkpoints", ())]
     assert [row[1] for row in checkpoints] == [samples[number].step for number in (2, 4, 8)]
     assert [call["aliases"][1] for call in fake("log_artifact")] == ["epoch-3", "epoch-5", "epoch-9"]
+
+
+def test_a_judgement_that_comes_late_is_sent_and_after_a_resume_exactly_once(fake, run, samples):
+    """Its step was passed long before; the session before the resume sent that of step 512, and not that of 1024."""
+    judged = {step: Sample(step, {"eval/episodic_return": float(step)}) for step in (512, 1024, 1536)}
+    for written in ([*samples[:4], judged[512]], [judged[512], judged[1024], *samples[3:5], judged[1536]]):
+        sink = open_sink(run)
+        for sample in written:
+            sink.write(sample)
+        sink.close()
+    assert sent_steps(fake) == [512, 1024, 1536, 2048, 512, 1024, 2560, 1536]
 
 
 def test_checkpoint_files_go_to_files_and_to_an_artifact_when_asked(fake, run):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.runs.metrics_writer import MetricsWriter
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_WAITING = 10_000  # samples kept in memory while the disk says no
+PATIENCE_SECONDS = 2.0  # with an evaluation that adds its figures just when the run goes on; it takes milliseconds
+LOOK_SECONDS = 0.01
 
 
 class MetricsSink:
@@ -26,7 +29,7 @@ class MetricsSink:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._writer = MetricsWriter(path)
+        self._writer = _open_writer(path)
         self._waiting: deque[Sample] = deque(maxlen=MAX_WAITING)
         self._is_warned = False
 
@@ -62,3 +65,14 @@ class MetricsSink:
         if not self._is_warned:
             logger.warning("Metrics wait in memory: %s", error)
         self._is_warned = True
+
+
+def _open_writer(path: Path) -> MetricsWriter:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return MetricsWriter(path)
+        except UsageError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(LOOK_SECONDS)

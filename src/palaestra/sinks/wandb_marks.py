@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DIGITS = 20
+OLD_COUNT = 5  # before there was a mark for evaluations
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Marks:
     checkpoint_row_step: int = -1
     episode_row_step: int = -1
     episode_count: int = 0  # rows sent, over all sessions: the number of the last episode
+    evaluation_step: int = -1  # judgements come late, at steps that were passed long before
 
 
 class MarksFile:
@@ -38,7 +40,7 @@ class MarksFile:
             numbers = [int(word) for word in words]
         except ValueError:
             return Marks()
-        return Marks(*numbers) if len(numbers) == len(fields(Marks)) else Marks()
+        return Marks(*numbers) if len(numbers) in (OLD_COUNT, len(fields(Marks))) else Marks()
 
     def write(self, marks: Marks) -> None:
         line = b" ".join(b"%0*d" % (DIGITS, number) for number in astuple(marks)) + b"\n"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from palaestra.config.sinks import WandbConfig
+from palaestra.sinks.samples import EVALUATED_RETURN
 from palaestra.sinks.wandb_marks import MarksFile
 from palaestra.sinks.wandb_table import CumulativeTable
 
@@ -79,10 +80,11 @@ class WandbSession:
         return run
 
     def _take_sample(self, step: int, values: dict[str, float]) -> None:
-        if step <= self._sent_before.sample_step:
+        mark = "evaluation_step" if EVALUATED_RETURN in values else "sample_step"
+        if step <= getattr(self._sent_before, mark):
             return
         self._run.log({STEP: step, **values})
-        self._move(sample_step=max(step, self._marks.sample_step))
+        self._move(**{mark: max(step, getattr(self._marks, mark))})
         for table in (self._episodes, self._checkpoints):
             if table.is_due:
                 table.log()
