@@ -2,12 +2,13 @@ import sys
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 from onnx.reference import ReferenceEvaluator
 from safetensors.torch import load_file
 
-from palaestra.checkpoints.export import export_onnx, export_state_dict
+from palaestra.checkpoints.export import OnnxPlayer, export_onnx, export_state_dict
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.policy import PolicyConfig
 from palaestra.contracts.codec import encode_interface
@@ -16,13 +17,32 @@ from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInter
 from palaestra.policies.build import build_policy
 
 CARTPOLE = EnvInterface(BoxSpec((4,)), DiscreteSpec(2))
+# As Arena shows itself: what lies in each cell as a code up to 21, and nine bytes of one's own.
+ARENA = EnvInterface(
+    DictSpec(
+        (
+            ("cells", BoxSpec((11, 11), "uint8", (0.0,), (21.0,))),
+            ("self", BoxSpec((9,), "uint8", (0.0,), (255.0,))),
+        )
+    ),
+    DiscreteSpec(6),
+)
+LSTM = """
+schema_version: 1
+nodes:
+  input:  {type: vector, source: observation}
+  hidden: {type: linear, source: input, size: 8}
+  memory: {type: lstm, source: hidden, size: 6}
+  action: {type: action_head, source: memory}
+  value:  {type: value_head, source: memory}
+"""
 
 
 @pytest.fixture
 def run(tmp_path, describe):
-    def one(interface=CARTPOLE):
+    def one(interface=CARTPOLE, graph="mlp"):
         torch.manual_seed(0)
-        config = PolicyConfig(graph="mlp", normalize_observations=True)
+        config = PolicyConfig(graph=graph, normalize_observations=graph == "mlp")
         policy = build_policy(config, interface).eval()
         described = describe(1, policy=config.model_dump(), interface=encode_interface(interface))
         CheckpointManager(tmp_path / "run").save_agent(policy, described)
@@ -67,6 +87,59 @@ def test_onnx_acts_like_the_policy_on_any_batch(tmp_path, run, interface):
     action, value = evaluator.run(["action", "value"], drawn)
     np.testing.assert_allclose(action, wanted.distribution.mode()[0], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(value, wanted.value[0], rtol=1e-4, atol=1e-5)
+
+
+def observations(interface, batch, generator):
+    """By name, as the environment would give them."""
+    space = interface.observation_space
+    parts = dict(space.parts) if isinstance(space, DictSpec) else {"observation": space}
+    return {
+        name: generator.integers(0, int(part.high[0]) + 1, (batch, *part.shape), np.uint8)
+        if part.dtype == "uint8"
+        else generator.normal(size=(batch, *part.shape)).astype(np.float32)
+        for name, part in parts.items()
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("graph", "interface"),
+    [("mlp", CARTPOLE), ("memory", CARTPOLE), (LSTM, CARTPOLE), ("grid", ARENA)],
+    ids=["mlp", "minGRU", "LSTM", "Arena's grid"],
+)
+def test_onnxruntime_plays_like_the_policy_step_after_step(tmp_path, run, graph, interface):
+    policy = run(interface, graph)
+    session = onnxruntime.InferenceSession(export_onnx(tmp_path / "run", tmp_path / "policy.onnx"))
+    outputs = [one.name for one in session.get_outputs()]
+    assert outputs == ["action", "value", *(f"next_{name}" for name in policy.initial_memory(1))]
+    for batch in (1, 5):
+        memory = policy.initial_memory(batch)
+        theirs = {name: part.numpy() for name, part in memory.items()}
+        generator = np.random.default_rng(batch)
+        for _ in range(4):
+            seen = observations(interface, batch, generator)
+            tensors = {name: torch.from_numpy(part)[None] for name, part in seen.items()}
+            with torch.no_grad():
+                wanted = policy(tensors if interface is ARENA else tensors["observation"], memory)
+            found = dict(zip(outputs, session.run(None, seen | theirs), strict=True))
+            np.testing.assert_array_equal(found["action"], wanted.distribution.mode()[0])
+            np.testing.assert_allclose(found["value"], wanted.value[0], rtol=1e-4, atol=1e-5)
+            memory = wanted.memory
+            theirs = {name: found[f"next_{name}"] for name in memory}
+            for name, part in memory.items():
+                np.testing.assert_allclose(theirs[name], part, rtol=1e-4, atol=1e-5)
+
+
+def test_examples_lie_within_what_an_environment_can_show():
+    policy = build_policy(PolicyConfig(graph="grid"), ARENA)
+    cells, own, *_ = OnnxPlayer(policy).example_inputs()
+    assert cells.dtype == own.dtype == torch.uint8
+    assert 10 < cells.max() <= 21
+    assert own.max() > 100
+    narrow = EnvInterface(BoxSpec((3,), low=(5.0, -1.0, float("-inf")), high=(6.0, 0.0, 2.0)), DiscreteSpec(2))
+    (drawn,) = OnnxPlayer(build_policy(PolicyConfig(graph="mlp"), narrow)).example_inputs()
+    assert (drawn >= torch.tensor([5.0, -1.0, 0.0])).all()
+    assert (drawn <= torch.tensor([6.0, 0.0, 1.0])).all()
 
 
 def test_without_the_extra_it_is_named(tmp_path, run, monkeypatch):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-4
 EXAMPLE_BATCH = 3  # not 1: an axis of one is taken for a constant
+UNBOUNDED = 1e6  # a bound beyond is none
 
 
 def export_state_dict(target: str | Path, out: str | Path, runs_root: Path | None = None) -> Path:
@@ -124,7 +125,8 @@ def _example(space: SpaceSpec, generator: np.random.Generator) -> Tensor:
     drawn: NDArray[Any]
     match space:
         case BoxSpec():
-            drawn = generator.uniform(0, 1, (EXAMPLE_BATCH, *space.shape)) * (255 if space.dtype == "uint8" else 1)
+            drawn = generator.uniform(*_range(space), (EXAMPLE_BATCH, *space.shape))
+            drawn = np.rint(drawn) if space.dtype == "uint8" else drawn
         case DiscreteSpec():
             drawn = generator.integers(space.count, size=EXAMPLE_BATCH) + space.start
         case MultiDiscreteSpec():
@@ -133,6 +135,16 @@ def _example(space: SpaceSpec, generator: np.random.Generator) -> Tensor:
         case DictSpec():
             raise UsageError("Observations with parts inside parts cannot be written as ONNX.")
     return torch.from_numpy(np.ascontiguousarray(drawn, dtype=storage_dtype(space)))
+
+
+def _range(space: BoxSpec) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Lowest and highest of every number, as an environment would give it: codes beyond them have no meaning."""
+    low, high = (
+        np.reshape(side if len(side) == space.size else side * space.size, space.shape)
+        for side in (space.low, space.high)
+    )
+    bounded = (np.abs(low) < UNBOUNDED) & (np.abs(high) < UNBOUNDED)
+    return np.where(bounded, low, 0.0), np.where(bounded, high, 1.0)
 
 
 def _free_path(out: str | Path, endings: tuple[str, ...]) -> Path:
