@@ -1,3 +1,4 @@
+import inspect
 import shutil
 import sys
 from pathlib import Path
@@ -6,8 +7,15 @@ from types import ModuleType
 import pytest
 
 from palaestra.checkpoints.durable import verify
-from palaestra.checkpoints.hub import model_card, upload_to_hub
-from palaestra.contracts.errors import MissingExtra, UsageError
+from palaestra.checkpoints.hub import model_card, packed, upload_to_hub
+from palaestra.checkpoints.loaded import load_policy
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.config.policy import PolicyConfig
+from palaestra.config.yaml_text import parse_yaml
+from palaestra.contracts.codec import encode_interface
+from palaestra.contracts.errors import MissingExtra, RunFailed, UsageError
+from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.policies.build import build_policy
 
 
 @pytest.fixture
@@ -46,7 +54,7 @@ def test_weights_sidecar_and_card_are_sent_and_verify_without_the_trainer_state(
 
 def test_the_card_says_what_it_is(describe):
     card = model_card(describe(10, score=475.0), "me/cartpole")
-    for fact in ("library_name: palaestra", "CartPole-v1", "| score | 475 |", "5,120", "abc123", "model_0010.yaml"):
+    for fact in ("library_name: palaestra", "CartPole-v1", "| score | 475", "5,120", "abc123", "model_0010.yaml"):
         assert fact in card
     assert "not judged" in model_card(describe(10), "me/x")
 
@@ -68,3 +76,78 @@ def test_without_the_extra_it_is_named(tmp_path, save, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(MissingExtra, match=r"palaestra\[hub\]"):
         upload_to_hub(tmp_path, "me/x")
+
+
+def test_a_dry_run_packs_what_would_be_sent_without_the_extra_and_leaves_nothing(tmp_path, save, monkeypatch):
+    save(1, score=-2.5)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with packed(tmp_path, "me/cartpole") as parcel:
+        assert {path.name: path.stat().st_size for path in parcel.folder.iterdir()} == parcel.files
+        assert set(parcel.files) == {"README.md", "model_0001.safetensors", "model_0001.yaml"}
+        assert (parcel.folder / "README.md").read_text() == parcel.card
+    assert not parcel.folder.exists()
+
+
+def test_the_card_has_the_scores_of_the_sidecar(describe):
+    metrics = {"score_episodes": 40.0, "score_easy": 9.5, "score_hard": 0.5, "losses/value_loss": 3.0}
+    card = model_card(describe(10, score=5.0, metrics=metrics), "me/x")
+    for row in ("| score | 5 (mean return of 40 episodes) |", "| score in easy | 9.5 |", "| score in hard | 0.5 |"):
+        assert row in card
+    assert "value_loss" not in card
+
+
+@pytest.mark.parametrize("name", ["first", 'a"b', "x: y", "- z", "é\n"])
+def test_the_hub_can_read_the_score_whatever_the_run_is_called(describe, name):
+    front = parse_yaml(model_card(describe(10, score=1.5e-7, run_name=name), "me/x").split("---\n")[1], "the card")
+    (model,) = front["model-index"]
+    (result,) = model["results"]
+    assert model["name"] == name
+    assert result["dataset"]["name"] == "CartPole-v1"
+    assert float(result["metrics"][0]["value"]) == 1.5e-7
+    assert "model-index" not in parse_yaml(model_card(describe(10), "me/x").split("---\n")[1], "the card")
+
+
+def test_what_the_card_says_of_loading_is_so(tmp_path, describe):
+    interface = EnvInterface(BoxSpec((4,)), DiscreteSpec(2))
+    config = PolicyConfig(graph="mlp", settings={"hidden": [8]})
+    described = describe(3, policy=config.model_dump(), interface=encode_interface(interface))
+    CheckpointManager(tmp_path / "run").save_agent(build_policy(config, interface), described)
+    with packed(tmp_path / "run", "me/x") as parcel:
+        (line,) = [line for line in parcel.card.splitlines() if "load_policy(" in line]
+        policy = load_policy(parcel.folder / line.split('"')[1])
+    assert policy.act([0.1, 0.2, 0.3, 0.4]) in (0, 1)
+
+
+def test_a_hub_that_says_no_is_one_line(tmp_path, save, hub, monkeypatch):
+    save(1)
+
+    def refuse(self, *words, **more):
+        raise OSError("401: who are you?\nmany more lines")
+
+    monkeypatch.setattr(sys.modules["huggingface_hub"].HfApi, "create_repo", refuse)
+    with pytest.raises(RunFailed, match=r"could not be sent to me/x: 401: who are you\?") as caught:
+        upload_to_hub(tmp_path, "me/x")
+    assert "many more lines" not in str(caught.value)
+
+
+def test_a_hub_that_cannot_be_reached_is_one_line(tmp_path, save, monkeypatch):
+    real = pytest.importorskip("huggingface_hub")
+    save(1)
+    library = real.errors.HfHubHTTPError.__bases__[0]  # the error from which all of its HTTP library descend
+    assert not issubclass(library, OSError)
+
+    def fail(self, *words, **more):
+        raise library("no route to host")
+
+    monkeypatch.setattr(real.HfApi, "create_repo", fail)
+    with pytest.raises(RunFailed, match="no route to host"):
+        upload_to_hub(tmp_path, "me/x")
+
+
+def test_the_hubs_own_functions_take_what_we_give_them():
+    """Without calling anybody: the fake above is only as good as the signatures it stands for."""
+    real = pytest.importorskip("huggingface_hub")
+    inspect.signature(real.HfApi.create_repo).bind(None, "me/x", private=True, exist_ok=True)
+    inspect.signature(real.HfApi.upload_folder).bind(None, repo_id="me/x", folder_path="x", commit_message="y")
+    assert issubclass(real.errors.HfHubHTTPError, OSError)
+    assert issubclass(real.errors.LocalTokenNotFoundError, OSError)

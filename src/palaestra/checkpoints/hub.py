@@ -3,46 +3,84 @@
 from __future__ import annotations
 
 import importlib
+import json
 import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.durable import commit
 from palaestra.checkpoints.names import model_name, sidecar_name
 from palaestra.checkpoints.targets import find_target
-from palaestra.contracts.errors import MissingExtra, UsageError
+from palaestra.contracts.errors import MissingExtra, RunFailed, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from palaestra.contracts.checkpoint import Checkpoint
+
+CARD = "README.md"
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What is sent: a folder, and what is in it."""
+
+    repo_id: str
+    checkpoint: Checkpoint
+    folder: Path
+    files: dict[str, int]  # name -> bytes
+    card: str
 
 
 def upload_to_hub(
     target: str | Path, repo_id: str, runs_root: Path | None = None, *, private: bool = True, token: str | None = None
 ) -> str:
     """Send weights, sidecar and card to `OWNER/NAME`; the trainer state stays at home. Returns the address."""
-    if repo_id.count("/") != 1 or not all(repo_id.split("/")):
-        raise UsageError(f"repo_id={repo_id} is not OWNER/NAME.")
+    check_repo_id(repo_id)
     hub = _hub()
+    with packed(target, repo_id, runs_root) as parcel:
+        message = f"Epoch {parcel.checkpoint.epoch} of {parcel.checkpoint.run_name}"
+        try:
+            api = hub.HfApi(token=token)
+            address = api.create_repo(repo_id, private=private, exist_ok=True)
+            api.upload_folder(repo_id=repo_id, folder_path=str(parcel.folder), commit_message=message)
+        except _refusals(hub) as error:
+            raise RunFailed(
+                f"{parcel.checkpoint.run_name} could not be sent to {repo_id}: {_first_line(error)}",
+                "Log in with the hub's own program, or give a token; --dry-run shows what would be sent.",
+            ) from error
+    return str(address)
+
+
+@contextmanager
+def packed(target: str | Path, repo_id: str, runs_root: Path | None = None) -> Iterator[Parcel]:
+    """The folder as it would be sent, for as long as the block lasts. Nothing leaves this machine."""
+    check_repo_id(repo_id)
     opened = find_target(target, runs_root).open()
     epoch = opened.checkpoint.epoch
     with tempfile.TemporaryDirectory(prefix="palaestra-hub-") as workshop:
         folder = Path(workshop)
         # Committed anew, so that the sidecar promises only what is sent.
         sent = commit(folder, epoch, {model_name(epoch): opened.parts[model_name(epoch)]}, opened.checkpoint)
-        (folder / "README.md").write_text(model_card(sent, repo_id), encoding="utf-8")
-        api = hub.HfApi(token=token)
-        address = api.create_repo(repo_id, private=private, exist_ok=True)
-        api.upload_folder(repo_id=repo_id, folder_path=str(folder), commit_message=f"Epoch {epoch} of {sent.run_name}")
-    return str(address)
+        card = model_card(sent, repo_id)
+        (folder / CARD).write_text(card, encoding="utf-8")
+        files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+        yield Parcel(repo_id, sent, folder, files, card)
+
+
+def check_repo_id(repo_id: str) -> None:
+    if repo_id.count("/") != 1 or not all(repo_id.split("/")):
+        raise UsageError(f"repo_id={repo_id} is not OWNER/NAME.")
 
 
 def model_card(checkpoint: Checkpoint, repo_id: str) -> str:
     """Markdown with the front matter that the hub reads."""
     env_id = _cell(checkpoint.env.get("id", "unknown"))
-    score = "not judged" if checkpoint.score is None else f"{checkpoint.score:g}"
     rows = {
         "environment": env_id,
-        "score": score,
+        **_scores(checkpoint),
         "epoch": checkpoint.epoch,
         "agent steps": f"{checkpoint.agent_step:,}",
         "training time": f"{checkpoint.total_time:.0f} s",
@@ -57,7 +95,7 @@ library_name: palaestra
 tags:
 - reinforcement-learning
 - palaestra
----
+{_model_index(checkpoint)}---
 
 # {_cell(checkpoint.run_name)}: a policy for {env_id}
 
@@ -74,8 +112,52 @@ policy = palaestra.load_policy("{sidecar_name(checkpoint.epoch)}")
 action = policy.act(observation)
 ```
 
+Or judge it: `palaestra eval {sidecar_name(checkpoint.epoch)}`
+
 The weights are safetensors; nothing in these files is executed when they are loaded.
 """
+
+
+def _scores(checkpoint: Checkpoint) -> dict[str, str]:
+    """What the sidecar says: the mean return, of how many episodes, and of each simulation where there are several."""
+    if checkpoint.score is None:
+        return {"score": "not judged"}
+    episodes = checkpoint.metrics.get("score_episodes")
+    over = "" if episodes is None else f" (mean return of {episodes:.0f} episodes)"
+    parts = {
+        f"score in {_cell(name.removeprefix('score_'))}": f"{value:g}"
+        for name, value in checkpoint.metrics.items()
+        if name.startswith("score_") and name != "score_episodes"
+    }
+    return {"score": f"{checkpoint.score:g}{over}", **parts}
+
+
+def _model_index(checkpoint: Checkpoint) -> str:
+    """So that the hub itself shows the score. JSON strings are YAML strings, whatever a name contains."""
+    if checkpoint.score is None:
+        return ""
+    name, env_id = json.dumps(checkpoint.run_name), json.dumps(str(checkpoint.env.get("id", "unknown")))
+    return f"""model-index:
+- name: {name}
+  results:
+  - task: {{type: reinforcement-learning, name: reinforcement-learning}}
+    dataset: {{name: {env_id}, type: {env_id}}}
+    metrics:
+    - {{type: mean_reward, name: mean_reward, value: {checkpoint.score!r}}}
+"""
+
+
+def _refusals(hub: Any) -> tuple[type[Exception], ...]:
+    """No token, no network, a name that the hub does not take.
+
+    A connection that failed is an error of the hub's HTTP library, whichever that is; its own error is made of that.
+    """
+    own = getattr(getattr(hub, "errors", None), "HfHubHTTPError", OSError)
+    return (OSError, ValueError, *(base for base in own.__bases__ if base is not Exception))
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _cell(value: Any) -> str:

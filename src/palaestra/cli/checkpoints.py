@@ -14,6 +14,7 @@ from palaestra.cli.convert import CONVERT
 from palaestra.cli.export import EXPORT
 from palaestra.cli.output import note, print_json, print_table
 from palaestra.cli.targets import run_names, run_selectors
+from palaestra.cli.upload import UPLOAD
 from palaestra.config.yaml_text import dump_yaml
 from palaestra.contracts.errors import DamagedFile
 
@@ -134,7 +135,7 @@ VERIFY = Command(
 COMMAND = Group(
     name="checkpoints",
     summary="what runs have saved",
-    actions={"list": LIST, "show": SHOW, "verify": VERIFY, "export": EXPORT, "convert": CONVERT},
+    actions={"list": LIST, "show": SHOW, "verify": VERIFY, "export": EXPORT, "convert": CONVERT, "upload": UPLOAD},
     examples=(
         "palaestra checkpoints list latest",
         "palaestra checkpoints show latest",
