@@ -46,7 +46,7 @@ def upload_to_hub(
             api = hub.HfApi(token=token)
             address = api.create_repo(repo_id, private=private, exist_ok=True)
             api.upload_folder(repo_id=repo_id, folder_path=str(parcel.folder), commit_message=message)
-        except _refusals(hub) as error:
+        except _refusals() as error:
             raise RunFailed(
                 f"{parcel.checkpoint.run_name} could not be sent to {repo_id}: {_first_line(error)}",
                 "Log in with the hub's own program, or give a token; --dry-run shows what would be sent.",
@@ -147,12 +147,15 @@ def _model_index(checkpoint: Checkpoint) -> str:
 """
 
 
-def _refusals(hub: Any) -> tuple[type[Exception], ...]:
+def _refusals() -> tuple[type[Exception], ...]:
     """No token, no network, a name that the hub does not take.
 
     A connection that failed is an error of the hub's HTTP library, whichever that is; its own error is made of that.
     """
-    own = getattr(getattr(hub, "errors", None), "HfHubHTTPError", OSError)
+    try:
+        own = importlib.import_module("huggingface_hub.errors").HfHubHTTPError
+    except (ModuleNotFoundError, AttributeError):  # an older or a newer hub, which calls it otherwise
+        return (OSError, ValueError)
     return (OSError, ValueError, *(base for base in own.__bases__ if base is not Exception))
 
 
