@@ -51,6 +51,16 @@ def test_training_in_python_and_loading_what_came_of_it(tmp_path):
     assert re.search(rf"^{name}:latest, epoch \d+, in CartPole-v1: return \d", played)
 
 
+def test_judging_in_python_with_a_suite_beside_a_training_and_after_it(tmp_path):
+    text = output_of("judge_in_python.py", tmp_path / "runs")
+    assert [int(step) for step in re.findall(r"judged at step (\d+)", text)] == [1280, 2560, 3840, 5120]
+    means = dict(re.findall(r"(plain|short|sutton) +(-?[\d.]+) ±", text))
+    assert list(means) == ["plain", "short", "sutton"]
+    assert float(means["short"]) <= 100
+    score = float(re.search(r"score (-?[\d.]+) over 9 episodes", text)[1])
+    assert score == pytest.approx(sum(map(float, means.values())) / 3, abs=0.02)
+
+
 def test_an_own_environment_is_checked_and_learned(tmp_path):
     text = output_of("own_environment.py", tmp_path / "runs")
     assert "resumes bit for bit" in text
@@ -62,6 +72,21 @@ def test_an_own_policy_is_trained_and_loaded_back(tmp_path):
     text = output_of("own_policy.py", tmp_path / "runs")
     # CartPole: 4 inputs, 2 actions; (4 + 1) * 32 in the trunk, (32 + 1) * (2 + 1) in the heads
     assert f"{5 * 32 + 33 * 3} weights" in text
+
+
+def test_two_ways_to_learn_are_judged_and_compared(tmp_path):
+    text = output_of("judge_and_compare.py", tmp_path / "runs")
+    assert re.findall(r"^(\S+): [\d.]+, from", text, re.MULTILINE) == [
+        f"{way}-{seed}" for way in ("careful", "bold") for seed in (1, 2, 3)
+    ]
+    for way in ("careful", "bold"):
+        value, low, high = map(
+            float, re.search(rf"^{way} x3: IQM (\S+), 95 % from (\S+) to (\S+)", text, re.M).groups()
+        )
+        assert 1 <= low <= value <= high <= 500
+    assert 0 <= float(re.search(r"^careful x3 is above bold x3 with probability (\S+)", text, re.M)[1]) <= 1
+    assert (tmp_path / "comparison.html").read_text().count("<svg") >= 5
+    assert (tmp_path / "bold.mp4").stat().st_size > 1000
 
 
 def test_the_demo_reaches_its_score_and_says_what_to_do_next(tmp_path):

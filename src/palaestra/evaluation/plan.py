@@ -9,6 +9,7 @@ from palaestra.contracts.errors import UsageError
 from palaestra.contracts.evaluation import DEFAULT, EvaluationPlan
 
 if TYPE_CHECKING:
+    from palaestra.config.evaluation import EvaluationConfig
     from palaestra.evaluation.suites import Suite
 
 # Gymnasium takes any natural number; torch's generator at most 64 bits, and half of that leaves room to count on.
@@ -57,7 +58,7 @@ def make_plans(
 
     The seeds of batch k follow those of batch k - 1.
     """
-    settings = suite.settings
+    settings: EvaluationConfig = suite.settings
     plans = []
     for one in suite.simulations:
         count = next(number for number in (episodes, one.episodes, settings.episodes) if number is not None)
