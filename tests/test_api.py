@@ -34,6 +34,22 @@ def test_an_evaluation_is_a_function(root):
     assert len(report.returns) == 2
 
 
+def test_an_analysis_is_a_function(root, tmp_path):
+    judged = api.evaluate("mine", episodes=2, seed=3, runs_root=root).checkpoint
+    analysis = palaestra.analyze("mine", html=tmp_path / "report.html", runs_root=root)
+    (row,) = analysis.scores.policies
+    assert row.label == analysis.weights[0].label == f"mine:{judged.rpartition(':')[2]}"
+    assert row.mean.value >= 1
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    assert api.analyze("mine", weights=False, metrics=["losses/entropy"], runs_root=root).weights == ()
+
+
+def test_a_film_is_a_function(root, tmp_path):
+    made = palaestra.film("mine", episodes=2, grid=2, seed=3, out=tmp_path / "a.mp4", runs_root=root)
+    assert [episode.seed for episode in made.episodes] == [3, 4]
+    assert made.path.stat().st_size > 1000
+
+
 def test_a_policy_comes_back_and_acts(root):
     env = gymnasium.make("CartPole-v1")
     observation, _ = env.reset(seed=1)

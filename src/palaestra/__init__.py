@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from palaestra.api import evaluate, load_policy, train
+    from palaestra.api import analyze, evaluate, film, load_policy, train
 
-__all__ = ["evaluate", "load_policy", "runs", "train"]
+__all__ = ["analyze", "evaluate", "film", "load_policy", "runs", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from palaestra.analysis.report import Analysis
     from palaestra.checkpoints.loaded import LoadedPolicy
     from palaestra.contracts.evaluation import SuiteReport
+    from palaestra.evaluation.filming import Film
     from palaestra.workers.outcome import TrainOutcome
 
 
@@ -138,6 +140,49 @@ def evaluate(
         workers=workers,
         overrides=nest(settings),
     )
+
+
+def analyze(
+    *targets: str,
+    metrics: Iterable[str] = (),
+    weights: bool = True,
+    html: Path | None = None,
+    runs_root: Path | None = None,
+) -> Analysis:
+    """Compare what was judged and learned: `analyze("a", "b").scores.groups[0].iqm`; `html` is written anew."""
+    from palaestra.analysis.report import analyze_subjects
+    from palaestra.analysis.subjects import find_subjects
+
+    subjects = find_subjects(targets, runs_root)
+    analysis = analyze_subjects(subjects, tuple(metrics))
+    if weights:
+        from palaestra.analysis.weights import with_weights
+
+        analysis = with_weights(analysis, subjects)
+    if html is not None:
+        from palaestra.analysis.page import write_page
+
+        write_page(analysis, html)
+    return analysis
+
+
+def film(
+    target: str,
+    *,
+    episodes: int | None = None,
+    grid: int = 1,
+    seed: int | None = None,
+    deterministic: bool | None = None,
+    frame_rate: float | None = None,
+    out: Path | None = None,
+    runs_root: Path | None = None,
+    **settings: Any,
+) -> Film:
+    """Episodes as an MP4, `grid` of them side by side; without `out` it lies among the videos of the run."""
+    from palaestra.evaluation.filming import FilmOrder, make_film
+
+    order = FilmOrder(episodes, grid, seed, deterministic, frame_rate, out, nest(settings))
+    return make_film(target, runs_root if runs_root is not None else default_runs_root(), order)
 
 
 def load_policy(target: str | Path, runs_root: Path | None = None, *, trust_module: bool = False) -> LoadedPolicy:

@@ -3,8 +3,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from palaestra.analysis.page import make_page
+from palaestra.analysis.page import make_page, write_page
 from palaestra.analysis.report import find_and_analyze
+from palaestra.contracts.errors import RunFailed
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 VOID = {"meta"}
@@ -96,3 +97,10 @@ def test_two_policies_with_nothing_in_common_have_a_page_without_overall_figures
     make_run("two", a=2).judge(1, [1.0], env="B-v0")
     text = " ".join(Reader(make_page(find_and_analyze(["one", "two"]), "")).text)
     assert "there are no overall figures" in text
+
+
+def test_a_page_is_written_whole_or_the_reason_is_told(analysis, tmp_path):
+    write_page(analysis, tmp_path / "a.html")
+    assert re.search(r"Palaestra \S+, \d{4}-\d\d-\d\d", " ".join(Reader((tmp_path / "a.html").read_text()).text))
+    with pytest.raises(RunFailed, match=r"b.html could not be written: No such file"):
+        write_page(analysis, tmp_path / "nowhere/b.html")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from html import escape
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from palaestra.analysis.colours import LINES_ON_DARK, LINES_ON_LIGHT
 from palaestra.analysis.pictures import chart_picture, heat_picture, interval_picture
 from palaestra.analysis.statistics import spoken
+from palaestra.contracts.errors import RunFailed
+from palaestra.runs.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from palaestra.analysis.report import Analysis
     from palaestra.analysis.scores import Row, Scores
@@ -41,6 +46,15 @@ svg text.ink { fill: var(--ink); } svg text.muted { fill: var(--muted); }
 .dot { fill: var(--c); } .band { fill: var(--c); opacity: .28; } .envelope { fill: var(--c); opacity: .10; }
 """
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # a browser enforces that the page asks nobody for anything
+
+
+def write_page(analysis: Analysis, path: Path) -> None:
+    """What is there already is replaced."""
+    made = f"Palaestra {version('palaestra')}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    try:
+        write_atomic(path, make_page(analysis, made))
+    except OSError as error:
+        raise RunFailed(f"{path} could not be written: {error.strerror}.") from error
 
 
 def make_page(analysis: Analysis, made: str) -> str:

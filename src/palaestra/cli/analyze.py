@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palaestra.cli.command import Command
 from palaestra.cli.output import clean, note, print_json
 from palaestra.cli.targets import run_selectors
-from palaestra.contracts.errors import RunFailed, UsageError
-from palaestra.runs.files import write_atomic
+from palaestra.contracts.errors import UsageError
 from palaestra.runs.store import runs_root
 
 if TYPE_CHECKING:
@@ -49,7 +47,9 @@ def run(arguments: Namespace) -> int:
 
         analysis = with_weights(analysis, subjects)
     if page is not None:
-        _write_page(analysis, page)
+        from palaestra.analysis.page import write_page
+
+        write_page(analysis, page)
     _show(analysis, as_json=arguments.json)
     if page is not None:
         note(f"{page} is written")
@@ -76,17 +76,6 @@ def _free_page(path: Path, *, force: bool) -> Path:
     if path.exists() and not (force and path.is_file()):
         raise UsageError(f"{path} is there already.", "Choose another name, or add --force.")
     return path
-
-
-def _write_page(analysis: Analysis, path: Path) -> None:
-    from palaestra.analysis.page import make_page
-    from palaestra.cli.main import version
-
-    made = f"Palaestra {version()}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    try:
-        write_atomic(path, make_page(analysis, made))
-    except OSError as error:
-        raise RunFailed(f"{path} could not be written: {error.strerror}.") from error
 
 
 COMMAND = Command(
