@@ -1,8 +1,5 @@
-"""What `make demo` runs: train Arena's agents, judge them beside random play, say what to do next.
-
-Settings given here go to the training: `python examples/demo.py seed=7`. Leaves with 0 only when the agents make ten
-times the hearts of random players.
-"""
+"""What `make demo` runs: Arena's agents must come to make ten times the hearts of random players. Settings given here
+go to the training: `python examples/demo.py seed=7`."""
 
 from __future__ import annotations
 
@@ -22,14 +19,10 @@ WORLDS, TIMES = 20, 10
 NEXT = """
 What to do next:
 
-  .venv/bin/palaestra replay {run}
-      watch an episode here: space pauses, arrows step, q quits
-  .venv/bin/palaestra play {recipe} --policy {run}
-      take one agent yourself, the trained policy plays the others
-  .venv/bin/palaestra train {recipe} run={run} total_steps=1e7 --override total_steps
-      go on training, from where it stopped
-  .venv/bin/palaestra recipes
-      what else can be trained by name
+  .venv/bin/palaestra replay {run}                     watch an episode: space pauses, arrows step, q quits
+  .venv/bin/palaestra play {recipe} --policy {run}     take one agent yourself, the policy plays the others
+  .venv/bin/palaestra train {recipe} run={run} total_steps=1e7 --override total_steps     go on training
+  .venv/bin/palaestra recipes                          what else can be trained by name
 """
 
 
