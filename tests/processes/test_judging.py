@@ -165,12 +165,34 @@ def test_a_stopped_training_leaves_at_once_and_judges_when_it_goes_on(server, wa
     assert list(judged_points(stopped)) == [epoch * BATCH for epoch in due]
 
 
-def test_what_the_judge_cannot_do_is_a_warning(server):
-    odd = "evaluation.simulations={odd: {env: {kwargs: {nonsense: 1}}}}"
-    trainer = server.start(*words("odd", "evaluate_interval=6", odd))
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [("raise", "raised ValueError in the episode"), ("exit", "ended with exit code 7, 2 times")],
+)
+def test_an_environment_that_fails_only_when_it_is_judged_in_costs_a_warning(server, how, told):
+    odd = f"{{odd: {{env: {{id: 'faulty_env:Faulty-v0', kwargs: {{rank: 0, at: 1, how: {how}}}}}}}}}"
+    trainer = server.start(*words(f"odd-{how}", "evaluate_interval=6", f"evaluation.simulations={odd}"))
     assert trainer.wait() == 0, trainer.err.read_text()
-    assert "Checkpoint 6 was not judged: 'CartPole-v1' has no setting 'nonsense'" in trainer.err.read_text()
-    assert events(server.run("odd"), "eval.failed") == [6]
+    warnings = trainer.err.read_text()
+    assert warnings.count("Checkpoint 6 was not judged") == 1
+    assert told in warnings
+    assert events(server.run(f"odd-{how}"), "eval.failed") == [6]
+    assert read_batches(server.run(f"odd-{how}")) == []
+
+
+@pytest.mark.parametrize(
+    ("simulations", "told"),
+    [
+        ("{odd: {env: {kwargs: {nonsense: 1}}}}", "The simulation 'odd': 'CartPole-v1' has no setting 'nonsense'"),
+        ("{odd: {env: Acrobot-v1}}", "The simulation 'odd': 'Acrobot-v1' cannot be played"),
+        ("{one: {}, two: {}}", "'one' and 'two' are the same"),
+    ],
+)
+def test_simulations_that_cannot_be_played_are_refused_before_anything_is_on_disk(server, simulations, told):
+    done = server(*words("never", "evaluate_interval=2", f"evaluation.simulations={simulations}"))
+    assert done.code == 2
+    assert told in done.err
+    assert server.run("never") is None
 
 
 def test_judging_elsewhere_without_the_means_is_refused_before_anything_is_on_disk(server):

@@ -97,3 +97,13 @@ def test_a_plugin_brings_the_remote_evaluator(bench, monkeypatch):
     monkeypatch.setattr(plugins, "names", lambda kind: ["ray"])
     monkeypatch.setattr(plugins, "load", lambda kind, name: lambda directory: (kind, name, directory))
     assert open_remote(bench.directory) == ("evaluators", "ray", bench.directory)
+
+
+def test_what_was_judged_before_is_not_sent_again(saved, far_away):
+    remote, evaluator = far_away
+    evaluator.ask(saved)
+    remote.play(remote.requests[0])
+    first = evaluator.collect()
+    evaluator.ask(saved)
+    assert len(remote.requests) == 1
+    assert evaluator.collect() == first

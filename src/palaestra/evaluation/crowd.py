@@ -116,6 +116,8 @@ class Crowd:
 
     def episodes(self, plan: EvaluationPlan, is_late: Callable[[], bool]) -> Iterator[EpisodeResult]:
         """As they come, in no order. When it gets late, those under way are given up, and the processes with them."""
+        if not self._players:  # it got late once before
+            self.__enter__()
         waiting = deque(plan.seeds)
         missing = set(plan.seeds)
         with selectors.DefaultSelector() as selector:

@@ -11,15 +11,16 @@ from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.recipes.find import find_recipe, recipe_names
 from palaestra.config.resolve import resolve_config
 from palaestra.config.suites import SimulationConfig
-from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
+from palaestra.contracts.errors import NotFound, PalaestraError, UsageError, did_you_mean
 from palaestra.contracts.evaluation import DEFAULT
-from palaestra.evaluation.overrides import apply_overrides
+from palaestra.evaluation.overrides import apply_overrides, playable_interface
 from palaestra.runs.files import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from palaestra.config.env import EnvConfig
+    from palaestra.contracts.spaces import EnvInterface
 
 GROUP = "suites"  # plugins: an EvaluationConfig, or a mapping with its keys
 FILES = (".yaml", ".yml", ".json")
@@ -73,6 +74,17 @@ def find_suite(word: str, env: Mapping[str, Any]) -> Suite:
     known = [DEFAULT, *plugins.names(GROUP), *recipe_names()]
     hint = did_you_mean(word, known) or "A recipe's name is a suite, and so is a FILE.yaml."
     raise NotFound(f"No suite is called '{word}'.", hint)
+
+
+def refuse_unplayable(suite: Suite, interface: EnvInterface, trained_in: EnvConfig) -> None:
+    """Before a training begins, not at its first judgement; that it can play what it is trained in is known."""
+    for one in suite.simulations:
+        if one.env != trained_in:
+            try:
+                playable_interface(one.env, interface)
+            except PalaestraError as error:
+                error.message = f"The simulation '{one.name}': {error.message}"
+                raise
 
 
 def _with_simulations(word: str, content: Any) -> EvaluationConfig:

@@ -9,7 +9,7 @@ from palaestra import plugins
 from palaestra.contracts.errors import MissingExtra, PalaestraError
 from palaestra.evaluation.judged import OWN_SUITE
 from palaestra.evaluation.plan import make_plans
-from palaestra.evaluation.records import Manner, Records
+from palaestra.evaluation.records import Manner, Records, find_judgement
 from palaestra.evaluation.request import make_request
 from palaestra.evaluation.suites import suite_of
 from palaestra.sinks.samples import evaluation_sample_of
@@ -46,26 +46,30 @@ class DistantEvaluator:
         self._directory = directory
         self._settings = settings
         self._asked: dict[int, Checkpoint] = {}
-        self._failed: list[Verdict] = []
+        self._ready: list[Verdict] = []  # answered without being sent
 
     @property
     def outstanding(self) -> int:
-        return len(self._asked) + len(self._failed)
+        return len(self._asked) + len(self._ready)
 
     def ask(self, checkpoint: Checkpoint) -> None:
         suite = suite_of(OWN_SUITE, self._settings, checkpoint.env)
         request = make_request(checkpoint, make_plans(f"{checkpoint.run}:{checkpoint.epoch}", suite))
         assert checkpoint.path is not None, "it was saved just now"
         try:
+            known = find_judgement(self._directory, checkpoint, request.plans)
+            if known is not None:
+                self._ready.append(_verdict(checkpoint, known))
+                return
             self._remote.submit(request, checkpoint.path)
         except PalaestraError as error:
-            self._failed.append(Verdict(checkpoint.epoch, error=str(error)))
+            self._ready.append(Verdict(checkpoint.epoch, error=str(error)))
             return
         self._asked[checkpoint.epoch] = checkpoint
 
     def collect(self) -> list[Verdict]:
-        heard = [*self._failed, *(self._take(request, result) for request, result in self._remote.collect())]
-        self._failed.clear()
+        heard = [*self._ready, *(self._take(request, result) for request, result in self._remote.collect())]
+        self._ready.clear()
         return heard
 
     def wait(self, seconds: float) -> None:
@@ -84,5 +88,9 @@ class DistantEvaluator:
                 records.add(result)
         except PalaestraError as error:
             return Verdict(request.epoch, error=str(error))
-        sample = evaluation_sample_of(result, checkpoint.agent_step, 0.0)
-        return Verdict(request.epoch, sample.step, sample.metrics, sample.timings)
+        return _verdict(checkpoint, result)
+
+
+def _verdict(checkpoint: Checkpoint, report: SuiteReport) -> Verdict:
+    sample = evaluation_sample_of(report, checkpoint.agent_step, 0.0)
+    return Verdict(checkpoint.epoch, sample.step, sample.metrics, sample.timings)

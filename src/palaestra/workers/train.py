@@ -16,6 +16,8 @@ from palaestra import plugins
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.clock import Clock, SystemClock
 from palaestra.contracts.errors import NonFinite, PalaestraError, RunFailed
+from palaestra.evaluation.judged import OWN_SUITE
+from palaestra.evaluation.suites import refuse_unplayable, suite_of
 from palaestra.policies.build import self_contained
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import write_config
@@ -89,6 +91,9 @@ def run_training(
         origin = find_origin(config, runs_root, found.directory if found else None, group)
         state = new_training_state(config, group, teacher, origin)  # refuses an unknown environment, a bad network
         with closing(state.envs), ExitStack() as stack:
+            if config.evaluate_interval:
+                suite = suite_of(OWN_SUITE, config.evaluation, config.env.model_dump(mode="json"))
+                refuse_unplayable(suite, state.agent.interface, config.env)
             group.barrier()  # whoever refuses does so before anything is on disk
             directory, is_found = _enter(stack, store, request, config, found, group)
             return _train_in(directory, state, found, is_found=is_found, quiet=quiet, profile=profile, clock=clock)
