@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from palaestra.apps.arena import core
-from palaestra.apps.arena.random import MASK
 from palaestra.apps.arena.settings import ObservationForm
 from palaestra.apps.arena.state import ENDLESS, WorldState
 from palaestra.apps.arena.tables import COUNTERS, ITEMS
+from palaestra.envs.seed_stream import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
