@@ -69,6 +69,12 @@ class PseudoTerminal:
         return bool(modes & termios.ECHO) and bool(modes & termios.ICANON)
 
 
+def _take_the_terminal():
+    """Without it Ctrl-C and Ctrl-Z are sent to nobody; and a suite in the background has Ctrl-C ignored."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def pseudo_terminal(program, cwd, lines=40, columns=100, **environment):
     """The program (a list of words) in a terminal of its own, as leader of a session"""
@@ -82,8 +88,7 @@ def pseudo_terminal(program, cwd, lines=40, columns=100, **environment):
         cwd=cwd,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "", "LINES": "", **environment},
         start_new_session=True,
-        # without it Ctrl-C and Ctrl-Z are sent to nobody
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+        preexec_fn=_take_the_terminal,  # noqa: PLW1509
     )
     try:
         yield PseudoTerminal(process, master, slave)

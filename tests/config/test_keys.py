@@ -16,6 +16,7 @@ def leaves(data, prefix=""):
             "env.kwargs",
             "policy.settings",
             "curriculum.tasks",
+            "evaluation.simulations",
         }
         yield from leaves(value, f"{prefix}{name}.") if is_section else [f"{prefix}{name}"]
 

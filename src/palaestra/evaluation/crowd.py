@@ -13,6 +13,7 @@ import selectors
 import subprocess
 import sys
 from collections import deque
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -75,7 +76,8 @@ class PlayerProcess:
         self._process.kill()
         self._process.wait()
         if self._process.stdin is not None:
-            self._process.stdin.close()
+            with suppress(BrokenPipeError):  # what it had not yet read is of no use to it now
+                self._process.stdin.close()
         os.close(self.answers)
 
     def _say(self, message: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.build import build_network
 from palaestra.policies.graph import GraphPolicy, observation_signal
 from palaestra.policies.graph_order import sorted_nodes
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 SAMPLES: dict[str, EnvInterface] = {
     "a vector of 4, as CartPole-v1": EnvInterface(BoxSpec((4,)), DiscreteSpec(2)),
     "a grid [24, 11, 11] of bytes": EnvInterface(BoxSpec((24, 11, 11), "uint8", (0.0,), (255.0,)), DiscreteSpec(9)),
+    "cells [11, 11] of codes and 9 counts, as Arena": EnvInterface(
+        DictSpec(
+            (
+                ("cells", BoxSpec((11, 11), "uint8", (0.0,), (21.0,))),
+                ("self", BoxSpec((9,), "uint8", (0.0,), (255.0,))),
+            )
+        ),
+        DiscreteSpec(6),
+    ),
     "200 tokens of 3 bytes": EnvInterface(BoxSpec((200, 3), "uint8", (0.0,), (255.0,)), DiscreteSpec(9)),
 }
 
