@@ -1,6 +1,6 @@
 """The whole training loop in Arena beside PufferLib 3.0's, with an equal network, in the same worlds.
 
-    python benchmarks/arena_puffer.py [--steps 200000] [--repeats 3] [--memory] [--out docs/benchmarks]
+    python benchmarks/arena_puffer.py [--steps 983040] [--repeats 3] [--memory] [--out docs/benchmarks]
 
 PufferLib must be importable; its own C environments are not needed, because its trainer plays ours through its own
 interface (PufferEnv). Both sides: 384 agents, horizon 64, minibatches of 8,192, one epoch, Adam, one torch thread;
@@ -65,7 +65,7 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=16 * WARM_UP)
+    parser.add_argument("--steps", type=int, default=40 * WARM_UP)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--memory", action="store_true", help="with an LSTM")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks")
