@@ -45,6 +45,8 @@ class RunRequest:
     name: str = ""
     asked_by: str = ""  # "cli", "python", "web:<user>"
     command: str = ""  # the equivalent command line, for tracing
+    executor: str = "local"  # who places its processes: "local", or a plugin of `palaestra.executors`
+    nproc: int = 1  # processes that train together
 
 
 @dataclass(frozen=True)
