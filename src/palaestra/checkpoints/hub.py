@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import tempfile
 from contextlib import contextmanager
@@ -11,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.durable import commit
+from palaestra.checkpoints.hub_client import check_repo_id, first_line, hub_client, refusals
 from palaestra.checkpoints.names import model_name, sidecar_name
 from palaestra.checkpoints.targets import find_target
-from palaestra.contracts.errors import MissingExtra, RunFailed, UsageError
+from palaestra.contracts.errors import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,16 +39,16 @@ def upload_to_hub(
 ) -> str:
     """Send weights, sidecar and card to `OWNER/NAME`; the trainer state stays at home. Returns the address."""
     check_repo_id(repo_id)
-    hub = _hub()
+    hub = hub_client("Uploading to the hub")
     with packed(target, repo_id, runs_root) as parcel:
         message = f"Epoch {parcel.checkpoint.epoch} of {parcel.checkpoint.run_name}"
         try:
             api = hub.HfApi(token=token)
             address = api.create_repo(repo_id, private=private, exist_ok=True)
             api.upload_folder(repo_id=repo_id, folder_path=str(parcel.folder), commit_message=message)
-        except _refusals() as error:
+        except refusals() as error:
             raise RunFailed(
-                f"{parcel.checkpoint.run_name} could not be sent to {repo_id}: {_first_line(error)}",
+                f"{parcel.checkpoint.run_name} could not be sent to {repo_id}: {first_line(error)}",
                 "Log in with the hub's own program, or give a token; --dry-run shows what would be sent.",
             ) from error
     return str(address)
@@ -68,11 +68,6 @@ def packed(target: str | Path, repo_id: str, runs_root: Path | None = None) -> I
         (folder / CARD).write_text(card, encoding="utf-8")
         files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
         yield Parcel(repo_id, sent, folder, files, card)
-
-
-def check_repo_id(repo_id: str) -> None:
-    if repo_id.count("/") != 1 or not all(repo_id.split("/")):
-        raise UsageError(f"repo_id={repo_id} is not OWNER/NAME.")
 
 
 def model_card(checkpoint: Checkpoint, repo_id: str) -> str:
@@ -103,7 +98,8 @@ tags:
 |---|---|
 {table}
 
-Download `{sidecar_name(checkpoint.epoch)}` and `{model_name(checkpoint.epoch)}` of {repo_id} into one folder, then:
+Judge it where it lies: `palaestra eval hub:{repo_id}`. Or download `{sidecar_name(checkpoint.epoch)}` and
+`{model_name(checkpoint.epoch)}` into one folder, then:
 
 ```python
 import palaestra
@@ -111,8 +107,6 @@ import palaestra
 policy = palaestra.load_policy("{sidecar_name(checkpoint.epoch)}")
 action = policy.act(observation)
 ```
-
-Or judge it: `palaestra eval {sidecar_name(checkpoint.epoch)}`
 
 The weights are safetensors; nothing in these files is executed when they are loaded.
 """
@@ -147,29 +141,6 @@ def _model_index(checkpoint: Checkpoint) -> str:
 """
 
 
-def _refusals() -> tuple[type[Exception], ...]:
-    """No token, no network, a name that the hub does not take.
-
-    A connection that failed is an error of the hub's HTTP library, whichever that is; its own error is made of that.
-    """
-    try:
-        own = importlib.import_module("huggingface_hub.errors").HfHubHTTPError
-    except (ModuleNotFoundError, AttributeError):  # an older or a newer hub, which calls it otherwise
-        return (OSError, ValueError)
-    return (OSError, ValueError, *(base for base in own.__bases__ if base is not Exception))
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
-
-
 def _cell(value: Any) -> str:
     """One line of plain text, whatever a name contains."""
     return "".join(one if one.isprintable() and one not in "|<>`[]" else " " for one in str(value)).strip()
-
-
-def _hub() -> Any:
-    try:
-        return importlib.import_module("huggingface_hub")
-    except ModuleNotFoundError as error:
-        raise MissingExtra("Uploading to the hub", "hub") from error

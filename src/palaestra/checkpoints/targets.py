@@ -1,4 +1,4 @@
-"""What a user types to mean a policy: `cartpole-1:best`, `runs/x:10`, a run directory, a sidecar, weights."""
+"""What a user types to mean a policy: `cartpole-1:best`, `runs/x:10`, a run, a sidecar, weights, `hub:OWNER/NAME`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palaestra.checkpoints.foreign import inspect_foreign
+from palaestra.checkpoints.hub_download import PREFIX, fetch_from_hub
 from palaestra.checkpoints.reading import open_checkpoint
 from palaestra.checkpoints.selection import parse_selector
 from palaestra.contracts.errors import DamagedFile, NotFound
@@ -31,6 +32,8 @@ class Target:
 
 def find_target(target: str | Path, runs_root: Path | None = None) -> Target:
     """Without a selector, `latest` is meant."""
+    if str(target).startswith(PREFIX):
+        return Target(fetch_from_hub(str(target)), "latest", is_own=False)
     store = RunStore(runs_root)
     if str(target).endswith(FILE_ENDINGS):
         return _file_target(Path(target).expanduser(), store)

@@ -45,7 +45,7 @@ def add_arguments(parser: Parser) -> None:
         "words",
         nargs="*",
         metavar="run | key=value",
-        help="RUN (its best, else its latest), RUN:latest, RUN:EPOCH or a path, also several; suite=NAME; settings",
+        help="RUN (its best, else its latest), RUN:EPOCH, a path or hub:OWNER/NAME, also several; suite=NAME; settings",
     )
     parser.add_flag("--episodes", type=positive, metavar="N", help="of each simulation; default: as the run has it")
     parser.add_flag("--seed", type=natural, metavar="N", help="of the first episode, the others follow")
