@@ -10,6 +10,7 @@ from palaestra.cli.command import Command
 from palaestra.cli.keys_help import complete_keys, key_lines
 from palaestra.cli.output import note, print_json
 from palaestra.cli.parser import positive
+from palaestra.cli.seeds import run_seeds
 from palaestra.cli.words import read_words
 from palaestra.config.complaints import nearest_key
 from palaestra.config.keys import list_keys, section_names
@@ -52,10 +53,16 @@ def add_arguments(parser: Parser) -> None:
         metavar="N",
         help="processes of this machine that train together, each with ppo.env_count environments; default: 1",
     )
+    parser.add_flag("--seeds", metavar="1..5", help="one run per seed, NAME-s1 and so on; also 1,3,7")
+    parser.add_flag(
+        "--slots", type=positive, metavar="N", help="with --seeds: runs side by side; default: as cores allow"
+    )
 
 
 def run(arguments: Namespace) -> int:
     words = read_words(arguments.words)
+    if arguments.seeds:
+        return run_seeds(arguments, words, "local")
     accepted = frozenset(_known_key(key) for key in arguments.override)
     if arguments.dry_run:
         _print_config(resolve_training(words.recipe, words.overrides), as_json=arguments.json)

@@ -1,0 +1,95 @@
+"""`palaestra train RECIPE --seeds 1..5`: many runs, one table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from palaestra.analysis.statistics import spoken
+from palaestra.cli.output import note, print_json, print_table
+from palaestra.config.request import resolve_training
+from palaestra.config.sweep import parse_seeds
+from palaestra.config.yaml_text import dump_yaml
+from palaestra.contracts.errors import UsageError
+from palaestra.runs.store import runs_root
+from palaestra.sweeps.seeds import default_name, seed_name, train_seeds
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from palaestra.cli.words import Words
+    from palaestra.sweeps.seeds import SeedsReport
+
+COLUMNS = ("seed", "run", "state", "steps", "return", "score")
+
+
+def run_seeds(arguments: Namespace, words: Words, executor: str) -> int:
+    seeds = parse_seeds(arguments.seeds)
+    _refuse_company(arguments)
+    if arguments.dry_run:
+        _print_plan(words, seeds, as_json=arguments.json)
+        return 0
+    report = train_seeds(
+        words.recipe,
+        words.overrides,
+        seeds,
+        runs_root(),
+        name=words.run,
+        slots=arguments.slots,
+        executor=executor,
+        asked_by="cli",
+        say=(lambda _line: None) if arguments.quiet else note,
+    )
+    if arguments.json:
+        print_json(as_data(report))
+    else:
+        _print_report(report)
+    return report.exit_code
+
+
+def as_data(report: SeedsReport) -> dict[str, Any]:
+    means = {figure: report.mean(figure) for figure in ("last_return", "score")}
+    return {
+        "name": report.name,
+        "exit_code": report.exit_code,
+        "runs": [asdict(one) for one in report.results],
+        "mean": {figure: mean and asdict(mean) for figure, mean in means.items()},
+    }
+
+
+def _print_report(report: SeedsReport) -> None:
+    rows: list[tuple[object, ...]] = [
+        (one.seed, one.name, one.state, one.agent_step, one.last_return, one.score) for one in report.results
+    ]
+    rows.append(("mean", report.name, "", "", spoken(report.mean("last_return")), spoken(report.mean("score"))))
+    print_table(COLUMNS, rows)
+    for one in report.results:
+        if one.failure:
+            note(f"{one.name}: {one.failure}")
+    if report.exit_code:
+        note("The same command again goes on with those that are not finished.")
+
+
+def _print_plan(words: Words, seeds: tuple[int, ...], *, as_json: bool) -> None:
+    config = resolve_training(words.recipe, {**words.overrides, "seed": seeds[0]})
+    base = words.run or default_name(words.recipe, config)
+    names = [seed_name(base, seed) for seed in seeds]
+    if as_json:
+        print_json({"runs": names, "config": config.model_dump(mode="json")})
+        return
+    print(dump_yaml(config.model_dump(mode="json")), end="")
+    note(f"{len(names)} runs, alike but for their seed: {', '.join(names)}.")
+
+
+def _refuse_company(arguments: Namespace) -> None:
+    for flag, is_set in (
+        ("--resume", arguments.resume),
+        ("--override", bool(arguments.override)),
+        ("--profile", arguments.profile),
+        ("--nproc", arguments.nproc > 1),
+    ):
+        if is_set:
+            raise UsageError(
+                f"--seeds and {flag} cannot be asked for together.",
+                "The same command again goes on with those seeds that are not finished.",
+            )

@@ -1,0 +1,97 @@
+"""A run as it would be typed, and as an order for whoever has a slot for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from palaestra.config.overrides import nest
+from palaestra.config.request import prepare_training
+from palaestra.config.yaml_text import parse_yaml
+from palaestra.contracts.errors import DamagedFile, UsageError
+from palaestra.contracts.trials import TrialOrder
+from palaestra.runs.status import ACTIVE, read_record
+from palaestra.workers.job import Job
+from palaestra.workers.opening import find_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from palaestra.config.train import TrainConfig
+    from palaestra.contracts.run import RunRequest
+    from palaestra.runs.store import RunStore
+
+HIDDEN = ".sweeps"  # in the runs directory; no run can be called so
+
+
+def hidden_directory(runs_root: Path) -> Path:
+    """Where sweeps keep their books and logs, beside the runs and never listed among them."""
+    return runs_root.absolute() / HIDDEN
+
+
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`{"ppo": {"gamma": 0.9}}` to `{"ppo.gamma": 0.9}`; an empty mapping is a value."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, dict) and value:
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def typed(value: Any) -> str:
+    """As it would be typed after `key=`."""
+    if isinstance(value, str) and _is_itself(value):
+        return value
+    if isinstance(value, float):
+        return f"{value:.12g}" if float(f"{value:.12g}") == value else repr(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def command_of(recipe: str, settings: Mapping[str, Any], name: str) -> str:
+    """The one command that would do the same."""
+    words = [f"{key}={typed(value)}" for key, value in flatten(settings).items()]
+    return shlex.join(["palaestra", "train", *([recipe] if recipe else []), f"run={name}", *words])
+
+
+def prepare_run(recipe: str, settings: Mapping[str, Any], name: str, asked_by: str) -> tuple[RunRequest, TrainConfig]:
+    nested = nest(flatten(settings))
+    return prepare_training(recipe, nested, name=name, asked_by=asked_by, command=command_of(recipe, nested, name))
+
+
+def make_order(request: RunRequest, config: TrainConfig, runs_root: Path, logs: Path) -> TrialOrder:
+    job = Job(request, config, runs_root.absolute(), quiet=True)
+    return TrialOrder(request.name, job.to_json(), logs / f"{request.name}.log")
+
+
+def is_done(store: RunStore, request: RunRequest, config: TrainConfig) -> bool:
+    """Whether the run of that name has all its steps. One that is something else, or in other hands, is refused."""
+    # the trainer writes a policy out in full before it compares; so it is left to the trainer
+    found = find_run(store, request, config, must_exist=False, accept_changes=frozenset({"policy"}))
+    if found is None:
+        return False
+    record = read_record(found.directory)
+    if record.state in ACTIVE:
+        raise UsageError(
+            f"Run '{record.name}' is being trained by process {record.pid}.",
+            f"Wait for it, or stop it: palaestra runs stop {record.name}",
+        )
+    return found.is_done
+
+
+def digest(data: Any) -> str:
+    """A few letters that are the same for the same settings, and hardly ever for others."""
+    text = json.dumps(data, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
+
+
+def _is_itself(text: str) -> bool:
+    """Whether YAML reads it as this very text."""
+    try:
+        return bool(parse_yaml(text) == text)
+    except DamagedFile:
+        return False

@@ -1,0 +1,63 @@
+"""What a run was worth, read from what it left on disk."""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
+from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.status import read_record
+from palaestra.sinks.samples import EPISODIC_RETURN, EVALUATED_RETURN
+
+if TYPE_CHECKING:
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.runs.metrics_reader import Point
+
+SCORE, RETURN = "score", "return"
+SERIES = {SCORE: EVALUATED_RETURN, RETURN: EPISODIC_RETURN}
+TENTHS = 10
+
+
+def check_metric(metric: str) -> str:
+    """A metric's full name has a slash; nothing more can be known before the first run."""
+    if metric not in SERIES and "/" not in metric:
+        hint = did_you_mean(metric, SERIES) or "Known: score, return, or a full name such as charts/episodic_length."
+        raise UsageError(f"No metric is called '{metric}'.", hint)
+    return metric
+
+
+def value_of(directory: RunDirectory, metric: str) -> float | None:
+    """The last value; of `return`, the mean over the last episodes that the run itself tells. NaN is no value."""
+    if metric == RETURN:
+        value = read_record(directory).summary.get("episodic_return")
+    else:
+        points = points_of(directory, metric)
+        value = points[-1].value if points else None
+    return value if value is not None and math.isfinite(value) else None
+
+
+def curve_of(directory: RunDirectory, metric: str, total_steps: int) -> dict[int, float]:
+    """The metric where each whole tenth of the steps was complete, as far as the run has come; the end is no part.
+
+    A tenth without a new value has the one before; one before the first value is left out.
+    """
+    points = points_of(directory, metric)
+    reached = max(read_record(directory).agent_step, points[-1].step if points else 0)
+    curve = {}
+    for tenth in range(1, TENTHS):
+        mark = total_steps * tenth / TENTHS
+        before = [point.value for point in points if point.step <= mark and math.isfinite(point.value)]
+        if reached >= mark and before:
+            curve[tenth] = before[-1]
+    return curve
+
+
+def points_of(directory: RunDirectory, metric: str) -> list[Point]:
+    """None yet is no error: the run may just have begun."""
+    try:
+        with closing(MetricsReader(directory.metrics_file)) as reader:
+            return reader.series(SERIES.get(metric, metric))
+    except NotFound:
+        return []

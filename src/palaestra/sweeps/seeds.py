@@ -1,0 +1,143 @@
+"""`--seeds 1..5`: the same training once for each seed. There are no books to keep: the runs are the books."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palaestra.analysis.statistics import Estimate, estimate, mean_of_strata
+from palaestra.config.request import resolve_training
+from palaestra.contracts.errors import UsageError
+from palaestra.contracts.run import RunState
+from palaestra.contracts.trials import SlotsWanted
+from palaestra.runs.identity import check_name
+from palaestra.runs.status import read_record
+from palaestra.runs.store import RunStore
+from palaestra.sweeps.fan_out import LOCAL, fan_out, open_slots
+from palaestra.sweeps.order import digest, hidden_directory, is_done, make_order, prepare_run
+from palaestra.sweeps.results import RETURN, SCORE, value_of
+from palaestra.workers.signals import exit_code_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from palaestra.config.train import TrainConfig
+    from palaestra.contracts.run import RunRequest
+    from palaestra.contracts.trials import TrialEnd, TrialOrder
+
+NOT_BEGUN = "not begun"
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    seed: int
+    name: str
+    run: str  # id; empty: there is none
+    state: str
+    agent_step: int
+    last_return: float | None  # mean over the last episodes of training
+    score: float | None  # of the last evaluation
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class SeedsReport:
+    name: str
+    results: tuple[SeedResult, ...]
+    exit_code: int
+
+    def mean(self, figure: str) -> Estimate | None:
+        """Of `last_return` or `score` over the finished seeds, with a 95 % interval where there are several."""
+        values = [getattr(one, figure) for one in self.results if one.state == RunState.FINISHED]
+        known = np.array([value for value in values if value is not None], dtype=np.float64)
+        return estimate([known], mean_of_strata) if len(known) else None
+
+
+class SeedRuns:
+    """The work of `fan_out`: those seeds whose run does not have all its steps yet."""
+
+    def __init__(
+        self, asked: Sequence[tuple[RunRequest, TrainConfig]], runs_root: Path, say: Callable[[str], None]
+    ) -> None:
+        self._say = say
+        self._store = RunStore(runs_root)
+        self._logs = hidden_directory(runs_root) / ".seeds"  # no sweep can be called so
+        self._waiting = deque(pair for pair in asked if not is_done(self._store, *pair))
+        self.failures: dict[str, str] = {}  # name -> why
+        self._left = len(self._waiting)
+
+    @property
+    def left(self) -> int:
+        return self._left
+
+    def next_order(self) -> TrialOrder | None:
+        if not self._waiting:
+            return None
+        self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        request, config = self._waiting.popleft()
+        return make_order(request, config, self._store.root, self._logs)
+
+    def ended(self, order: TrialOrder, end: TrialEnd, *, was_stopped: bool) -> None:
+        self._left -= 1
+        directory = self._store.named(order.name)
+        record = read_record(directory) if directory is not None else None
+        if end.exit_code and not was_stopped:
+            self.failures[order.name] = (record.failure if record else "") or end.error or f"exit code {end.exit_code}"
+        state = record.state if record else NOT_BEGUN
+        why = f": {self.failures[order.name]}" if order.name in self.failures else ""
+        self._say(f"{order.name} is {state} at step {record.agent_step if record else 0:,}{why}; {self._left} to go")
+
+    def unwanted(self) -> list[str]:
+        return []
+
+
+def train_seeds(
+    recipe: str,
+    overrides: Mapping[str, Any],
+    seeds: Sequence[int],
+    runs_root: Path,
+    *,
+    name: str = "",
+    slots: int | None = None,
+    executor: str = LOCAL,
+    asked_by: str = "",
+    say: Callable[[str], None] = lambda _line: None,
+) -> SeedsReport:
+    """One run per seed, called NAME-s1 and so on; what is finished already is not run again."""
+    if "seed" in overrides:
+        raise UsageError(f"--seeds and seed={overrides['seed']} cannot both be.", "Keep one of them.")
+    config = resolve_training(recipe, overrides)
+    base = name or default_name(recipe, config)
+    asked = [prepare_run(recipe, {**overrides, "seed": seed}, seed_name(base, seed), asked_by) for seed in seeds]
+    work = SeedRuns(asked, runs_root, say)
+    number = 0
+    if work.left:
+        number = fan_out(open_slots(executor, SlotsWanted(slots, config.torch_threads)), work)
+    results = tuple(_result(work, RunStore(runs_root), seed, seed_name(base, seed)) for seed in seeds)
+    is_failed = any(one.state in {RunState.FAILED, RunState.LOST} or one.failure for one in results)
+    return SeedsReport(base, results, exit_code_of(number) if number else int(is_failed))
+
+
+def seed_name(base: str, seed: int) -> str:
+    return check_name(f"{base}-s{seed}")
+
+
+def default_name(recipe: str, config: TrainConfig) -> str:
+    """The same for the same settings, so that the same command again means the same runs."""
+    return (
+        f"{recipe or config.env.id.replace('/', '-').replace(':', '-')}-{digest(config.model_dump(exclude={'seed'}))}"
+    )
+
+
+def _result(work: SeedRuns, store: RunStore, seed: int, name: str) -> SeedResult:
+    directory = store.named(name)
+    failure = work.failures.get(name, "")
+    if directory is None:
+        return SeedResult(seed, name, "", RunState.FAILED if failure else NOT_BEGUN, 0, None, None, failure)
+    record = read_record(directory)
+    figures = value_of(directory, RETURN), value_of(directory, SCORE)
+    return SeedResult(seed, name, record.id, record.state, record.agent_step, *figures, failure or record.failure)
