@@ -1,0 +1,1 @@
+"""Ray: evaluations, trainings and sweeps on more than this machine; the extra `cluster`."""

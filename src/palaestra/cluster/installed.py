@@ -1,0 +1,82 @@
+"""Ray as it is installed here: imported only when somebody needs it, and told what the environment says now."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from palaestra.contracts.errors import MissingExtra, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+OLDEST = (2, 54)  # the first whose embedded clusters all have tokens
+EXTRA = "cluster"
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_USAGE_STATS_PROMPT_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a task without a GPU leaves CUDA_VISIBLE_DEVICES alone
+}
+
+
+def demand_ray() -> None:
+    """Before anything else is done: it is here, and new enough."""
+    try:
+        found = version("ray")
+    except PackageNotFoundError:
+        raise MissingExtra("Ray", EXTRA) from None
+    numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
+    if numbers < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise UsageError(
+            f"Ray {found} is too old: before {wanted} anybody on the network may run code in it.",
+            f"Install it with: pip install 'palaestra[{EXTRA}]' --upgrade",
+        )
+
+
+def load_ray() -> Any:
+    """The module; what it costs (half a second) is paid here."""
+    demand_ray()
+    return import_module("ray")
+
+
+@contextmanager
+def ray_variables(variables: Mapping[str, str]) -> Iterator[Any]:
+    """Ray with these environment variables, which its processes inherit; ours are as before at the end."""
+    wanted = {**QUIET, **variables}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        ray = load_ray()
+        _read_again()
+        yield ray
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        _read_again()
+
+
+@contextmanager
+def on_loopback() -> Iterator[None]:
+    """Ray replaces 127.0.0.1 by an address that others can reach, unless it is told that there are no others."""
+    constants: Any = import_module("ray._private.ray_constants")
+    before = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+
+
+def _read_again() -> None:
+    """Ray reads its settings and its token once; we may be the second to open a session in this process."""
+    native: Any = import_module("ray._raylet")
+    native.Config.initialize("")
+    native.AuthenticationTokenLoader.instance().reset_cache()

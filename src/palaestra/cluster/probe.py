@@ -1,0 +1,115 @@
+"""Is a cluster there, and is it one of ours? Asked in a child process, because Ray may wait for ever or abort.
+
+`python -m palaestra.cluster.probe HOST:PORT`, with Ray's variables in the environment: one line of JSON on stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import socket
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from palaestra.cluster.address import Address, read_address
+from palaestra.cluster.installed import load_ray, on_loopback
+from palaestra.contracts.errors import RunFailed, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 24.0  # with CONNECT_SECONDS less than 30 together
+TOKEN_REFUSED = "InvalidAuthToken"  # noqa: S105  what Ray says of a wrong one
+
+
+@dataclass(frozen=True)
+class Answer:
+    ray: str = ""
+    python: str = ""
+    error: str = ""  # why there is no session, though somebody answered
+
+
+def probe(address: Address) -> None:
+    """Nothing, or an error that says why there will be no session at `address`; within 30 seconds."""
+    _knock(address)
+    answer = _ask(address)
+    here = Answer(load_ray().__version__, platform.python_version())
+    if answer.ray and (answer.ray, answer.python) != (here.ray, here.python):
+        raise UsageError(
+            f"The cluster at {address} runs Ray {answer.ray} on Python {answer.python}; "
+            f"here it is Ray {here.ray} on Python {here.python}.",
+            "Both must be the same on every machine.",
+        )
+    if answer.error:
+        raise RunFailed(
+            f"There is no way into the cluster at {address}: {answer.error}",
+            f"Does this machine belong to it? Join with: palaestra worker --address {address} --cpus 0",
+        )
+
+
+def _knock(address: Address) -> None:
+    try:
+        socket.create_connection((address.host, address.port), CONNECT_SECONDS).close()
+    except OSError as error:
+        reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        raise RunFailed(
+            f"No cluster can be reached at {address}: {reason}.",
+            "Is its head running? 'palaestra worker --head' starts one and prints its address.",
+        ) from error
+
+
+def _ask(address: Address) -> Answer:
+    words = [sys.executable, "-m", "palaestra.cluster.probe", str(address)]
+    try:
+        told = subprocess.run(words, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False)
+        said, heard = told.stdout, told.stderr
+    except subprocess.TimeoutExpired as late:
+        said, heard = "", (late.stderr or b"").decode(errors="replace")
+    if TOKEN_REFUSED in heard:
+        raise UsageError(
+            f"The cluster at {address} does not accept the token of this machine (or its lack of one).",
+            "Copy the head's ~/.ray/auth_token here, or set RAY_AUTH_TOKEN_PATH; see docs/cluster.md.",
+        )
+    try:
+        return Answer(**json.loads(said.strip().rpartition("\n")[2]))
+    except (ValueError, TypeError):
+        raise RunFailed(
+            f"Whoever is at {address} did not answer as a Ray cluster within {ANSWER_SECONDS:.0f} s.",
+            "Is it the port that the head of the cluster printed (6379 unless told otherwise)?",
+        ) from None
+
+
+def look(address: Address) -> Answer:
+    """In the child: versions first, for sessions of another version fail in odd ways; then a session, for a moment."""
+    ray = load_ray()
+    usage: Any = import_module("ray._common.usage.usage_lib")
+    metadata = usage.get_cluster_metadata(ray._raylet.GcsClient(address=str(address)))
+    answer = Answer(metadata["ray_version"], metadata["python_version"])
+    if (answer.ray, answer.python) != (ray.__version__, platform.python_version()):
+        return answer
+    try:
+        ray.init(address=str(address), log_to_driver=False, configure_logging=False)
+    except (OSError, RuntimeError, ValueError) as error:
+        return Answer(answer.ray, answer.python, str(error).strip().partition("\n")[0])
+    ray.shutdown()
+    return answer
+
+
+def main(words: Sequence[str]) -> int:
+    address = read_address(words[0])
+    load_ray()
+    if address.is_local:
+        with on_loopback():
+            answer = look(address)
+    else:
+        answer = look(address)
+    print(json.dumps(asdict(answer)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+import os
+import signal
+import stat
+from pathlib import Path
+
+import psutil
+import pytest
+
+from palaestra.cluster import connection
+from palaestra.cluster.connection import open_ray
+from palaestra.cluster.nodes import ask_each, describe
+from palaestra.contracts.errors import UsageError
+
+
+def listening_outside() -> list[str]:
+    """Addresses other than the loopback at which a process of ours or a child of it listens."""
+    ours = psutil.Process()
+    return [
+        f"{process.name()} {address.laddr.ip}"
+        for process in [ours, *ours.children(recursive=True)]
+        for address in process.net_connections(kind="inet")
+        if address.status == psutil.CONN_LISTEN and not address.laddr.ip.removeprefix("::ffff:").startswith("127.")
+    ]
+
+
+@pytest.mark.slow
+def test_an_embedded_session_is_private_and_leaves_nothing(monkeypatch, capfd):
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    handler = signal.getsignal(signal.SIGTERM)
+    before = set(psutil.pids())
+    with open_ray(cpus=3) as session:
+        assert session.is_embedded
+        assert session.cpus == 3
+        assert session.address.startswith("127.0.0.1:")
+        assert signal.getsignal(signal.SIGTERM) is handler
+        assert listening_outside() == []
+        assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
+        folder = Path(session.ray._private.worker._global_node.get_session_dir_path()).parents[1]
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert len(ask_each(session.ray, describe)) == 1
+        with open_ray("10.9.8.7:1") as inner:  # whoever is inside uses what is open
+            assert inner.address == session.address
+        assert session.ray.is_initialized()
+    assert not session.ray.is_initialized()
+    assert not folder.exists()
+    assert "RAY_AUTH_TOKEN" not in os.environ
+    ours = {child.pid for child in psutil.Process().children(recursive=True)}
+    assert not ours - before
+    assert capfd.readouterr().out == ""
+
+
+def test_a_strange_address_without_a_token_is_refused_before_anybody_is_asked(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(connection, "probe", lambda address: pytest.fail("it was asked"))
+    with pytest.raises(UsageError, match="no token"), open_ray("192.0.2.1:6379"):
+        pytest.fail("it was opened")
+
+
+def test_a_long_temporary_folder_is_not_too_long_for_sockets(monkeypatch, tmp_path):
+    deep = tmp_path / ("x" * 60)
+    deep.mkdir()
+    monkeypatch.setattr(connection.tempfile, "gettempdir", lambda: str(deep))
+    with connection._private_folder() as folder:
+        assert len(str(folder)) <= connection.LONGEST_SOCKET_FOLDER
+        outer = folder.parent
+        assert stat.S_IMODE(outer.stat().st_mode) == 0o700
+    assert not outer.exists()
