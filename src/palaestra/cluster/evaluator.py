@@ -1,0 +1,177 @@
+"""Judges checkpoints on Ray: requests go out, episodes come back, reports are put together here.
+
+The plugin `ray` of the group `palaestra.evaluators`; nothing of Ray is loaded into this process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from palaestra.cluster.installed import demand_ray
+from palaestra.cluster.link import Link
+from palaestra.contracts.errors import NotFound, PalaestraError, RunFailed
+from palaestra.contracts.evaluation import SuiteReport
+from palaestra.evaluation.request import episode_from, request_to_json
+from palaestra.evaluation.shares import put_together
+from palaestra.runs.documents import read_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.contracts.evaluation import EvaluationRequest
+    from palaestra.runs.directory import RunDirectory
+
+logger = logging.getLogger(__name__)
+
+VARIABLE = "RAY_ADDRESS"
+LOG = "ray.log"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a request: a report, perhaps of a part only, and why there is no more."""
+
+    number: int
+    request: EvaluationRequest
+    report: SuiteReport | None
+    retries: int = 0  # of shares that were lost on the way
+    error: PalaestraError | None = None
+
+
+@dataclass
+class _Pending:
+    request: EvaluationRequest
+    episodes: dict[str, list[EpisodeResult]] = field(default_factory=dict)  # by simulation
+    seconds: dict[str, float] = field(default_factory=dict)  # that workers played
+
+
+def _nothing(_number: int, _episodes: list[EpisodeResult]) -> None:
+    """Of episodes at which nobody looks."""
+
+
+class RayEvaluator:
+    """A `RemoteEvaluator`, and what the command line needs beyond that. Ray is opened by the first request."""
+
+    def __init__(
+        self,
+        address: str | None = None,
+        log: Path | None = None,
+        on_episodes: Callable[[int, list[EpisodeResult]], None] = _nothing,
+    ) -> None:
+        demand_ray()
+        self._address = address
+        self._log = log
+        self._on_episodes = on_episodes
+        self._link: Link | None = None
+        self._pending: dict[int, _Pending] = {}
+        self._numbers = count(1)
+
+    def __enter__(self) -> RayEvaluator:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._pending)
+
+    def submit(self, request: EvaluationRequest, sidecar: Path) -> None:
+        self.send(request, sidecar, trust_module=True)  # a training's own checkpoint names modules that it has loaded
+
+    def send(self, request: EvaluationRequest, sidecar: Path, *, trust_module: bool) -> int:
+        """The number under which the answer will come."""
+        if self._link is None:
+            self._link = self._opened()
+        number = next(self._numbers)
+        self._pending[number] = _Pending(request)
+        text = request_to_json(request)
+        self._link.say({"id": number, "request": text, "sidecar": str(sidecar.resolve()), "trust_module": trust_module})
+        return number
+
+    def collect(self) -> list[tuple[EvaluationRequest, SuiteReport | str]]:
+        heard: list[tuple[EvaluationRequest, SuiteReport | str]] = []
+        for answer in self.answers():
+            if answer.report is not None and answer.error is not None:
+                logger.warning("%s was judged in part: %s", answer.report.checkpoint, answer.error)
+            heard.append((answer.request, str(answer.error) if answer.report is None else answer.report))
+        return heard
+
+    def answers(self) -> list[Answer]:
+        """Of the requests that were answered since the last call; when Ray is lost, all are."""
+        if self._link is None:
+            return []
+        try:
+            messages = self._link.hear()
+        except RunFailed as error:
+            self._link = None
+            return [self._settled(number, 0.0, 0, error) for number in list(self._pending)]
+        found = []
+        for message in messages:
+            if message.get("done"):
+                found.append(self._done(message))
+            else:
+                self._keep(message)
+        return found
+
+    def wait(self, seconds: float) -> None:
+        if self._link is not None:
+            self._link.wait(seconds)
+
+    def close(self) -> None:
+        self._pending.clear()
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _opened(self) -> Link:
+        try:
+            return Link(self._address, self._log)
+        except OSError as error:
+            raise RunFailed(f"No process to speak with Ray could be started: {error.strerror}.") from error
+
+    def _keep(self, message: dict[str, Any]) -> None:
+        pending, simulation = self._pending[message["id"]], message["simulation"]
+        episodes = [episode_from(row) for row in message["episodes"]]
+        pending.episodes.setdefault(simulation, []).extend(episodes)
+        pending.seconds[simulation] = pending.seconds.get(simulation, 0.0) + message["seconds"]
+        self._on_episodes(message["id"], episodes)
+
+    def _done(self, message: dict[str, Any]) -> Answer:
+        error = None
+        if message["error"]:
+            error = RunFailed(message["error"], message["hint"])
+            error.exit_code = message["exit_code"]
+        return self._settled(message["id"], message["seconds"], message["retries"], error)
+
+    def _settled(self, number: int, seconds: float, retries: int, error: RunFailed | None) -> Answer:
+        pending = self._pending.pop(number)
+        plans = pending.request.plans
+        reports = tuple(
+            put_together(plan, pending.episodes[plan.simulation], pending.seconds[plan.simulation])
+            for plan in plans
+            if plan.simulation in pending.episodes
+        )
+        missing = tuple(plan.simulation for plan in plans if plan.simulation not in pending.episodes)
+        report = SuiteReport(reports, seconds or sum(pending.seconds.values()), missing) if reports else None
+        return Answer(number, pending.request, report, retries, error)
+
+
+def address_of(directory: RunDirectory | None) -> str | None:
+    """Where the run's configuration says that the cluster is, else the variable of Ray; None: on this machine."""
+    try:
+        settings = read_config(directory).get("cluster", {}) if directory is not None else {}
+    except NotFound:
+        settings = {}
+    return settings.get("address") or os.environ.get(VARIABLE) or None
+
+
+def open_evaluator(directory: RunDirectory) -> RayEvaluator:
+    """For a training: what Ray has to say is in the run's logs."""
+    return RayEvaluator(address_of(directory), directory.logs / LOG)
