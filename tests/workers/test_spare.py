@@ -32,9 +32,26 @@ def trained(make_bench, small_config):
     return bench
 
 
+class Watch:
+    """A clock that stands until it is moved."""
+
+    seconds = 100.0
+
+    def now(self):
+        return 0.0
+
+    def monotonic(self):
+        return self.seconds
+
+
 @pytest.fixture
-def evaluator(trained):
-    made = SpareEvaluator(trained.directory)
+def watch():
+    return Watch()
+
+
+@pytest.fixture
+def evaluator(trained, watch):
+    made = SpareEvaluator(trained.directory, 60.0, watch)
     yield made
     made.close()
 
@@ -98,6 +115,20 @@ def test_a_process_that_is_lost_is_replaced_once_and_then_its_epoch_is_given_up(
     assert verdict.epoch == 1
     assert "was ended by SIGKILL, 2 times" in verdict.error
     assert puppets[2].told == [2], "the next one gets its chance"
+
+
+def test_a_judgement_that_hangs_is_given_up_in_time_and_the_next_one_gets_a_process(trained, evaluator, puppets, watch):
+    for checkpoint in trained.saved:
+        evaluator.ask(checkpoint)
+    watch.seconds += 60.0
+    assert evaluator.collect() == [], "the time is not over yet"
+    watch.seconds += 0.1
+    (verdict,) = evaluator.collect()
+    assert (verdict.epoch, puppets[0].is_dead) == (1, True)
+    assert "longer than evaluation.timeout_seconds=60" in verdict.error
+    assert puppets[1].told == [2]
+    watch.seconds += 59.0
+    assert evaluator.collect() == [], "each has its own time"
 
 
 def test_a_process_that_cannot_be_started_costs_a_verdict_and_not_the_training(trained, evaluator, monkeypatch):

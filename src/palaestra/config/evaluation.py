@@ -12,6 +12,9 @@ class EvaluationConfig(Frozen):
     episodes: int = Field(default=20, ge=1, description="episodes per simulation")
     seed: int = Field(default=1_000_000, ge=0, description="seed of the first episode; the others follow")
     deterministic: bool = Field(default=True, description="most likely action instead of a sampled one")
+    timeout_seconds: float = Field(
+        default=3600.0, gt=0, description="a judgement beside a training that takes longer is given up"
+    )
     simulations: dict[str, SimulationConfig] = Field(
         default_factory=dict,
         description="name: {category, env, episodes, seed} of each; empty: one in the environment trained in",

@@ -14,10 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from palaestra.contracts.clock import SystemClock
 from palaestra.runs.environment import RANK_VARIABLES
 
 if TYPE_CHECKING:
     from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.contracts.clock import Clock
     from palaestra.runs.directory import RunDirectory
 
 logger = logging.getLogger(__name__)
@@ -104,10 +106,13 @@ class SpareProcess:
 class SpareEvaluator:
     """`evaluate_local`: epochs wait here, in order; the process is started when there is one to judge."""
 
-    def __init__(self, directory: RunDirectory) -> None:
+    def __init__(self, directory: RunDirectory, timeout_seconds: float, clock: Clock | None = None) -> None:
         self._directory = directory
+        self._timeout_seconds = timeout_seconds
+        self._clock = clock or SystemClock()
         self._waiting: deque[int] = deque()
         self._current: int | None = None
+        self._told_at = 0.0  # when the current one was begun
         self._attempts = 0  # at the current one
         self._process: SpareProcess | None = None
         self._failed: list[Verdict] = []
@@ -149,9 +154,20 @@ class SpareEvaluator:
         except EOFError:
             return self._try_again(self._process.fate())
         if answer is None:
-            return []
+            return self._give_up() if self._is_late() else []
         self._current = None
         return [Verdict(**answer)]
+
+    def _is_late(self) -> bool:
+        return self._clock.monotonic() - self._told_at > self._timeout_seconds
+
+    def _give_up(self) -> list[Verdict]:
+        """An environment that hangs would hang again: there is no second attempt."""
+        assert self._current is not None
+        epoch, self._current = self._current, None
+        self.close()
+        limit = f"evaluation.timeout_seconds={self._timeout_seconds:g}"
+        return [Verdict(epoch, error=f"The process that judged it was ended: it took longer than {limit}.")]
 
     def _feed(self) -> None:
         if self._current is None and self._waiting:
@@ -160,6 +176,7 @@ class SpareEvaluator:
 
     def _tell(self, epoch: int) -> None:
         self._attempts += 1
+        self._told_at = self._clock.monotonic()
         try:
             if self._process is None:
                 self._process = SpareProcess(self._directory)

@@ -197,7 +197,9 @@ def _evaluators(state: TrainingState, directory: RunDirectory) -> list[Evaluator
     config = state.config
     if not config.evaluate_interval or not state.group.is_leader:
         return []
-    evaluators: list[Evaluator] = [SpareEvaluator(directory)] if config.evaluate_local else []
+    evaluators: list[Evaluator] = []
+    if config.evaluate_local:
+        evaluators.append(SpareEvaluator(directory, config.evaluation.timeout_seconds))
     if config.evaluate_remote:
         evaluators.append(DistantEvaluator(open_remote(directory), directory, config.evaluation))
     return evaluators
