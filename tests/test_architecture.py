@@ -38,8 +38,8 @@ IMPORTS_LATE = {
     "cli/upload.py",
     "cli/video.py",
 }
-# A sink is a luxury: what it raises is named and dropped. Nobody else may do so.
-SWALLOWS = {"sinks/fanout.py"}
+# Sinks and the live view are luxuries: what they raise is named and dropped. Nobody else may do so.
+SWALLOWS = {"envs/publish.py", "sinks/fanout.py"}
 TORCH_FILES_ONLY_IN = "checkpoints/"
 RUN_PATHS_ONLY_IN = "runs/"
 

@@ -12,6 +12,7 @@ from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.distributed import DistributedConfig
 from palaestra.config.env import EnvConfig
 from palaestra.config.evaluation import EvaluationConfig
+from palaestra.config.live import LiveConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.ppo import PpoConfig
 from palaestra.config.sinks import SinksConfig
@@ -38,6 +39,7 @@ class TrainConfig(Frozen):
         default=0, ge=0, description="iterations between norms, ranks and dead units of every layer; 0: none"
     )
     sinks: SinksConfig = Field(default=SinksConfig(), description="where metrics go")
+    live: LiveConfig = Field(default=LiveConfig(), description="watching the run while it trains")
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: cuda where there is one")
     distributed: DistributedConfig = Field(
         default=DistributedConfig(), description="how several processes train together"

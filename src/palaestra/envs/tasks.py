@@ -100,10 +100,15 @@ class TaskSwitch(gymnasium.Env[Any, Any]):
         return env.reset(seed=self._fresh_seed(self._playing), options=further or None)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        return self._envs[self._playing].step(action)
+        return self.playing.step(action)
+
+    @property
+    def playing(self) -> AnyEnv:
+        """The environment of the task that is played now"""
+        return self._envs[self._playing]
 
     def render(self) -> Any:
-        return self._envs[self._playing].render()
+        return self.playing.render()
 
     def close(self) -> None:
         for env in self._envs.values():

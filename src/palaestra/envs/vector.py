@@ -134,6 +134,10 @@ class InProcessEnvs:
             f"{self._lengths[index]} of its episode, with action {action!r}: {error}."
         )
 
+    def standing(self, index: int) -> tuple[float, int]:
+        """Return and steps of the episode that environment `index` plays now"""
+        return self._returns[index], self._lengths[index]
+
     def why_inexact(self) -> str:
         """Empty when every environment can give its state; else why it cannot."""
         return task_envs.why_not(self.envs[0])

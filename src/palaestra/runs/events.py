@@ -70,6 +70,7 @@ EVENTS: dict[str, EventSpec] = {
     "video.saved": EventSpec("info", ("checkpoint", "epoch", "file", "episodes"), "a video was written"),
     "replay.saved": EventSpec("info", ("checkpoint", "epoch", "file", "episodes"), "replays were written"),
     "artifact.saved": EventSpec("info", ("file", "kind", "checkpoint"), "an export or another artefact was written"),
+    "frames.failed": EventSpec("warning", ("reason", "role"), "the live view was switched off; the run goes on"),
     "sink.failed": EventSpec("warning", ("sink", "error"), "a sink raised and is no longer used; the run goes on"),
     "sink.dropped": EventSpec(
         "warning", ("sink", "count"), "samples were dropped because a sink was too slow; the run was not held up"

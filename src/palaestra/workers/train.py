@@ -37,6 +37,7 @@ from palaestra.workers.captures import demand_one_config
 from palaestra.workers.distant import DistantEvaluator, open_remote, require_remote
 from palaestra.workers.following import FollowerSaver, FollowerSession
 from palaestra.workers.judgements import Evaluator, Judgements
+from palaestra.workers.live import live_view
 from palaestra.workers.logs import warnings_on_stderr
 from palaestra.workers.loop import TrainingLoop
 from palaestra.workers.opening import Found, find_run
@@ -189,7 +190,8 @@ def _train_with(
             sinks.rewind(state.env_steps)
             session.begun(state, resumed)
             judgements.catch_up(state.config.evaluate_interval, state.iteration)
-            return _run(loop, session, saver, stop)
+            with live_view(state, session):
+                return _run(loop, session, saver, stop)
 
 
 def _evaluators(state: TrainingState, directory: RunDirectory) -> list[Evaluator]:

@@ -1,0 +1,162 @@
+"""Environments whose pictures can be watched while they are stepped.
+
+Nobody watches: one word is looked at, ten times a second. Somebody watches: pictures are drawn within a budget. What
+goes wrong with them ends the live view, once and with a message, and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from palaestra.frames.beat import Beat
+from palaestra.frames.note import Numbers
+from palaestra.frames.pacing import Pacing
+from palaestra.frames.shrink import shrink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
+    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.envs.scene import EnvsScene, Scene, WorldsScene
+    from palaestra.envs.vector import Arrays, VectorEnvs, VectorStep
+    from palaestra.frames.beat import Condition
+    from palaestra.frames.demand import Demand
+    from palaestra.frames.writer import FrameWriter
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.1  # between two looks for viewers
+
+
+class Publisher:
+    """Writes what a scene shows into a lane. `look` is to be called once `due` has come, between two steps."""
+
+    def __init__(
+        self,
+        writer: FrameWriter,
+        budget: float,
+        largest_side: int,
+        *,
+        first_slot: int = 0,
+        on_failure: Callable[[str], None] = lambda _reason: None,
+    ) -> None:
+        self.due = 0.0  # on the machine's monotonic clock
+        self.env_steps = 0  # of the run
+        self.episodes = 0
+        self._writer = writer
+        self._pacing = Pacing(budget)
+        self._largest_side = largest_side
+        self._first_slot = first_slot
+        self._on_failure = on_failure
+        self._looked_at: float | None = None  # when there was a viewer, the last time
+        self._seconds_spent = self._seconds_watched = 0.0
+        self._has_drawn = False
+
+    def look(self, scene: Scene, env_step: int) -> None:
+        """`env_step`: of each environment"""
+        now = monotonic()
+        demand = self._writer.demand(now)
+        if demand is None:
+            self._looked_at = None
+            self.due = now + LOOK_SECONDS
+        else:
+            try:
+                self._publish(scene, demand, env_step, now)
+            except Exception as error:  # noqa: BLE001  what draws may raise anything, and training must not notice
+                self._fail(error)
+                return
+        self._beat("open")
+
+    def close(self) -> None:
+        if self.due < inf:
+            self._beat("closed")
+        self.due = inf
+
+    def _publish(self, scene: Scene, demand: Demand, env_step: int, now: float) -> None:
+        if self._looked_at is not None:
+            self._seconds_watched += now - self._looked_at
+        self._looked_at = now
+        tiles = [slot - self._first_slot for slot in demand.slots]
+        wanted = [tile for tile in tiles if 0 <= tile < min(scene.tiles, self._writer.about.slot_count)]
+        self._pacing.begin(now)
+        began_at = now
+        while (tile := self._pacing.next_slot(wanted, now)) is not None:
+            self._show(scene, tile, demand, env_step)
+            done_at = monotonic()
+            cost, began_at = done_at - began_at, done_at
+            self._seconds_spent += cost
+            # The first picture loads what draws it; that happens once and is not paid off by standing still.
+            self._pacing.drawn(tile, now, cost if self._has_drawn else 0.0, demand.frames_per_second)
+            self._has_drawn = True
+        self.due = min(self._pacing.due_at(wanted, now), now + LOOK_SECONDS)
+
+    def _show(self, scene: Scene, tile: int, demand: Demand, env_step: int) -> None:
+        view = scene.view(tile)
+        content = view.content
+        if not isinstance(content, bytes):
+            content = shrink(content, min(self._largest_side, demand.largest_side or self._largest_side))
+        slot = self._first_slot + tile
+        self._writer.write(slot, content, Numbers(env_step, view.reward, view.total_reward, view.length))
+        self._writer.ring(demand, slot)
+
+    def _fail(self, error: Exception) -> None:
+        self.due = inf
+        reason = f"{type(error).__name__}: {error}".strip().removesuffix(".")
+        self._beat("failed", reason)
+        logger.warning("The live view is off from here on; the run goes on as before. %s.", reason)
+        self._on_failure(reason)
+
+    def _beat(self, condition: Condition, reason: str = "") -> None:
+        frames = self._writer.frames
+        spent = (self._seconds_spent, self._seconds_watched)
+        self._writer.beat(Beat(monotonic(), self.env_steps, self.episodes, frames, *spent, condition, reason))
+
+
+class PublishedEnvs:
+    """A `palaestra.envs.vector.VectorEnvs` that plays exactly as the one that it is given, and can be watched."""
+
+    def __init__(
+        self, envs: VectorEnvs, scene: EnvsScene | WorldsScene, publisher: Publisher, steps_taken: int, rows: int
+    ) -> None:
+        """`steps_taken`: of the run so far. `rows`: that one step counts for, over all processes."""
+        self.count = envs.count
+        self.interface: EnvInterface = envs.interface
+        self.inner = envs
+        self._step = envs.step
+        self._scene = scene
+        self._publisher = publisher
+        self._steps_taken = steps_taken
+        self._rows = rows
+        self._steps = 0
+
+    def step(self, actions: np.ndarray, out: Arrays) -> VectorStep:
+        result = self._step(actions, out)
+        self._steps += 1
+        publisher = self._publisher
+        if result.endings:
+            publisher.episodes += len(result.endings)
+        if monotonic() >= publisher.due:
+            self._scene.last = result
+            publisher.env_steps = self._steps_taken + self._steps * self._rows
+            publisher.look(self._scene, self._steps)
+        return result
+
+    def reset(self, seeds: Sequence[int], out: Arrays) -> None:
+        self.inner.reset(seeds, out)
+
+    def why_inexact(self) -> str:
+        return self.inner.why_inexact()
+
+    def capture(self) -> dict[str, Any] | None:
+        return self.inner.capture()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.inner.restore(state)
+
+    def close(self) -> None:
+        self.inner.close()

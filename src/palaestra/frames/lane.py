@@ -1,0 +1,141 @@
+"""The file behind a lane: made and removed by one owner, opened by all others with nothing in it believed."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.frames.layout import ABOUT, ABOUT_AT, CHECK, About, unpack_about
+from palaestra.frames.place import every_lane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+logger = logging.getLogger(__name__)
+
+OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+OWNER_ONLY = 0o600
+
+
+class LaneOwner:
+    """Makes the file and removes it again, in the process that made it and in no child of that."""
+
+    def __init__(self, path: Path, slot_count: int, capacity: int, started_at: float) -> None:
+        """OSError when there is no room, or the name is taken. `started_at`: of this process."""
+        self.path = path
+        self._pid = os.getpid()
+        self.about = About(slot_count, capacity, self._pid, started_at, time.time())
+        self.descriptor = os.open(path, OPEN | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
+        try:
+            # A mapped page for which there is no room would be a SIGBUS later; here it is an error that can be told.
+            os.posix_fallocate(self.descriptor, 0, self.about.head_bytes)
+            os.truncate(self.descriptor, self.about.file_bytes)  # pictures take up memory when they are written
+            os.pwrite(self.descriptor, self.about.pack(), ABOUT_AT)
+        except OSError:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self.descriptor >= 0 and os.getpid() == self._pid:
+            with suppress(FileNotFoundError):
+                self.path.unlink()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        self.descriptor = -1
+
+
+class LaneFile:
+    """A lane of somebody else, opened."""
+
+    def __init__(self, path: Path) -> None:
+        """NotFound when there is none; DamagedFile, with the reason, when it cannot be one of ours."""
+        self.path = path
+        try:
+            self.descriptor = os.open(path, OPEN | os.O_NONBLOCK)
+        except FileNotFoundError as error:
+            raise NotFound(f"There is no lane {path}.", "Is the run alive, and its live view on?") from error
+        except OSError as error:
+            raise DamagedFile(f"The lane {path} cannot be opened: {error.strerror}.") from error
+        try:
+            self.about = _read_about(self.descriptor, path)
+        except DamagedFile:
+            self.close()
+            raise
+
+    @property
+    def is_removed(self) -> bool:
+        """Its owner took it away; another of the same name is another lane."""
+        return os.fstat(self.descriptor).st_nlink == 0
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        self.descriptor = -1
+
+
+def _read_about(descriptor: int, path: Path) -> About:
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        raise DamagedFile(f"{path} is no lane: it is no regular file of this user.")
+    about = unpack_about(os.pread(descriptor, ABOUT.size + CHECK.size, ABOUT_AT))
+    if isinstance(about, str):
+        raise DamagedFile(f"{path} is no lane: {about}.")
+    if found.st_size != about.file_bytes:
+        raise DamagedFile(f"{path} is no lane: it has {found.st_size} bytes and says {about.file_bytes}.")
+    return about
+
+
+def sweep_dead_lanes(is_alive: Callable[[int, float], bool]) -> list[Path]:
+    """Remove the lanes whose owner (pid and start time) is no more; what is not ours is left alone."""
+    removed = []
+    for path in every_lane():
+        try:
+            lane = LaneFile(path)
+        except (DamagedFile, NotFound):
+            if _is_unfinished(path):
+                removed.append(path)
+            continue
+        lane.close()
+        if not is_alive(lane.about.owner_pid, lane.about.owner_started_at):
+            with suppress(OSError):
+                path.unlink()
+                removed.append(path)
+    return removed
+
+
+UNFINISHED_SECONDS = 60.0  # nobody takes so long to make one
+
+
+def _is_unfinished(path: Path) -> bool:
+    """Its owner was killed before it wrote the first word; then it is removed here."""
+    try:
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            return False
+        if time.time() - found.st_mtime < UNFINISHED_SECONDS:
+            return False
+        path.unlink()
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            logger.warning("The lane %s is of no use and cannot be removed: %s.", path, error.strerror)
+        return False
+    return True

@@ -1,0 +1,48 @@
+"""Where lanes lie and what they are called. No other file knows."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from palaestra.contracts.errors import UsageError
+
+VARIABLE = "PALAESTRA_LANES_DIR"
+MEMORY = Path("/dev/shm")  # noqa: S108  lanes are made with O_EXCL and mode 0600
+PREFIX, SUFFIX = "palaestra-", ".lane"
+WORD = re.compile(r"[A-Za-z0-9_]{1,64}")
+TRAIN, EVALUATE = "train", "eval"
+
+
+def lanes_directory() -> Path:
+    """Memory where the machine has it as files, else its place for temporary ones."""
+    told = os.environ.get(VARIABLE)
+    if told:
+        return Path(told)
+    return MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
+
+
+def lane_path(run_id: str, role: str = TRAIN) -> Path:
+    """`role`: what its process does for the run; each has a lane of its own."""
+    for word in (run_id, role):
+        if not WORD.fullmatch(word):
+            raise UsageError(f"{word[:80]!r} cannot be part of a lane's name.", "Letters, digits and _ can.")
+    return lanes_directory() / f"{PREFIX}{run_id}-{role}{SUFFIX}"
+
+
+def role_of_rank(rank: int) -> str:
+    """Every process of a training has its own environments, and so its own lane."""
+    return TRAIN if rank == 0 else f"{TRAIN}{rank}"
+
+
+def roles_of(run_id: str) -> list[str]:
+    """Those of this run's lanes that are there now, the training's first."""
+    beginning = lane_path(run_id, "x").name.removesuffix(f"x{SUFFIX}")
+    found = [path.name.removeprefix(beginning).removesuffix(SUFFIX) for path in every_lane(f"{run_id}-")]
+    return sorted(found, key=lambda role: (not role.startswith(TRAIN), len(role), role))
+
+
+def every_lane(run: str = "") -> list[Path]:
+    return sorted(lanes_directory().glob(f"{PREFIX}{run}*{SUFFIX}"))

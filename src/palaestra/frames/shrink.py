@@ -1,0 +1,27 @@
+"""Pictures made small enough to travel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+Picture = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
+
+
+def shrink(picture: Picture, largest_side: int) -> Picture:
+    """No side longer than `largest_side`, in its own proportions; a small picture stays as it is."""
+    height, width = picture.shape[:2]
+    longest = max(height, width)
+    if longest <= largest_side:
+        return picture
+    image = Image.fromarray(_thinned(picture, longest // (2 * largest_side)))
+    scale = largest_side / longest
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    return np.asarray(image.resize(size, Image.Resampling.BOX, reducing_gap=1.0))
+
+
+def _thinned(picture: Picture, times: int) -> Picture:
+    """Of huge pictures only every n-th pixel is looked at: the rest would be averaged away."""
+    return picture if times < 2 else np.ascontiguousarray(picture[::times, ::times])

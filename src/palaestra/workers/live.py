@@ -1,0 +1,67 @@
+"""A training opens its lane, and closes it with the run; where it cannot, the run goes on without being seen."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.errors import PalaestraError
+from palaestra.envs.publish import PublishedEnvs, Publisher
+from palaestra.envs.scene import scene_of
+from palaestra.frames.lane import LaneOwner, sweep_dead_lanes
+from palaestra.frames.place import lane_path, role_of_rank
+from palaestra.frames.writer import FrameWriter
+from palaestra.runs.processes import is_alive, process_started_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from palaestra.training.state import TrainingState
+    from palaestra.workers.session import RunSession
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def live_view(state: TrainingState, session: RunSession) -> Iterator[None]:
+    """While this lasts, `state.envs` can be watched; each rank has a lane of its own."""
+    config = state.config.live
+    inner, scene = state.envs, scene_of(state.envs)
+    if not config.enabled or scene is None:
+        yield
+        return
+    role = role_of_rank(state.group.rank)
+
+    def tell(reason: str) -> None:
+        session.journal.record("frames.failed", reason=reason, role=role)
+
+    with ExitStack() as stack:
+        writer = _open(stack, session.directory.id, role, min(scene.tiles, config.tiles), config.largest_side, tell)
+        if writer is not None:
+            publisher = Publisher(writer, config.budget, config.largest_side, on_failure=tell)
+            stack.enter_context(closing(publisher))
+            rows = inner.count * state.group.world_size
+            state.envs = PublishedEnvs(inner, scene, publisher, state.env_steps, rows)
+        try:
+            yield
+        finally:
+            state.envs = inner
+
+
+def _open(
+    stack: ExitStack, run_id: str, role: str, slots: int, largest_side: int, tell: Callable[[str], None]
+) -> FrameWriter | None:
+    """The lanes of those who died are removed first: one of them may have had this name."""
+    try:
+        sweep_dead_lanes(is_alive)
+        started_at = process_started_at(os.getpid()) or 0.0
+        owner = LaneOwner(lane_path(run_id, role), slots, 3 * largest_side**2, started_at)
+        stack.enter_context(owner)
+        return stack.enter_context(closing(FrameWriter(owner.descriptor, owner.about)))
+    except (OSError, PalaestraError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        logger.warning("This run cannot be watched, and goes on without: its lane could not be made. %s.", reason)
+        tell(reason)
+        return None
