@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # verb -> (module, summary); kept here so that --help imports none of them
 VERBS: dict[str, tuple[str, str]] = {
     "train": ("palaestra.cli.train", "train an agent, or continue a run"),
+    "sweep": ("palaestra.cli.sweep", "train with many settings, side by side, and find the best"),
     "eval": ("palaestra.cli.eval", "judge a run or a checkpoint over fixed seeds"),
     "analyze": ("palaestra.cli.analyze", "compare runs: scores with intervals, learning curves, weights"),
     "video": ("palaestra.cli.video", "film episodes of a policy, one by one or side by side"),
@@ -26,6 +27,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "play": ("palaestra.cli.play", "take one agent by keyboard"),
     "runs": ("palaestra.cli.runs", "list, show, stop, remove and compare runs"),
     "checkpoints": ("palaestra.cli.checkpoints", "list, show, verify, export and convert checkpoints"),
+    "worker": ("palaestra.cli.worker", "give this machine to a Ray cluster, or start one"),
     "recipes": ("palaestra.cli.recipes", "what can be trained by name"),
     "config": ("palaestra.cli.config", "every key, a recipe's settings, the JSON schema"),
     "policies": ("palaestra.cli.policies", "networks by name, and what they look like"),

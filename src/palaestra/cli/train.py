@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.api import start_training
 from palaestra.cli.command import Command
+from palaestra.cli.from_trial import read_words_from_trial
 from palaestra.cli.keys_help import complete_keys, key_lines
 from palaestra.cli.output import note, print_json
 from palaestra.cli.parser import positive
@@ -57,10 +58,14 @@ def add_arguments(parser: Parser) -> None:
     parser.add_flag(
         "--slots", type=positive, metavar="N", help="with --seeds: runs side by side; default: as cores allow"
     )
+    parser.add_flag("--from-trial", metavar="TRIAL", help="settings of a sweep's trial: best, NAME:best or NAME:3")
 
 
 def run(arguments: Namespace) -> int:
-    words = read_words(arguments.words)
+    if arguments.from_trial:
+        words, trial = read_words_from_trial(arguments.words, arguments.from_trial)
+    else:
+        words, trial = read_words(arguments.words), ""
     if arguments.seeds:
         return run_seeds(arguments, words, "local")
     accepted = frozenset(_known_key(key) for key in arguments.override)
@@ -77,7 +82,7 @@ def run(arguments: Namespace) -> int:
         profile=arguments.profile,
         nproc=arguments.nproc,
         asked_by="cli",
-        command=_command(arguments),
+        command=_command(arguments, trial),
     )
     if arguments.json and outcome.rank == 0:
         print_json(_result(outcome))
@@ -143,9 +148,10 @@ def _result(outcome: TrainOutcome) -> dict[str, Any]:
     }
 
 
-def _command(arguments: Namespace) -> str:
+def _command(arguments: Namespace, trial: str) -> str:
     together = ["--nproc", str(arguments.nproc)] if arguments.nproc > 1 else []
-    return shlex.join(["palaestra", "train", *arguments.words, *together])
+    origin = ["--from-trial", trial] if trial else []  # by its number: which one is best may change
+    return shlex.join(["palaestra", "train", *origin, *arguments.words, *together])
 
 
 COMMAND = Command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from palaestra.contracts.trials import SlotsWanted, TrialEnd, TrialOrder, TrialRunner
 
 LOOK_SECONDS = 0.5
+ATTEMPTS = 3  # at a run whose process is killed by others: memory, a lost machine
 LOCAL = "local"
 
 
@@ -48,16 +50,28 @@ def fan_out(runner: TrialRunner, work: Work) -> int:
     """
     running: dict[str, TrialOrder] = {}  # by handle
     told: set[str] = set()  # handles that were asked to stop
+    attempts: Counter[str] = Counter()
+    again: list[TrialOrder] = []
     with closing(runner), stop_on_signals() as stop:
         while True:
-            while not stop and len(running) < runner.slots and (order := work.next_order()) is not None:
+            while not stop and len(running) < runner.slots and (order := _next(again, work)) is not None:
+                attempts[order.name] += 1
                 running[runner.start(order)] = order
             if not running:
                 return stop.signal or 0
             for end in runner.finished(LOOK_SECONDS):
-                work.ended(running.pop(end.handle), end, was_stopped=bool(stop))
+                order = running.pop(end.handle)
+                was_asked = bool(stop) or end.handle in told
+                if end.exit_code < 0 and not was_asked and attempts[order.name] < ATTEMPTS:
+                    again.append(order)
+                else:
+                    work.ended(order, end, was_stopped=bool(stop))
             names = {order.name: handle for handle, order in running.items()}
             unwanted = names if stop else work.unwanted()
             for handle in {names[name] for name in unwanted if name in names} - told:
                 runner.stop(handle)
                 told.add(handle)
+
+
+def _next(again: list[TrialOrder], work: Work) -> TrialOrder | None:
+    return again.pop() if again else work.next_order()

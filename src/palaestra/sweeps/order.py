@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+import time
 from typing import TYPE_CHECKING, Any
 
 from palaestra.config.overrides import nest
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.config.train import TrainConfig
-    from palaestra.contracts.run import RunRequest
+    from palaestra.contracts.run import RunRecord, RunRequest
+    from palaestra.runs.directory import RunDirectory
     from palaestra.runs.store import RunStore
 
+REST_SECONDS = 5.0
+LOOK_SECONDS = 0.05
 HIDDEN = ".sweeps"  # in the runs directory; no run can be called so
 
 
@@ -74,13 +78,21 @@ def is_done(store: RunStore, request: RunRequest, config: TrainConfig) -> bool:
     found = find_run(store, request, config, must_exist=False, accept_changes=frozenset({"policy"}))
     if found is None:
         return False
-    record = read_record(found.directory)
+    record = _at_rest(found.directory)
     if record.state in ACTIVE:
         raise UsageError(
             f"Run '{record.name}' is being trained by process {record.pid}.",
             f"Wait for it, or stop it: palaestra runs stop {record.name}",
         )
     return found.is_done
+
+
+def _at_rest(directory: RunDirectory) -> RunRecord:
+    """The processes of a killed sweeper end with it, but not in the same instant."""
+    deadline = time.monotonic() + REST_SECONDS
+    while (record := read_record(directory)).state in ACTIVE and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+    return record
 
 
 def digest(data: Any) -> str:

@@ -1,0 +1,223 @@
+"""`palaestra sweep RECIPE key=a,b key=lo..hi:log [method=...] [trials=...]`, `palaestra sweep list`, `sweep show`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from palaestra.cli.command import Command, Group
+from palaestra.cli.keys_help import complete_keys, show
+from palaestra.cli.output import note, print_json, print_table
+from palaestra.cli.parser import positive
+from palaestra.cli.sweep_tables import as_data, print_trials
+from palaestra.cli.sweep_words import NOT_WORDS, OWN_KEYS, read_sweep_words
+from palaestra.config.keys import list_keys
+from palaestra.config.recipes.find import find_recipe, recipe_names, require_extra
+from palaestra.config.sweep import SweepConfig
+from palaestra.contracts.errors import UsageError
+from palaestra.runs.store import runs_root
+from palaestra.sweeps.methods import importances
+from palaestra.sweeps.plan import plan_sweep
+from palaestra.sweeps.search import run_sweep
+from palaestra.sweeps.store import LATEST, SweepStore
+from palaestra.sweeps.trial import best_of
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from palaestra.cli.parser import Parser
+    from palaestra.sweeps.plan import SweepPlan
+
+GRAMMAR = """
+what is tried, for any key of 'palaestra train -h':
+    key=a,b,c            one of these
+    key=lo..hi           a number between the two
+    key=lo..hi:log       evenly over orders of magnitude
+    key=lo..hi:int       whole numbers only
+    key=lo..hi:5         five points, for a grid; also lo..hi:log:5
+    key=value            the same in all trials
+
+words for the sweep itself:
+    sweep=NAME           what it is called; sweep=FILE.yaml reads one
+    executor=local       or a plugin that has slots elsewhere, such as ray"""
+OTHERS = """
+palaestra sweep list     all sweeps
+palaestra sweep show     the trials of one, the best first"""
+
+
+def run_run(arguments: Namespace) -> int:
+    words = read_sweep_words(_resumed(arguments))
+    plan = plan_sweep(words.config)
+    if plan.config.recipe:
+        require_extra(plan.config.recipe, find_recipe(plan.config.recipe))
+    if arguments.dry_run:
+        _print_plan(plan, as_json=arguments.json)
+        return 0
+    if not arguments.quiet:
+        note(f"sweep '{plan.name}': {plan.config.method}, {plan.trial_count} trials, metric {plan.config.metric}")
+    outcome = run_sweep(
+        plan,
+        runs_root(),
+        slots=arguments.slots,
+        executor=words.executor,
+        say=(lambda _line: None) if arguments.quiet or arguments.json else note,
+    )
+    shares = importances(plan, list(outcome.trials))
+    if arguments.json:
+        print_json({**as_data(plan, outcome.trials, shares), "exit_code": outcome.exit_code})
+    else:
+        print_trials(plan, outcome.trials, shares)
+        if any(not trial.state.is_over for trial in outcome.trials):
+            note(f"To go on: palaestra sweep --resume {plan.name}")
+    return outcome.exit_code
+
+
+def run_list(arguments: Namespace) -> int:
+    found = SweepStore(runs_root()).list()
+    rows = []
+    for directory, config, trials, problem in found:
+        best = best_of(trials, is_minimized=config is not None and config.direction == "minimize")
+        over = sum(trial.state.is_over for trial in trials)
+        rows.append(
+            {
+                "name": directory.name,
+                "recipe": config.recipe if config else "",
+                "method": config.method if config else "damaged",
+                "trials": config.trials if config else 0,
+                "over": over,
+                "metric": config.metric if config else "",
+                "best": best and best.value,
+                "problem": problem,
+            }
+        )
+    if arguments.json:
+        print_json(rows)
+        return 0
+    table = [
+        (row["name"], row["recipe"], row["method"], f"{row['over']}/{row['trials']}", row["metric"], row["best"])
+        for row in rows
+    ]
+    empty = "No sweeps here yet. Start one: palaestra sweep cartpole ppo.gamma=0.98,0.99"
+    print_table(("name", "recipe", "method", "trials", "metric", "best"), table, empty=empty)
+    for row in rows:
+        if row["problem"]:
+            note(f"{row['name']}: {row['problem']}")
+    return 0
+
+
+def run_show(arguments: Namespace) -> int:
+    directory = SweepStore(runs_root()).find(arguments.sweep)
+    plan, trials = plan_sweep(directory.read_config()), directory.read_trials()
+    shares = importances(plan, trials)
+    if arguments.json:
+        print_json(as_data(plan, trials, shares))
+    else:
+        print_trials(plan, trials, shares)
+    return 0
+
+
+def _resumed(arguments: Namespace) -> list[str]:
+    """The words of a sweep that exists are in its own file."""
+    words: list[str] = arguments.words
+    if arguments.resume is None:
+        return words
+    allowed = [word for word in words if word.partition("=")[0] in {"trials", "executor"}]
+    if len(allowed) < len(words):
+        odd = next(word for word in words if word not in allowed)
+        raise UsageError(f"--resume {arguments.resume} knows its settings; '{odd}' is too much.", "Only trials=MORE.")
+    return [f"sweep={SweepStore(runs_root()).find(arguments.resume).sweep_file}", *words]
+
+
+def _print_plan(plan: SweepPlan, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"name": plan.name, "config": plan.config.model_dump(mode="json"), "trials": plan.listed})
+        return
+    keys = [parameter.key for parameter in plan.parameters]
+    rows = [(number, *(tried[key] for key in keys)) for number, tried in enumerate(plan.listed, start=1)]
+    print_table(("trial", *keys), rows, empty=f"{plan.config.method} decides as it goes: {', '.join(keys)}.")
+    seeds = f", seeds {', '.join(map(str, plan.config.seeds))}" if plan.config.seeds else ""
+    note(f"sweep '{plan.name}': {plan.config.method}, {plan.trial_count} trials{seeds}, metric {plan.config.metric}")
+
+
+def _run_arguments(parser: Parser) -> None:
+    parser.add_argument("words", nargs="*", metavar="recipe | key=value", help="a recipe's name, and what is tried")
+    parser.add_flag("--slots", type=positive, metavar="N", help="runs side by side; default: as cores allow")
+    parser.add_flag("--resume", metavar="NAME", help="go on with a sweep by its name; trials=MORE may be said")
+    parser.add_flag("--dry-run", action="store_true", help="check everything, print the trials and leave")
+    parser.add_flag("--quiet", action="store_true", help="only the table at the end")
+    _add_json(parser)
+
+
+def _show_arguments(parser: Parser) -> None:
+    parser.add_argument("sweep", nargs="?", default=LATEST, help="its name; default: the one that was touched last")
+    _add_json(parser)
+
+
+def _add_json(parser: Parser) -> None:
+    parser.add_flag("--json", action="store_true", help="JSON on stdout, nothing else there")
+
+
+def _details(_words: Sequence[str]) -> list[str]:
+    keys = [key for key in list_keys(SweepConfig) if key.path not in NOT_WORDS]
+    lines = [line for key in keys for line in (f"    {key.path}={show(key.default)}", f"        {key.description}")]
+    return [GRAMMAR, *lines, OTHERS]
+
+
+def _candidates(words: Sequence[str]) -> list[str]:
+    names = [] if any("=" not in word and not word.startswith("-") for word in words[:-1]) else recipe_names()
+    return [*names, "sweep=", *(f"{key}=" for key in OWN_KEYS), *complete_keys(words[-1] if words else "")]
+
+
+def _names(_words: Sequence[str]) -> list[str]:
+    return SweepStore(runs_root()).names()
+
+
+@dataclass(frozen=True)
+class SweepGroup(Group):
+    """Whatever is not an action is a sweep to run."""
+
+    def main(self, words: list[str]) -> int:
+        is_action = bool(words) and words[0] in self.actions
+        return super().main(words) if is_action else self.actions["run"].main(words)
+
+
+RUN = Command(
+    name="sweep",
+    summary="train with many settings, side by side, and find the best",
+    examples=(
+        "palaestra sweep cartpole ppo.gamma=0.98,0.99 ppo.gae_lambda=0.8,0.95 --dry-run",
+        "palaestra sweep cartpole ppo.learning_rate=1e-4..1e-2:log trials=8 seeds=1..3 --dry-run",
+        "palaestra sweep cartpole ppo.learning_rate=1e-4..1e-2:log method=optuna prune=true --dry-run --json",
+    ),
+    add_arguments=_run_arguments,
+    run=run_run,
+    details=_details,
+    candidates=_candidates,
+)
+LIST = Command(
+    name="sweep list",
+    summary="all sweeps, the one that was touched last first",
+    examples=("palaestra sweep list", "palaestra sweep list --json", "palaestra sweep list -h"),
+    add_arguments=_add_json,
+    run=run_list,
+)
+SHOW = Command(
+    name="sweep show",
+    summary="the trials of a sweep, the best first",
+    examples=("palaestra sweep show lr", "palaestra sweep show latest", "palaestra sweep show lr --json"),
+    add_arguments=_show_arguments,
+    run=run_show,
+    candidates=_names,
+)
+COMMAND = SweepGroup(
+    name="sweep",
+    summary="train with many settings, side by side, and find the best",
+    actions={"run": RUN, "list": LIST, "show": SHOW},
+    default="run",
+    examples=(
+        "palaestra sweep cartpole ppo.gamma=0.98,0.99 --dry-run",
+        "palaestra sweep list",
+        "palaestra sweep -h",
+    ),
+)

@@ -1,0 +1,100 @@
+"""The words of `palaestra sweep`: what the sweep itself is told, what is tried, what is the same in all trials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaestra.cli.words import split_target
+from palaestra.config.overrides import parse_overrides, split_word
+from palaestra.config.resolve import resolve_config
+from palaestra.config.sweep import SweepConfig
+from palaestra.config.train import TrainConfig
+from palaestra.config.yaml_text import read_yaml
+from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
+from palaestra.sweeps.order import flatten
+from palaestra.sweeps.space import parse_parameter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SWEEP_KEY, EXECUTOR_KEY = "sweep", "executor"
+FILE_ENDINGS = (".yaml", ".yml")
+NOT_WORDS = {"name", "recipe", "parameters", "settings"}  # they have places of their own
+OWN_KEYS = tuple(key for key in SweepConfig.model_fields if key not in NOT_WORDS)
+AS_TEXT = {"seeds"}  # read by their own grammar, never as YAML
+
+
+@dataclass(frozen=True)
+class SweepWords:
+    config: SweepConfig
+    executor: str
+
+
+def read_sweep_words(words: Sequence[str]) -> SweepWords:
+    """Words go before what a FILE.yaml says."""
+    recipe, settings = split_target(words)
+    own, rest = _part(settings)
+    asked = own.pop(SWEEP_KEY, "")
+    executor = own.pop(EXECUTOR_KEY, "local")
+    data = _read_file(Path(asked)) if asked.endswith(FILE_ENDINGS) else {"name": asked}
+    data |= {key: value for key, value in own.items() if key in AS_TEXT}
+    data |= parse_overrides(f"{key}={value}" for key, value in own.items() if key not in AS_TEXT)
+    if recipe:
+        data["recipe"] = recipe
+    config = resolve_config(SweepConfig, None, data)
+    return SweepWords(_with_words(config, rest), executor)
+
+
+def _part(settings: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Words for the sweep, by key, and words for the training."""
+    own: dict[str, str] = {}
+    rest = []
+    for word in settings:
+        key, text = split_word(word)
+        if key not in (SWEEP_KEY, EXECUTOR_KEY, *OWN_KEYS):
+            _refuse_slip(key)
+            rest.append(word)
+            continue
+        if key in own:
+            raise UsageError(f"'{key}' is set twice: '{own[key]}' and '{text}'.", "Keep one of them.")
+        if not text:
+            raise UsageError(f"'{key}=' has no value.", "Leave it out for the default.")
+        own[key] = text
+    return own, rest
+
+
+def _refuse_slip(key: str) -> None:
+    """A word for the sweep, nearly; other unknown keys are refused with all the others."""
+    near = did_you_mean(key, OWN_KEYS)
+    if near and key.partition(".")[0] not in TrainConfig.model_fields:
+        raise UsageError(f"No key is called '{key}'.", near)
+
+
+def _with_words(config: SweepConfig, words: list[str]) -> SweepConfig:
+    """Ranges and lists are tried, anything else is set; a key of the file is replaced by the word for it."""
+    parse_overrides(words)  # a key twice, a key without a value
+    parameters, settings = dict(config.parameters), flatten(config.settings)
+    for word in words:
+        key, text = split_word(word)
+        parameters.pop(key, None)
+        settings.pop(key, None)
+        if parse_parameter(key, text) is not None:
+            parameters[key] = text
+        else:
+            settings |= flatten(parse_overrides([word]))
+    update: dict[str, Any] = {"parameters": parameters, "settings": settings}
+    return SweepConfig.model_validate({**config.model_dump(), **update})
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        data = read_yaml(path)
+    except FileNotFoundError as error:
+        raise NotFound(f"There is no file {path}.", "sweep=NAME names a sweep, sweep=FILE.yaml reads one.") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{path} holds no sweep.", "It wants keys such as recipe, parameters, settings, trials.")
+    return {"name": path.stem, **data}

@@ -1,0 +1,112 @@
+"""Optuna's TPE as a function of what was tried: the same history and seed give the same suggestion, also after a crash.
+
+A study is built anew for every question, from our own books; nothing of Optuna's is kept on disk.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import optuna
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+from optuna.samplers import TPESampler
+from optuna.trial import TrialState as OptunaState
+
+from palaestra.sweeps.draw import random_settings, size_of
+from palaestra.sweeps.space import Choices
+from palaestra.sweeps.trial import Trial, TrialState
+
+if TYPE_CHECKING:
+    from palaestra.sweeps.space import Parameter
+
+RANDOM_FIRST = 10  # trials before the sampler trusts what it has seen
+REDRAWS = 20
+STATES = {
+    TrialState.RUNNING: OptunaState.RUNNING,
+    TrialState.FINISHED: OptunaState.COMPLETE,
+    TrialState.PRUNED: OptunaState.PRUNED,
+    TrialState.FAILED: OptunaState.FAIL,
+}
+
+
+class OptunaMethod:
+    def __init__(self, parameters: tuple[Parameter, ...], seed: int, *, is_minimized: bool) -> None:
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._parameters = parameters
+        self._seed = seed
+        self._direction = "minimize" if is_minimized else "maximize"
+        self._distributions = {parameter.key: _distribution(parameter) for parameter in parameters}
+
+    def next_settings(self, trials: list[Trial]) -> dict[str, Any] | None:
+        """None when everything there is has been tried: the same training twice would tell nothing."""
+        seen = {repr(_ordered(trial.settings)) for trial in trials}
+        if len(seen) >= size_of(self._parameters):
+            return None
+        for attempt in range(REDRAWS):
+            suggested = self._suggest(trials, attempt)
+            if repr(_ordered(suggested)) not in seen:
+                return suggested
+        unseen = random_settings(self._parameters, self._seed, len(seen) + 1)
+        return next((one for one in unseen if repr(_ordered(one)) not in seen), None)
+
+    def importances(self, trials: list[Trial]) -> dict[str, float]:
+        """How much of the difference between good trials and all others each key makes; they add up to 1."""
+        finished = [trial for trial in trials if trial.state is TrialState.FINISHED]
+        varied = [one.key for one in self._parameters if len({repr(trial.settings[one.key]) for trial in finished}) > 1]
+        if len(finished) < RANDOM_FIRST or not varied:
+            return {}
+        with _quiet():
+            study = self._study(finished, TPESampler(seed=0))
+            found = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator(), params=varied)
+        return {key: float(share) for key, share in found.items()}
+
+    def _suggest(self, trials: list[Trial], attempt: int) -> dict[str, Any]:
+        with _quiet():
+            seed = (self._seed * 1_000_003 + len(trials) * 101 + attempt) % 2**32
+            sampler = TPESampler(
+                seed=seed, n_startup_trials=RANDOM_FIRST, multivariate=len(self._parameters) > 1, constant_liar=True
+            )
+            asked = self._study(trials, sampler).ask(self._distributions)
+        return {parameter.key: _from_optuna(parameter, asked.params[parameter.key]) for parameter in self._parameters}
+
+    def _study(self, trials: list[Trial], sampler: TPESampler) -> optuna.Study:
+        study = optuna.create_study(direction=self._direction, sampler=sampler)
+        for trial in trials:
+            study.add_trial(self._as_optuna(trial))
+        return study
+
+    def _as_optuna(self, trial: Trial) -> optuna.trial.FrozenTrial:
+        return optuna.trial.create_trial(
+            state=STATES[trial.state],
+            value=trial.value if trial.state is TrialState.FINISHED else None,
+            params={one.key: _to_optuna(one, trial.settings[one.key]) for one in self._parameters},
+            distributions=self._distributions,
+            intermediate_values=trial.curve,
+        )
+
+
+def _distribution(parameter: Parameter) -> optuna.distributions.BaseDistribution:
+    if isinstance(parameter, Choices):
+        return CategoricalDistribution(tuple(range(len(parameter.values))))  # by place: values may be of any kind
+    if parameter.is_whole:
+        return IntDistribution(int(parameter.low), int(parameter.high), log=parameter.is_log)
+    return FloatDistribution(parameter.low, parameter.high, log=parameter.is_log)
+
+
+def _to_optuna(parameter: Parameter, value: Any) -> Any:
+    return parameter.values.index(value) if isinstance(parameter, Choices) else value
+
+
+def _from_optuna(parameter: Parameter, value: Any) -> Any:
+    return parameter.values[value] if isinstance(parameter, Choices) else parameter.rounded(value)
+
+
+def _ordered(settings: dict[str, Any]) -> list[tuple[str, Any]]:
+    return sorted(settings.items())
+
+
+def _quiet() -> warnings.catch_warnings:
+    """Options of ours that Optuna calls experimental are pinned by our versions."""
+    return warnings.catch_warnings(action="ignore", category=optuna.exceptions.ExperimentalWarning)
