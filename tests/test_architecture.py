@@ -35,6 +35,7 @@ IMPORTS_LATE = {
     "cli/output.py",
     "cli/play.py",
     "cli/policies.py",
+    "cli/request_eval.py",
     "cli/upload.py",
     "cli/video.py",
 }

@@ -5,6 +5,7 @@ torch is imported by the function that needs it, after everything asked is known
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from palaestra.analysis.report import Analysis
     from palaestra.checkpoints.loaded import LoadedPolicy
+    from palaestra.cluster.orders import Order
     from palaestra.contracts.evaluation import SuiteReport
     from palaestra.evaluation.filming import Film
     from palaestra.workers.outcome import TrainOutcome
@@ -140,6 +142,36 @@ def evaluate(
         workers=workers,
         overrides=nest(settings),
     )
+
+
+def request_policy_eval(
+    *targets: str,
+    suites: Iterable[str] = (),
+    episodes: int | None = None,
+    seed: int | None = None,
+    deterministic: bool | None = None,
+    again: bool = False,
+    dry_run: bool = False,
+    address: str | None = None,
+    runs_root: Path | None = None,
+) -> list[Order]:
+    """Have targets judged on Ray, each in every suite; `RUN:all` means all checkpoints of a run.
+
+    What was judged before, or is asked for twice, is not sent unless `again`; `dry_run` only says what would be sent.
+    Without `address` the runs say where the cluster is, else RAY_ADDRESS, else a Ray of our own plays on this machine.
+    """
+    from palaestra.cluster.orders import make_orders
+    from palaestra.cluster.requesting import request_evaluations
+    from palaestra.evaluation.local import Asked
+
+    common = Asked(episodes=episodes, seed=seed, deterministic=deterministic, asked_by="request-eval")
+    asked = [replace(common, suite=suite) for suite in suites] or [common]
+    root = runs_root if runs_root is not None else default_runs_root()
+    orders = make_orders(targets, root, asked, again=again)
+    if dry_run:
+        return orders
+    answered = {order.number: order for order in request_evaluations(orders, address)}
+    return [answered.get(order.number, order) for order in orders]
 
 
 def analyze(

@@ -17,7 +17,7 @@ from palaestra.cli.progress import Progress
 from palaestra.cli.targets import run_selectors
 from palaestra.config.overrides import parse_overrides, split_word
 from palaestra.config.recipes.find import recipe_names
-from palaestra.contracts.errors import BelowScore, UsageError
+from palaestra.contracts.errors import BelowScore, RunFailed, UsageError
 from palaestra.contracts.evaluation import Stopped
 from palaestra.runs.store import runs_root
 from palaestra.workers.signals import StopNow, exit_code_of, stop_on_signals
@@ -28,9 +28,15 @@ if TYPE_CHECKING:
 
     from palaestra.cli.parser import Parser
     from palaestra.contracts.evaluation import SuiteReport
+    from palaestra.evaluation.judged import Judged
+    from palaestra.evaluation.local import Players
     from palaestra.workers.signals import StopRequest
 
 SUITE_KEY = "suite"
+REMOTE_KEY = "remote"
+ADDRESS_KEY = "cluster.address"
+OWN_KEYS = (SUITE_KEY, REMOTE_KEY, ADDRESS_KEY)
+TRUTH = {"true": True, "false": False, "": False}
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,8 @@ class EvalWords:
     targets: list[str]
     suite: str
     overrides: dict[str, Any]
+    is_remote: bool = False
+    address: str = ""  # of a Ray cluster; empty: as the runs say
 
 
 def add_arguments(parser: Parser) -> None:
@@ -45,7 +53,7 @@ def add_arguments(parser: Parser) -> None:
         "words",
         nargs="*",
         metavar="run | key=value",
-        help="RUN (its best, else its latest), RUN:EPOCH, a path or hub:OWNER/NAME, also several; suite=NAME; settings",
+        help="RUN (its best, else its latest), RUN:EPOCH, a path, hub:OWNER/NAME, several; suite=NAME; remote=true",
     )
     parser.add_flag("--episodes", type=positive, metavar="N", help="of each simulation; default: as the run has it")
     parser.add_flag("--seed", type=natural, metavar="N", help="of the first episode, the others follow")
@@ -64,14 +72,20 @@ def add_arguments(parser: Parser) -> None:
 
 def read_words(words: Sequence[str]) -> EvalWords:
     settings = [word for word in words if "=" in word]
-    suites = [split_word(word)[1] for word in settings if split_word(word)[0] == SUITE_KEY]
-    if len(suites) > 1:
-        raise UsageError(f"'suite' is set twice: {suites[0]!r} and {suites[1]!r}.", "Keep one of them.")
-    if suites == [""]:
-        raise UsageError("'suite=' has no name.", "Leave it out for the run's own.")
-    rest = [word for word in settings if split_word(word)[0] != SUITE_KEY]
+    own = {key: [split_word(word)[1] for word in settings if split_word(word)[0] == key] for key in OWN_KEYS}
+    for key, values in own.items():
+        if len(values) > 1:
+            raise UsageError(f"'{key}' is set twice: {values[0]!r} and {values[1]!r}.", "Keep one of them.")
+        if values == [""]:
+            raise UsageError(f"'{key}=' has no value.", "Leave it out for what the run says.")
+    rest = [word for word in settings if split_word(word)[0] not in OWN_KEYS]
     targets = [word for word in words if "=" not in word]
-    return EvalWords(targets, suites[0] if suites else "", parse_overrides(rest))
+    suite, remote, address = ("".join(own[key]) for key in OWN_KEYS)
+    if remote not in TRUTH:
+        raise UsageError(f"remote={remote} is neither true nor false.", "Write remote=true to play on Ray.")
+    if address and not TRUTH[remote]:
+        raise UsageError(f"{ADDRESS_KEY}={address} is of no use here.", "Write remote=true to play on Ray.")
+    return EvalWords(targets, suite, parse_overrides(rest), TRUTH[remote], address)
 
 
 def run(arguments: Namespace) -> int:
@@ -80,6 +94,8 @@ def run(arguments: Namespace) -> int:
         raise UsageError("'palaestra eval' needs a run.", "For example: palaestra eval latest:best")
     if arguments.repeat and arguments.min_score is not None:
         raise UsageError("--repeat has no end at which --min-score could decide.", "Leave one of them out.")
+    if words.is_remote:
+        _refuse_local_things(arguments)
     for target in words.targets:
         find_target(target, runs_root())  # a slip in a name is told before torch is loaded
     reports: list[SuiteReport] = []
@@ -98,7 +114,7 @@ def run(arguments: Namespace) -> int:
     show(reports, as_json=arguments.json)
     for report in reports:
         _demand(report, arguments.min_score)
-    return 0
+    return 0 if all(report.complete for report in reports) else RunFailed.exit_code
 
 
 def judged(words: EvalWords, arguments: Namespace, stop: StopRequest) -> Iterator[tuple[int, SuiteReport]]:
@@ -116,8 +132,10 @@ def judged(words: EvalWords, arguments: Namespace, stop: StopRequest) -> Iterato
         replays=arguments.replays,
         workers=arguments.workers,
     )
-    evaluations = [Evaluation(load_judged(target, runs_root()), asked) for target in words.targets]
+    subjects = [load_judged(target, runs_root()) for target in words.targets]
     with ExitStack() as stack:
+        players = _players(subjects, words, stack)
+        evaluations = [Evaluation(one, asked, players=each) for one, each in zip(subjects, players, strict=True)]
         for evaluation in evaluations:
             stack.enter_context(evaluation)
         for batch in count() if arguments.repeat else (0,):
@@ -126,6 +144,27 @@ def judged(words: EvalWords, arguments: Namespace, stop: StopRequest) -> Iterato
                 with Progress(target, batch + 1, total) as progress:
                     report = evaluation.judge(batch, Watcher(progress.count, lambda: bool(stop)))
                 yield batch + 1, report
+
+
+def _players(subjects: Sequence[Judged], words: EvalWords, stack: ExitStack) -> Sequence[Players | None]:
+    """Of Ray, for each; None: whoever judges plays."""
+    if not words.is_remote:
+        return [None] * len(subjects)
+    from palaestra.cluster.evaluator import RayEvaluator
+    from palaestra.cluster.players import RemotePlayers
+    from palaestra.cluster.whereabouts import common_whereabouts
+
+    where = common_whereabouts([subject.directory for subject in subjects], words.address)
+    evaluator = stack.enter_context(RayEvaluator(where))
+    return [RemotePlayers(evaluator, subject) for subject in subjects]
+
+
+def _refuse_local_things(arguments: Namespace) -> None:
+    for flag in ("video", "replays"):
+        if getattr(arguments, flag):
+            raise UsageError(f"--{flag} is recorded where it is played, and remote=true plays elsewhere.", "Keep one.")
+    if arguments.workers > 1:
+        raise UsageError(f"--workers {arguments.workers} are of this machine, remote=true plays on Ray.", "Keep one.")
 
 
 def summarize(report: SuiteReport) -> dict[str, Any]:
@@ -198,7 +237,7 @@ def _demand(report: SuiteReport, least: float | None) -> None:
 
 
 def candidates(_words: Sequence[str]) -> list[str]:
-    return [*run_selectors(), *(f"{SUITE_KEY}={name}" for name in recipe_names())]
+    return [*run_selectors(), *(f"{SUITE_KEY}={name}" for name in recipe_names()), f"{REMOTE_KEY}=true"]
 
 
 COMMAND = Command(

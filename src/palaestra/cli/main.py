@@ -21,6 +21,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "train": ("palaestra.cli.train", "train an agent, or continue a run"),
     "sweep": ("palaestra.cli.sweep", "train with many settings, side by side, and find the best"),
     "eval": ("palaestra.cli.eval", "judge a run or a checkpoint over fixed seeds"),
+    "request-eval": ("palaestra.cli.request_eval", "have checkpoints judged on Ray, many at once"),
     "analyze": ("palaestra.cli.analyze", "compare runs: scores with intervals, learning curves, weights"),
     "video": ("palaestra.cli.video", "film episodes of a policy, one by one or side by side"),
     "replay": ("palaestra.cli.replay", "watch a recorded episode in the terminal"),

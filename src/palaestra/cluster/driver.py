@@ -79,7 +79,12 @@ class Driver:
         self._said_at = monotonic()
 
     def _take(self, asked: dict[str, Any]) -> None:
-        number, request = int(asked["id"]), request_from_json(asked["request"])
+        number = int(asked["id"])
+        if asked.get("drop"):
+            if number in self._dispatch.numbers():
+                self._tell(self._dispatch.given_up(number, "Nobody wants it any more."))
+            return
+        request = request_from_json(asked["request"])
         self._dispatch.add(number, request)
         try:
             parcel = self._deliveries.take(Path(asked["sidecar"]), request.weights)
@@ -163,7 +168,7 @@ def main(answers: int) -> int:
     start = json.loads(_first_line(sys.stdin.fileno()))
     die_with_parent(start["parent"])
     try:
-        with open_ray(start["address"]) as session:
+        with open_ray(start["address"], cpus=start["cpus"]) as session:
             driver = Driver(session, answers)
             driver.say({"ready": True})
             driver.run(sys.stdin.fileno())

@@ -6,18 +6,17 @@ The plugin `ray` of the group `palaestra.evaluators`; nothing of Ray is loaded i
 from __future__ import annotations
 
 import logging
-import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.installed import demand_ray
 from palaestra.cluster.link import Link
-from palaestra.contracts.errors import NotFound, PalaestraError, RunFailed
+from palaestra.cluster.whereabouts import Whereabouts, whereabouts_of
+from palaestra.contracts.errors import PalaestraError, RunFailed
 from palaestra.contracts.evaluation import SuiteReport
 from palaestra.evaluation.request import episode_from, request_to_json
 from palaestra.evaluation.shares import put_together
-from palaestra.runs.documents import read_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-VARIABLE = "RAY_ADDRESS"
 LOG = "ray.log"
 
 
@@ -42,32 +40,28 @@ class Answer:
     report: SuiteReport | None
     retries: int = 0  # of shares that were lost on the way
     error: PalaestraError | None = None
+    is_ray_lost: bool = False  # then no other request will fare better
 
 
 @dataclass
 class _Pending:
     request: EvaluationRequest
+    on_episodes: Callable[[list[EpisodeResult]], None]
     episodes: dict[str, list[EpisodeResult]] = field(default_factory=dict)  # by simulation
     seconds: dict[str, float] = field(default_factory=dict)  # that workers played
 
 
-def _nothing(_number: int, _episodes: list[EpisodeResult]) -> None:
+def _nothing(_episodes: list[EpisodeResult]) -> None:
     """Of episodes at which nobody looks."""
 
 
 class RayEvaluator:
     """A `RemoteEvaluator`, and what the command line needs beyond that. Ray is opened by the first request."""
 
-    def __init__(
-        self,
-        address: str | None = None,
-        log: Path | None = None,
-        on_episodes: Callable[[int, list[EpisodeResult]], None] = _nothing,
-    ) -> None:
+    def __init__(self, where: Whereabouts | None = None, log: Path | None = None) -> None:
         demand_ray()
-        self._address = address
+        self._where = where or Whereabouts()
         self._log = log
-        self._on_episodes = on_episodes
         self._link: Link | None = None
         self._pending: dict[int, _Pending] = {}
         self._numbers = count(1)
@@ -85,12 +79,19 @@ class RayEvaluator:
     def submit(self, request: EvaluationRequest, sidecar: Path) -> None:
         self.send(request, sidecar, trust_module=True)  # a training's own checkpoint names modules that it has loaded
 
-    def send(self, request: EvaluationRequest, sidecar: Path, *, trust_module: bool) -> int:
-        """The number under which the answer will come."""
+    def send(
+        self,
+        request: EvaluationRequest,
+        sidecar: Path,
+        *,
+        trust_module: bool,
+        on_episodes: Callable[[list[EpisodeResult]], None] = _nothing,
+    ) -> int:
+        """The number under which the answer will come; `on_episodes` gets them before, as they come."""
         if self._link is None:
             self._link = self._opened()
         number = next(self._numbers)
-        self._pending[number] = _Pending(request)
+        self._pending[number] = _Pending(request, on_episodes)
         text = request_to_json(request)
         self._link.say({"id": number, "request": text, "sidecar": str(sidecar.resolve()), "trust_module": trust_module})
         return number
@@ -111,9 +112,12 @@ class RayEvaluator:
             messages = self._link.hear()
         except RunFailed as error:
             self._link = None
-            return [self._settled(number, 0.0, 0, error) for number in list(self._pending)]
+            lost = [self._settled(number, 0.0, 0, error) for number in list(self._pending)]
+            return [replace(answer, is_ray_lost=True) for answer in lost]
         found = []
         for message in messages:
+            if message["id"] not in self._pending:  # dropped meanwhile
+                continue
             if message.get("done"):
                 found.append(self._done(message))
             else:
@@ -124,6 +128,11 @@ class RayEvaluator:
         if self._link is not None:
             self._link.wait(seconds)
 
+    def drop(self, number: int) -> None:
+        """Nobody wants the answer any more."""
+        if self._pending.pop(number, None) is not None and self._link is not None:
+            self._link.say({"id": number, "drop": True})
+
     def close(self) -> None:
         self._pending.clear()
         if self._link is not None:
@@ -132,7 +141,7 @@ class RayEvaluator:
 
     def _opened(self) -> Link:
         try:
-            return Link(self._address, self._log)
+            return Link(self._where, self._log)
         except OSError as error:
             raise RunFailed(f"No process to speak with Ray could be started: {error.strerror}.") from error
 
@@ -141,7 +150,7 @@ class RayEvaluator:
         episodes = [episode_from(row) for row in message["episodes"]]
         pending.episodes.setdefault(simulation, []).extend(episodes)
         pending.seconds[simulation] = pending.seconds.get(simulation, 0.0) + message["seconds"]
-        self._on_episodes(message["id"], episodes)
+        pending.on_episodes(episodes)
 
     def _done(self, message: dict[str, Any]) -> Answer:
         error = None
@@ -163,15 +172,6 @@ class RayEvaluator:
         return Answer(number, pending.request, report, retries, error)
 
 
-def address_of(directory: RunDirectory | None) -> str | None:
-    """Where the run's configuration says that the cluster is, else the variable of Ray; None: on this machine."""
-    try:
-        settings = read_config(directory).get("cluster", {}) if directory is not None else {}
-    except NotFound:
-        settings = {}
-    return settings.get("address") or os.environ.get(VARIABLE) or None
-
-
 def open_evaluator(directory: RunDirectory) -> RayEvaluator:
     """For a training: what Ray has to say is in the run's logs."""
-    return RayEvaluator(address_of(directory), directory.logs / LOG)
+    return RayEvaluator(whereabouts_of(directory), directory.logs / LOG)

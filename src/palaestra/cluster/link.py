@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.clock import Clock, SystemClock
@@ -21,6 +22,8 @@ from palaestra.runs.environment import RANK_VARIABLES
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from palaestra.cluster.whereabouts import Whereabouts
 
 OPEN_SECONDS = 120.0  # a busy machine takes its time to start Ray; a cluster that does not answer is known much sooner
 SILENT_SECONDS = 60.0  # without a sign of life
@@ -31,8 +34,8 @@ DRIVER = "palaestra.cluster.driver"
 class Link:
     """Raises `RunFailed` from `hear` when there is nobody to be heard any more; a link that failed is closed."""
 
-    def __init__(self, address: str | None, log: Path | None = None, clock: Clock | None = None) -> None:
-        self._address = address
+    def __init__(self, where: Whereabouts, log: Path | None = None, clock: Clock | None = None) -> None:
+        self._where = where
         self._clock = clock or SystemClock()
         self._text = b""
         self._to_say = b""
@@ -55,15 +58,15 @@ class Link:
         self._input = self._process.stdin.fileno()
         os.set_blocking(self._input, False)
         self._heard_at = self._clock.monotonic()
-        self.say({"address": address, "parent": os.getpid()})
+        self.say({**asdict(where), "parent": os.getpid()})
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     @property
-    def where(self) -> str:
-        return f"Ray at {self._address}" if self._address else "Ray on this machine"
+    def name(self) -> str:
+        return f"Ray at {self._where.address}" if self._where.address else "Ray on this machine"
 
     def say(self, message: dict[str, Any]) -> None:
         """At once or, when it is busy, with the next call."""
@@ -80,7 +83,7 @@ class Link:
         self._is_ready = self._is_ready or any("ready" in message for message in messages)
         limit = SILENT_SECONDS if self._is_ready else OPEN_SECONDS
         if self._clock.monotonic() - self._heard_at > limit:
-            raise self._failed(f"{self.where} has not answered for {limit:g} s.", "Is it overloaded?")
+            raise self._failed(f"{self.name} has not answered for {limit:g} s.", "Is it overloaded?")
         return [message for message in messages if "id" in message]
 
     def wait(self, seconds: float) -> None:
@@ -110,7 +113,7 @@ class Link:
             if not data:
                 if whole:  # said before it ended; the end is told the next time
                     return whole
-                raise self._failed(f"{self.where} is gone: {self._fate()}.", "Ask again when it is back.")
+                raise self._failed(f"{self.name} is gone: {self._fate()}.", "Ask again when it is back.")
             self._heard_at = self._clock.monotonic()
             *lines, self._text = (self._text + data).split(b"\n")
             whole.extend(lines)

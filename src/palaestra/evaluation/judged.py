@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from palaestra.checkpoints.loaded import LoadedPolicy, policy_from
 from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.checkpoints.reading import survey
 from palaestra.checkpoints.targets import FILE_ENDINGS, find_target
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile
@@ -23,21 +24,22 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from palaestra.checkpoints.reading import OpenedCheckpoint
+    from palaestra.checkpoints.targets import Target
     from palaestra.contracts.checkpoint import Checkpoint
 
 OWN_SUITE = "own"  # the name of the suite that a run's configuration describes
+ALL = ":all"  # the end of a target that means every checkpoint
 
 
 @dataclass(frozen=True)
-class Judged:
-    loaded: LoadedPolicy
+class Subject:
+    """Known by its sidecar; whoever plays it, here or elsewhere, loads it."""
+
+    checkpoint: Checkpoint
     directory: RunDirectory | None  # None: the file came without its run
     is_own: bool  # lies in the user's own store of runs, and so may name modules to import
     settings: EvaluationConfig  # as its run has them; without a run, the defaults
-
-    @property
-    def checkpoint(self) -> Checkpoint:
-        return self.loaded.checkpoint
 
     @property
     def name(self) -> str:
@@ -58,21 +60,48 @@ class Judged:
         return CheckpointManager(self.directory).in_use(self.checkpoint.epoch)
 
 
+@dataclass(frozen=True)
+class Judged(Subject):
+    loaded: LoadedPolicy
+
+
 def load_judged(target: str, runs_root: Path) -> Judged:
     """Without a selector the best is meant, or the latest while none was judged."""
     found = find_target(target, runs_root)
+    opened = _open(target, found)
+    subject = _subject(opened.checkpoint, is_own=found.is_own)
+    loaded = policy_from(opened, trust_module=found.is_own)
+    return Judged(loaded.checkpoint, subject.directory, subject.is_own, subject.settings, loaded)
+
+
+def find_subjects(target: str, runs_root: Path) -> list[Subject]:
+    """The same without loading it; `RUN:all` means every checkpoint that the run has, from the oldest on."""
+    if not target.endswith(ALL):
+        found = find_target(target, runs_root)
+        return [_subject(_open(target, found).checkpoint, is_own=found.is_own)]
+    found = find_target(target.removesuffix(ALL), runs_root)
+    checkpoints = survey(found.directory).checkpoints
+    if not checkpoints:
+        raise NotFound(f"There is no checkpoint in {found.directory}.", "Has the run saved one yet?")
+    return [_subject(checkpoint, is_own=found.is_own) for checkpoint in checkpoints]
+
+
+def _open(target: str, found: Target) -> OpenedCheckpoint:
     has_selector = ":" in target or target.endswith(FILE_ENDINGS)
     try:
-        opened = (found if has_selector else replace(found, selector="best")).open()
+        return (found if has_selector else replace(found, selector="best")).open()
     except NotFound:
         if has_selector:
             raise
-        opened = found.open()
-    if not found.is_own:
-        refuse_foreign_module(str(opened.checkpoint.env.get("id", "")))
-    directory = run_directory_of(opened.checkpoint)
+        return found.open()
+
+
+def _subject(checkpoint: Checkpoint, *, is_own: bool) -> Subject:
+    if not is_own:
+        refuse_foreign_module(str(checkpoint.env.get("id", "")))
+    directory = run_directory_of(checkpoint)
     settings = EvaluationConfig() if directory is None else read_settings(directory)
-    return Judged(policy_from(opened, trust_module=found.is_own), directory, found.is_own, settings)
+    return Subject(checkpoint, directory, is_own, settings)
 
 
 def run_directory_of(checkpoint: Checkpoint) -> RunDirectory | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from palaestra.contracts.clock import SystemClock
 from palaestra.contracts.errors import PalaestraError, RunFailed
 from palaestra.contracts.evaluation import EvaluationReport, Stopped, SuiteReport
 from palaestra.evaluation.crowd import Crowd
 from palaestra.evaluation.judged import load_judged
+from palaestra.evaluation.live import watchable
 from palaestra.evaluation.overrides import apply_overrides
 from palaestra.evaluation.plan import make_plans
 from palaestra.evaluation.player import Player, one_thread
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from palaestra.contracts.episodes import EpisodeResult
     from palaestra.contracts.evaluation import EvaluationPlan
-    from palaestra.evaluation.judged import Judged
+    from palaestra.evaluation.judged import Judged, Subject
     from palaestra.evaluation.suites import Suite
 
 CHANGED = "changed"  # the suite of an environment that was changed for one evaluation
@@ -65,10 +66,24 @@ class Watcher:
     is_stopped: Callable[[], bool] = _never
 
 
+class Players(Protocol):
+    """Those who play a plan instead of this process: several of this machine, or of others."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def episodes(self, plan: EvaluationPlan, is_late: Callable[[], bool]) -> Iterator[EpisodeResult]:
+        """As they come, in no order; fewer when it gets late."""
+        ...
+
+
 class Evaluation:
     """Opened, refused or played; the checkpoint is held until it is closed."""
 
-    def __init__(self, judged: Judged, asked: Asked) -> None:
+    def __init__(self, judged: Judged, asked: Asked, players: Players | None = None) -> None:
         self.judged = judged
         self._asked = asked
         self._suite, counts = choose_suite(judged, asked)
@@ -81,15 +96,16 @@ class Evaluation:
         self._player = Player(judged.loaded, self._videos, self._replays)
         for plan in self.plans():
             self._player.prepare(plan)
+        self._players = players
+        if players is None and asked.workers > 1:
+            self._players = Crowd(judged, asked.workers, self._videos, self._replays)
         self._stack = ExitStack()
 
     def __enter__(self) -> Evaluation:
         self._stack.enter_context(self.judged.held())
-        self._crowd: Crowd | None = None
-        if self._asked.workers > 1:
-            self._crowd = self._stack.enter_context(
-                Crowd(self.judged, self._asked.workers, self._videos, self._replays)
-            )
+        self._stack.enter_context(watchable(self.judged.directory, self._player, self._players))
+        if self._players is not None:
+            self._stack.enter_context(self._players)
         self._records: Records | None = None
         if self.judged.directory is not None:
             self._records = self._stack.enter_context(
@@ -158,7 +174,7 @@ class Evaluation:
         return SuiteReport(tuple(reports), self._clock.monotonic() - began, missing)
 
     def _episodes(self, plan: EvaluationPlan, is_late: Callable[[], bool], watcher: Watcher) -> Iterator[EpisodeResult]:
-        player = self._player if self._crowd is None else self._crowd
+        player = self._player if self._players is None else self._players
         for episode in player.episodes(plan, is_late):
             watcher.on_episode(episode)
             yield episode
@@ -189,7 +205,7 @@ class Evaluation:
             raise
 
 
-def choose_suite(judged: Judged, asked: Asked) -> tuple[Suite, bool]:
+def choose_suite(judged: Subject, asked: Asked) -> tuple[Suite, bool]:
     """The simulations that are asked for, and whether they are those by which the run judges its checkpoints."""
     if asked.overrides:
         env = apply_overrides(judged.checkpoint.env, asked.overrides).model_dump(mode="json")

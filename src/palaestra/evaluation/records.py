@@ -16,6 +16,7 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.clock import SystemClock
 from palaestra.contracts.errors import DamagedFile, NotFound, PalaestraError, RunFailed
 from palaestra.contracts.evaluation import EvaluationReport, SuiteReport
+from palaestra.evaluation.curves import Curves
 from palaestra.evaluation.request import episode_from, key_of, plan_from, weights_of
 from palaestra.evaluation.summary import add_batch, describe, only_writer, read_batches
 from palaestra.runs.files import read_json, sweep_temporaries, write_json
@@ -23,7 +24,6 @@ from palaestra.runs.journal import Journal
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.runs.schema import stamped, unstamped
 from palaestra.sinks.samples import evaluation_sample_of
-from palaestra.sinks.tensorboard import TensorBoardSink
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,13 +54,21 @@ class Manner:
 class Records:
     """Where the judgements of one checkpoint are written down."""
 
-    def __init__(self, directory: RunDirectory, checkpoint: Checkpoint, manner: Manner | None = None) -> None:
+    def __init__(
+        self,
+        directory: RunDirectory,
+        checkpoint: Checkpoint,
+        manner: Manner | None = None,
+        curves: Curves | None = None,
+    ) -> None:
+        """`curves` are closed by who brings them: several checkpoints of a run may share one file of events."""
         self._directory = directory
         self._checkpoint = checkpoint
         self._manner = manner or Manner()
         self._clock = SystemClock()
         self._journal = Journal(directory)
-        self._curves: TensorBoardSink | None = None
+        self._curves = curves or Curves(directory, self._clock)
+        self._owns_curves = curves is None
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +76,7 @@ class Records:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._curves is not None:
+        if self._owns_curves:
             self._curves.close()
 
     def add(self, report: SuiteReport, standing: SuiteReport | None = None) -> int:
@@ -79,7 +87,7 @@ class Records:
         try:
             with only_writer(self._directory):
                 number = self._commit(report)
-                self._draw(report)
+                self._curves.draw(self._sample(report))
         except OSError as error:
             raise RunFailed(
                 f"The evaluation (mean {report.mean:g} over {len(report.episodes)} episodes) could not be written to "
@@ -175,13 +183,6 @@ class Records:
 
     def _sample(self, report: SuiteReport) -> Sample:
         return evaluation_sample_of(report, self._checkpoint.agent_step, self._clock.now())
-
-    def _draw(self, report: SuiteReport) -> None:
-        """One file of events for as long as this checkpoint is judged; made while nobody else makes one."""
-        if self._curves is None:
-            self._curves = TensorBoardSink(self._directory.tensorboard_eval, {}, self._clock)
-        self._curves.write(self._sample(report))
-        self._curves.flush()
 
     def _keep_metrics(self, sample: Sample) -> None:
         """A run that trains just now has its metrics to itself; the figures are on disk all the same."""

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from palaestra import plugins
+from palaestra.contracts.clock import Clock, SystemClock
 from palaestra.contracts.errors import MissingExtra, PalaestraError
 from palaestra.evaluation.judged import OWN_SUITE
 from palaestra.evaluation.plan import make_plans
@@ -41,11 +42,19 @@ def open_remote(directory: RunDirectory) -> RemoteEvaluator:
 class DistantEvaluator:
     """The remote evaluator as one of those that a training asks."""
 
-    def __init__(self, remote: RemoteEvaluator, directory: RunDirectory, settings: EvaluationConfig) -> None:
+    def __init__(
+        self,
+        remote: RemoteEvaluator,
+        directory: RunDirectory,
+        settings: EvaluationConfig,
+        clock: Clock | None = None,
+    ) -> None:
         self._remote = remote
         self._directory = directory
         self._settings = settings
+        self._clock = clock or SystemClock()
         self._asked: dict[int, Checkpoint] = {}
+        self._late_at: dict[int, float] = {}  # when an epoch is given up
         self._ready: list[Verdict] = []  # answered without being sent
 
     @property
@@ -66,9 +75,11 @@ class DistantEvaluator:
             self._ready.append(Verdict(checkpoint.epoch, error=str(error)))
             return
         self._asked[checkpoint.epoch] = checkpoint
+        self._late_at[checkpoint.epoch] = self._clock.monotonic() + self._settings.timeout_seconds
 
     def collect(self) -> list[Verdict]:
-        heard = [*self._ready, *(self._take(request, result) for request, result in self._remote.collect())]
+        answers = [one for one in self._remote.collect() if one[0].epoch in self._asked]  # the others came too late
+        heard = [*self._ready, *(self._take(request, result) for request, result in answers), *self._late()]
         self._ready.clear()
         return heard
 
@@ -78,6 +89,13 @@ class DistantEvaluator:
 
     def close(self) -> None:
         self._remote.close()
+
+    def _late(self) -> list[Verdict]:
+        now, limit = self._clock.monotonic(), self._settings.timeout_seconds
+        late = [epoch for epoch in self._asked if self._late_at[epoch] < now]
+        for epoch in late:
+            del self._asked[epoch]
+        return [Verdict(epoch, error=f"No answer within evaluation.timeout_seconds={limit:g}.") for epoch in late]
 
     def _take(self, request: EvaluationRequest, result: SuiteReport | str) -> Verdict:
         checkpoint = self._asked.pop(request.epoch)

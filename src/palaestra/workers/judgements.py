@@ -63,6 +63,7 @@ class Judgements:
         self._clock = clock
         self._held: dict[tuple[Evaluator, int], ExitStack] = {}
         self._told: set[int] = set()  # steps whose figures the sinks have
+        self._complaints: set[str] = set()  # a cluster that is away is said once, not at every checkpoint
 
     @property
     def outstanding(self) -> int:
@@ -123,7 +124,9 @@ class Judgements:
         self._sinks.flush()
 
     def _complain(self, epoch: int, error: str) -> None:
-        logger.warning("Checkpoint %d was not judged: %s Training goes on.", epoch, error)
+        level = logging.INFO if error in self._complaints else logging.WARNING
+        logger.log(level, "Checkpoint %d was not judged: %s Training goes on.", epoch, error)
+        self._complaints.add(error)
         checkpoint = f"{self._session.record.id}:{epoch}"
         self._session.journal.record("eval.failed", checkpoint=checkpoint, epoch=epoch, error=error)
 

@@ -1,0 +1,191 @@
+"""`palaestra request-eval TARGET ... [suite=NAME ...] [cluster.address=HOST:PORT]`: judged on Ray, kept here."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from palaestra.checkpoints.targets import find_target
+from palaestra.cli.command import Command
+from palaestra.cli.output import note, print_json, print_table
+from palaestra.cli.parser import natural, positive
+from palaestra.cli.request_progress import RequestProgress
+from palaestra.cli.targets import run_names, run_selectors
+from palaestra.config.overrides import parse_overrides, split_word
+from palaestra.config.recipes.find import recipe_names
+from palaestra.contracts.errors import UsageError
+from palaestra.contracts.evaluation import Stopped
+from palaestra.runs.store import runs_root
+from palaestra.workers.signals import StopNow, exit_code_of, stop_on_signals
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from palaestra.cli.parser import Parser
+    from palaestra.cluster.orders import Order
+    from palaestra.workers.signals import StopRequest
+
+SUITE_KEY = "suite"
+ADDRESS_KEY = "cluster.address"
+ALL = ":all"
+REASONS_SHOWN = 5
+GOOD = ("new", "known", "twice", "done")
+
+
+@dataclass(frozen=True)
+class RequestWords:
+    targets: list[str]
+    suites: list[str]
+    overrides: dict[str, Any]
+    address: str
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="run | key=value",
+        help="RUN (its best, else its latest), RUN:EPOCH, RUN:all, a path; suite=NAME, also several; cluster.address=…",
+    )
+    parser.add_flag("--episodes", type=positive, metavar="N", help="of each simulation; default: as the run has it")
+    parser.add_flag("--seed", type=natural, metavar="N", help="of the first episode, the others follow")
+    parser.add_flag("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
+    parser.add_flag("--again", action="store_true", help="also what was judged before")
+    parser.add_flag("--dry-run", action="store_true", help="show what would be asked, and ask nothing")
+    parser.add_flag("--json", action="store_true", help="JSON on stdout, nothing else there")
+
+
+def read_words(words: Sequence[str]) -> RequestWords:
+    pairs = [split_word(word) for word in words if "=" in word]
+    suites = [value for key, value in pairs if key == SUITE_KEY]
+    addresses = [value for key, value in pairs if key == ADDRESS_KEY]
+    if "" in suites:
+        raise UsageError("'suite=' has no name.", "Leave it out for the run's own.")
+    if len(addresses) > 1:
+        raise UsageError(f"'{ADDRESS_KEY}' is set twice: {addresses[0]!r} and {addresses[1]!r}.", "Keep one of them.")
+    rest = [word for word in words if "=" in word and split_word(word)[0] not in {SUITE_KEY, ADDRESS_KEY}]
+    targets = [word for word in words if "=" not in word]
+    return RequestWords(targets, suites, parse_overrides(rest), "".join(addresses))
+
+
+def run(arguments: Namespace) -> int:
+    words = read_words(arguments.words)
+    if not words.targets:
+        raise UsageError("'palaestra request-eval' needs a run.", "For example: palaestra request-eval latest:all")
+    for target in words.targets:
+        find_target(target.removesuffix(ALL), runs_root())  # a slip in a name is told before torch is loaded
+    orders = _orders(words, arguments)
+    if arguments.dry_run:
+        show(orders, as_json=arguments.json, in_full=True)
+        return 0
+    with stop_on_signals() as stop:
+        try:
+            answered = _answered(orders, words.address, stop)
+        except StopNow as now:
+            return now.exit_code
+    show([answered.get(order.number, order) for order in orders], as_json=arguments.json)
+    if stop:
+        note("palaestra: stopped; what was answered is written down")
+        return exit_code_of(stop.signal or signal.SIGINT)
+    return exit_code([answered.get(order.number, order) for order in orders])
+
+
+def _orders(words: RequestWords, arguments: Namespace) -> list[Order]:
+    from palaestra.cluster.orders import make_orders
+    from palaestra.evaluation.local import Asked
+
+    common = Asked(
+        episodes=arguments.episodes,
+        seed=arguments.seed,
+        deterministic=False if arguments.stochastic else None,
+        overrides=words.overrides,
+        asked_by="request-eval",
+    )
+    asked = [replace(common, suite=suite) for suite in words.suites] or [common]
+    return make_orders(words.targets, runs_root(), asked, again=arguments.again)
+
+
+def _answered(orders: list[Order], address: str, stop: StopRequest) -> dict[int, Order]:
+    """By number, as far as they were answered before somebody had enough."""
+    from palaestra.cluster.requesting import request_evaluations
+
+    new = [order for order in orders if order.status == "new"]
+    answered: dict[int, Order] = {}
+    with RequestProgress(len(new), sum(order.episodes for order in new)) as progress:
+        try:
+            for order in request_evaluations(orders, address, progress.count, lambda: bool(stop)):
+                answered[order.number] = order
+                progress.answered(failed=order.status not in GOOD)
+        except Stopped:
+            return answered
+    return answered
+
+
+def show(orders: Sequence[Order], *, as_json: bool, in_full: bool = False) -> None:
+    if as_json:
+        print_json({"evaluations": [_plain(order, in_full=in_full) for order in orders]})
+        return
+    rows = [
+        (_called(order), order.suite, order.episodes, order.status, order.mean, order.retries or None)
+        for order in orders
+    ]
+    print_table(("checkpoint", "suite", "episodes", "status", "mean", "retries"), rows)
+    counts = Counter(str(order.status) for order in orders)
+    note(", ".join(f"{count} {status}" for status, count in counts.items()))
+    _tell_reasons(orders)
+
+
+def exit_code(orders: Sequence[Order]) -> int:
+    """Of the first that failed."""
+    return next((order.exit_code or 1 for order in orders if order.status not in GOOD), 0)
+
+
+def _tell_reasons(orders: Sequence[Order]) -> None:
+    """One line for each reason, however many failed for it."""
+    reasons = Counter(order.error for order in orders if order.error)
+    for reason, count in reasons.most_common(REASONS_SHOWN):
+        note(f"palaestra: {reason}" if count == 1 else f"palaestra: {count} times: {reason}")
+    if len(reasons) > REASONS_SHOWN:
+        note(f"palaestra: and {len(reasons) - REASONS_SHOWN} other reasons; --json shows all.")
+
+
+def _called(order: Order) -> str:
+    checkpoint = order.subject.checkpoint
+    return f"{checkpoint.run_name or checkpoint.run}:{checkpoint.epoch}"
+
+
+def _plain(order: Order, *, in_full: bool) -> dict[str, Any]:
+    fields = {
+        "checkpoint": order.subject.name,
+        "suite": order.suite,
+        "episodes": order.episodes,
+        "status": str(order.status),
+        "mean": order.mean,
+        "complete": order.report is not None and order.report.complete,
+        "retries": order.retries,
+        "error": order.error,
+        "key": order.key,
+    }
+    return {**fields, "request": asdict(order.request)} if in_full else fields
+
+
+def candidates(_words: Sequence[str]) -> list[str]:
+    every = [f"{name}{ALL}" for name in run_names()]
+    return [*run_selectors(), *every, *(f"{SUITE_KEY}={name}" for name in recipe_names())]
+
+
+COMMAND = Command(
+    name="request-eval",
+    summary="have runs or checkpoints judged on Ray, each in every suite; results are written down here",
+    examples=(
+        "palaestra request-eval first:all --episodes 2 --dry-run",
+        "palaestra request-eval first second suite=cartpole --episodes 2 --dry-run --json",
+        "palaestra request-eval first --episodes 2",
+    ),
+    add_arguments=add_arguments,
+    run=run,
+    candidates=candidates,
+)

@@ -1,0 +1,32 @@
+"""`tensorboard_eval/`: one file of events for as long as somebody judges, made when there is something to draw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.clock import Clock, SystemClock
+from palaestra.sinks.tensorboard import TensorBoardSink
+
+if TYPE_CHECKING:
+    from palaestra.contracts.sink import Sample
+    from palaestra.runs.directory import RunDirectory
+
+
+class Curves:
+    """Of one run. Files are numbered, so whoever draws must be the only writer of the run's evaluations just then."""
+
+    def __init__(self, directory: RunDirectory, clock: Clock | None = None) -> None:
+        self._directory = directory
+        self._clock = clock or SystemClock()
+        self._sink: TensorBoardSink | None = None
+
+    def draw(self, sample: Sample) -> None:
+        if self._sink is None:
+            self._sink = TensorBoardSink(self._directory.tensorboard_eval, {}, self._clock)
+        self._sink.write(sample)
+        self._sink.flush()
+
+    def close(self) -> None:
+        if self._sink is not None:
+            self._sink.close()
+            self._sink = None
