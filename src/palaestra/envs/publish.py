@@ -112,6 +112,8 @@ class Publisher:
         self._on_failure(reason)
 
     def _beat(self, condition: Condition, reason: str = "") -> None:
+        if self._first_slot:  # there is one beat for all who write into a lane
+            return
         frames = self._writer.frames
         spent = (self._seconds_spent, self._seconds_watched)
         self._writer.beat(Beat(monotonic(), self.env_steps, self.episodes, frames, *spent, condition, reason))

@@ -36,10 +36,8 @@ PICTURES = "rgb_array"
 class TellsState(Protocol):
     """A native batch whose worlds can be told in a few bytes, for whoever watches to draw."""
 
-    def state_message(self, world: int) -> bytes: ...
-
-    def standing(self, world: int) -> tuple[float, int]:
-        """Return of the episode so far, as a mean over its players, and its steps"""
+    def tell_state(self, world: int) -> tuple[bytes, float, int]:
+        """The message; the return of the episode so far, as a mean over its players; and its steps"""
         ...
 
 
@@ -96,8 +94,8 @@ def scene_of(envs: VectorEnvs) -> EnvsScene | WorldsScene | None:
 
 def view_world(batch: NativeBatch, world: int, reward: float) -> View:
     if isinstance(batch, TellsState):
-        total_reward, length = batch.standing(world)
-        return View(batch.state_message(world), reward if length else 0.0, total_reward, length)
+        message, total_reward, length = batch.tell_state(world)
+        return View(message, reward if length else 0.0, total_reward, length)
     return View(_checked(batch.render(world), batch), reward, nan, 0)
 
 

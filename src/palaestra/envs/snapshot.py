@@ -108,11 +108,13 @@ def _attributes(layer: AnyEnv) -> dict[str, Any]:
         own_generator = {name: value for name, value in vars(layer).items() if name == "_np_random"}
         return {"get_state()": layer.get_state(), **own_generator}
     passed_over = {*NOT_STATE, "env"} if isinstance(layer, gymnasium.Wrapper) else NOT_STATE
-    return {name: value for name, value in vars(layer).items() if name not in passed_over and not _is_drawing(value)}
+    return {name: value for name, value in vars(layer).items() if name not in passed_over}
 
 
 def _encode(encoder: Encoder, layer: AnyEnv, name: str, value: Any) -> Any:
     where = f"{type(layer).__name__}.{name}"
+    if _is_drawing(value):
+        return {"kind": "drawing"}
     if mujoco_state.is_simulation(value):
         reason = mujoco_state.why_not_simulation(value)
         if reason:
@@ -176,6 +178,8 @@ def _refuse_slots(layer: AnyEnv) -> None:
 def _decode(decoder: Decoder, part: Any) -> Any:
     if isinstance(part, dict) and part.get("kind") == "constant":
         return _Constant(str(part["name"]))
+    if isinstance(part, dict) and part.get("kind") == "drawing":
+        return _Drawing()
     if isinstance(part, dict) and part.get("kind") == "simulation":
         return _Simulation(decoder.decode(part["fields"]))
     return decoder.decode(part)
@@ -185,6 +189,10 @@ class _Constant(str):
     """The name of what the attribute held; the environment made anew must hold the same."""
 
     __slots__ = ()
+
+
+class _Drawing:
+    """Somebody had looked at the environment; the one made anew keeps what it has to draw with, if anything."""
 
 
 class _Simulation(dict[str, Any]):
@@ -208,11 +216,12 @@ def _give_back(layer: AnyEnv, state: dict[str, Any]) -> None:
             vars(layer)["_np_random"] = state["_np_random"]
         return
     for name in _attributes(layer).keys() - state.keys():
-        del vars(layer)[name]
+        if not _is_drawing(vars(layer)[name]):
+            del vars(layer)[name]
     for name, value in state.items():
         if isinstance(value, _Simulation):
             mujoco_state.write_simulation(vars(layer)[name], value)
-        elif not isinstance(value, _Constant) and not _is_drawing(vars(layer).get(name)):
+        elif not isinstance(value, _Constant | _Drawing) and not _is_drawing(vars(layer).get(name)):
             vars(layer)[name] = value
 
 

@@ -98,12 +98,13 @@ class Crowd:
             "replays": None if replays is None else str(replays),
             "parent": os.getpid(),
         }
-        self._count = count
+        self.lane: Path | None = None  # where they can be watched, each in the slot of its number
+        self.count = count
         self._players: list[PlayerProcess] = []
 
     def __enter__(self) -> Self:
-        for number in range(self._count):
-            self._players.append(PlayerProcess(number, self._start))
+        for number in range(self.count):
+            self._players.append(PlayerProcess(number, self._start_of(number)))
         return self
 
     def __exit__(
@@ -111,6 +112,9 @@ class Crowd:
     ) -> None:
         while self._players:
             self._players.pop().end()
+
+    def _start_of(self, number: int) -> dict[str, Any]:
+        return {**self._start, "lane": None if self.lane is None else str(self.lane), "slot": number}
 
     @property
     def pids(self) -> list[int]:
@@ -167,10 +171,10 @@ class Crowd:
         player.end()
         if not self._players:
             raise RunFailed(
-                f"All {self._count} processes that played '{plan.env_id}' ended without a word.",
+                f"All {self.count} processes that played '{plan.env_id}' ended without a word.",
                 "Does the environment take the process down? Try one: --workers 1",
             )
-        logger.warning("Process %d of %d that play is lost; the others take over.", player.number + 1, self._count)
+        logger.warning("Process %d of %d that play is lost; the others take over.", player.number + 1, self.count)
         waiting.extendleft(reversed(player.share))
         for other in self._players:
             if not other.share:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from palaestra.envs.batch import NativeBatch
-    from palaestra.evaluation.stage import Frame
+    from palaestra.evaluation.stage import Frame, Onlooker
     from palaestra.evaluation.video import VideoFile
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Observation
@@ -67,6 +67,7 @@ def play_episodes(
     *,
     record: Callable[[int, Playable], VideoFile] | None = None,
     is_late: Callable[[], bool] = lambda: False,
+    onlooker: Onlooker | None = None,
 ) -> Iterator[EpisodeResult]:
     """One result per seed, as they come; the loop that consumes them may log, beat and stop."""
     for seed in plan.seeds:
@@ -77,6 +78,7 @@ def play_episodes(
                     "deterministic": plan.deterministic,
                     "on_frame": None if video is None else video.add,
                     "is_late": is_late,
+                    "onlooker": onlooker,
                 }
                 if isinstance(env, gymnasium.Env):
                     episode = play_episode(policy, env, seed, **how)
@@ -97,17 +99,20 @@ def play_episode(
     deterministic: bool,
     on_frame: Callable[[Frame], None] | None = None,
     is_late: Callable[[], bool] = lambda: False,
+    onlooker: Onlooker | None = None,
 ) -> EpisodeResult:
     """One episode; `on_frame` gets the picture after the reset and after every step."""
     actor = _Actor(policy, seed, deterministic=deterministic)
     observation, info = env.reset(seed=seed)
-    total_reward, length = 0.0, 0
+    total_reward, last_reward, length = 0.0, 0.0, 0
     terminated = truncated = False
     with torch.inference_mode():
         while not (terminated or truncated):
             if is_late():
                 raise OutOfTime
             _show(env, on_frame)
+            if onlooker is not None:
+                onlooker.glance(env, last_reward, total_reward, length)
             action = actor.act(observation)
             try:
                 observation, reward, terminated, truncated, info = env.step(action)
@@ -116,9 +121,12 @@ def play_episode(
                     f"The environment raised {type(error).__name__} in the episode with seed {seed}, at step "
                     f"{length + 1}, with action {action!r}: {error}."
                 ) from error
-            total_reward += float(reward)
+            last_reward = float(reward)
+            total_reward += last_reward
             length += 1
     _show(env, on_frame)
+    if onlooker is not None:
+        onlooker.glance(env, last_reward, total_reward, length)
     return EpisodeResult(seed, total_reward, length, bool(terminated), extras=scalars(info))
 
 

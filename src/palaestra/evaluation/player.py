@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from palaestra.contracts.episodes import EpisodeResult
     from palaestra.contracts.evaluation import EvaluationPlan
     from palaestra.evaluation.play import Playable
+    from palaestra.evaluation.stage import Onlooker
     from palaestra.policies.agent import Agent
 
 
@@ -34,6 +35,7 @@ class Player:
         self._loaded = loaded
         self._videos = videos
         self._replays = replays
+        self.onlooker: Onlooker | None = None
         self._ready: dict[str, Agent] = {}  # by environment
 
     def prepare(self, plan: EvaluationPlan) -> Agent:
@@ -60,6 +62,7 @@ class Player:
             partial(make, env, render_mode),
             record=None if self._videos is None else partial(self._film, self._videos, plan.simulation),
             is_late=is_late,
+            onlooker=self.onlooker,
         )
 
     def _film(self, videos: Path, simulation: str, seed: int, env: Playable) -> VideoFile:

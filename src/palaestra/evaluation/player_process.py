@@ -17,6 +17,7 @@ import torch
 from palaestra.checkpoints.loaded import policy_from
 from palaestra.checkpoints.reading import open_checkpoint
 from palaestra.contracts.errors import PalaestraError
+from palaestra.evaluation.live import tile_in
 from palaestra.evaluation.player import Player
 from palaestra.evaluation.request import plan_from
 from palaestra.runs.processes import die_with_parent
@@ -47,7 +48,10 @@ def _begin(start: dict[str, Any]) -> Player:
     sidecar = Path(start["sidecar"])
     opened = open_checkpoint(sidecar.parent, sidecar)
     places = {name: Path(start[name]) for name in ("videos", "replays") if start[name] is not None}
-    return Player(policy_from(opened, trust_module=start["trust_module"]), **places)
+    player = Player(policy_from(opened, trust_module=start["trust_module"]), **places)
+    if start.get("lane") is not None:
+        player.onlooker = tile_in(Path(start["lane"]), start["slot"])
+    return player
 
 
 def _say(answers: int, message: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -11,11 +11,29 @@ from palaestra.contracts.errors import RunFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import gymnasium
+
+    from palaestra.envs.batch import NativeBatch
+
     Frame = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
 
 
 class OutOfTime(Exception):
     """The episode under way is given up; it has no result."""
+
+
+class Onlooker(Protocol):
+    """Who may glance at an episode while it is played; it must not touch what it sees."""
+
+    def glance(
+        self,
+        playing: gymnasium.Env[Any, Any] | NativeBatch,
+        reward: float,
+        total_reward: float,
+        length: int,
+    ) -> None:
+        """After the reset and after every step; of a batch of one world the numbers are means over its players."""
+        ...
 
 
 def show(picture: Any, on_frame: Callable[[Frame], None], whose: object) -> None:

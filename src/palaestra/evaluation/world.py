@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from palaestra.envs.batch import NativeBatch, WorldEnding
-    from palaestra.evaluation.stage import Frame
+    from palaestra.evaluation.stage import Frame, Onlooker
     from palaestra.policies.agent import Agent
 
 
@@ -32,6 +32,7 @@ def play_world(
     deterministic: bool,
     on_frame: Callable[[Frame], None] | None = None,
     is_late: Callable[[], bool] = lambda: False,
+    onlooker: Onlooker | None = None,
 ) -> EpisodeResult:
     """World 0 of a batch; return and further figures are means over its players."""
     crew = Crew(policy, worlds.agents, seed, deterministic=deterministic)
@@ -39,12 +40,14 @@ def play_world(
     seen, rewards = tape.rows[0], np.zeros(worlds.agents, np.float32)
     worlds.reset([0], [seed], [0], seen)
     ended: WorldEnding | None = None
-    steps = 0
+    steps, total_reward = 0, 0.0
     with torch.inference_mode():
         while ended is None:
             if is_late():
                 raise OutOfTime
             _show(worlds, on_frame)
+            if onlooker is not None:
+                onlooker.glance(worlds, float(rewards.mean()), total_reward, steps)
             steps += 1
             actions = crew.act(tape.inputs[0])
             try:
@@ -53,7 +56,10 @@ def play_world(
                 raise RunFailed(
                     f"The world of seed {seed} raised {type(error).__name__} at step {steps}: {error}."
                 ) from error
+            total_reward += float(rewards.mean())
     _show(worlds, on_frame)
+    if onlooker is not None:
+        onlooker.glance(worlds, float(rewards.mean()), total_reward, steps)
     return EpisodeResult(
         seed,
         float(ended.returns.mean()),

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.arena.draw import draw_world
+from palaestra.apps.arena.message import encode_whole
 from palaestra.apps.arena.reference_batch import MUST_AGREE, ReferenceBatch
 from palaestra.apps.arena.spaces import interface_of_agent
 from palaestra.apps.arena.tables import COUNTERS
@@ -62,9 +63,12 @@ class ArenaBatch:
         self.agents = tasks[0].agents
         self.interface = interface_of_agent(tasks[0])
         self.metadata = METADATA
+        self._episodes = [0] * world_count  # begun in each world
 
     def reset(self, worlds: Sequence[int], seeds: Sequence[int], tasks: Sequence[int], out: Arrays) -> None:
         self.worlds.reset(worlds, seeds, tasks, out)
+        for world in worlds:
+            self._episodes[world] += 1
 
     def step(self, actions: np.ndarray, out: Arrays, rewards: NDArray[np.float32]) -> list[WorldEnding]:
         return [self._ending(world) for world in self.worlds.step(actions, out, rewards)]
@@ -80,6 +84,11 @@ class ArenaBatch:
 
     def world_state(self, world: int) -> WorldState:
         return self.worlds.world_state(world)
+
+    def tell_state(self, world: int) -> tuple[bytes, float, int]:
+        """See `palaestra.envs.scene.TellsState`. Whole messages: a viewer may have missed the ones before."""
+        state = self.worlds.world_state(world)
+        return encode_whole(state, self._episodes[world]), float(self.worlds.returns(world).mean()), state.step
 
     def render(self, world: int) -> NDArray[np.uint8]:
         return draw_world(self.worlds.world_state(world))

@@ -58,6 +58,9 @@ class RecordedBatch:
                 self._recorder = None
         return endings
 
+    def tell_state(self, world: int) -> tuple[bytes, float, int]:
+        return self._worlds.tell_state(world)
+
     def render(self, world: int) -> NDArray[np.uint8]:
         return self._worlds.render(world)
 
