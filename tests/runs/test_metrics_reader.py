@@ -248,3 +248,44 @@ def test_a_file_that_is_no_database_is_refused_by_name(path, size):
     path.write_bytes(os.urandom(size))
     with pytest.raises(DamagedFile, match=r"metrics\.db"):
         MetricsReader(path)
+
+
+def test_a_tail_can_be_taken_a_few_samples_at_a_time(writer, reader):
+    for step in range(5):
+        writer.write(Sample(step, {"a": float(step), "b": 0.0}))
+    first = reader.tail(0, limit=2)
+    assert [point.step for point in first] == [0, 0, 1, 1]
+    rest = reader.tail(first[-1].sample, limit=100)
+    assert first + rest == reader.tail(0)
+    assert reader.tail(rest[-1].sample, limit=2) == []
+
+
+def test_samples_are_found_by_number_and_by_how_far_they_reach(writer, reader):
+    assert reader.newest_sample() == 0
+    assert reader.furthest_sample() is None
+    writer.write(Sample(10, {"a": 1.0}, at=1.5))
+    writer.write(Sample(5, {"eval": 1.0}, at=2.5))
+    assert reader.newest_sample() == 2
+    assert reader.furthest_sample() == reader.sample(1) == (1, 10, 1.5)
+    assert reader.furthest_sample(after=1) == (2, 5, 2.5)
+    writer.rewind(7)
+    assert reader.sample(1) is None
+
+
+def test_raw_points_say_when_and_under_which_key(writer, reader):
+    writer.write(Sample(10, {"a": math.nan}, {"a": 2.0}, at=1.5))
+    writer.write(Sample(5, {"b": 3.0}, at=2.5))
+    keys = reader.keys()
+    found = [(*keys[key], step, at, value) for key, step, at, value in reader.raw_points()]
+    assert sorted(found, key=str) == sorted(
+        [("b", True, 5, 2.5, 3.0), ("a", True, 10, 1.5, None), ("a", False, 10, 1.5, 2.0)], key=str
+    )
+    assert [row[1] for row in reader.raw_points(after=1)] == [5]
+
+
+def test_one_moment_does_not_see_what_is_written_meanwhile(writer, reader):
+    writer.write(Sample(1, {"a": 1.0}))
+    with reader.one_moment():
+        writer.write(Sample(2, {"a": 2.0}))
+        assert reader.newest_sample() == 1
+    assert reader.newest_sample() == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sqlite3
@@ -13,6 +14,7 @@ from palaestra.contracts.errors import DamagedFile, NotFound, did_you_mean
 from palaestra.runs.metrics_schema import check, is_empty
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 FIRST, LAST = -(1 << 62), 1 << 62
@@ -41,6 +43,14 @@ class TailPoint(NamedTuple):
     step: int
     name: str
     value: float
+
+
+class WrittenSample(NamedTuple):
+    """Ids count on, but one that a rewind took away may be given again; with its time it names one sample, ever."""
+
+    sample: int
+    step: int
+    at: float  # seconds since 1970
 
 
 class MetricsReader:
@@ -87,15 +97,59 @@ class MetricsReader:
         )
         return Point(rows[0][0], _number(rows[0][1])) if rows else None
 
-    def tail(self, after: int = 0) -> list[TailPoint]:
-        """Points of the samples after that one, in the order in which they were written."""
+    def tail(self, after: int = 0, limit: int | None = None) -> list[TailPoint]:
+        """Points of the (first `limit`) samples after that one, in the order in which they were written."""
+        until = LAST if limit is None else self._nth_sample(after, limit)
         rows = self._rows(
             "SELECT points.sample, points.step, names.name, points.value "
             "FROM points JOIN names ON names.id = points.name "
-            "WHERE points.step >= (SELECT min(step) FROM samples WHERE id > ?) AND sample > ? ORDER BY 1, 3",
-            (after, after),
+            "WHERE points.step >= (SELECT min(step) FROM samples WHERE id > ?1 AND id <= ?2) "
+            "AND points.step <= (SELECT max(step) FROM samples WHERE id > ?1 AND id <= ?2) "
+            "AND sample > ?1 AND sample <= ?2 ORDER BY 1, 3",
+            (after, until),
         )
         return [TailPoint(sample, step, name, _number(value)) for sample, step, name, value in rows]
+
+    def newest_sample(self) -> int:
+        """0 when there is none"""
+        return int(self._rows("SELECT ifnull(max(id), 0) FROM samples", ())[0][0])
+
+    def sample(self, number: int) -> WrittenSample | None:
+        rows = self._rows("SELECT id, step, at FROM samples WHERE id = ?", (number,))
+        return WrittenSample(*rows[0]) if rows else None
+
+    def furthest_sample(self, after: int = 0) -> WrittenSample | None:
+        """Among those after that one, the one of the highest step: a rewind that takes any of them takes this one."""
+        rows = self._rows("SELECT id, step, at FROM samples WHERE id > ? ORDER BY step DESC, id DESC LIMIT 1", (after,))
+        return WrittenSample(*rows[0]) if rows else None
+
+    def keys(self) -> dict[int, tuple[str, bool]]:
+        """(name, whether it is reproducible) by the key that stands in the points."""
+        rows = self._rows("SELECT id, name, reproducible FROM names", ())
+        return {key: (name, bool(reproducible)) for key, name, reproducible in rows}
+
+    def raw_points(self, after: int = 0) -> Iterator[tuple[int, int, float, float | None]]:
+        """(key of the name, step, seconds since 1970, value) of all samples after that one, in the order of steps."""
+        query = (
+            "SELECT points.name, points.step, samples.at, points.value FROM points CROSS JOIN samples "
+            "ON samples.id = points.sample "
+            "WHERE points.step >= (SELECT min(step) FROM samples WHERE id > ?1) AND points.sample > ?1 ORDER BY 2, 1"
+        )
+        try:
+            with contextlib.closing(self._connection.execute(query, (after,))) as cursor:
+                yield from cursor
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from error
+
+    @contextlib.contextmanager
+    def one_moment(self) -> Iterator[None]:
+        """All that is read inside is of one instant, whatever is written meanwhile."""
+        self._rows("BEGIN", ())
+        try:
+            self._rows("SELECT count(*) FROM names", ())  # a deferred transaction begins with its first read
+            yield
+        finally:
+            self._connection.rollback()
 
     def steps(self) -> list[Point]:
         """(step, seconds since 1970) of every sample, to draw a curve over wall time."""
@@ -152,7 +206,16 @@ class MetricsReader:
         try:
             return self._connection.execute(query, values).fetchall()
         except sqlite3.DatabaseError as error:
-            raise DamagedFile(f"{self._path} cannot be read: {error}.") from error
+            raise self._damaged(error) from error
+
+    def _nth_sample(self, after: int, number: int) -> int:
+        rows = self._rows(
+            "SELECT max(id) FROM (SELECT id FROM samples WHERE id > ? ORDER BY id LIMIT ?)", (after, number)
+        )
+        return after if rows[0][0] is None else int(rows[0][0])
+
+    def _damaged(self, error: sqlite3.DatabaseError) -> DamagedFile:
+        return DamagedFile(f"{self._path} cannot be read: {error}.")
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -1,0 +1,31 @@
+"""The points of one curve as an array, in the order of their steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Points = NDArray[Any]  # of POINT
+
+POINT = np.dtype([("step", "<i8"), ("at", "<f8"), ("value", "<f8")])  # at: seconds since 1970; value: NaN is NaN
+
+
+def merged(old: Points, new: Points) -> Points:
+    """Both, sorted by step; where two speak of one step the later word counts, as it does in `metrics.db`."""
+    both: Points = np.concatenate([old, new])
+    both = both[np.argsort(both["step"], kind="stable")]
+    is_last_word = np.append(both["step"][1:] != both["step"][:-1], np.ones(min(1, len(both)), bool))
+    kept: Points = both[is_last_word]
+    return kept
+
+
+def continues(last_step: int | None, new: Points) -> bool:
+    """Whether `new` can simply be put behind what ends at `last_step`"""
+    steps = new["step"]
+    if last_step is not None and steps[0] <= last_step:
+        return False
+    return bool(np.all(steps[1:] > steps[:-1]))

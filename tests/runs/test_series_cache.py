@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import math
+import os
+import random
+
+import pytest
+
+from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.contracts.sink import Sample
+from palaestra.runs import series_cache
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.series_cache import SeriesCache
+
+
+@pytest.fixture
+def directory(tmp_path):
+    path = tmp_path / "01HX0000000000000000000000"
+    path.mkdir()
+    return RunDirectory(path)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return SeriesCache(tmp_path / "cache")
+
+
+def pairs(points):
+    return [(step, value) for step, _, value in points.tolist()]
+
+
+def truth(directory, name):
+    with MetricsReader(directory.metrics_file) as reader:
+        return [tuple(point) for point in reader.series(name)]
+
+
+def test_a_curve_is_what_the_database_says_while_it_grows(directory, cache):
+    with MetricsWriter(directory.metrics_file) as writer:
+        for step in range(0, 300, 3):
+            writer.write(Sample(step, {"a": step / 7, **({"b": 1.0} if step % 2 else {})}, at=1000.0 + step))
+            if step % 60 == 0:
+                assert pairs(cache.series(directory, "a")) == truth(directory, "a")
+        assert pairs(cache.series(directory, "b")) == truth(directory, "b")
+        assert cache.series(directory, "a")["at"].tolist() == [1000.0 + step for step in range(0, 300, 3)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_is_written_rewound_and_resumed_the_cache_agrees(directory, tmp_path, seed):
+    dice = random.Random(seed)
+    cache = SeriesCache(tmp_path / "cache")
+    step = 0
+    writer = MetricsWriter(directory.metrics_file)
+    for _ in range(60):
+        move = dice.choices(["write", "late", "rewind", "reopen", "look", "restart"], [8, 2, 1, 1, 4, 1])[0]
+        if move == "write":
+            step += dice.randint(1, 5)
+            writer.write(Sample(step, {"a": dice.random(), "b": dice.random()}, {"t": 1.0}, at=dice.random()))
+        elif move == "late":
+            writer.write(Sample(dice.randint(0, step), {"a": dice.random(), "eval": dice.random()}, at=dice.random()))
+        elif move == "rewind":
+            step = dice.randint(0, step)
+            writer.rewind(step)
+        elif move == "reopen":
+            writer.close()
+            writer = MetricsWriter(directory.metrics_file)
+        elif move == "restart":
+            cache = SeriesCache(tmp_path / "cache")
+        else:
+            with MetricsReader(directory.metrics_file) as reader:
+                known = reader.names()
+            for name in known:
+                expected = truth(directory, name)
+                assert (pairs(cache.series(directory, name)) if expected else []) == expected
+    writer.close()
+
+
+def test_a_resumed_run_shows_nothing_of_what_was_taken_back(directory, cache):
+    with MetricsWriter(directory.metrics_file) as writer:
+        for step in range(10):
+            writer.write(Sample(step, {"a": float(step)}, at=float(step)))
+        writer.write(Sample(2, {"eval": 0.5}, at=50.0))  # judged late: the newest sample is not the furthest
+        assert len(cache.series(directory, "a")) == 10
+        writer.rewind(4)
+        assert pairs(cache.series(directory, "a")) == [(step, float(step)) for step in range(5)]
+        writer.write(Sample(5, {"a": 55.0}, at=60.0))
+        assert pairs(cache.series(directory, "a"))[-1] == (5, 55.0)
+        assert pairs(cache.series(directory, "eval")) == [(2, 0.5)]
+
+
+def test_nan_and_infinity_come_back(directory, cache):
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.write(Sample(1, {"a": math.nan, "b": math.inf}))
+    assert math.isnan(cache.series(directory, "a")["value"][0])
+    assert cache.series(directory, "b")["value"][0] == math.inf
+
+
+def test_a_new_process_finds_what_the_last_one_laid_out(directory, cache, tmp_path, monkeypatch):
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.write(Sample(1, {"a": 1.0}))
+    cache.refresh(directory)
+    monkeypatch.setattr(SeriesCache, "_grown", lambda *_: pytest.fail("it was laid out again"))
+    assert pairs(SeriesCache(tmp_path / "cache").series(directory, "a")) == [(1, 1.0)]
+
+
+def test_nothing_is_opened_while_nothing_was_written(directory, cache, monkeypatch):
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.write(Sample(1, {"a": 1.0}))
+    os.utime(directory.metrics_file, (1000, 1000))
+    cache.refresh(directory)
+    monkeypatch.setattr(series_cache, "MetricsReader", lambda *_: pytest.fail("it was opened"))
+    assert pairs(cache.series(directory, "a")) == [(1, 1.0)]
+    assert cache.newest(directory) == {"a": (1, 1.0)}
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "unlink", "book"])
+def test_a_harmed_cache_is_laid_out_anew(directory, cache, tmp_path, harm):
+    with MetricsWriter(directory.metrics_file) as writer:
+        for step in range(20):
+            writer.write(Sample(step, {"a": float(step)}))
+    cache.refresh(directory)
+    file = tmp_path / "cache" / directory.id / ("book.json" if harm == "book" else "0.points")
+    content = file.read_bytes()
+    if harm == "unlink":
+        file.unlink()
+    else:
+        file.write_bytes(content[:50] if harm in {"cut", "book"} else content[:50] + b"\xff" + content[51:])
+    assert pairs(SeriesCache(tmp_path / "cache").series(directory, "a")) == truth(directory, "a")
+
+
+def test_where_nothing_can_be_kept_curves_come_straight_from_the_run(directory, tmp_path, caplog):
+    (tmp_path / "cache").write_text("a file in the way")
+    cache = SeriesCache(tmp_path / "cache")
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.write(Sample(1, {"a": 1.0}, {"a": 9.0}, at=5.0))
+    assert cache.series(directory, "a").tolist() == [(1, 5.0, 1.0)]
+    assert cache.newest(directory) == {"a": (1, 1.0)}
+    with pytest.raises(NotFound, match="'c'"):
+        cache.series(directory, "c")
+    assert len([record for record in caplog.records if "No curves can be kept" in record.message]) == 1
+
+
+def test_an_unknown_name_is_refused_with_the_nearest(directory, cache):
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.write(Sample(1, {"losses/entropy": 1.0}))
+    with pytest.raises(NotFound) as refused:
+        cache.series(directory, "losses/entrpy")
+    assert refused.value.hint == "Did you mean 'losses/entropy'?"
+
+
+def test_a_run_without_metrics_has_none(directory, cache):
+    with pytest.raises(NotFound):
+        cache.newest(directory)
+
+
+def test_a_damaged_database_is_named(directory, cache):
+    directory.metrics_file.write_bytes(b"SQLite format 3\x00" + b"\xff" * 4096)
+    with pytest.raises(DamagedFile):
+        cache.series(directory, "a")
+
+
+def test_a_forgotten_run_leaves_nothing(directory, cache, tmp_path):
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.write(Sample(1, {"a": 1.0}))
+    cache.refresh(directory)
+    cache.forget(directory.id)
+    assert list((tmp_path / "cache").iterdir()) == []
