@@ -1,0 +1,13 @@
+"""What begins and ends with the daemon's HTTP side, in this order; the last begun ends first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from palaestra.web.house import House
+
+LIFESPANS: tuple[Callable[[House], AbstractAsyncContextManager[None]], ...] = ()

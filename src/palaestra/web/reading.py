@@ -1,0 +1,136 @@
+"""Query and body of a request, bounded in size and time, as the declared types."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, get_origin
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from palaestra.contracts.errors import did_you_mean
+from palaestra.contracts.worker_kind import Complaint
+from palaestra.web.errors import Refusal
+from palaestra.web.json_text import parse_json
+from palaestra.web.route import MUTATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pydantic_core import ErrorDetails
+    from starlette.requests import Request
+
+    from palaestra.web.route import Endpoint
+
+MAX_PARAMETERS = 500
+BODY_SECONDS = 20.0  # for a whole JSON body
+SILENCE_SECONDS = 20.0  # between two pieces of an upload
+CLOSE = {"connection": "close"}  # the rest of the body is not waited for
+
+
+class Query(BaseModel):
+    """Base of query models; `Field(alias="from")` where the word is Python's. Tuple fields may be repeated."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Body(BaseModel):
+    """Base of JSON bodies: a text is not a number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def read_query(endpoint: Endpoint, request: Request) -> Any:
+    text = request.scope["query_string"]
+    try:
+        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+    except ValueError as error:  # also bytes that are no UTF-8
+        raise Refusal(400, f"The query cannot be read: {error}.", "It is name=value&name=value in UTF-8.") from error
+    if endpoint.query is None:
+        if pairs:
+            raise Refusal(422, f"{endpoint.path} takes no query.", "", [Complaint(pairs[0][0], "It is not known.")])
+        return None
+    return _validated(endpoint.query, _gathered(endpoint.query, pairs))
+
+
+async def read_body(endpoint: Endpoint, request: Request) -> Any:
+    """None when the endpoint takes none, whatever was sent; a stream is left to its handler."""
+    if endpoint.method in MUTATIONS:
+        _check_type(endpoint, request)
+    if endpoint.is_stream:
+        return None
+    pieces = [piece async for piece in limited_stream(request, endpoint.body_limit, BODY_SECONDS)]
+    content = b"".join(pieces)
+    if endpoint.body is None:
+        return None
+    return _validated(endpoint.body, parse_json(content) if content.strip() else {})
+
+
+async def limited_stream(
+    request: Request, limit: int, seconds: float | None = None, silence: float = SILENCE_SECONDS
+) -> AsyncIterator[bytes]:
+    """The body in pieces: 413 above `limit` bytes, 408 when the whole takes `seconds` or one piece `silence`."""
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > limit:
+        raise _too_large(limit)
+    clock = asyncio.get_running_loop()
+    deadline = None if seconds is None else clock.time() + seconds
+    received, stream = 0, aiter(request.stream())
+    while True:
+        try:
+            patience = silence if deadline is None else min(silence, deadline - clock.time())
+            piece = await asyncio.wait_for(anext(stream), max(patience, 0.0))
+        except StopAsyncIteration:
+            return
+        except TimeoutError as error:
+            raise Refusal(408, "The body came too slowly.", "Send it in one go.", headers=CLOSE) from error
+        received += len(piece)
+        if received > limit:
+            raise _too_large(limit)
+        yield piece
+
+
+def _check_type(endpoint: Endpoint, request: Request) -> None:
+    """Without this a form of a foreign page could write: forms cannot send application/json."""
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+    if endpoint.method == "DELETE" and not given and not has_body:
+        return
+    if given not in endpoint.takes:
+        wanted = " or ".join(endpoint.takes)
+        raise Refusal(415, f"The content type is {given or 'missing'!r}.", f"Send it as {wanted}.")
+
+
+def _gathered(model: type[BaseModel], pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    many = {field.alias or name for name, field in model.model_fields.items() if get_origin(field.annotation) is tuple}
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in many:
+            found.setdefault(name, []).append(value)
+        elif name in found:
+            raise Refusal(400, f"'{name}' is there twice.", "Say it once.", [Complaint(name, "It is there twice.")])
+        else:
+            found[name] = value
+    return found
+
+
+def _validated(model: type[BaseModel], data: Any) -> BaseModel:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        known = [field.alias or name for name, field in model.model_fields.items()]
+        fields = [_complaint(details, known) for details in error.errors(include_url=False)]
+        count = "Something" if len(fields) == 1 else f"{len(fields)} things"
+        raise Refusal(422, f"{count} in the request cannot be.", "", fields) from error
+
+
+def _complaint(details: ErrorDetails, known: list[str]) -> Complaint:
+    path = ".".join(str(part) for part in details["loc"])
+    if details["type"] == "extra_forbidden":
+        hint = did_you_mean(path, known) or f"Known: {', '.join(known) or 'none'}."
+        return Complaint(path, f"Nothing is called '{path}' here.", hint)
+    return Complaint(path, f"'{path or 'the body'}' cannot be: {details['msg'].lower()}.")
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, f"The body has more than {limit:,} bytes.", "Send less.", headers=CLOSE)
