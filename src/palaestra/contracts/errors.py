@@ -5,13 +5,19 @@ The command line prints both and leaves with `exit_code`; nothing else in the ho
 
     PalaestraError
     ├── UsageError            2   a key, a value, a combination that cannot be
+    │   ├── RequestRefused        a request, with all that is wrong with it (contracts/worker_kind)
+    │   ├── Conflict              not in the state in which the run is (daemon/errors)
+    │   └── StoreInUse            another daemon serves these runs (daemon/errors)
     ├── NotFound              3   a run, recipe, checkpoint or environment that is not there
     ├── MissingExtra          4   an optional dependency, with the extra that brings it
     ├── RunFailed             1   training or evaluation could not go on
+    │   ├── StoreRefused          the disk said no, nothing was accepted (daemon/errors)
+    │   ├── QueueFull             too many runs wait already (daemon/errors)
     │   ├── NonFinite             NaN or infinity, caught before the step was taken
     │   └── PeerLost              another rank ended, or does not answer (training/group)
     ├── SaveFailed            1   the disk said no to a checkpoint (checkpoints/errors)
     ├── DamagedFile           1   a file of ours that does not verify
+    │   ├── DamagedIndex          the daemon's own database (daemon/errors)
     │   └── RefusedFile           a file that could run code if we let it
     ├── EnvCheckFailed        1   what `check_env` found (testing/check_env)
     └── BelowScore            5   `--min-score` was not reached

@@ -21,17 +21,17 @@ class RunState(StrEnum):
         return self in {RunState.FINISHED, RunState.FAILED, RunState.CANCELLED, RunState.LOST}
 
 
-# A run that is over can be continued: `palaestra train RECIPE run=NAME` again.
+# A run that is over can be continued: `palaestra train RECIPE run=NAME` again, or queued for it by a daemon.
 MOVES: dict[RunState, frozenset[RunState]] = {
     RunState.QUEUED: frozenset({RunState.RUNNING, RunState.CANCELLED, RunState.FAILED}),
     RunState.RUNNING: frozenset(
         {RunState.STOPPING, RunState.FINISHED, RunState.FAILED, RunState.CANCELLED, RunState.LOST}
     ),
     RunState.STOPPING: frozenset({RunState.FINISHED, RunState.FAILED, RunState.CANCELLED, RunState.LOST}),
-    RunState.FINISHED: frozenset({RunState.RUNNING}),
-    RunState.FAILED: frozenset({RunState.RUNNING}),
-    RunState.CANCELLED: frozenset({RunState.RUNNING}),
-    RunState.LOST: frozenset({RunState.RUNNING}),
+    RunState.FINISHED: frozenset({RunState.QUEUED, RunState.RUNNING}),
+    RunState.FAILED: frozenset({RunState.QUEUED, RunState.RUNNING}),
+    RunState.CANCELLED: frozenset({RunState.QUEUED, RunState.RUNNING}),
+    RunState.LOST: frozenset({RunState.QUEUED, RunState.RUNNING}),
 }
 
 

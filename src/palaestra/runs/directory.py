@@ -68,6 +68,20 @@ class RunDirectory:
         return self.path / "eval_summary.json"
 
     @property
+    def queue_file(self) -> Path:
+        """Under which terms a daemon has accepted it; only there when one has."""
+        return self.path / "queue.json"
+
+    @property
+    def keeper_file(self) -> Path:
+        """Which processes a daemon's keeper looks after, and how they ended."""
+        return self.path / "keeper.json"
+
+    @property
+    def keeper_lock_file(self) -> Path:
+        return self.path / ".keeper.lock"
+
+    @property
     def lock_file(self) -> Path:
         return self.path / ".lock"
 
@@ -77,6 +91,17 @@ class RunDirectory:
 
     def log_file(self, rank: int = 0) -> Path:
         return self.logs / f"rank_{rank}.log"
+
+    def output_file(self) -> Path:
+        """What a worker of the daemon prints."""
+        return self.logs / "output.log"
+
+    def earlier_output_file(self) -> Path:
+        """The piece before, when it printed too much for one."""
+        return self.logs / "output.1.log"
+
+    def keeper_log_file(self) -> Path:
+        return self.logs / "keeper.log"
 
     @property
     def checkpoints(self) -> Path:

@@ -14,6 +14,15 @@ class EventSpec:
 
 EVENTS: dict[str, EventSpec] = {
     "run.created": EventSpec("info", ("name", "recipe", "kind", "asked_by", "command"), "the run's directory was made"),
+    "run.queued": EventSpec(
+        "info", ("sequence", "priority", "attempt"), "a daemon accepted the run, or accepted to go on with it"
+    ),
+    "worker.started": EventSpec("info", ("pid", "attempt", "command", "gpus"), "a daemon started a process for the run"),
+    "worker.ended": EventSpec(
+        "info",
+        ("pid", "attempt", "exit_code", "signal", "cause", "output", "dropped_bytes"),
+        "that process ended; `output` is the end of what it printed",
+    ),
     "run.started": EventSpec(
         "info",
         ("pid", "seed", "initial_weights", "total_steps", "device", "world_size"),

@@ -47,11 +47,17 @@ class RunStore:
         self._names = RunNames(self.root)
 
     def create(
-        self, request: RunRequest, config: dict[str, Any], name: str | None = None, total_steps: int = 0
+        self,
+        request: RunRequest,
+        config: dict[str, Any],
+        name: str | None = None,
+        total_steps: int = 0,
+        queue: dict[str, Any] | None = None,
     ) -> RunDirectory:
         """A complete new run in state queued. Whatever goes wrong, no half of one is left to be seen.
 
         `config` is plain data (`model_dump(mode="json")`); without a name here or in the request it gets a nickname.
+        `queue` is what a daemon that accepts the run has to remember of it, from its first moment on.
         """
         wanted = name or request.name
         given = check_name(wanted) if wanted else None
@@ -71,7 +77,7 @@ class RunStore:
                 created_at=self._clock.now(),
                 total_steps=total_steps,
             )
-            directory = self._build(record, request, config)
+            directory = self._build(record, request, config, queue)
             if not self._names.claim(chosen, run_id):
                 self._discard(directory)
                 raise _taken(chosen)
@@ -121,7 +127,9 @@ class RunStore:
             self._discard(directory)
         return record
 
-    def _build(self, record: RunRecord, request: RunRequest, config: dict[str, Any]) -> RunDirectory:
+    def _build(
+        self, record: RunRecord, request: RunRequest, config: dict[str, Any], queue: dict[str, Any] | None
+    ) -> RunDirectory:
         """Write all files under a name that nobody looks at, then rename once."""
         workshop = self.root / f".new-{os.getpid()}-{record.id}"
         final = self.directory(record.id)
@@ -134,6 +142,8 @@ class RunStore:
                 write_json(draft.environment_file, stamped(describe_environment(), ENVIRONMENT_SCHEMA_VERSION))
                 write_manifest(draft, request, record.name)
                 write_record(draft, record, durable=True)
+                if queue is not None:
+                    write_json(draft.queue_file, queue)
                 Journal(draft, self._clock).record(
                     "run.created",
                     name=record.name,

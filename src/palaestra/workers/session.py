@@ -36,7 +36,7 @@ class RunSession:
 
     def __init__(self, directory: RunDirectory, total_steps: int, clock: Clock) -> None:
         record = moved(
-            read_record(directory),
+            _unprepared(read_record(directory)),
             RunState.RUNNING,
             started_at=clock.now(),
             ended_at=None,
@@ -152,3 +152,8 @@ class RunSession:
             if not self._is_stale:
                 logger.warning("%s cannot be written: %s.", self.directory.status_file, error.strerror)
             self._is_stale = True
+
+
+def _unprepared(record: RunRecord) -> RunRecord:
+    """A daemon says "running" for its worker before that can say so itself; whoever holds the lock is that worker."""
+    return replace(record, state=RunState.QUEUED) if record.state is RunState.RUNNING else record

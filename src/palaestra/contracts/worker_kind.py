@@ -1,0 +1,80 @@
+"""Kinds of workers: what can be asked of the daemon, and how it is made into a process.
+
+A kind is a plugin of the group `palaestra.workers`: a module-level object that satisfies `WorkerKind`. The daemon loads
+it, so its module must not import torch; what it starts may.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from palaestra.contracts.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from palaestra.contracts.run import RunRequest
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """One thing that is wrong with a request."""
+
+    key: str  # where: "ppo.gamma", "name"; empty when it is about the whole
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+class RequestRefused(UsageError):
+    """A request that cannot be; every complaint is told at once."""
+
+    def __init__(self, complaints: Sequence[Complaint]) -> None:
+        self.complaints = tuple(complaints)
+        if len(self.complaints) == 1:
+            super().__init__(self.complaints[0].message, self.complaints[0].hint)
+            return
+        lines = "\n".join(f"  - {complaint}" for complaint in self.complaints)
+        super().__init__(f"{len(self.complaints)} things cannot be:\n{lines}")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a run takes of this machine while it runs, or what the machine has in all."""
+
+    cpus: int = 1
+    gpus: int = 0
+    memory_mb: int = 0  # 0: not counted
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A request that is known to be right, and what was made of it."""
+
+    request: RunRequest
+    config: dict[str, Any]  # complete, plain data: what config.yaml will say
+    resources: Resources
+    total_steps: int = 0
+
+
+class WorkerKind(Protocol):
+    """How requests of one kind are checked and carried out."""
+
+    @property
+    def name(self) -> str: ...
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of `RunRequest.config`; forms are made from it."""
+        ...
+
+    def prepare(self, request: RunRequest, machine: Resources, runs_root: Path) -> Prepared:
+        """Check everything that can be checked without running it; `RequestRefused` names all that is wrong."""
+        ...
+
+    def command(self, run_directory: Path) -> list[str]:
+        """What to start on a directory that holds request, config and status; also to continue such a run."""
+        ...

@@ -1,0 +1,37 @@
+"""The end of what a worker printed, safe to show."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from palaestra.runs.logs import escape_controls
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from palaestra.runs.directory import RunDirectory
+
+MAX_LINES = 20
+MAX_BYTES = 8192
+MAX_LINE = 500
+
+
+def read_end(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """Nothing when there is no such file; a link is not followed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return b""
+    try:
+        size = os.fstat(descriptor).st_size
+        return os.pread(descriptor, max_bytes, max(0, size - max_bytes))
+    finally:
+        os.close(descriptor)
+
+
+def read_tail(directory: RunDirectory) -> list[str]:
+    """The last lines, oldest first, each on one line whatever it contains."""
+    text = read_end(directory.output_file()).decode("utf-8", errors="backslashreplace")
+    lines = [line for line in text.replace("\r", "\n").split("\n") if line.strip()]
+    return [escape_controls(line.rstrip())[:MAX_LINE] for line in lines[-MAX_LINES:]]

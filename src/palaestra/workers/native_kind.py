@@ -1,0 +1,47 @@
+"""Our own trainer as a kind of worker. A daemon imports this, so torch stays out of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from palaestra.config.request import prepare_training
+from palaestra.config.schema import config_schema
+from palaestra.config.train import TrainConfig
+from palaestra.contracts.errors import PalaestraError
+from palaestra.contracts.worker_kind import Prepared, RequestRefused, Resources
+from palaestra.workers.complaints import complaints_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from palaestra.contracts.run import RunRequest
+
+
+class NativeKind:
+    name = "native"
+
+    def schema(self) -> dict[str, Any]:
+        return config_schema(TrainConfig)
+
+    def prepare(self, request: RunRequest, machine: Resources, runs_root: Path) -> Prepared:
+        del runs_root
+        try:
+            made, config = prepare_training(request.recipe, request.config, name=request.name)
+        except PalaestraError as error:
+            raise RequestRefused(complaints_of(error, TrainConfig, "recipe")) from error
+        wants_gpu = config.device == "cuda" or (config.device == "auto" and machine.gpus > 0)
+        resources = Resources(request.nproc * config.torch_threads, request.nproc if wants_gpu else 0)
+        return Prepared(
+            request=replace(request, recipe=made.recipe, config=made.config),
+            config=config.model_dump(mode="json"),
+            resources=resources,
+            total_steps=config.total_steps,
+        )
+
+    def command(self, run_directory: Path) -> list[str]:
+        return [sys.executable, "-m", "palaestra.workers.started", str(run_directory)]
+
+
+KIND = NativeKind()
