@@ -53,17 +53,6 @@ def test_a_strange_address_without_a_token_is_refused_before_anybody_is_asked(mo
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(connection, "probe", lambda address: pytest.fail("it was asked"))
+    monkeypatch.setattr(connection, "probe", lambda address, access: pytest.fail("it was asked"))
     with pytest.raises(UsageError, match="no token"), open_ray("192.0.2.1:6379"):
         pytest.fail("it was opened")
-
-
-def test_a_long_temporary_folder_is_not_too_long_for_sockets(monkeypatch, tmp_path):
-    deep = tmp_path / ("x" * 60)
-    deep.mkdir()
-    monkeypatch.setattr(connection.tempfile, "gettempdir", lambda: str(deep))
-    with connection._private_folder() as folder:
-        assert len(str(folder)) <= connection.LONGEST_SOCKET_FOLDER
-        outer = folder.parent
-        assert stat.S_IMODE(outer.stat().st_mode) == 0o700
-    assert not outer.exists()

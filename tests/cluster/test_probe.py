@@ -24,12 +24,12 @@ def test_nobody_there_is_one_clear_line():
         taken.bind(("127.0.0.1", 0))
         address = Address("127.0.0.1", taken.getsockname()[1])
         with pytest.raises(RunFailed, match=f"{address}: Connection refused"):
-            probe.probe(address)
+            probe.probe(address, {})
 
 
 def test_a_host_that_no_name_server_knows_is_said_to_be_so():
     with pytest.raises(RunFailed, match="no-such-host.invalid:6379"):
-        probe.probe(Address("no-such-host.invalid", 6379))
+        probe.probe(Address("no-such-host.invalid", 6379), {})
 
 
 @pytest.mark.slow
@@ -38,7 +38,7 @@ def test_one_who_accepts_and_never_answers_is_given_up(monkeypatch):
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         began = time.monotonic()
         with pytest.raises(RunFailed, match="did not answer as a Ray cluster within 4 s"):
-            probe.probe(Address("127.0.0.1", silent.getsockname()[1]))
+            probe.probe(Address("127.0.0.1", silent.getsockname()[1]), {})
         assert 4 <= time.monotonic() - began < 8
 
 
@@ -52,7 +52,7 @@ def test_the_bounds_together_are_under_half_a_minute():
 def test_another_ray_or_python_is_refused_with_all_four_versions(monkeypatch, ray_version, python):
     answering(monkeypatch, json.dumps({"ray": ray_version, "python": python}))
     with pytest.raises(UsageError) as caught:
-        probe.probe(Address("10.0.0.5", 6379))
+        probe.probe(Address("10.0.0.5", 6379), {})
     for word in (ray_version, python, ray.__version__, platform.python_version()):
         assert word in caught.value.message
 
@@ -60,23 +60,23 @@ def test_another_ray_or_python_is_refused_with_all_four_versions(monkeypatch, ra
 def test_a_refused_token_is_called_that(monkeypatch):
     answering(monkeypatch, stderr="Unauthenticated: RPC error: InvalidAuthToken: Authentication token is missing")
     with pytest.raises(UsageError, match="does not accept the token"):
-        probe.probe(Address("10.0.0.5", 6379))
+        probe.probe(Address("10.0.0.5", 6379), {})
 
 
 def test_a_machine_outside_of_the_cluster_is_told_how_to_join(monkeypatch):
     told = {"ray": ray.__version__, "python": platform.python_version(), "error": "no raylet here"}
     answering(monkeypatch, "noise\n" + json.dumps(told) + "\n")
     with pytest.raises(RunFailed, match="palaestra worker --address 10.0.0.5:6379 --cpus 0"):
-        probe.probe(Address("10.0.0.5", 6379))
+        probe.probe(Address("10.0.0.5", 6379), {})
 
 
 def test_the_same_versions_pass(monkeypatch):
     answering(monkeypatch, json.dumps({"ray": ray.__version__, "python": platform.python_version()}))
-    probe.probe(Address("10.0.0.5", 6379))
+    probe.probe(Address("10.0.0.5", 6379), {})
 
 
 @pytest.mark.parametrize("said", ["", "[]", '{"odd": 1}', "Segmentation fault"])
 def test_a_child_that_says_nothing_sensible_is_no_cluster(monkeypatch, said):
     answering(monkeypatch, said)
     with pytest.raises(RunFailed, match="did not answer"):
-        probe.probe(Address("10.0.0.5", 6379))
+        probe.probe(Address("10.0.0.5", 6379), {})

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.address import Address, read_address
+from palaestra.cluster.folders import private_folder
 from palaestra.cluster.installed import load_ray, on_loopback, ray_variables
 from palaestra.cluster.nodes import demand_same_palaestra
 from palaestra.cluster.probe import probe
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 OBJECT_STORE_BYTES = 256 * 2**20
-LONGEST_SOCKET_FOLDER = 45  # Ray's sockets lie 62 characters deeper, and the kernel takes 107
 SILENT = {"log_to_driver": False, "configure_logging": False}
 
 
@@ -65,7 +62,7 @@ def open_ray(address: str | None = None, *, cpus: int | None = None) -> Iterator
 def _embedded(stack: ExitStack, cpus: int | None) -> RaySession:
     ray = stack.enter_context(ray_variables(fresh_access()))
     stack.enter_context(on_loopback())
-    folder = stack.enter_context(_private_folder())
+    folder = stack.enter_context(private_folder())
     try:
         with _signals_kept():
             context = ray.init(
@@ -87,10 +84,10 @@ def _embedded(stack: ExitStack, cpus: int | None) -> RaySession:
 
 
 def _joined(stack: ExitStack, address: Address) -> RaySession:
-    ray = stack.enter_context(ray_variables(access(address, os.environ)))
-    if address.is_local:
-        stack.enter_context(on_loopback())
-    probe(address)
+    variables = access(address, os.environ)
+    probe(address, variables)
+    ray = stack.enter_context(ray_variables(variables))
+    stack.enter_context(on_loopback())
     try:
         with _signals_kept():
             context = ray.init(address=str(address), **SILENT)
@@ -100,21 +97,6 @@ def _joined(stack: ExitStack, address: Address) -> RaySession:
     stack.callback(ray.shutdown)
     demand_same_palaestra(ray)
     return RaySession(ray, context.address_info["gcs_address"], is_embedded=False)
-
-
-@contextmanager
-def _private_folder() -> Iterator[Path]:
-    """Ray opens its own folder to everybody, so it lies in one that is ours alone."""
-    base = tempfile.gettempdir()
-    if len(base) > LONGEST_SOCKET_FOLDER - len("/palaestra-ray-12345678/r"):
-        base = "/tmp"  # noqa: S108  mkdtemp makes a folder that is ours alone
-    outer = Path(tempfile.mkdtemp(prefix="palaestra-ray-", dir=base))
-    inner = outer / "r"
-    inner.mkdir()
-    try:
-        yield inner
-    finally:
-        shutil.rmtree(outer, ignore_errors=True)  # a process of Ray's may still be writing its last line
 
 
 @contextmanager

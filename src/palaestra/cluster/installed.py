@@ -65,14 +65,18 @@ def ray_variables(variables: Mapping[str, str]) -> Iterator[Any]:
 
 @contextmanager
 def on_loopback() -> Iterator[None]:
-    """Ray replaces 127.0.0.1 by an address that others can reach, unless it is told that there are no others."""
-    constants: Any = import_module("ray._private.ray_constants")
-    before = constants.ENABLE_RAY_CLUSTER
-    constants.ENABLE_RAY_CLUSTER = False
+    """Ray replaces 127.0.0.1 by an address of this machine that others can reach; here it must not."""
+    services: Any = import_module("ray._private.services")
+    before = services.resolve_ip_for_localhost
+    services.resolve_ip_for_localhost = _unchanged
     try:
         yield
     finally:
-        constants.ENABLE_RAY_CLUSTER = before
+        services.resolve_ip_for_localhost = before
+
+
+def _unchanged(host: str) -> str:
+    return host
 
 
 def _read_again() -> None:

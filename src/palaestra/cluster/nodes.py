@@ -45,12 +45,12 @@ def ask_each(ray: Any, question: Any, *words: str) -> list[Any]:
     """`question(*words)` asked on every machine; in the order of `nodes`. It takes no CPU of anybody's."""
     by_node = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     task = ray.remote(question)
-    asked = {
-        node.address: task.options(num_cpus=0, scheduling_strategy=by_node(node.id, soft=False)).remote(*words)
+    asked = [
+        (node.address, task.options(num_cpus=0, scheduling_strategy=by_node(node.id, soft=False)).remote(*words))
         for node in nodes(ray)
-    }
+    ]
     answers = []
-    for machine, reference in asked.items():
+    for machine, reference in asked:
         try:
             answers.append(ray.get(reference, timeout=ANSWER_SECONDS))
         except ray.exceptions.GetTimeoutError:

@@ -1,11 +1,12 @@
 """Is a cluster there, and is it one of ours? Asked in a child process, because Ray may wait for ever or abort.
 
-`python -m palaestra.cluster.probe HOST:PORT`, with Ray's variables in the environment: one line of JSON on stdout.
+`python -m palaestra.cluster.probe HOST:PORT [join]`, with Ray's variables in the environment: a line of JSON on stdout.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import platform
 import socket
 import subprocess
@@ -19,10 +20,13 @@ from palaestra.cluster.installed import load_ray, on_loopback
 from palaestra.contracts.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 24.0  # with CONNECT_SECONDS less than 30 together
+RAYLET_WAIT = "RAY_gcs_server_request_timeout_seconds"  # among others, how long Ray looks for itself on this machine
+RAYLET_SECONDS = 10
+JOIN = "join"
 TOKEN_REFUSED = "InvalidAuthToken"  # noqa: S105  what Ray says of a wrong one
 
 
@@ -33,10 +37,14 @@ class Answer:
     error: str = ""  # why there is no session, though somebody answered
 
 
-def probe(address: Address) -> None:
-    """Nothing, or an error that says why there will be no session at `address`; within 30 seconds."""
+def probe(address: Address, access: Mapping[str, str], *, joins: bool = False) -> None:
+    """Nothing, or an error that says why there will be no session at `address`; within 30 seconds.
+
+    `access` are the variables with which Ray may be asked there (see `token`).
+    Whoever `joins` is no part of the cluster yet, and a session needs a machine that is.
+    """
     _knock(address)
-    answer = _ask(address)
+    answer = _ask(address, access, joins=joins)
     here = Answer(load_ray().__version__, platform.python_version())
     if answer.ray and (answer.ray, answer.python) != (here.ray, here.python):
         raise UsageError(
@@ -62,10 +70,11 @@ def _knock(address: Address) -> None:
         ) from error
 
 
-def _ask(address: Address) -> Answer:
-    words = [sys.executable, "-m", "palaestra.cluster.probe", str(address)]
+def _ask(address: Address, access: Mapping[str, str], *, joins: bool) -> Answer:
+    words = [sys.executable, "-m", "palaestra.cluster.probe", str(address), *([JOIN] if joins else [])]
+    variables = {**os.environ, **access, RAYLET_WAIT: str(RAYLET_SECONDS)}
     try:
-        told = subprocess.run(words, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False)
+        told = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False)
         said, heard = told.stdout, told.stderr
     except subprocess.TimeoutExpired as late:
         said, heard = "", (late.stderr or b"").decode(errors="replace")
@@ -83,13 +92,13 @@ def _ask(address: Address) -> Answer:
         ) from None
 
 
-def look(address: Address) -> Answer:
+def look(address: Address, *, joins: bool) -> Answer:
     """In the child: versions first, for sessions of another version fail in odd ways; then a session, for a moment."""
     ray = load_ray()
     usage: Any = import_module("ray._common.usage.usage_lib")
     metadata = usage.get_cluster_metadata(ray._raylet.GcsClient(address=str(address)))
     answer = Answer(metadata["ray_version"], metadata["python_version"])
-    if (answer.ray, answer.python) != (ray.__version__, platform.python_version()):
+    if joins or (answer.ray, answer.python) != (ray.__version__, platform.python_version()):
         return answer
     try:
         ray.init(address=str(address), log_to_driver=False, configure_logging=False)
@@ -102,11 +111,8 @@ def look(address: Address) -> Answer:
 def main(words: Sequence[str]) -> int:
     address = read_address(words[0])
     load_ray()
-    if address.is_local:
-        with on_loopback():
-            answer = look(address)
-    else:
-        answer = look(address)
+    with on_loopback():
+        answer = look(address, joins=JOIN in words[1:])
     print(json.dumps(asdict(answer)))
     return 0
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from palaestra.config.base import Frozen
 from palaestra.config.checkpoints import CheckpointConfig
+from palaestra.config.cluster import ClusterConfig
 from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.distributed import DistributedConfig
 from palaestra.config.env import EnvConfig
@@ -44,4 +45,5 @@ class TrainConfig(Frozen):
     distributed: DistributedConfig = Field(
         default=DistributedConfig(), description="how several processes train together"
     )
+    cluster: ClusterConfig = Field(default=ClusterConfig(), description="the Ray that is asked to help")
     torch_threads: int = Field(default=1, ge=1, description="threads of torch; small networks are fastest with one")

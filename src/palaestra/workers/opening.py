@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # What may differ without a word: it does not reach what is learned.
-HARMLESS = ("sinks.", "live.", "checkpoints.", "distributed.", "evaluation.", "evaluate_")
+HARMLESS = ("sinks.", "live.", "checkpoints.", "distributed.", "cluster.", "evaluation.", "evaluate_")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,73 @@
+"""`palaestra worker --head | --address HOST:PORT [--cpus N] [--gpus N]`: this machine as a part of a Ray cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palaestra.cli.command import Command
+from palaestra.cli.output import note
+from palaestra.cli.parser import natural, positive
+from palaestra.cluster.node import LOOPBACK, PORT, read_order
+from palaestra.cluster.node_process import Left, head_token, node
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from palaestra.cli.parser import Parser
+    from palaestra.cluster.node import NodeOrder
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_flag("--head", action="store_true", help="start a cluster; it always has a token")
+    parser.add_flag("--address", default="", metavar="HOST:PORT", help="join the cluster whose head is there")
+    parser.add_flag("--cpus", type=natural, metavar="N", help="processors to offer; default: all of this machine")
+    parser.add_flag("--gpus", type=natural, metavar="N", help="GPUs to offer; default: all of this machine")
+    parser.add_flag(
+        "--host",
+        default=LOOPBACK,
+        metavar="IP",
+        help=f"with --head: the address of this machine that others can reach; default: {LOOPBACK}, this machine alone",
+    )
+    parser.add_flag("--port", type=positive, default=PORT, metavar="N", help=f"with --head; default: {PORT}")
+
+
+def run(arguments: Namespace) -> int:
+    order = read_order(
+        head=arguments.head,
+        address=arguments.address,
+        host=arguments.host,
+        port=arguments.port,
+        cpus=arguments.cpus,
+        gpus=arguments.gpus,
+    )
+    try:
+        with node(order) as process:
+            print(_line(order), flush=True)
+            process.wait()
+    except Left as left:
+        note(f"{left}: this machine has left the cluster at {order.address}.")
+        return left.exit_code
+    return 0
+
+
+def _line(order: NodeOrder) -> str:
+    use = f"use it with: palaestra eval RUN remote=true cluster.address={order.address}"
+    if not order.is_head:
+        return f"This machine belongs to the cluster at {order.address}; {use}; Ctrl-C leaves it."
+    join = f"others join with: palaestra worker --address {order.address}, once they have {head_token().place}"
+    if order.address.is_local:
+        join = "only this machine reaches it (--host IP opens it to others)"
+    return f"A cluster is up at {order.address}; {join}; {use}; Ctrl-C ends it."
+
+
+COMMAND = Command(
+    name="worker",
+    summary="give this machine to a Ray cluster for as long as the command runs, or start one",
+    examples=(
+        "palaestra worker --head",
+        "palaestra worker --head --host 10.0.0.5",
+        "palaestra worker --address 10.0.0.5:6379 --cpus 8",
+    ),
+    add_arguments=add_arguments,
+    run=run,
+)

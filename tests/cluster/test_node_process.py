@@ -1,0 +1,123 @@
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+
+from palaestra.cluster import node_process
+from palaestra.cluster.address import Address
+from palaestra.cluster.connection import open_ray
+from palaestra.cluster.node import NodeOrder
+from palaestra.contracts.errors import RunFailed, UsageError
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def free_port():
+    with closing(socket.socket()) as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def head_order(port):
+    return NodeOrder(Address("127.0.0.1", port), is_head=True, cpus=2)
+
+
+def test_a_head_makes_a_token_once_and_keeps_it(home):
+    order = head_order(free_port())
+    assert node_process.admit(order) == {"RAY_AUTH_MODE": "token"}
+    token = home / ".ray" / "auth_token"
+    first = token.read_text()
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    node_process.admit(order)
+    assert token.read_text() == first
+
+
+def test_a_head_without_authentication_is_refused_and_leaves_nothing(home, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with pytest.raises(UsageError, match="RAY_AUTH_MODE=disabled"):
+        node_process.admit(head_order(free_port()))
+    assert not (home / ".ray").exists()
+
+
+def test_a_port_that_is_taken_is_said_at_once(home):
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"127.0.0.1:{port}"):
+            node_process.admit(head_order(port))
+
+
+def test_joining_a_strange_machine_without_a_token_is_refused(home):
+    with pytest.raises(UsageError, match="no token"):
+        node_process.admit(NodeOrder(Address("192.0.2.1", 6379), is_head=False))
+
+
+def test_joining_nobody_is_one_clear_line(home):
+    with pytest.raises(RunFailed, match="No cluster can be reached"):
+        node_process.admit(NodeOrder(Address("127.0.0.1", free_port()), is_head=False))
+
+
+def started_worker(port):
+    words = [sys.executable, "-m", "palaestra", "worker", "--head", "--cpus", "2", "--port", str(port)]
+    worker = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return worker, worker.stdout.readline()
+
+
+def family(pid):
+    return psutil.Process(pid).children(recursive=True)
+
+
+def wait_until_gone(processes, seconds):
+    deadline = time.monotonic() + seconds
+    while alive := [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_a_worker_is_one_line_a_cluster_to_use_and_nothing_after_a_signal(home, monkeypatch):
+    port = free_port()
+    worker, line = started_worker(port)
+    try:
+        assert f"cluster.address=127.0.0.1:{port}" in line
+        started = family(worker.pid)
+        assert any("raylet" in process.name() for process in started)
+        folder = next(word for word in started[0].cmdline() if word.startswith("--temp-dir=")).partition("=")[2]
+        assert stat.S_IMODE(Path(folder).parent.stat().st_mode) == 0o700
+        with open_ray(f"127.0.0.1:{port}") as session:
+            assert not session.is_embedded
+            assert session.cpus == 2
+        with pytest.raises(UsageError, match="does not accept the token"):
+            monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong")
+            with open_ray(f"127.0.0.1:{port}"):
+                pytest.fail("a wrong token was enough")
+        worker.send_signal(signal.SIGTERM)
+        rest, told = worker.communicate(timeout=40)
+    finally:
+        worker.kill()
+    assert worker.returncode == 143
+    assert rest == ""
+    assert told.count("\n") == 1
+    wait_until_gone(started, 10)
+    assert not Path(folder).exists()
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_takes_its_ray_with_it(home):
+    worker, _ = started_worker(free_port())
+    started = family(worker.pid)
+    worker.kill()
+    worker.communicate()
+    wait_until_gone(started, 20)
