@@ -10,7 +10,10 @@ from palaestra.apps.arena.recording import ReplayRecorder
 from palaestra.apps.arena.reference import World
 from palaestra.apps.arena.settings import ArenaSettings
 from palaestra.cli.command import Group
-from palaestra.cli.main import EXAMPLES, VERBS
+from palaestra.cli.main import EXAMPLES, VERBS, load_verb
+from palaestra.config.sweep import SweepConfig
+from palaestra.sweeps.plan import plan_sweep
+from palaestra.sweeps.store import SweepStore
 
 
 def all_examples():
@@ -40,12 +43,22 @@ def put_replay(run):
             recorder.add(world.state(), rewards)
 
 
+def put_sweep(runs):
+    """Called lr, not begun"""
+    asked = SweepConfig(name="lr", recipe="cartpole", parameters={"ppo.gamma": [0.98, 0.99]})
+    SweepStore(runs).enter(plan_sweep(asked).config)
+
+
 @pytest.mark.parametrize("example", [marked(example) for example in sorted(set(all_examples()))])
 def test_the_example_works(example, runs, call):
     program, *words = shlex.split(example)
     assert program == "palaestra"
+    if words[0] == "worker":  # it stays until it is told to leave; tests/cluster starts one
+        assert load_verb("worker").parser().parse(words[1:])
+        return
     torch.save({"layer.weight": torch.zeros(2, 3)}, "plain.pt")
     put_replay(runs / "by-name" / "first")
+    put_sweep(runs)
     if words[0] == "train":  # a run of that name with other settings would be refused
         assert call("runs", "rm", "first")[0] == 0
     code, _, err = call(*words)
