@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 COLUMNS = ("seed", "run", "state", "steps", "return", "score")
 
 
-def run_seeds(arguments: Namespace, words: Words, executor: str) -> int:
+def run_seeds(arguments: Namespace, words: Words, trial: str) -> int:
+    """`trial`: where the settings come from, or empty."""
     seeds = parse_seeds(arguments.seeds)
     _refuse_company(arguments)
     if arguments.dry_run:
@@ -36,8 +37,7 @@ def run_seeds(arguments: Namespace, words: Words, executor: str) -> int:
         runs_root(),
         name=words.run,
         slots=arguments.slots,
-        executor=executor,
-        asked_by="cli",
+        asked_by=f"trial:{trial}" if trial else "cli",
         say=(lambda _line: None) if arguments.quiet else note,
     )
     if arguments.json:

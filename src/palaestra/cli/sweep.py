@@ -10,7 +10,7 @@ from palaestra.cli.keys_help import complete_keys, show
 from palaestra.cli.output import note, print_json, print_table
 from palaestra.cli.parser import positive
 from palaestra.cli.sweep_tables import as_data, print_trials
-from palaestra.cli.sweep_words import NOT_WORDS, OWN_KEYS, read_sweep_words
+from palaestra.cli.sweep_words import NOT_WORDS, OWN_KEYS, SweepWords, read_sweep_words
 from palaestra.config.keys import list_keys
 from palaestra.config.recipes.find import find_recipe, recipe_names, require_extra
 from palaestra.config.sweep import SweepConfig
@@ -41,13 +41,14 @@ what is tried, for any key of 'palaestra train -h':
 words for the sweep itself:
     sweep=NAME           what it is called; sweep=FILE.yaml reads one
     executor=local       or a plugin that has slots elsewhere, such as ray"""
+MAY_BE_SAID = {"trials", "executor"}  # with --resume
 OTHERS = """
 palaestra sweep list     all sweeps
 palaestra sweep show     the trials of one, the best first"""
 
 
 def run_run(arguments: Namespace) -> int:
-    words = read_sweep_words(_resumed(arguments))
+    words = _asked(arguments)
     plan = plan_sweep(words.config)
     if plan.config.recipe:
         require_extra(plan.config.recipe, find_recipe(plan.config.recipe))
@@ -117,16 +118,15 @@ def run_show(arguments: Namespace) -> int:
     return 0
 
 
-def _resumed(arguments: Namespace) -> list[str]:
-    """The words of a sweep that exists are in its own file."""
-    words: list[str] = arguments.words
+def _asked(arguments: Namespace) -> SweepWords:
+    """From the words; of a sweep that exists, from its own file."""
     if arguments.resume is None:
-        return words
-    allowed = [word for word in words if word.partition("=")[0] in {"trials", "executor"}]
-    if len(allowed) < len(words):
-        odd = next(word for word in words if word not in allowed)
-        raise UsageError(f"--resume {arguments.resume} knows its settings; '{odd}' is too much.", "Only trials=MORE.")
-    return [f"sweep={SweepStore(runs_root()).find(arguments.resume).sweep_file}", *words]
+        return read_sweep_words(arguments.words)
+    odd = next((word for word in arguments.words if word.partition("=")[0] not in MAY_BE_SAID), None)
+    if odd is not None:
+        hint = "Only trials=MORE and executor=NAME can be said again."
+        raise UsageError(f"--resume {arguments.resume} knows its settings; '{odd}' is too much.", hint)
+    return read_sweep_words(arguments.words, SweepStore(runs_root()).find(arguments.resume).read_config())
 
 
 def _print_plan(plan: SweepPlan, *, as_json: bool) -> None:

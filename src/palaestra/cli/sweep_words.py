@@ -32,18 +32,20 @@ class SweepWords:
     executor: str
 
 
-def read_sweep_words(words: Sequence[str]) -> SweepWords:
-    """Words go before what a FILE.yaml says."""
+def read_sweep_words(words: Sequence[str], base: SweepConfig | None = None) -> SweepWords:
+    """Words go before what a FILE.yaml says, or the sweep that is to go on."""
     recipe, settings = split_target(words)
     own, rest = _part(settings)
     asked = own.pop(SWEEP_KEY, "")
     executor = own.pop(EXECUTOR_KEY, "local")
-    data = _read_file(Path(asked)) if asked.endswith(FILE_ENDINGS) else {"name": asked}
+    data: dict[str, Any] = _read_file(Path(asked)) if asked.endswith(FILE_ENDINGS) else {}
+    if asked and not data:
+        data["name"] = asked
     data |= {key: value for key, value in own.items() if key in AS_TEXT}
     data |= parse_overrides(f"{key}={value}" for key, value in own.items() if key not in AS_TEXT)
     if recipe:
         data["recipe"] = recipe
-    config = resolve_config(SweepConfig, None, data)
+    config = resolve_config(SweepConfig, base, data)
     return SweepWords(_with_words(config, rest), executor)
 
 
@@ -84,8 +86,8 @@ def _with_words(config: SweepConfig, words: list[str]) -> SweepConfig:
             parameters[key] = text
         else:
             settings |= flatten(parse_overrides([word]))
-    update: dict[str, Any] = {"parameters": parameters, "settings": settings}
-    return SweepConfig.model_validate({**config.model_dump(), **update})
+    bare = config.model_copy(update={"parameters": {}, "settings": {}})
+    return resolve_config(SweepConfig, bare, {"parameters": parameters, "settings": settings})
 
 
 def _read_file(path: Path) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def run(arguments: Namespace) -> int:
     else:
         words, trial = read_words(arguments.words), ""
     if arguments.seeds:
-        return run_seeds(arguments, words, "local")
+        return run_seeds(arguments, words, trial)
     accepted = frozenset(_known_key(key) for key in arguments.override)
     if arguments.dry_run:
         _print_config(resolve_training(words.recipe, words.overrides), as_json=arguments.json)

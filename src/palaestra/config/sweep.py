@@ -79,7 +79,7 @@ def _span(part: str, text: str) -> range:
         hint = "Write 1..5 for five seeds, or 1,3,7 for three."
         raise UsageError(f"'{text}' is no list of seeds: '{part}' is not a whole number up to {LAST_SEED}.", hint)
     if int(first) > int(last):
-        raise UsageError(f"'{text}' is empty: {first} is above {last}.", f"Write {last}..{first}.")
+        raise UsageError(f"'{text}' is an empty list of seeds: {first} is above {last}.", f"Write {last}..{first}.")
     if int(last) - int(first) >= MAX_SEEDS:
         raise UsageError(f"'{text}' is more than {MAX_SEEDS} seeds.", "A few are enough for an interval.")
     return range(int(first), int(last) + 1)

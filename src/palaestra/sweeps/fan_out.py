@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from palaestra import plugins
 from palaestra.sweeps.local_slots import LocalSlots
-from palaestra.workers.signals import stop_on_signals
+from palaestra.workers.signals import StopNow, exit_code_of, stop_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from palaestra.contracts.trials import SlotsWanted, TrialEnd, TrialOrder, TrialRunner
+    from palaestra.contracts.trials import SlotsPlugin, TrialEnd, TrialOrder, TrialRunner
 
 LOOK_SECONDS = 0.5
 ATTEMPTS = 3  # at a run whose process is killed by others: memory, a lost machine
@@ -36,18 +36,24 @@ class Work(Protocol):
         ...
 
 
-def open_slots(executor: str, wanted: SlotsWanted) -> TrialRunner:
-    if executor == LOCAL:
-        return LocalSlots(wanted)
-    runner: TrialRunner = plugins.load("slots", executor)(wanted)
-    return runner
+def find_slots(executor: str) -> SlotsPlugin:
+    """Who has slots, by name; nothing is opened yet."""
+    found: SlotsPlugin = LocalSlots if executor == LOCAL else plugins.load("slots", executor)
+    return found
 
 
 def fan_out(runner: TrialRunner, work: Work) -> int:
-    """Until all is done, or a signal came and all have saved. Returns that signal, or 0.
+    """Until all is done, or a signal came and all have saved: then its exit code (130, 143), else 0.
 
-    The second signal ends everything at once (StopNow); runs are then continued from their last checkpoint.
+    The second signal ends everything at once; runs are then continued from their last checkpoint.
     """
+    try:
+        return _work(runner, work)
+    except StopNow as now:
+        return now.exit_code
+
+
+def _work(runner: TrialRunner, work: Work) -> int:
     running: dict[str, TrialOrder] = {}  # by handle
     told: set[str] = set()  # handles that were asked to stop
     attempts: Counter[str] = Counter()
@@ -58,7 +64,7 @@ def fan_out(runner: TrialRunner, work: Work) -> int:
                 attempts[order.name] += 1
                 running[runner.start(order)] = order
             if not running:
-                return stop.signal or 0
+                return exit_code_of(stop.signal) if stop.signal else 0
             for end in runner.finished(LOOK_SECONDS):
                 order = running.pop(end.handle)
                 was_asked = bool(stop) or end.handle in told

@@ -92,7 +92,8 @@ def judging_interval(config: TrainConfig) -> int:
     """Iterations between evaluations, so that there are five to ten and the last comes as late as possible."""
     iterations = math.ceil(config.total_steps / config.ppo.batch_size)
     most, least = JUDGEMENTS
-    intervals = range(max(1, iterations // most), max(1, iterations // least) + 1)
+    shortest = math.ceil(iterations / most)
+    intervals = range(shortest, max(shortest, iterations // least) + 1)
     return min(intervals, key=lambda interval: (iterations % interval, interval))
 
 

@@ -16,14 +16,13 @@ from palaestra.contracts.trials import SlotsWanted
 from palaestra.runs.names import RunNames
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
-from palaestra.sweeps.fan_out import LOCAL, fan_out, open_slots
+from palaestra.sweeps.fan_out import LOCAL, fan_out, find_slots
 from palaestra.sweeps.methods import open_method
 from palaestra.sweeps.order import is_done, make_order, prepare_run
 from palaestra.sweeps.pruning import is_worse_half
 from palaestra.sweeps.results import curve_of, value_of
 from palaestra.sweeps.store import SweepStore
 from palaestra.sweeps.trial import Trial, TrialState, best_of
-from palaestra.workers.signals import exit_code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,12 +182,12 @@ def run_sweep(
     say: Callable[[str], None] = lambda _line: None,
 ) -> SweepOutcome:
     """To its end, or until a signal; the same call again goes on."""
-    method = open_method(plan)
+    method, open_slots = open_method(plan), find_slots(executor)
     directory = SweepStore(runs_root).enter(plan.config)
     with directory.held():
         search = Search(plan, directory, method, runs_root, say)
         wanted = SlotsWanted(slots, int(plan.fixed.get("torch_threads", 1)))
-        number = fan_out(open_slots(executor, wanted), search)
+        interrupted = fan_out(open_slots(wanted), search)
     best = best_of(search.trials, is_minimized=plan.is_minimized)
-    code = exit_code_of(number) if number else int(best is None)
+    code = interrupted or int(best is None)
     return SweepOutcome(plan, tuple(search.trials), best, code)

@@ -16,10 +16,9 @@ from palaestra.contracts.trials import SlotsWanted
 from palaestra.runs.identity import check_name
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
-from palaestra.sweeps.fan_out import LOCAL, fan_out, open_slots
+from palaestra.sweeps.fan_out import LOCAL, fan_out, find_slots
 from palaestra.sweeps.order import digest, hidden_directory, is_done, make_order, prepare_run
 from palaestra.sweeps.results import RETURN, SCORE, value_of
-from palaestra.workers.signals import exit_code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -111,15 +110,16 @@ def train_seeds(
     if "seed" in overrides:
         raise UsageError(f"--seeds and seed={overrides['seed']} cannot both be.", "Keep one of them.")
     config = resolve_training(recipe, overrides)
+    open_slots = find_slots(executor)
     base = name or default_name(recipe, config)
     asked = [prepare_run(recipe, {**overrides, "seed": seed}, seed_name(base, seed), asked_by) for seed in seeds]
     work = SeedRuns(asked, runs_root, say)
-    number = 0
+    interrupted = 0
     if work.left:
-        number = fan_out(open_slots(executor, SlotsWanted(slots, config.torch_threads)), work)
+        interrupted = fan_out(open_slots(SlotsWanted(slots, config.torch_threads)), work)
     results = tuple(_result(work, RunStore(runs_root), seed, seed_name(base, seed)) for seed in seeds)
     is_failed = any(one.state in {RunState.FAILED, RunState.LOST} or one.failure for one in results)
-    return SeedsReport(base, results, exit_code_of(number) if number else int(is_failed))
+    return SeedsReport(base, results, interrupted or int(is_failed))
 
 
 def seed_name(base: str, seed: int) -> str:

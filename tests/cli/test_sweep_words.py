@@ -1,0 +1,101 @@
+import pytest
+
+from palaestra.cli.sweep_words import read_sweep_words
+from palaestra.config.sweep import SweepConfig
+from palaestra.contracts.errors import NotFound, UsageError
+
+FILE = """
+recipe: cartpole
+method: random
+trials: 7
+seeds: 1..3
+parameters:
+  ppo.learning_rate: 1e-4..1e-2:log
+  ppo.gamma: [0.98, 0.99]
+settings:
+  total_steps: 5e4
+  ppo: {clip: 0.1}
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "rates.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def test_words_are_parted_into_what_is_tried_what_is_set_and_what_the_sweep_is_told():
+    tried = ["ppo.gamma=0.9,0.99", "ppo.clip=0.1..0.3"]
+    told = ["sweep=007", "trials=5", "seeds=1..2", "method=random", "executor=ray", "prune=true"]
+    words = read_sweep_words(["cartpole", *tried, "total_steps=1e4", *told])
+    assert words.executor == "ray"
+    assert words.config == SweepConfig(
+        name="007",
+        recipe="cartpole",
+        method="random",
+        trials=5,
+        seeds=(1, 2),
+        prune=True,
+        parameters={"ppo.gamma": "0.9,0.99", "ppo.clip": "0.1..0.3"},
+        settings={"total_steps": 1e4},
+    )
+
+
+def test_a_file_says_the_same_as_words_and_names_the_sweep(file):
+    words = read_sweep_words([f"sweep={file}"])
+    assert words.config == SweepConfig(
+        name="rates",
+        recipe="cartpole",
+        method="random",
+        trials=7,
+        seeds=(1, 2, 3),
+        parameters={"ppo.learning_rate": "1e-4..1e-2:log", "ppo.gamma": [0.98, 0.99]},
+        settings={"total_steps": 5e4, "ppo.clip": 0.1},
+    )
+
+
+def test_words_go_before_the_file(file):
+    config = read_sweep_words(
+        [f"sweep={file}", "acrobot", "ppo.gamma=0.9", "ppo.clip=0.1,0.2", "trials=2", "total_steps=10"]
+    ).config
+    assert (config.recipe, config.trials) == ("acrobot", 2)
+    assert config.parameters == {"ppo.learning_rate": "1e-4..1e-2:log", "ppo.clip": "0.1,0.2"}
+    assert config.settings == {"total_steps": 10, "ppo.gamma": 0.9}
+
+
+def test_a_sweep_that_goes_on_keeps_what_it_was_asked():
+    base = SweepConfig(name="lr", recipe="cartpole", trials=4, parameters={"ppo.gamma": "0.9..0.99"})
+    assert read_sweep_words(["trials=8"], base).config == base.model_copy(update={"trials": 8})
+    assert read_sweep_words([], base).config == base
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("methd=grid", "Did you mean 'method'?"),
+        ("trials=3 trials=4", "'trials' is set twice"),
+        ("trials=", "'trials=' has no value"),
+        ("ppo.gamma=0.9,1 ppo.gamma=3", "set twice"),
+        ("trials=0", "trials=0"),
+        ("seeds=5..1", "5 is above 1"),
+        ("cartpole acrobot", "One name is wanted"),
+        ("ppo.gamma=0.9..0.8", "0.9 is above 0.8"),
+        ("seeds=1,2 seed=1,2", "seeds and seed cannot both be set"),
+    ],
+)
+def test_a_slip_is_refused_with_the_word(words, said):
+    with pytest.raises(UsageError) as caught:
+        read_sweep_words(words.split())
+    assert said in str(caught.value)
+
+
+def test_a_file_that_is_missing_or_no_sweep_is_refused_by_name(tmp_path):
+    with pytest.raises(NotFound, match="nowhere.yaml"):
+        read_sweep_words(["sweep=nowhere.yaml"])
+    (tmp_path / "list.yaml").write_text("- 1\n")
+    with pytest.raises(UsageError, match="list.yaml holds no sweep"):
+        read_sweep_words([f"sweep={tmp_path / 'list.yaml'}"])
+    (tmp_path / "slip.yaml").write_text("trails: 4\n")
+    with pytest.raises(UsageError, match="Did you mean 'trials'"):
+        read_sweep_words([f"sweep={tmp_path / 'slip.yaml'}"])

@@ -1,0 +1,181 @@
+from dataclasses import replace
+
+import pytest
+
+from palaestra.config.sweep import SweepConfig
+from palaestra.contracts.errors import UsageError
+from palaestra.contracts.run import RunState
+from palaestra.runs.documents import read_request
+from palaestra.runs.store import RunStore
+from palaestra.sweeps import search as module
+from palaestra.sweeps.fan_out import fan_out
+from palaestra.sweeps.methods import open_method
+from palaestra.sweeps.plan import plan_sweep
+from palaestra.sweeps.search import Search, run_sweep
+from palaestra.sweeps.store import SweepStore
+from palaestra.sweeps.trial import Trial, TrialState
+
+FINISHED, FAILED = RunState.FINISHED, RunState.FAILED
+
+
+def plan(**asked):
+    return plan_sweep(
+        SweepConfig(
+            **{
+                "name": "lr",
+                "parameters": {"ppo.gamma": "0.1,0.2,0.3,0.4"},
+                "settings": {"total_steps": 1000},
+                **asked,
+            }
+        )
+    )
+
+
+def good(_name, config):
+    """Worth what its discount is."""
+    return FINISHED, config.ppo.gamma, 0
+
+
+@pytest.fixture
+def swept(tmp_path, fake_slots, monkeypatch):
+    """Run a plan with trials that end as `fate` says; gives the outcome and the slots."""
+
+    def run(asked, fate=good, slots=2):
+        runner = fake_slots(tmp_path / "runs", fate, slots)
+        monkeypatch.setattr(module, "find_slots", lambda executor: lambda wanted: runner)
+        return run_sweep(asked, tmp_path / "runs"), runner
+
+    return run
+
+
+def test_every_trial_is_an_ordinary_run_that_knows_where_it_comes_from(swept, tmp_path):
+    outcome, runner = swept(plan())
+    assert outcome.exit_code == 0
+    assert [trial.value for trial in outcome.trials] == [0.1, 0.2, 0.3, 0.4]
+    assert outcome.best.settings == {"ppo.gamma": 0.4}
+    assert runner.started == ["lr-t1", "lr-t2", "lr-t3", "lr-t4"]
+    assert runner.most == 2
+    request = read_request(RunStore(tmp_path / "runs").named("lr-t3"))
+    assert request.asked_by == "sweep:lr:3"
+    assert "run=lr-t3" in request.command
+    assert "ppo.gamma=0.3" in request.command
+
+
+def test_the_lowest_is_best_where_that_is_asked(swept):
+    assert swept(plan(direction="minimize"))[0].best.number == 1
+
+
+def test_a_failed_trial_is_kept_with_its_reason_and_the_others_go_on(swept):
+    outcome, _ = swept(plan(), lambda name, config: (FAILED, 0.0, 1) if name == "lr-t2" else good(name, config))
+    assert [trial.state for trial in outcome.trials] == ["finished", "failed", "finished", "finished"]
+    assert outcome.trials[1].reason == "it broke"
+    assert outcome.exit_code == 0
+
+
+def test_a_sweep_in_which_all_fails_has_failed(swept):
+    outcome, _ = swept(plan(), lambda name, config: (None, 0.0, 2))
+    assert {trial.reason for trial in outcome.trials} == {"no luck"}
+    assert (outcome.best, outcome.exit_code) == (None, 1)
+
+
+def test_a_run_without_the_metric_is_a_failed_trial_not_a_zero(swept):
+    outcome, _ = swept(plan(metric="charts/elsewhere"))
+    assert {trial.state for trial in outcome.trials} == {TrialState.FAILED}
+    assert "charts/elsewhere" in outcome.trials[0].reason
+
+
+def test_asked_again_nothing_is_run_again(swept):
+    first, _ = swept(plan())
+    second, runner = swept(plan())
+    assert second.trials == first.trials
+    assert runner.started == []
+
+
+def test_more_trials_go_on_where_it_ended(swept):
+    asked = {"parameters": {"ppo.gamma": "0.1..0.9"}}
+    first, _ = swept(plan(trials=2, **asked))
+    more, runner = swept(plan(trials=4, **asked))
+    assert more.trials[:2] == first.trials
+    assert runner.started == ["lr-t3", "lr-t4"]
+
+
+def test_the_value_of_a_trial_is_the_mean_over_its_seeds(swept):
+    def by_seed(_name, config):
+        return FINISHED, float(config.seed), 0
+
+    outcome, runner = swept(plan(seeds="1,2,6"), by_seed)
+    assert [trial.value for trial in outcome.trials] == [3.0] * 4
+    assert runner.started[:4] == ["lr-t1-s1", "lr-t1-s2", "lr-t1-s6", "lr-t2-s1"]
+
+
+def test_when_one_seed_of_a_trial_fails_its_others_are_not_begun(swept):
+    _, runner = swept(plan(seeds="1..3"), lambda name, config: (FAILED, 0.0, 1), slots=1)
+    assert runner.started == ["lr-t1-s1", "lr-t2-s1", "lr-t3-s1", "lr-t4-s1"]
+
+
+def test_after_a_crash_each_trial_is_there_once(tmp_path, swept, leave, trials_on_disk):
+    """Drawn and written down, but: 1 finished meanwhile, 2 half way, 3 never begun."""
+    asked = plan()
+    directory = SweepStore(tmp_path / "runs").enter(asked.config)
+    directory.write_trials([Trial(number, asked.listed[number - 1]) for number in (1, 2, 3)])
+    settings = [{"ppo": {"gamma": gamma}, "evaluate_interval": 1} for gamma in (0.1, 0.2)]
+    leave("lr-t1", value=0.1, **settings[0])
+    leave("lr-t2", RunState.CANCELLED, value=0.2, reached=0.5, **settings[1])
+    outcome, runner = swept(asked)
+    assert runner.started == ["lr-t2", "lr-t3", "lr-t4"]
+    assert [trial.value for trial in outcome.trials] == [0.1, 0.2, 0.3, 0.4]
+    assert [one["number"] for one in trials_on_disk(directory)] == [1, 2, 3, 4]
+
+
+def test_a_stopped_trial_is_still_to_be_done(tmp_path, fake_slots):
+    asked = plan()
+    directory = SweepStore(tmp_path / "runs").enter(asked.config)
+    search = Search(asked, directory, open_method(asked), tmp_path / "runs", lambda _line: None)
+    order = search.next_order()
+    runner = fake_slots(tmp_path / "runs", lambda name, config: (RunState.CANCELLED, 0.0, 143))
+    runner.start(order)
+    (end,) = runner.finished(0)
+    search.ended(order, end, was_stopped=True)
+    assert directory.read_trials() == [Trial(1, {"ppo.gamma": 0.1})]
+
+
+def test_a_strangers_run_with_the_name_of_a_trial_is_refused_before_anything_starts(tmp_path, swept, leave):
+    leave("lr-t2")
+    with pytest.raises(UsageError, match="already a run called 'lr-t2'"):
+        swept(plan())
+    assert len(RunStore(tmp_path / "runs").list()) == 1
+
+
+def test_the_hopeless_are_stopped_and_stay_stopped(tmp_path, fake_slots, leave):
+    asked = plan(prune=True)
+    directory = SweepStore(tmp_path / "runs").enter(asked.config)
+    trials = [Trial(number, asked.listed[number - 1]) for number in (1, 2, 3, 4)]
+    curves = {1: 5.0, 2: 6.0, 3: 7.0}
+    for number, value in curves.items():
+        trials[number - 1] = replace(trials[number - 1], state=TrialState.FINISHED, value=value, curve={2: value})
+    directory.write_trials(trials)
+    search = Search(asked, directory, open_method(asked), tmp_path / "runs", lambda _line: None)
+    assert search.next_order().name == "lr-t4"
+    leave("lr-t4", RunState.CANCELLED, value=1.0, reached=0.2, ppo={"gamma": 0.4}, evaluate_interval=1)
+    assert "lr-t4" in search.unwanted()
+    last = directory.read_trials()[3]
+    assert (last.state, last.value, list(last.curve)) == (TrialState.PRUNED, pytest.approx(0.2), [1, 2])
+    runner = fake_slots(tmp_path / "runs", good)
+    again = Search(asked, directory, open_method(asked), tmp_path / "runs", lambda _line: None)
+    assert fan_out(runner, again) == 0
+    assert runner.started == []
+
+
+def test_suggestions_that_do_not_go_together_fail_alone(swept):
+    """Optuna is not told of the rule between horizon and minibatch; trials that break it are no runs."""
+    asked = plan(
+        method="optuna",
+        trials=4,
+        parameters={"ppo.horizon": "128,100", "ppo.minibatch_size": "128,100"},
+    )
+    outcome, runner = swept(asked)
+    states = {
+        (trial.settings["ppo.horizon"], trial.settings["ppo.minibatch_size"]): trial.state for trial in outcome.trials
+    }
+    assert states == {(128, 128): "finished", (128, 100): "failed", (100, 128): "failed", (100, 100): "finished"}
+    assert len(runner.started) == 2

@@ -1,0 +1,94 @@
+import json
+import os
+from dataclasses import asdict
+
+import pytest
+
+from palaestra.config.sweep import SweepConfig
+from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
+from palaestra.sweeps.store import SweepStore
+from palaestra.sweeps.trial import Trial, TrialState
+
+CONFIG = SweepConfig(name="lr", recipe="cartpole", parameters={"ppo.gamma": [0.9, 0.99]}, seeds="1..2", trials=4)
+TRIALS = [
+    Trial(1, {"ppo.gamma": 0.9}, TrialState.FINISHED, 12.5, {2: 1.0, 4: 2.5}),
+    Trial(2, {"ppo.gamma": 0.99}, TrialState.FAILED, reason="it broke"),
+    Trial(3, {"ppo.gamma": None}),
+]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return SweepStore(tmp_path)
+
+
+def test_what_is_written_is_read(store):
+    directory = store.enter(CONFIG)
+    assert directory.read_trials() == []
+    directory.write_trials(TRIALS)
+    assert store.find("lr").read_trials() == TRIALS
+    assert store.find("lr").read_config() == CONFIG
+
+
+def test_the_same_request_enters_the_same_sweep_and_may_ask_for_more_trials(store):
+    store.enter(CONFIG).write_trials(TRIALS)
+    more = CONFIG.model_copy(update={"trials": 9})
+    assert store.enter(more).read_trials() == TRIALS
+    assert store.find("lr").read_config() == more
+
+
+def test_another_request_of_that_name_is_refused_with_the_difference(store):
+    store.enter(CONFIG)
+    with pytest.raises(UsageError, match="recipe: 'cartpole' -> 'acrobot'"):
+        store.enter(CONFIG.model_copy(update={"recipe": "acrobot"}))
+    assert store.find("lr").read_config() == CONFIG
+
+
+def test_one_sweeper_at_a_time(store):
+    directory = store.enter(CONFIG)
+    with directory.held():
+        with pytest.raises(UsageError, match=f"'lr' is being run by process {os.getpid()}"):
+            with directory.held():
+                raise AssertionError("two at once")
+    with directory.held():
+        pass
+
+
+def test_a_sweep_is_found_by_name_or_as_the_latest(store):
+    with pytest.raises(NotFound, match="There are none yet"):
+        store.find("latest")
+    for name, at in (("lr", 2000), ("gamma", 3000), ("old", 1000)):
+        directory = store.enter(CONFIG.model_copy(update={"name": name}))
+        os.utime(directory.sweep_file, (at, at))
+    assert store.names() == ["gamma", "lr", "old"]
+    assert store.find("latest").name == "gamma"
+    with pytest.raises(NotFound, match="Did you mean 'gamma'"):
+        store.find("gama")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"schema_version": 1}',
+        '{"schema_version": 99, "trials": []}',
+        '{"schema_version": 1, "trials": [{"number": 1}]}',
+        '{"schema_version": 1, "trials": [5]}',
+        json.dumps({"schema_version": 1, "trials": [asdict(Trial(2, {}))]}),
+    ],
+)
+def test_damaged_books_are_refused_by_name(store, text):
+    directory = store.enter(CONFIG)
+    directory.trials_file.write_text(text)
+    with pytest.raises(DamagedFile, match="trials.json"):
+        directory.read_trials()
+
+
+def test_a_damaged_sweep_is_listed_with_what_is_wrong_with_it(store):
+    store.enter(CONFIG)
+    store.enter(CONFIG.model_copy(update={"name": "broken"})).sweep_file.write_text("schema_version: 1\nmethd: grid\n")
+    found = {directory.name: (config, problem) for directory, config, _, problem in store.list()}
+    assert found["lr"] == (CONFIG, "")
+    assert found["broken"][0] is None
+    assert "sweep.yaml" in found["broken"][1]
