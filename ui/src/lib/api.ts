@@ -1,0 +1,88 @@
+// Every question the page asks, with the type of its answer.
+import { address, get, patch, post, remove } from './http.ts';
+import type {
+  Axis, Batch, Checked, Checkpoints, Difference, Form, Json, LogPart, MetricNames, Recipe, Run, RunDetail, RunPage,
+  RunRequest, Series, StoredFile, System,
+} from './types.ts';
+
+export { ApiError, isAbort } from './http.ts';
+
+export interface RunQuery {
+  state?: string;
+  search?: string;
+  tag?: string;
+  kind?: string;
+  sort?: string;
+  order?: 'asc' | 'desc';
+  limit?: number;
+  offset?: number;
+}
+
+export interface MetricQuery {
+  runs: readonly string[];
+  names: readonly string[];
+  buckets: number;
+  axis: Axis;
+  from?: number | null;
+  to?: number | null;
+}
+
+export interface EvaluationOrder {
+  selector: string;
+  episodes?: number;
+  video?: boolean;
+  repeat?: boolean;
+  deterministic?: boolean;
+}
+
+const of = (id: string) => `/api/runs/${encodeURIComponent(id)}`;
+type Nested = { [key: string]: Json };
+
+export const login = (token: string) => post<undefined>('/api/login', { token });
+export const logout = () => post<undefined>('/api/logout');
+export const system = () => get<System>('/api/system');
+export const recipes = async () => (await get<{ recipes: Recipe[] }>('/api/recipes')).recipes;
+
+export const form = (kind: string, recipe: string, run: string) =>
+  get<Form>(`/api/kinds/${encodeURIComponent(kind)}/form`, { recipe, run });
+export const check = (request: RunRequest, signal: AbortSignal) =>
+  post<Checked>('/api/requests/check', request, signal);
+export const parse = async (yaml: string) => (await post<{ config: Nested }>('/api/requests/parse', { yaml })).config;
+
+export const runs = (query: RunQuery, signal?: AbortSignal) => get<RunPage>('/api/runs', { ...query }, signal);
+export const submit = async (request: RunRequest) => (await post<{ run: Run }>('/api/runs', request)).run;
+export const run = (id: string) => get<RunDetail>(of(id));
+export const change = async (id: string, what: { name?: string; tags?: string[]; note?: string; priority?: number }) =>
+  (await patch<{ run: Run }>(of(id), what)).run;
+export const act = async (id: string, action: 'stop' | 'cancel' | 'retry' | 'clone', overrides: Nested = {}) =>
+  (await post<{ run: Run }>(`${of(id)}/${action}`, overrides)).run;
+export const evaluate = async (id: string, order: EvaluationOrder) =>
+  (await post<{ run: Run }>(`${of(id)}/evaluate`, order)).run;
+export const forget = (id: string) => remove(of(id));
+
+export const metricNames = (id: string) => get<MetricNames>(`${of(id)}/metrics`);
+export const series = async (query: MetricQuery, signal?: AbortSignal) => {
+  const { runs: run, names: name, buckets, axis, from, to } = query;
+  return (await get<{ series: Series[] }>('/api/metrics', { run, name, buckets, axis, from, to }, signal)).series;
+};
+export const sparklines = async (ids: readonly string[]) =>
+  (await get<{ series: Series[] }>('/api/sparklines', { run: ids })).series;
+
+export const checkpoints = (id: string) => get<Checkpoints>(`${of(id)}/checkpoints`);
+export const checkpointFile = (id: string, epoch: number) => `${of(id)}/checkpoints/${epoch}/download`;
+export const batches = async (id: string) => (await get<{ batches: Batch[] }>(`${of(id)}/evaluations`)).batches;
+export const videos = async (id: string) => (await get<{ videos: StoredFile[] }>(`${of(id)}/videos`)).videos;
+export const replays = async (id: string) => (await get<{ replays: StoredFile[] }>(`${of(id)}/replays`)).replays;
+export const artifacts = async (id: string) => (await get<{ artifacts: StoredFile[] }>(`${of(id)}/artifacts`)).artifacts;
+export const fileOf = (id: string, shelf: 'videos' | 'replays' | 'artifacts', name: string) =>
+  `${of(id)}/${shelf}/${encodeURIComponent(name)}`;
+export const log = (id: string, where: { tail?: number; from?: number; limit?: number }) =>
+  get<LogPart>(`${of(id)}/log`, { stream: 'worker', ...where });
+export const diff = async (id: string, other: string) =>
+  (await get<{ differences: Difference[] }>(`${of(id)}/diff`, { other })).differences;
+
+/** Where the event socket is; the browser keeps the cookie to it. */
+export function eventsAddress(after: number | null): string {
+  const scheme = location.protocol === 'https:' ? 'wss' : 'ws';
+  return `${scheme}://${location.host}${address('/api/events', { after })}`;
+}

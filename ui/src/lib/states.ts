@@ -1,0 +1,27 @@
+// The states of a run, in the words and shapes of the page. Shape and word say it, colour only helps.
+import type { IconName } from '../parts/icons.ts';
+import type { Run, State } from './types.ts';
+
+export const STATE_LOOKS: Record<State, { icon: IconName; tone: 'calm' | 'busy' | 'good' | 'warn' | 'bad' }> = {
+  queued: { icon: 'ring', tone: 'calm' },
+  running: { icon: 'play', tone: 'busy' },
+  stopping: { icon: 'stop', tone: 'warn' },
+  finished: { icon: 'check', tone: 'good' },
+  failed: { icon: 'cross', tone: 'bad' },
+  cancelled: { icon: 'dash', tone: 'calm' },
+  lost: { icon: 'unknown', tone: 'warn' },
+};
+
+export function isOver(state: State): boolean {
+  return state === 'finished' || state === 'failed' || state === 'cancelled' || state === 'lost';
+}
+
+export type Action = 'stop' | 'cancel' | 'retry' | 'clone' | 'remove';
+
+/** What can be done with a run as it is now. */
+export function actionsFor(run: Run): Action[] {
+  if (run.state === 'queued') return ['cancel', 'clone'];
+  if (run.state === 'running') return ['stop', 'cancel', 'clone'];
+  if (run.state === 'stopping') return ['cancel'];
+  return run.state === 'finished' ? ['clone', 'remove'] : ['retry', 'clone', 'remove'];
+}

@@ -1,0 +1,205 @@
+// The words of the daemon's API, as docs/api.md says them. Times are seconds since 1970, sizes bytes.
+
+export const STATES = ['queued', 'running', 'stopping', 'finished', 'failed', 'cancelled', 'lost'] as const;
+export type State = (typeof STATES)[number];
+
+export interface Run {
+  id: string;
+  name: string;
+  kind: string;
+  recipe: string;
+  state: State;
+  created_at: number;
+  started_at: number | null;
+  ended_at: number | null;
+  updated_at: number | null;
+  epoch: number;
+  agent_step: number;
+  total_steps: number;
+  progress: number | null; // 0..1
+  exit_code: number | null;
+  failure: string;
+  summary: Record<string, number | null>;
+  tags: string[];
+  note?: string;
+  group: string; // equal for runs that differ in their seed only
+  seed: number | null;
+  env: string;
+  priority: number;
+  asked_by: string;
+  executor: string;
+  nproc: number;
+  parent: string | null;
+  is_live: boolean;
+  queue_position: number | null;
+}
+
+export interface RunPage {
+  runs: Run[];
+  total: number;
+  sequence: number;
+}
+
+export interface Failure {
+  message: string;
+  signal: string | null;
+  log_tail: string;
+}
+
+export interface RunDetail {
+  run: Run;
+  request: Record<string, unknown>;
+  config: Json;
+  command: string;
+  versions: Record<string, unknown>;
+  failure: Failure | null;
+}
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+export interface FieldError {
+  key: string;
+  message: string;
+  hint: string;
+}
+
+export interface Series {
+  run: string;
+  name: string;
+  x: number[];
+  min: (number | null)[];
+  max: (number | null)[];
+  mean: (number | null)[];
+  count: number[];
+}
+
+export type Axis = 'step' | 'time';
+
+export interface MetricNames {
+  names: string[];
+  last: Record<string, { step: number; value: number | null }>;
+}
+
+export interface Checkpoint {
+  epoch: number;
+  agent_step: number;
+  score: number | null;
+  avg_reward: number | null;
+  created_at: number;
+  bytes: number;
+  is_best: boolean;
+  is_latest: boolean;
+  metrics: Record<string, number | null>;
+}
+
+export interface Checkpoints {
+  checkpoints: Checkpoint[];
+  refused: unknown[];
+}
+
+export interface Batch {
+  batch: number;
+  epoch: number;
+  episodes: number;
+  avg: number | null;
+  min: number | null;
+  max: number | null;
+  std: number | null;
+  seconds: number | null;
+  suite: string;
+  complete: boolean;
+  at: number;
+}
+
+export interface StoredFile {
+  name: string;
+  bytes: number;
+  created_at: number;
+}
+
+export interface LogPart {
+  text: string;
+  from: number;
+  next: number;
+  size: number;
+}
+
+export interface Difference {
+  key: string;
+  here: Json;
+  there: Json;
+}
+
+export interface Recipe {
+  name: string;
+  summary: string;
+  env: string;
+  kind: string;
+  missing_extra: string | null;
+}
+
+export interface Form {
+  schema: Schema;
+  defaults: { [key: string]: Json };
+}
+
+export interface RunRequest {
+  kind: string;
+  recipe: string;
+  config: { [key: string]: Json };
+  name: string;
+  executor?: string;
+  nproc?: number;
+  priority?: number;
+}
+
+export interface Checked {
+  errors: FieldError[];
+  config: { [key: string]: Json } | null;
+  yaml: string;
+  command: string;
+}
+
+export interface System {
+  version: string;
+  pid: number;
+  started_at: number;
+  cores: number;
+  memory: { total: number; available: number };
+  gpus: unknown[];
+  slots: Record<string, unknown>;
+  queued: number;
+  running: number;
+  disk: { path: string; total: number; free: number };
+  ray: { configured: boolean; address: string | null };
+  executors: string[];
+  kinds: string[];
+  runs_root: string;
+}
+
+// What pydantic writes of JSON schema, as far as forms need it.
+export interface Schema {
+  $ref?: string;
+  $defs?: Record<string, Schema>;
+  type?: string | string[];
+  title?: string;
+  description?: string;
+  default?: Json;
+  enum?: Json[];
+  const?: Json;
+  anyOf?: Schema[];
+  oneOf?: Schema[];
+  allOf?: Schema[];
+  properties?: Record<string, Schema>;
+  required?: string[];
+  additionalProperties?: boolean | Schema;
+  items?: Schema;
+  prefixItems?: Schema[];
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  exclusiveMaximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  pattern?: string;
+}

@@ -1,0 +1,20 @@
+// Every page by the first word of its address. A new page is one line here and one file beside this one.
+import type { Component } from 'svelte';
+import type { IconName } from '../parts/icons.ts';
+
+export interface Page {
+  word: string; // #/word/…
+  label: string;
+  icon: IconName;
+  key: string; // after "g"; "" where it is not in the navigation
+  load: () => Promise<{ default: Component }>;
+}
+
+// Live mosaic: a tab of the run page (run/tabs.ts). Load-a-policy, side by side, discoveries: lines to come here.
+export const PAGES: Page[] = [
+  { word: 'runs', label: 'Runs', icon: 'runs', key: 'r', load: () => import('./Runs.svelte') },
+  { word: 'new', label: 'New training', icon: 'new', key: 'n', load: () => import('./NewTraining.svelte') },
+  { word: 'compare', label: 'Compare', icon: 'compare', key: 'c', load: () => import('./Compare.svelte') },
+  { word: 'system', label: 'System', icon: 'system', key: 's', load: () => import('./System.svelte') },
+  { word: 'run', label: 'Run', icon: 'runs', key: '', load: () => import('./Run.svelte') },
+];

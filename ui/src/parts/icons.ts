@@ -1,0 +1,30 @@
+// Line drawings on a grid of 20; strokes only, so that they take the colour of the text around them.
+export const ICONS = {
+  runs: 'M3 5h3M3 10h3M3 15h3M9 5h8M9 10h8M9 15h5',
+  new: 'M10 4v12M4 10h12',
+  compare: 'M3 14c3 0 4-8 7-8s4 5 7 5M3 16h14',
+  system: 'M4 12a6 6 0 1 1 12 0M10 12l3-4M3 16h14',
+  sun: 'M10 6.5a3.5 3.5 0 1 0 0 7a3.5 3.5 0 1 0 0-7M10 2v1.5M10 16.5V18M2 10h1.5M16.5 10H18M4.3 4.3l1.1 1.1M14.6 14.6l1.1 1.1M15.7 4.3l-1.1 1.1M5.4 14.6l-1.1 1.1',
+  moon: 'M16 12.2A6.8 6.8 0 0 1 7.8 4a6.8 6.8 0 1 0 8.2 8.2',
+  keys: 'M3 6h14v9H3zM6 9h.01M9 9h.01M12 9h.01M14.5 9h.01M6.5 12h7',
+  close: 'M5 5l10 10M15 5L5 15',
+  up: 'M5 12l5-5l5 5',
+  down: 'M5 8l5 5l5-5',
+  right: 'M8 5l5 5l-5 5',
+  stop: 'M6 6h8v8H6z',
+  again: 'M15.5 10a5.5 5.5 0 1 1-1.8-4.1M15.5 3v3.5H12',
+  copy: 'M7 7h9v9H7zM4 13V4h9',
+  check: 'M4 10.5l4 4l8-9',
+  cross: 'M6 6l8 8M14 6l-8 8',
+  tag: 'M3 4h7l7 7l-6 6l-8-7zM6.5 7.5h.01',
+  search: 'M8.5 4a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9M12 12l5 5',
+  download: 'M10 3v9M6 9l4 4l4-4M4 16h12',
+  out: 'M8 4H4v12h4M8 10h9M13 6l4 4l-4 4',
+  bin: 'M4 6h12M8 6V4h4v2M6 6l.7 10h6.6L14 6',
+  play: 'M7 5l8 5l-8 5z',
+  ring: 'M10 5.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9',
+  dash: 'M5.5 10h9',
+  unknown: 'M7 7.5a3 3 0 1 1 3 3.5v1M10 15h.01',
+} as const;
+
+export type IconName = keyof typeof ICONS;
