@@ -1,35 +1,23 @@
-"""What there is to see of environments that are being stepped: a picture or a message for each, with its numbers.
-
-Environments that train are made without a render mode, because some do more work, or other work, when they have one.
-It is lent to them for as long as a picture is drawn, and stepping knows nothing of it.
-"""
+"""What there is to see of environments that are being stepped: a picture or a message for each, with its numbers."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from palaestra.contracts.errors import RunFailed
 from palaestra.envs.batch import BatchEnvs
-from palaestra.envs.headless import prepare_rendering
+from palaestra.envs.easel import Easel, as_picture
 from palaestra.envs.tasks import TaskSwitch
 from palaestra.envs.vector import InProcessEnvs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import gymnasium
-
     from palaestra.envs.batch import NativeBatch
     from palaestra.envs.make import AnyEnv
     from palaestra.envs.vector import VectorEnvs, VectorStep
     from palaestra.frames.shrink import Picture
-
-PICTURES = "rgb_array"
 
 
 @runtime_checkable
@@ -64,11 +52,13 @@ class EnvsScene:
         self.tiles = envs.count
         self.last: VectorStep | None = None
         self._envs = envs
+        self._easels: dict[int, Easel] = {}
 
     def view(self, tile: int) -> View:
         total_reward, length = self._envs.standing(tile)
         reward = float(self.last.rewards[tile]) if self.last is not None and length else 0.0
-        return View(draw(self._envs.envs[tile]), reward, total_reward, length)
+        easel = self._easels[tile] = easel_for(self._envs.envs[tile], self._easels.get(tile))
+        return View(easel.draw(), reward, total_reward, length)
 
 
 class WorldsScene:
@@ -96,30 +86,10 @@ def view_world(batch: NativeBatch, world: int, reward: float) -> View:
     if isinstance(batch, TellsState):
         message, total_reward, length = batch.tell_state(world)
         return View(message, reward if length else 0.0, total_reward, length)
-    return View(_checked(batch.render(world), batch), reward, nan, 0)
+    return View(as_picture(batch.render(world), batch), reward, nan, 0)
 
 
-def draw(env: AnyEnv) -> Picture:
-    """[height, width, 3], whatever render mode the environment was made with"""
+def easel_for(env: AnyEnv, before: Easel | None = None) -> Easel:
+    """The one from before, unless by now another environment is played."""
     shown = env.playing if isinstance(env, TaskSwitch) else env
-    if shown.render_mode == PICTURES:
-        return _checked(shown.render(), shown)
-    prepare_rendering(PICTURES)
-    with _lent_render_mode(shown.unwrapped):
-        return _checked(shown.render(), shown)
-
-
-@contextmanager
-def _lent_render_mode(env: gymnasium.Env[Any, Any]) -> Iterator[None]:
-    before = env.render_mode
-    env.render_mode = PICTURES
-    try:
-        yield
-    finally:
-        env.render_mode = before
-
-
-def _checked(picture: Any, whose: object) -> Picture:
-    if not (isinstance(picture, np.ndarray) and picture.ndim == 3 and picture.shape[2] == 3 and picture.size):
-        raise RunFailed(f"{whose} gave {type(picture).__name__} instead of a picture [height, width, 3].")
-    return picture.astype(np.uint8, copy=False)
+    return before if before is not None and before.env is shown else Easel(shown)

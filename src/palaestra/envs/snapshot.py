@@ -113,7 +113,7 @@ def _attributes(layer: AnyEnv) -> dict[str, Any]:
 
 def _encode(encoder: Encoder, layer: AnyEnv, name: str, value: Any) -> Any:
     where = f"{type(layer).__name__}.{name}"
-    if _is_drawing(value):
+    if is_drawing(value):
         return {"kind": "drawing"}
     if mujoco_state.is_simulation(value):
         reason = mujoco_state.why_not_simulation(value)
@@ -157,9 +157,9 @@ def _constant_container_name(value: Any, layer: AnyEnv) -> str:
     return f"{type(value).__name__} of {named}" if all(named.values()) else ""
 
 
-def _is_drawing(value: Any) -> bool:
+def is_drawing(value: Any) -> bool:
     if type(value) in {list, tuple} and value:
-        return all(_is_drawing(part) for part in value)
+        return all(is_drawing(part) for part in value)
     if isinstance(value, type | ModuleType):
         return False
     kind = type(value)
@@ -216,12 +216,12 @@ def _give_back(layer: AnyEnv, state: dict[str, Any]) -> None:
             vars(layer)["_np_random"] = state["_np_random"]
         return
     for name in _attributes(layer).keys() - state.keys():
-        if not _is_drawing(vars(layer)[name]):
+        if not is_drawing(vars(layer)[name]):
             del vars(layer)[name]
     for name, value in state.items():
         if isinstance(value, _Simulation):
             mujoco_state.write_simulation(vars(layer)[name], value)
-        elif not isinstance(value, _Constant | _Drawing) and not _is_drawing(vars(layer).get(name)):
+        elif not isinstance(value, _Constant | _Drawing) and not is_drawing(vars(layer).get(name)):
             vars(layer)[name] = value
 
 

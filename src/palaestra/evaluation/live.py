@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from palaestra.config.live import LiveConfig
 from palaestra.contracts.errors import PalaestraError
 from palaestra.envs.publish import Publisher
-from palaestra.envs.scene import View, draw, view_world
+from palaestra.envs.scene import View, easel_for, view_world
 from palaestra.evaluation.crowd import Crowd
 from palaestra.frames.beat import Beat
 from palaestra.frames.lane import LaneFile, LaneOwner, sweep_dead_lanes
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.envs.batch import NativeBatch
+    from palaestra.envs.easel import Easel
     from palaestra.evaluation.player import Player
     from palaestra.runs.directory import RunDirectory
 
@@ -45,6 +46,7 @@ class LiveTile:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
         self._steps = 0
+        self._easel: Easel | None = None
         self._seen: tuple[gymnasium.Env[Any, Any] | NativeBatch, float, float, int] | None = None
 
     def glance(
@@ -65,7 +67,8 @@ class LiveTile:
         assert self._seen is not None, "it is looked at from within a glance"
         playing, reward, total_reward, length = self._seen
         if isinstance(playing, gymnasium.Env):
-            return View(draw(playing), reward, total_reward, length)
+            self._easel = easel_for(playing, self._easel)
+            return View(self._easel.draw(), reward, total_reward, length)
         view = view_world(playing, 0, reward)
         return View(view.content, reward, total_reward, length) if isnan(view.total_reward) else view
 

@@ -27,9 +27,9 @@ logger = logging.getLogger(__name__)
 @contextmanager
 def live_view(state: TrainingState, session: RunSession) -> Iterator[None]:
     """While this lasts, `state.envs` can be watched; each rank has a lane of its own."""
-    config = state.config.live
+    live = state.config.live
     inner, scene = state.envs, scene_of(state.envs)
-    if not config.enabled or scene is None:
+    if not live.enabled or scene is None:
         yield
         return
     role = role_of_rank(state.group.rank)
@@ -38,9 +38,9 @@ def live_view(state: TrainingState, session: RunSession) -> Iterator[None]:
         session.journal.record("frames.failed", reason=reason, role=role)
 
     with ExitStack() as stack:
-        writer = _open(stack, session.directory.id, role, min(scene.tiles, config.tiles), config.largest_side, tell)
+        writer = _open(stack, session.directory.id, role, min(scene.tiles, live.tiles), live.largest_side, tell)
         if writer is not None:
-            publisher = Publisher(writer, config.budget, config.largest_side, on_failure=tell)
+            publisher = Publisher(writer, live.budget, live.largest_side, on_failure=tell)
             stack.enter_context(closing(publisher))
             rows = inner.count * state.group.world_size
             state.envs = PublishedEnvs(inner, scene, publisher, state.env_steps, rows)

@@ -1,0 +1,199 @@
+import logging
+from math import inf
+from time import monotonic, perf_counter
+
+import numpy as np
+import pytest
+
+from palaestra.config.env import EnvConfig
+from palaestra.envs.make import make_env
+from palaestra.envs.publish import LOOK_SECONDS, PublishedEnvs, Publisher
+from palaestra.envs.scene import View, scene_of
+from palaestra.envs.vector import InProcessEnvs
+from palaestra.frames.demand import Demand
+from palaestra.frames.lane import LaneOwner
+from palaestra.frames.place import VARIABLE, lane_path
+from palaestra.frames.reader import FrameReader
+from palaestra.frames.writer import FrameWriter
+
+
+class Painting:
+    """A scene that counts how often it was looked at."""
+
+    def __init__(self, tiles=4, content=None, error=None):
+        self.tiles, self.content, self.error, self.looks = tiles, content, error, []
+
+    def view(self, tile):
+        self.looks.append(tile)
+        if self.error is not None:
+            raise self.error
+        content = self.content if self.content is not None else np.full((8, 8, 3), tile, np.uint8)
+        return View(content, 1.0, 2.0, 3)
+
+
+@pytest.fixture
+def lane(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with LaneOwner(lane_path("RUN"), 4, 64 * 64 * 3, 1.0) as owner:
+        yield owner
+
+
+@pytest.fixture
+def writer(lane):
+    made = FrameWriter(lane.descriptor, lane.about)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def reader(lane):
+    made = FrameReader(lane.path)
+    yield made
+    made.close()
+
+
+def want(reader, slots=range(4), fps=60.0, side=0):
+    reader.want(Demand(fps, side, frozenset(slots), 1, 1), monotonic() + 2)
+
+
+def test_nobody_watches_so_nothing_is_drawn(writer, reader):
+    publisher, scene = Publisher(writer, 0.02, 64), Painting()
+    began = monotonic()
+    publisher.look(scene, 1)
+    assert scene.looks == []
+    assert publisher.due >= began + LOOK_SECONDS
+    assert reader.beat().condition == "open"
+
+
+def test_what_is_wanted_is_drawn_and_nothing_else(writer, reader):
+    want(reader, slots=[1, 3, 900])
+    publisher, scene = Publisher(writer, 1.0, 64), Painting()
+    publisher.look(scene, 17)
+    assert scene.looks == [1, 3]
+    frame = reader.read(3)
+    assert (frame.payload[0], frame.numbers.env_step, frame.numbers.length) == (3, 17, 3)
+    assert reader.read(0) is None
+
+
+def test_tiles_beyond_those_of_the_scene_are_not_drawn(writer, reader):
+    want(reader)
+    scene = Painting(tiles=2)
+    Publisher(writer, 1.0, 64).look(scene, 1)
+    assert scene.looks == [0, 1]
+
+
+def test_a_process_of_several_writes_its_own_slot_and_leaves_the_beat_to_the_first(writer, reader):
+    want(reader)
+    Publisher(writer, 1.0, 64, first_slot=2).look(Painting(tiles=1), 1)
+    assert reader.read(2) is not None
+    assert reader.read(0) is None
+    assert reader.beat() is None
+
+
+@pytest.mark.parametrize("side", [0, 32, 16])
+def test_huge_pictures_are_made_small_before_they_leave(writer, reader, side):
+    want(reader, slots=[0], side=side)
+    Publisher(writer, 1.0, 64).look(Painting(content=np.broadcast_to(np.uint8(9), (4320, 7680, 3))), 1)
+    frame = reader.read(0)
+    assert max(frame.note.width, frame.note.height) == (side or 64)
+    assert set(frame.payload) == {9}
+
+
+def test_a_renderer_that_raises_ends_the_live_view_with_one_message(writer, reader, caplog):
+    want(reader)
+    told = []
+    publisher = Publisher(writer, 1.0, 64, on_failure=told.append)
+    scene = Painting(error=RuntimeError("no display."))
+    with caplog.at_level(logging.WARNING):
+        publisher.look(scene, 1)
+    assert publisher.due == inf
+    assert told == ["RuntimeError: no display"]
+    assert len(caplog.records) == 1
+    assert (reader.beat().condition, reader.beat().reason) == ("failed", "RuntimeError: no display")
+    publisher.close()
+    assert reader.beat().condition == "failed"
+
+
+def test_a_picture_that_finds_no_room_ends_the_live_view_too(writer, reader, monkeypatch, caplog):
+    want(reader)
+    publisher = Publisher(writer, 1.0, 64)
+    publisher.look(Painting(content=b"x" * (64 * 64 * 3 + 1)), 1)
+    assert publisher.due == inf
+    assert "do not fit" in reader.beat().reason
+
+
+def test_whoever_interrupts_is_not_swallowed(writer, reader):
+    want(reader)
+    with pytest.raises(KeyboardInterrupt):
+        Publisher(writer, 1.0, 64).look(Painting(error=KeyboardInterrupt()), 1)
+
+
+def test_the_end_is_said(writer, reader):
+    publisher = Publisher(writer, 1.0, 64)
+    publisher.close()
+    assert reader.beat().condition == "closed"
+    assert publisher.due == inf
+
+
+def look_again(publisher, reader):
+    want(reader)
+    publisher.due = 0.0
+
+
+def vector(count=4):
+    return InProcessEnvs(lambda: make_env(EnvConfig(id="CartPole-v1")), count)
+
+
+def played(envs, steps, on_step=lambda: None):
+    out, told = np.zeros((envs.count, 4), np.float32), []
+    envs.reset(range(envs.count), out)
+    chance = np.random.default_rng(1)
+    for _ in range(steps):
+        result = envs.step(chance.integers(2, size=envs.count), out)
+        told.append((out.tobytes(), list(result.rewards), [ending.episode for ending in result.endings]))
+        on_step()
+    return told, envs.capture()
+
+
+def test_watched_environments_play_exactly_as_unwatched_ones(writer, reader):
+    inner = vector()
+    publisher = Publisher(writer, 1.0, 64)
+    watched = PublishedEnvs(inner, scene_of(inner), publisher, 0, 4)
+    seen = played(watched, 60, lambda: look_again(publisher, reader))
+    assert writer.frames > 10
+    assert seen == played(vector(), 60)
+
+
+def test_steps_and_episodes_of_the_run_are_in_the_beat(writer, reader):
+    inner = vector()
+    publisher = Publisher(writer, 1.0, 64)
+    watched = PublishedEnvs(inner, scene_of(inner), publisher, steps_taken=1000, rows=8)
+    told, _ = played(watched, 60, lambda: look_again(publisher, reader))
+    beat = reader.beat()
+    assert beat.env_steps == 1000 + 60 * 8
+    assert beat.episodes == sum(len(endings) for _, _, endings in told) > 0
+
+
+def test_the_share_of_time_is_measured(writer, reader):
+    publisher, scene = Publisher(writer, 0.05, 64), Painting()
+    ending = perf_counter() + 0.5
+    while perf_counter() < ending:
+        want(reader)
+        if monotonic() >= publisher.due:
+            publisher.look(scene, 1)
+    beat = reader.beat()
+    assert beat.frames == writer.frames > 1
+    assert 0 < beat.cost < 0.06
+    assert beat.seconds_watched == pytest.approx(0.5, abs=0.2)
+
+
+def test_it_delegates_what_it_does_not_change(writer):
+    inner = vector()
+    watched = PublishedEnvs(inner, scene_of(inner), Publisher(writer, 1.0, 64), 0, 4)
+    watched.reset(range(4), np.zeros((4, 4), np.float32))
+    state = watched.capture()
+    assert watched.why_inexact() == inner.why_inexact() == ""
+    assert (watched.count, watched.interface) == (4, inner.interface)
+    watched.restore(state)
+    assert inner.capture() == state
+    watched.close()

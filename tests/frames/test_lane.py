@@ -1,0 +1,161 @@
+import errno
+import os
+import resource
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.frames.lane import UNFINISHED_SECONDS, LaneFile, LaneOwner, sweep_dead_lanes
+from palaestra.frames.layout import PAGE
+from palaestra.frames.place import lane_path
+from palaestra.runs.processes import is_alive
+
+CAPACITY = 640 * 640 * 3
+
+
+def test_a_lane_is_its_owners_alone_and_gone_when_it_closes(lanes):
+    with LaneOwner(lane_path("RUN"), 8, CAPACITY, 1.0) as owner:
+        assert stat.S_IMODE(owner.path.stat().st_mode) == 0o600
+        assert LaneFile(owner.path).about == owner.about
+    assert not owner.path.exists()
+
+
+def test_a_lane_that_nobody_watches_takes_a_few_pages(lanes):
+    with LaneOwner(lane_path("RUN"), 8, CAPACITY, 1.0) as owner:
+        found = owner.path.stat()
+        assert found.st_size > 16 * CAPACITY
+        assert owner.about.head_bytes == 2 * PAGE
+        assert found.st_blocks * 512 <= 4 * PAGE
+
+
+def test_the_head_is_reserved_so_that_writing_it_cannot_fail(lanes):
+    with LaneOwner(lane_path("RUN"), 1000, CAPACITY, 1.0) as owner:
+        assert owner.path.stat().st_blocks * 512 >= owner.about.head_bytes
+
+
+def test_a_name_that_is_taken_is_not_taken_over(lanes):
+    with LaneOwner(lane_path("RUN"), 1, CAPACITY, 1.0) as owner:
+        with pytest.raises(FileExistsError):
+            LaneOwner(lane_path("RUN"), 1, CAPACITY, 1.0)
+        assert owner.path.exists()
+
+
+def test_a_link_in_its_place_is_not_followed(lanes, tmp_path):
+    target = tmp_path / "precious"
+    target.write_text("keep")
+    lane_path("RUN").symlink_to(target)
+    with pytest.raises(OSError):
+        LaneOwner(lane_path("RUN"), 1, CAPACITY, 1.0)
+    with pytest.raises(DamagedFile):
+        LaneFile(lane_path("RUN"))
+    assert target.read_text() == "keep"
+
+
+def test_without_room_nothing_is_left_behind(lanes):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (PAGE, hard))
+    try:
+        with pytest.raises(OSError) as refusal:
+            LaneOwner(lane_path("RUN"), 8, CAPACITY, 1.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert refusal.value.errno == errno.EFBIG
+    assert not lane_path("RUN").exists()
+
+
+def test_a_forked_child_does_not_remove_its_parents_lane(lanes):
+    with LaneOwner(lane_path("RUN"), 1, CAPACITY, 1.0) as owner:
+        child = os.fork()
+        if child == 0:
+            owner.close()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert owner.path.exists()
+
+
+def test_whoever_opens_a_lane_can_not_remove_it_by_leaving(lanes):
+    with LaneOwner(lane_path("RUN"), 1, CAPACITY, 1.0) as owner:
+        code = (
+            "from pathlib import Path; import sys\n"
+            "from palaestra.frames.reader import FrameReader\n"
+            "FrameReader(Path(sys.argv[1]))"
+        )
+        subprocess.run([sys.executable, "-W", "error", "-c", code, owner.path], check=True)
+        assert LaneFile(owner.path).about == owner.about
+
+
+def test_a_lane_that_was_replaced_is_known_to_be_gone(lanes):
+    owner = LaneOwner(lane_path("RUN"), 1, CAPACITY, 1.0)
+    opened = LaneFile(owner.path)
+    assert not opened.is_removed
+    owner.close()
+    with LaneOwner(lane_path("RUN"), 1, CAPACITY, 2.0):
+        assert opened.is_removed
+
+
+def test_what_is_no_lane_is_refused_by_name(lanes):
+    with pytest.raises(NotFound, match="There is no lane"):
+        LaneFile(lane_path("RUN"))
+    lane_path("RUN").write_bytes(b"x" * 5000)
+    with pytest.raises(DamagedFile, match="begins with"):
+        LaneFile(lane_path("RUN"))
+    lane_path("RUN").write_bytes(b"")
+    with pytest.raises(DamagedFile, match="only 0 bytes"):
+        LaneFile(lane_path("RUN"))
+
+
+def test_a_lane_of_another_size_than_it_says_is_refused(lanes):
+    with LaneOwner(lane_path("RUN"), 4, CAPACITY, 1.0) as owner:
+        os.truncate(owner.path, owner.about.file_bytes - 1)
+        with pytest.raises(DamagedFile, match=f"has {owner.about.file_bytes - 1} bytes"):
+            LaneFile(owner.path)
+
+
+def test_a_pipe_or_a_directory_in_its_place_is_refused_without_waiting(lanes):
+    os.mkfifo(lane_path("PIPE"))
+    with pytest.raises(DamagedFile):
+        LaneFile(lane_path("PIPE"))
+    lane_path("DIRECTORY").mkdir()
+    with pytest.raises(DamagedFile):
+        LaneFile(lane_path("DIRECTORY"))
+    assert sweep_dead_lanes(is_alive) == []
+
+
+def test_lanes_of_the_dead_are_swept_and_those_of_the_living_are_not(open_lane, lanes):
+    living = open_lane("LIVING")
+    dead = subprocess.run([sys.executable, "-c", DIE_WITH_A_LANE, lane_path("DEAD")], capture_output=True, text=True)
+    assert dead.returncode == -9, dead.stderr
+    assert lane_path("DEAD").exists()
+    (lanes / "palaestra-somebody").write_text("not a lane")
+    assert sweep_dead_lanes(is_alive) == [lane_path("DEAD")]
+    assert living.path.exists()
+    assert not lane_path("DEAD").exists()
+    assert (lanes / "palaestra-somebody").exists()
+
+
+DIE_WITH_A_LANE = """
+import os, signal, sys
+from pathlib import Path
+from palaestra.frames.lane import LaneOwner
+from palaestra.runs.processes import process_started_at
+LaneOwner(Path(sys.argv[1]), 2, 1000, process_started_at(os.getpid()))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_stranger_with_the_pid_of_the_dead_keeps_no_lane_alive(lanes):
+    owner = LaneOwner(lane_path("RUN"), 1, CAPACITY, started_at=-5.0)
+    assert sweep_dead_lanes(is_alive) == [owner.path]
+
+
+def test_a_lane_that_was_never_finished_is_swept_when_it_is_old(lanes):
+    lane_path("RUN").write_bytes(bytes(PAGE))
+    assert sweep_dead_lanes(is_alive) == []
+    long_ago = time.time() - UNFINISHED_SECONDS - 1
+    os.utime(lane_path("RUN"), (long_ago, long_ago))
+    assert sweep_dead_lanes(is_alive) == [lane_path("RUN")]
+    assert not lane_path("RUN").exists()

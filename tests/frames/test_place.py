@@ -1,0 +1,32 @@
+from pathlib import Path
+
+import pytest
+
+from palaestra.contracts.errors import UsageError
+from palaestra.frames.place import VARIABLE, every_lane, lane_path, lanes_directory, role_of_rank, roles_of
+
+
+def test_lanes_lie_in_shared_memory_where_there_is_some(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert lanes_directory() == Path("/dev/shm")
+    assert lane_path("01ABC").parent == Path("/dev/shm")
+
+
+@pytest.mark.parametrize("word", ["", "..", "a/b", "a b", "x" * 65, "a\x00", "a-b", "ä"])
+def test_a_name_can_not_lead_elsewhere(lanes, word):
+    with pytest.raises(UsageError):
+        lane_path(word)
+    with pytest.raises(UsageError):
+        lane_path("RUN", word)
+
+
+def test_every_process_of_a_run_has_a_lane_of_its_own(lanes):
+    assert len({lane_path("RUN", role_of_rank(rank)) for rank in range(12)}) == 12
+
+
+def test_the_roles_of_a_run_are_found_by_its_id_alone(lanes):
+    for run_id, role in [("RUN", "eval"), ("RUN", "train"), ("RUN", "train2"), ("RUN", "train10"), ("RUN2", "train")]:
+        lane_path(run_id, role).touch()
+    (lanes / "palaestra-other").touch()
+    assert roles_of("RUN") == ["train", "train2", "train10", "eval"]
+    assert len(every_lane()) == 5

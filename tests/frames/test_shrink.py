@@ -1,0 +1,42 @@
+import time
+
+import numpy as np
+import pytest
+
+from palaestra.frames.shrink import shrink
+
+
+def test_a_picture_that_fits_is_handed_on_as_it_is(picture):
+    small = picture(seed=1, height=60, width=80)
+    assert shrink(small, 80) is small
+
+
+@pytest.mark.parametrize(("height", "width"), [(400, 600), (600, 400), (4320, 7680), (1000, 3), (641, 640), (5, 9999)])
+def test_no_side_is_longer_than_asked_and_proportions_stay(height, width):
+    shrunk = shrink(np.zeros((height, width, 3), np.uint8), 320)
+    assert max(shrunk.shape) == 320
+    expected = max(1, round(min(height, width) * 320 / max(height, width)))
+    assert abs(min(shrunk.shape[:2]) - expected) <= 1
+    assert shrunk.dtype == np.uint8
+
+
+def test_what_falls_together_is_averaged():
+    checked = np.zeros((64, 64, 3), np.uint8)
+    checked[::2, ::2] = checked[1::2, 1::2] = 200
+    assert np.unique(shrink(checked, 32)).tolist() == [100]
+
+
+def test_colours_stay_in_their_places():
+    picture = np.zeros((100, 200, 3), np.uint8)
+    picture[:, :100, 0] = 250
+    picture[:, 100:, 2] = 250
+    shrunk = shrink(picture, 50)
+    assert shrunk[12, 5].tolist() == [250, 0, 0]
+    assert shrunk[12, 45].tolist() == [0, 0, 250]
+
+
+def test_a_huge_picture_is_not_looked_at_pixel_by_pixel(picture):
+    huge = np.broadcast_to(np.uint8(7), (43200, 76800, 3))  # ten gigabytes, if it were copied
+    began = time.process_time()
+    assert shrink(huge, 320).shape == (180, 320, 3)
+    assert time.process_time() - began < 5
