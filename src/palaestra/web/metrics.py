@@ -1,0 +1,176 @@
+"""Curves: of many runs in one call, and what is new since the last call."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from palaestra.contracts.errors import NotFound
+from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.series_buckets import SeriesBuckets, bucketed
+from palaestra.runs.series_points import POINT
+from palaestra.web.errors import Refusal
+from palaestra.web.reading import Query
+from palaestra.web.route import Call, Endpoint
+from palaestra.web.schemas import MAPPING, NUMBER_OR_NULL, TEXT, WHOLE, fields, rows
+from palaestra.web.series import series_cache
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.runs.series_points import Points
+
+MOST_SERIES = 400
+FIRST_STEP, LAST_STEP = -(1 << 62), 1 << 62
+RETURN = "charts/episodic_return"
+
+
+class Window(Query):
+    buckets: int = Field(600, ge=1, le=5000, description="stretches of a curve; with fewer points, every point")
+    start: float | None = Field(None, alias="from", allow_inf_nan=False, description="step, or seconds since 1970")
+    end: float | None = Field(None, alias="to", allow_inf_nan=False, description="inclusive")
+    axis: Literal["step", "time"] = Field("step", description="over environment steps or over wall time")
+
+
+class SeriesQuery(Window):
+    run: tuple[str, ...] = Field(min_length=1, max_length=200, description="runs; may be repeated")
+    name: tuple[str, ...] = Field(min_length=1, max_length=200, description="metrics; may be repeated")
+
+
+class SparklineQuery(Query):
+    name: str = Field(RETURN, description="the metric")
+    buckets: int = Field(40, ge=1, le=500, description="points of the line")
+
+
+class SparklinesQuery(SparklineQuery):
+    run: tuple[str, ...] = Field(min_length=1, max_length=200, description="runs; may be repeated")
+
+
+class TailQuery(Query):
+    after: int = Field(0, ge=0, le=LAST_STEP, description="the `row` of the last answer")
+    limit: int = Field(1000, ge=1, le=10_000, description="samples; one sample has a point of every metric")
+
+
+def show_names(call: Call) -> dict[str, Any]:
+    """A run that has written nothing yet has no names."""
+    try:
+        newest = series_cache(call.house).newest(call.directory())
+    except NotFound:
+        newest = {}
+    last = {name: {"step": point.step, "value": _number(point.value)} for name, point in newest.items()}
+    return {"names": list(newest), "last": last}
+
+
+def show_series(call: Call) -> dict[str, Any]:
+    wanted: SeriesQuery = call.query
+    if len(wanted.run) * len(wanted.name) > MOST_SERIES:
+        asked = f"{len(wanted.run)} runs x {len(wanted.name)} metrics"
+        raise Refusal(422, f"{asked} are more than {MOST_SERIES} curves.", "Ask for fewer at once.")
+    directories = [call.house.daemon.directory(run) for run in wanted.run]
+    return {"series": [_series(call, directory, name, wanted) for directory in directories for name in wanted.name]}
+
+
+def show_sparkline(call: Call) -> dict[str, Any]:
+    window = Window.model_validate({"buckets": call.query.buckets})
+    return _series(call, call.directory(), call.query.name, window)
+
+
+def show_sparklines(call: Call) -> dict[str, Any]:
+    wanted: SparklinesQuery = call.query
+    window = Window.model_validate({"buckets": wanted.buckets})
+    directories = [call.house.daemon.directory(run) for run in wanted.run]
+    return {"series": [_series(call, directory, wanted.name, window) for directory in directories]}
+
+
+def show_tail(call: Call) -> dict[str, Any]:
+    """Points in the order in which they were written. A resumed run writes again what it took back, with new rows."""
+    after = call.query.after
+    try:
+        with MetricsReader(call.directory().metrics_file) as reader:
+            points = reader.tail(after, call.query.limit)
+            row = points[-1].sample if points else min(after, reader.newest_sample())
+    except NotFound:
+        points, row = [], 0
+    return {
+        "points": [
+            {"row": point.sample, "step": point.step, "name": point.name, "value": _number(point.value)}
+            for point in points
+        ],
+        "row": row,
+    }
+
+
+def _series(call: Call, directory: RunDirectory, name: str, window: Window) -> dict[str, Any]:
+    """Without points where the run has no such metric, so that one chart can show runs of several kinds."""
+    try:
+        points = series_cache(call.house).series(directory, name)
+    except NotFound:
+        points = np.empty(0, POINT)
+    return {"run": directory.id, "name": name, **_columns(_bucketed(points, window))}
+
+
+def _bucketed(points: Points, window: Window) -> SeriesBuckets:
+    start, end = window.start, window.end
+    if window.axis == "step":  # whole numbers are compared with whole numbers, exactly and without a copy
+        start = None if start is None else min(max(math.ceil(start), FIRST_STEP), LAST_STEP)
+        end = None if end is None else min(max(math.floor(end), FIRST_STEP), LAST_STEP)
+    return bucketed(points, window.buckets, window.axis, start, end)
+
+
+def _columns(found: SeriesBuckets) -> dict[str, Any]:
+    return {
+        "x": found.x.tolist(),
+        "min": _numbers(found.min),
+        "max": _numbers(found.max),
+        "mean": _numbers(found.mean),
+        "count": found.count.tolist(),
+        "bad": found.bad.tolist(),
+    }
+
+
+def _numbers(values: NDArray[np.float64]) -> list[float | None]:
+    listed: list[float | None] = values.tolist()
+    if np.isnan(values).any():
+        return [None if value != value else value for value in listed]  # only NaN is unlike itself
+    return listed
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+_COLUMN, _COUNTS = rows(NUMBER_OR_NULL), rows(WHOLE)
+SERIES = fields(run=TEXT, name=TEXT, x=_COLUMN, min=_COLUMN, max=_COLUMN, mean=_COLUMN, count=_COUNTS, bad=_COUNTS)
+TAIL = fields(points=rows(fields(row=WHOLE, step=WHOLE, name=TEXT, value=NUMBER_OR_NULL)), row=WHOLE)
+
+ROUTES = (
+    Endpoint(
+        "GET",
+        "/api/runs/{id}/metrics",
+        show_names,
+        "what a run has measured, with the newest values",
+        answer=fields(names=rows(TEXT), last=MAPPING),
+    ),
+    Endpoint(
+        "GET",
+        "/api/metrics",
+        show_series,
+        "curves of many runs, in stretches that lose no spike",
+        SeriesQuery,
+        answer=fields(series=rows(SERIES)),
+    ),
+    Endpoint("GET", "/api/runs/{id}/metrics/tail", show_tail, "what was measured since", TailQuery, answer=TAIL),
+    Endpoint("GET", "/api/runs/{id}/sparkline", show_sparkline, "one small curve", SparklineQuery, answer=SERIES),
+    Endpoint(
+        "GET",
+        "/api/sparklines",
+        show_sparklines,
+        "a small curve of each run",
+        SparklinesQuery,
+        answer=fields(series=rows(SERIES)),
+    ),
+)
