@@ -1,29 +1,21 @@
-"""`python -m palaestra.cluster.driver FD`: speaks with Ray, in a process of its own.
-
-Whoever drives Ray is ended by it when the cluster goes away, waits in it when the cluster does not answer, and is given
-threads, handlers and log lines by it; no training and no command line is to know that. The first line on standard
-input says where Ray is, every further line is a request; what came of it goes to FD, a line each.
-"""
+"""Speaks with Ray for somebody else: lines of requests in, shares to Ray, lines of what came of them out."""
 
 from __future__ import annotations
 
 import json
 import os
 import select
-import sys
 from importlib import import_module
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.answers import Garbage, Refusal, read_answer
-from palaestra.cluster.connection import open_ray
 from palaestra.cluster.delivery import Deliveries
 from palaestra.cluster.dispatch import Dispatch
 from palaestra.cluster.share import share_to_json
 from palaestra.contracts.errors import PalaestraError
 from palaestra.evaluation.request import request_from_json
-from palaestra.runs.processes import die_with_parent
 
 if TYPE_CHECKING:
     from palaestra.cluster.connection import RaySession
@@ -60,7 +52,7 @@ class Driver:
         """Until standard input is closed; what is under way then is given up."""
         text, is_open = b"", True
         while is_open:
-            wait = 0.0 if self._under_way else BEAT_SECONDS
+            wait = 0.0 if self._under_way or len(self._dispatch) else BEAT_SECONDS
             if select.select([lines], [], [], wait)[0]:
                 data = os.read(lines, 1 << 20)
                 is_open = bool(data)
@@ -154,30 +146,3 @@ def in_words(error: Exception, known: Any) -> str:
     cause = getattr(error, "cause", None) or error
     line = next((text.strip() for text in reversed(str(cause).splitlines()) if text.strip()), "")
     return f"{type(cause).__name__}: {line[:300]}"
-
-
-def _first_line(lines: int) -> bytes:
-    """Byte by byte: what follows is for `run`, which listens to the pipe and to no buffer."""
-    text = b""
-    while not text.endswith(b"\n") and (byte := os.read(lines, 1)):
-        text += byte
-    return text
-
-
-def main(answers: int) -> int:
-    start = json.loads(_first_line(sys.stdin.fileno()))
-    die_with_parent(start["parent"])
-    try:
-        with open_ray(start["address"], cpus=start["cpus"]) as session:
-            driver = Driver(session, answers)
-            driver.say({"ready": True})
-            driver.run(sys.stdin.fileno())
-    except PalaestraError as error:
-        words = {"error": error.message, "hint": error.hint, "exit_code": error.exit_code}
-        os.write(answers, json.dumps(words).encode() + b"\n")
-        return error.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))

@@ -1,4 +1,4 @@
-"""The process that speaks with Ray (see `driver`), as seen by who started it: told, listened to, ended.
+"""The process that speaks with Ray (see `driver_process`), as seen by who started it: told, listened to, ended.
 
 No call but `wait` waits. What it prints and what Ray prints goes to a log.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 OPEN_SECONDS = 120.0  # a busy machine takes its time to start Ray; a cluster that does not answer is known much sooner
 SILENT_SECONDS = 60.0  # without a sign of life
 SETTLE_SECONDS = 10.0  # for Ray to be put away
-DRIVER = "palaestra.cluster.driver"
+DRIVER = "palaestra.cluster.driver_process"
 
 
 class Link:

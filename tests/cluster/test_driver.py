@@ -1,0 +1,209 @@
+"""The process that speaks with Ray, with somebody in Ray's place who does what a test wants."""
+
+import json
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from palaestra.cluster import driver as driver_module
+from palaestra.cluster.dispatch import RETRIES
+from palaestra.cluster.driver import Driver, in_words, play
+from palaestra.cluster.share import share_from_json
+from palaestra.evaluation.judged import load_judged
+from palaestra.evaluation.local import evaluate_target
+from palaestra.evaluation.plan import make_plan
+from palaestra.evaluation.request import make_request, request_to_json
+
+
+class RayError(Exception):
+    pass
+
+
+class WorkerCrashedError(RayError):
+    pass
+
+
+class NodeDiedError(RayError):
+    pass
+
+
+class OutOfMemoryError(RayError):
+    pass
+
+
+class StandIn:
+    """Ray as far as the driver knows it: tasks are carried out when somebody waits for them."""
+
+    exceptions = SimpleNamespace(
+        RayError=RayError,
+        WorkerCrashedError=WorkerCrashedError,
+        NodeDiedError=NodeDiedError,
+        OutOfMemoryError=OutOfMemoryError,
+    )
+
+    def __init__(self, act=lambda number, play, words: play(*words), cpus=2.0):
+        self.act, self.cpus, self.tasks, self.options, self.most = act, cpus, [], {}, 0
+        self.ray = self
+
+    def put(self, data):
+        return data
+
+    def remote(self, **options):
+        self.options = options
+
+        def wrap(function):
+            def start(*words):
+                self.tasks.append((function, words))
+                return len(self.tasks)
+
+            return SimpleNamespace(remote=start)
+
+        return wrap
+
+    def wait(self, references, num_returns, timeout):
+        self.most = max(self.most, len(references))
+        return references[:num_returns], references[num_returns:]
+
+    def get(self, reference):
+        function, words = self.tasks[reference - 1]
+        return self.act(reference, function, words)
+
+
+@pytest.fixture
+def drive(trained_run):
+    """`drive(stand_in)` -> messages about one request of six episodes."""
+    checkpoint = load_judged("judged:3", trained_run.root).checkpoint
+    plan = make_plan("judged:3", trained_run.env, episodes=6, seed=50)
+
+    def run(stand_in, plan=plan, also=()):
+        asked_read, asked = os.pipe()
+        answered_read, answered = os.pipe()
+        request = request_to_json(make_request(checkpoint, [plan]))
+        asking = [{"id": 1, "request": request, "sidecar": str(checkpoint.path), "trust_module": False}, *also]
+        os.write(asked, "".join(json.dumps(one) + "\n" for one in asking).encode())
+        driver = Driver(stand_in, answered)
+        say = driver.say
+
+        def say_and_stop(message):
+            say(message)
+            if message.get("done"):
+                os.close(asked)
+
+        driver.say = say_and_stop
+        driver.run(asked_read)
+        os.close(answered)
+        with os.fdopen(answered_read) as answers:
+            messages = [json.loads(line) for line in answers]
+        os.close(asked_read)
+        return [message for message in messages if "id" in message]
+
+    return run
+
+
+def seeds_of(messages):
+    return sorted(row["seed"] for message in messages for row in message.get("episodes", []))
+
+
+def test_a_request_is_played_in_shares_by_tasks_of_one_processor(drive, trained_run):
+    ray = StandIn()
+    *parts, done = drive(ray)
+    assert len(parts) == 3
+    assert seeds_of(parts) == list(range(50, 56))
+    assert (done["done"], done["error"]) == (True, "")
+    assert ray.options == {"num_cpus": 1, "max_retries": 0}
+    assert all(isinstance(word, str | bytes) for _, words in ray.tasks for word in words)
+    at_home = evaluate_target("judged:3", trained_run.root, episodes=6, seed=50)
+    rows = {row["seed"]: row["total_reward"] for part in parts for row in part["episodes"]}
+    assert [rows[seed] for seed in range(50, 56)] == at_home.returns
+
+
+@pytest.mark.parametrize("trouble", ["garbage", WorkerCrashedError(), NodeDiedError(), OutOfMemoryError()])
+def test_what_goes_wrong_once_is_played_again_and_every_episode_comes_once(drive, trouble):
+    def act(number, function, words):
+        if number == 2:
+            if isinstance(trouble, Exception):
+                raise trouble
+            return trouble
+        return function(*words)
+
+    *parts, done = drive(StandIn(act))
+    assert seeds_of(parts) == list(range(50, 56))
+    assert (done["error"], done["retries"]) == ("", 1)
+
+
+def test_a_share_that_always_fails_leaves_a_partial_result_with_the_reason(drive):
+    def act(number, function, words):
+        return "garbage" if "50, 51" in words[0] else function(*words)
+
+    *parts, done = drive(StandIn(act))
+    assert seeds_of(parts) == [52, 53, 54, 55]
+    assert done["retries"] == RETRIES
+    assert "from seed 50 on failed 4 times: the answer was garbage (Invalid JSON" in done["error"]
+
+
+def test_a_worker_of_another_version_is_one_clear_refusal(drive):
+    refusal = {"message": "The worker on x has Python 3.9", "hint": "Install the same.", "exit_code": 2}
+    answer = json.dumps({"host": "x", "pid": 1, "refused": refusal})
+    ray = StandIn(lambda number, function, words: answer)
+    (done,) = drive(ray)
+    assert (done["error"], done["exit_code"], done["retries"]) == ("The worker on x has Python 3.9", 2, 0)
+
+
+def test_a_checkpoint_that_cannot_be_read_is_told(drive, trained_run):
+    (trained_run.directory.checkpoints / "model_0003.safetensors").unlink()
+    (done,) = drive(StandIn())
+    assert "model_0003.safetensors is missing" in done["error"]
+
+
+def test_ray_is_given_no_more_shares_than_keep_it_busy(drive, trained_run):
+    row = {"total_reward": 1.0, "length": 1, "terminated": True, "env_index": 0, "env_step": 0, "extras": {}}
+
+    def act(number, function, words):
+        seeds = share_from_json(words[0]).plan.seeds
+        return json.dumps(
+            {"host": "x", "pid": 1, "seconds": 0.1, "episodes": [{"seed": seed, **row} for seed in seeds]}
+        )
+
+    ray = StandIn(act)
+    plan = make_plan("judged:3", trained_run.env, episodes=200, seed=50)
+    *parts, _ = drive(ray, plan)
+    assert seeds_of(parts) == list(range(50, 250))
+    assert ray.most <= driver_module.PER_PROCESSOR * 2
+
+
+def test_a_request_that_nobody_wants_any_more_is_dropped(drive):
+    messages = drive(StandIn(), also=[{"id": 1, "drop": True}, {"id": 9, "drop": True}])
+    assert seeds_of(messages) == []
+    assert messages[-1]["error"]
+
+
+def test_a_cluster_without_processors_is_given_up_in_time(drive, monkeypatch):
+    monkeypatch.setattr(driver_module, "STARVED_SECONDS", -1.0)
+    (done,) = drive(StandIn(cpus=0.0))
+    assert "no processor" in done["error"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (WorkerCrashedError("long story"), "the worker that played them was lost."),
+        (OutOfMemoryError("long story"), "the worker that played them had no memory left."),
+        (
+            RayError("Traceback\n  File x\nModuleNotFoundError: No module named 'palaestra'"),
+            "No module named 'palaestra'",
+        ),
+    ],
+)
+def test_rays_errors_are_one_line(error, words):
+    text = in_words(error, StandIn.exceptions)
+    assert words in text
+    assert "\n" not in text
+
+
+def test_torch_is_loaded_by_the_worker_and_not_by_who_speaks_with_ray():
+    code = "import sys, palaestra.cluster.driver; print('torch' in sys.modules, 'gymnasium' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False", "False"]
+    assert play.__module__ == "palaestra.cluster.driver"

@@ -1,0 +1,180 @@
+import fcntl
+
+import pytest
+
+from palaestra.cluster import requesting as requesting_module
+from palaestra.cluster.evaluator import Answer
+from palaestra.cluster.orders import Status, make_orders
+from palaestra.cluster.requesting import Requesting, request_evaluations
+from palaestra.contracts.errors import RunFailed
+from palaestra.contracts.evaluation import Stopped, SuiteReport
+from palaestra.evaluation.judged import load_judged
+from palaestra.evaluation.local import Asked, evaluate_target
+from palaestra.evaluation.player import Player
+from palaestra.evaluation.shares import put_together
+from palaestra.evaluation.summary import read_batches
+from palaestra.runs.journal import read_journal
+
+
+class Elsewhere:
+    """A RayEvaluator that plays here, when it is asked for answers; what it does to each, `spoil` says."""
+
+    def __init__(self, run, spoil=lambda number, answer: answer):
+        self.run, self.spoil = run, spoil
+        self.waiting, self.dropped, self.most, self.count = [], [], 0, 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+    def send(self, request, sidecar, *, trust_module, on_episodes):
+        self.count += 1
+        self.waiting.append((self.count, request, on_episodes))
+        self.most = max(self.most, len(self.waiting))
+        return self.count
+
+    def wait(self, seconds):
+        pass
+
+    def answers(self):
+        played, self.waiting = self.waiting, []
+        return [self.spoil(number, self._answer(number, request, seen)) for number, request, seen in played]
+
+    def _answer(self, number, request, on_episodes):
+        loaded = load_judged(f"judged:{request.epoch}", self.run.root).loaded
+        reports = []
+        for plan in request.plans:
+            episodes = list(Player(loaded).episodes(plan))
+            on_episodes(episodes)
+            reports.append(put_together(plan, episodes, 1.0))
+        return Answer(number, request, SuiteReport(tuple(reports), 1.0))
+
+    def drop(self, number):
+        self.dropped.append(number)
+
+
+@pytest.fixture
+def run(trained_run):
+    trained_run.save(epoch=10, seed=1)
+    return trained_run
+
+
+def orders_of(run, *suites):
+    return make_orders(["judged:all"], run.root, [Asked(suite=suite, episodes=2) for suite in suites or ("",)])
+
+
+def events_of(run):
+    return [entry.event for entry in read_journal(run.directory.journal_file) if entry.event.startswith("eval.")]
+
+
+def test_what_comes_back_is_written_down_as_if_judged_here(run):
+    answered = list(Requesting(Elsewhere(run)).run(orders_of(run)))
+    assert [order.status for order in answered] == [Status.DONE, Status.DONE]
+    remote = {line["epoch"]: line for line in read_batches(run.directory)}
+    for order in answered:
+        at_home = evaluate_target(f"judged:{order.subject.checkpoint.epoch}", run.root, episodes=2)
+        assert order.report.episodes == at_home.episodes
+        assert remote[order.subject.checkpoint.epoch]["mean"] == at_home.mean == order.mean
+        assert run.score(order.subject.checkpoint.epoch) == at_home.mean
+    assert [line["asked_by"] for line in read_batches(run.directory)][:2] == ["eval", "eval"]
+    assert events_of(run)[:4] == ["eval.started", "eval.started", "eval.batch", "eval.batch"]
+    assert len(list(run.directory.tensorboard_eval.iterdir())) == 3, "one for all that came back, one for each at home"
+
+
+def test_every_order_is_known_the_next_time(run):
+    list(Requesting(Elsewhere(run)).run(orders_of(run, "default", "cartpole")))
+    assert {order.status for order in orders_of(run, "default", "cartpole")} == {Status.KNOWN}
+
+
+def test_a_failure_concerns_one_order_and_is_in_the_journal(run):
+    def spoil(number, answer):
+        return Answer(1, answer.request, None, 0, RunFailed("No luck.")) if number == 1 else answer
+
+    failed, done = Requesting(Elsewhere(run, spoil)).run(orders_of(run))
+    assert (failed.status, failed.error, failed.exit_code) == (Status.FAILED, "No luck.", 1)
+    assert done.status is Status.DONE
+    assert events_of(run).count("eval.failed") == 1
+    assert [line["epoch"] for line in read_batches(run.directory)] == [10]
+
+
+def test_a_part_is_written_down_as_a_part(run):
+    def spoil(number, answer):
+        plan = answer.request.plans[0]
+        part = put_together(plan, answer.report.episodes[:1], 1.0)
+        return Answer(number, answer.request, SuiteReport((part,), 1.0), 3, RunFailed("One was lost."))
+
+    for order in Requesting(Elsewhere(run, spoil)).run(orders_of(run)):
+        assert (order.status, order.error, order.exit_code, order.retries) == (Status.PARTIAL, "One was lost.", 1, 3)
+    assert [line["complete"] for line in read_batches(run.directory)] == [False, False]
+    assert {order.status for order in orders_of(run)} == {Status.NEW}
+
+
+def test_when_ray_is_lost_nobody_is_asked_any_more(run, monkeypatch):
+    monkeypatch.setattr(requesting_module, "AT_ONCE", 1)
+    elsewhere = Elsewhere(run, lambda n, answer: Answer(n, answer.request, None, 0, RunFailed("Ray is away."), True))
+    answered = list(Requesting(elsewhere).run(orders_of(run)))
+    assert [order.error for order in answered] == ["Ray is away."] * 2
+    assert elsewhere.count == 1
+
+
+def test_only_so_many_are_under_way_and_their_checkpoints_are_held(run, monkeypatch):
+    monkeypatch.setattr(requesting_module, "AT_ONCE", 1)
+    held = []
+
+    def spoil(number, answer):
+        held.append(_is_held(run, answer.request.epoch))
+        return answer
+
+    elsewhere = Elsewhere(run, spoil)
+    list(Requesting(elsewhere).run(orders_of(run)))
+    assert (elsewhere.most, held) == (1, [True, True])
+    assert not _is_held(run, 3)
+
+
+def test_a_stop_drops_what_is_under_way_and_lets_go(run):
+    elsewhere = Elsewhere(run)
+    with pytest.raises(Stopped):
+        list(Requesting(elsewhere, is_stopped=lambda: True).run(orders_of(run)))
+    assert elsewhere.dropped == [1, 2]
+    assert read_batches(run.directory) == []
+    assert not _is_held(run, 3)
+
+
+def test_a_checkpoint_that_was_removed_meanwhile_is_named(run):
+    orders = orders_of(run)
+    for path in run.directory.checkpoints.glob("model_0003*"):
+        path.unlink()
+    failed, done = Requesting(Elsewhere(run)).run(orders)
+    assert "no checkpoint of epoch 3" in failed.error
+    assert done.status is Status.DONE
+
+
+def test_ray_is_not_even_thought_of_when_there_is_nothing_new(run, monkeypatch):
+    list(Requesting(Elsewhere(run)).run(orders_of(run)))
+    monkeypatch.setattr(requesting_module, "RayEvaluator", lambda where: pytest.fail("it was opened"))
+    assert list(request_evaluations(orders_of(run))) == []
+
+
+def test_the_address_is_handed_on(run, monkeypatch):
+    places = []
+
+    def opened(where):
+        places.append(where.address)
+        return Elsewhere(run)
+
+    monkeypatch.setattr(requesting_module, "RayEvaluator", opened)
+    assert len(list(request_evaluations(orders_of(run), "head:1"))) == 2
+    assert places == ["head:1"]
+
+
+def _is_held(run, epoch):
+    """Whether retention would leave it alone."""
+
+    with (run.directory.checkpoints / f"model_{epoch:04d}.safetensors").open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

@@ -1,0 +1,117 @@
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from palaestra.cluster import share as share_module
+from palaestra.cluster import tasks
+from palaestra.cluster.answers import Played, Refusal, read_answer
+from palaestra.cluster.delivery import packed
+from palaestra.cluster.share import share_to_json
+from palaestra.config.env import EnvConfig
+from palaestra.evaluation.judged import load_judged
+from palaestra.evaluation.plan import make_plan
+from palaestra.evaluation.player import Player
+from palaestra.evaluation.request import make_request, weights_of
+from palaestra.policies.agent import Agent
+
+
+@pytest.fixture
+def asked(trained_run):
+    checkpoint = load_judged("judged:3", trained_run.root).checkpoint
+    plan = make_plan("judged:3", trained_run.env, episodes=3, seed=50, deterministic=False)
+    return make_request(checkpoint, [plan]), *packed(checkpoint.path, weights_of(checkpoint))
+
+
+@pytest.fixture(autouse=True)
+def _fresh_worker(monkeypatch):
+    monkeypatch.setattr(tasks, "_players", tasks.OrderedDict())
+
+
+def played(request, sidecar, weights, **changes):
+    plan = replace(request.plans[0], **changes)
+    return read_answer(tasks.play_share(share_to_json(request, plan, trust_module=False), sidecar, weights), plan)
+
+
+def test_a_share_is_played_as_at_home(trained_run, asked):
+    request, sidecar, weights = asked
+    at_home = tuple(Player(load_judged("judged:3", trained_run.root).loaded).episodes(request.plans[0]))
+    assert played(request, sidecar, weights).episodes == at_home
+    some = played(request, sidecar, weights, seeds=(51, 52))
+    assert some.episodes == at_home[1:]
+
+
+def test_a_policy_is_loaded_once_and_the_one_used_longest_ago_is_forgotten(trained_run, asked, monkeypatch):
+    request, sidecar, weights = asked
+    loads = []
+    monkeypatch.setattr(Agent, "load_state_dict", _counted(Agent.load_state_dict, loads))
+    for seed in (50, 51, 52):
+        assert isinstance(played(request, sidecar, weights, seeds=(seed,)), Played)
+    assert len(loads) == 1
+    other = trained_run.save(epoch=4, seed=1)
+    monkeypatch.setattr(tasks, "POLICIES_KEPT", 1)
+    played(replace(request, weights=weights_of(other)), *packed(other.path, weights_of(other)))
+    assert len(tasks._players) == 1
+    played(request, sidecar, weights)
+    assert len(loads) == 3
+
+
+def _counted(load, loads):
+    def count(self, *words, **named):
+        loads.append(1)
+        return load(self, *words, **named)
+
+    return count
+
+
+def test_one_thread_plays_and_the_others_are_left_as_they_were(asked, monkeypatch):
+    threads = []
+    monkeypatch.setattr(Player, "episodes", lambda self, plan: threads.append(torch.get_num_threads()) or iter(()))
+    before = torch.get_num_threads()
+    request, sidecar, weights = asked
+    tasks.play_share(share_to_json(request, request.plans[0], trust_module=False), sidecar, weights)
+    assert threads == [1]
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("change", ["weights", "sidecar"])
+def test_bytes_that_changed_on_the_way_are_refused(asked, change):
+    request, sidecar, weights = asked
+    if change == "weights":
+        weights = weights[:-1] + bytes([weights[-1] ^ 1])
+    else:
+        sidecar = sidecar.replace(b"epoch: 3", b"epoch: 4")
+    answer = played(request, sidecar, weights)
+    assert isinstance(answer, Refusal)
+    assert "sha256" in answer.message or "checksum" in answer.message
+
+
+def test_other_weights_than_those_of_the_request_are_refused(asked):
+    request, sidecar, weights = asked
+    answer = played(replace(request, weights="0" * 64), sidecar, weights)
+    assert "another sha256 than was asked for" in answer.message
+
+
+def test_another_version_is_refused_in_words(asked, monkeypatch):
+    request, sidecar, weights = asked
+    text = share_to_json(request, request.plans[0], trust_module=False)
+    monkeypatch.setattr(share_module, "own_versions", lambda: ("3.99", "7.0"))
+    answer = read_answer(tasks.play_share(text, sidecar, weights), request.plans[0])
+    assert (answer.exit_code, "Python 3.99 and Palaestra 7.0" in answer.message) == (2, True)
+
+
+def test_what_this_policy_cannot_play_is_refused_in_words(asked):
+    request, sidecar, weights = asked
+    env = EnvConfig(id="Pendulum-v1")
+    answer = played(request, sidecar, weights, env_id=env.id)
+    assert "'Pendulum-v1' cannot be played by this policy" in answer.message
+
+
+def test_the_answer_says_who_played(asked):
+    request, sidecar, weights = asked
+    answer = json.loads(
+        tasks.play_share(share_to_json(request, request.plans[0], trust_module=False), sidecar, weights)
+    )
+    assert answer["pid"] > 0
+    assert answer["host"]
