@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from palaestra import plugins
 from palaestra.config.overrides import nest
 from palaestra.config.request import prepare_training
 from palaestra.config.resolve import resolve_config
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from palaestra.evaluation.filming import Film
     from palaestra.workers.outcome import TrainOutcome
 
+LOCAL = "local"  # the executor of this machine
+
 
 def train(
     recipe: str = "",
@@ -40,6 +43,7 @@ def train(
     resume: bool = False,
     quiet: bool = True,
     nproc: int = 1,
+    executor: str = LOCAL,
     runs_root: Path | None = None,
     **settings: Any,
 ) -> TrainOutcome:
@@ -51,6 +55,7 @@ def train(
         resume=resume,
         quiet=quiet,
         nproc=nproc,
+        executor=executor,
         runs_root=runs_root,
         asked_by="python",
     )
@@ -66,11 +71,12 @@ def start_training(
     quiet: bool = False,
     profile: bool = False,
     nproc: int = 1,
+    executor: str = LOCAL,
     runs_root: Path | None = None,
     asked_by: str = "",
     command: str = "",
 ) -> TrainOutcome:
-    """With `nproc` > 1 that many processes of this machine train together."""
+    """With `nproc` > 1 that many processes train together; `executor` places them: this machine, or a plugin."""
     root = runs_root if runs_root is not None else default_runs_root()
     if resume and not recipe:
         request, config = prepare_continuation(root, run or "latest", overrides, asked_by=asked_by, command=command)
@@ -78,11 +84,13 @@ def start_training(
         name = read_record(RunStore(root).resolve(run or "latest")).name if resume else run
         request, config = prepare_training(recipe, overrides, name=name, asked_by=asked_by, command=command)
     accepted = frozenset(accept_changes)
-    if nproc > 1:
+    request = replace(request, executor=executor, nproc=nproc)
+    if nproc > 1 or executor != LOCAL:
+        launch = plugins.load("executors", executor)
         from palaestra.workers.job import Job
-        from palaestra.workers.launch import launch
 
-        return launch(Job(request, config, root, resume, accepted, quiet, profile), nproc)
+        outcome: TrainOutcome = launch(Job(request, config, root, resume, accepted, quiet, profile), nproc)
+        return outcome
     from palaestra.workers.train import run_training
 
     return run_training(

@@ -26,7 +26,7 @@ COLUMNS = ("seed", "run", "state", "steps", "return", "score")
 def run_seeds(arguments: Namespace, words: Words, trial: str) -> int:
     """`trial`: where the settings come from, or empty."""
     seeds = parse_seeds(arguments.seeds)
-    _refuse_company(arguments)
+    _refuse_company(arguments, words)
     if arguments.dry_run:
         _print_plan(words, seeds, as_json=arguments.json)
         return 0
@@ -37,6 +37,7 @@ def run_seeds(arguments: Namespace, words: Words, trial: str) -> int:
         runs_root(),
         name=words.run,
         slots=arguments.slots,
+        executor=words.executor or "local",
         asked_by=f"trial:{trial}" if trial else "cli",
         say=(lambda _line: None) if arguments.quiet else note,
     )
@@ -81,12 +82,12 @@ def _print_plan(words: Words, seeds: tuple[int, ...], *, as_json: bool) -> None:
     note(f"{len(names)} runs, alike but for their seed: {', '.join(names)}.")
 
 
-def _refuse_company(arguments: Namespace) -> None:
+def _refuse_company(arguments: Namespace, words: Words) -> None:
     for flag, is_set in (
         ("--resume", arguments.resume),
         ("--override", bool(arguments.override)),
         ("--profile", arguments.profile),
-        ("--nproc", arguments.nproc > 1),
+        ("--nproc", arguments.nproc > 1 or (words.nproc or 1) > 1),
     ):
         if is_set:
             raise UsageError(

@@ -1,11 +1,11 @@
-"""`palaestra train [RECIPE] [run=NAME] [key=value ...]`."""
+"""`palaestra train [RECIPE] [run=NAME] [executor=ray] [nproc=N] [key=value ...]`."""
 
 from __future__ import annotations
 
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from palaestra.api import start_training
+from palaestra.api import LOCAL, start_training
 from palaestra.cli.command import Command
 from palaestra.cli.from_trial import read_words_from_trial
 from palaestra.cli.keys_help import complete_keys, key_lines
@@ -80,7 +80,8 @@ def run(arguments: Namespace) -> int:
         accept_changes=accepted,
         quiet=arguments.quiet or arguments.json,
         profile=arguments.profile,
-        nproc=arguments.nproc,
+        nproc=_count(arguments.nproc, words.nproc),
+        executor=words.executor or LOCAL,
         asked_by="cli",
         command=_command(arguments, trial),
     )
@@ -89,6 +90,12 @@ def run(arguments: Namespace) -> int:
     elif not arguments.quiet and outcome.rank == 0:
         note(_farewell(outcome.record))
     return outcome.exit_code
+
+
+def _count(flag: int, word: int | None) -> int:
+    if word is not None and flag not in {1, word}:
+        raise UsageError(f"--nproc {flag} and nproc={word} were both given.", "Keep one of them.")
+    return flag if word is None else word
 
 
 def _farewell(record: RunRecord) -> str:

@@ -1,10 +1,12 @@
-"""The words of `palaestra train`: `[recipe] [run=NAME] [key=value ...]`."""
+"""The words of `palaestra train`: `[recipe] [run=NAME] [executor=ray] [nproc=N] [key=value ...]`."""
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from palaestra.cli.parser import positive
 from palaestra.config.overrides import parse_overrides, split_word
 from palaestra.contracts.errors import UsageError
 
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RUN_KEY = "run"
+EXECUTOR_KEY = "executor"
+NPROC_KEY = "nproc"
+OWN_KEYS = (RUN_KEY, EXECUTOR_KEY, NPROC_KEY)  # of the command, not of the configuration
 
 
 @dataclass(frozen=True)
@@ -19,17 +24,43 @@ class Words:
     recipe: str  # empty: the defaults of TrainConfig
     run: str  # as typed, never read as YAML: `run=007` is called 007
     overrides: dict[str, Any]
+    executor: str = ""  # empty: not said
+    nproc: int | None = None
 
 
 def read_words(words: Sequence[str]) -> Words:
     recipe, settings = split_target(words)
-    names = [split_word(word)[1] for word in settings if split_word(word)[0] == RUN_KEY]
-    if len(names) > 1:
-        raise UsageError(f"'run' is set twice: {names[0]!r} and {names[1]!r}.", "Keep one of them.")
-    if names == [""]:
-        raise UsageError("'run=' has no name.", "Leave it out for a generated one.")
-    rest = [word for word in settings if split_word(word)[0] != RUN_KEY]
-    return Words(recipe=recipe, run=names[0] if names else "", overrides=parse_overrides(rest))
+    own = _own_words(settings)
+    rest = [word for word in settings if split_word(word)[0] not in OWN_KEYS]
+    return Words(
+        recipe=recipe,
+        run=own.get(RUN_KEY, ""),
+        overrides=parse_overrides(rest),
+        executor=own.get(EXECUTOR_KEY, ""),
+        nproc=_read_count(own[NPROC_KEY]) if NPROC_KEY in own else None,
+    )
+
+
+def _own_words(settings: Sequence[str]) -> dict[str, str]:
+    """Each at most once, none of them empty."""
+    found: dict[str, str] = {}
+    for key, value in map(split_word, settings):
+        if key not in OWN_KEYS:
+            continue
+        if key in found:
+            raise UsageError(f"'{key}' is set twice: {found[key]!r} and {value!r}.", "Keep one of them.")
+        if not value:
+            what, instead = ("name", "a generated one") if key == RUN_KEY else ("value", "the usual")
+            raise UsageError(f"'{key}=' has no {what}.", f"Leave it out for {instead}.")
+        found[key] = value
+    return found
+
+
+def _read_count(text: str) -> int:
+    try:
+        return positive(text)
+    except ArgumentTypeError as error:
+        raise UsageError(f"nproc: {error}.", "It is the number of processes that train together.") from None
 
 
 def split_target(words: Sequence[str]) -> tuple[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ HOST_NAME = re.compile(
     r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*"
 )
 LAST_PORT = 65535
+VARIABLE = "RAY_ADDRESS"
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def asked_address(configured: str | None) -> str | None:
+    """`cluster.address`, else Ray's own variable; None: a Ray of one's own."""
+    return configured or os.environ.get(VARIABLE) or None
 
 
 def read_address(text: str, *, key: str = "cluster.address") -> Address:

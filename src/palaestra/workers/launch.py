@@ -10,7 +10,7 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from palaestra.contracts.errors import PalaestraError, RunFailed, UsageError
 from palaestra.runs.directory import RunDirectory
@@ -21,12 +21,27 @@ from palaestra.workers.ranks import Rank, forwarded_signals, started
 from palaestra.workers.signals import exit_code_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from palaestra.workers.account import Account
     from palaestra.workers.job import Job
 
 LOOK_SECONDS = 0.05
 GRACE_SECONDS = 10.0  # for the others, after a rank has failed: gloo notices in milliseconds, nccl may never
 IN_ORDER = {0, 130, 143}
+
+
+class Ended(Protocol):
+    """What must be known of a rank that has ended."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def code(self) -> int | None: ...
+    @property
+    def ended_at(self) -> float | None: ...
+    @property
+    def was_killed(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -55,6 +70,13 @@ def launch(job: Job, count: int) -> TrainOutcome:
     with started(job, count) as ranks, forwarded_signals(ranks) as came:
         _wait(ranks)
         accounts = [rank.account() for rank in ranks]
+    return outcome_of(job, ranks, accounts, came, ranks[0].process.pid)
+
+
+def outcome_of(
+    job: Job, ranks: Sequence[Ended], accounts: Sequence[Account | None], came: list[int], leader_pid: int
+) -> TrainOutcome:
+    """What the ranks have come to, wherever they were; raises what the first of them failed with."""
     cause = first_cause(ranks, accounts, came)
     leader = accounts[0]
     if cause is None and leader is not None and leader.directory:
@@ -63,7 +85,7 @@ def launch(job: Job, count: int) -> TrainOutcome:
         number = came[-1] if came else signal.SIGINT
         name = signal.Signals(number).name
         raise Cause(0, 0.0, f"{name} stopped it before it began to train.", exit_code=exit_code_of(number)).error()
-    write_epitaph(job, ranks[0].process.pid, cause.rank, str(cause.error()), is_told=_told_it_itself(leader))
+    write_epitaph(job, leader_pid, cause.rank, str(cause.error()), is_told=_told_it_itself(leader))
     raise cause.error()
 
 
@@ -71,7 +93,7 @@ def _wait(ranks: list[Rank]) -> None:
     """Until all have ended. When one fails, the others get a moment to notice it themselves."""
     deadline = float("inf")
     while alive := [rank for rank in ranks if not rank.has_ended()]:
-        failed = [rank for rank in ranks if rank not in alive and rank.process.returncode not in IN_ORDER]
+        failed = [rank for rank in ranks if rank not in alive and rank.code not in IN_ORDER]
         if failed and deadline == float("inf"):
             deadline = time.monotonic() + GRACE_SECONDS
         if time.monotonic() > deadline:
@@ -80,7 +102,7 @@ def _wait(ranks: list[Rank]) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def first_cause(ranks: list[Rank], accounts: list[Account | None], came: list[int]) -> Cause | None:
+def first_cause(ranks: Sequence[Ended], accounts: Sequence[Account | None], came: list[int]) -> Cause | None:
     """None when all ended in order, or as a signal asked them to."""
     causes = [
         cause
@@ -97,9 +119,10 @@ def first_cause(ranks: list[Rank], accounts: list[Account | None], came: list[in
     return None
 
 
-def _own_cause(rank: Rank, account: Account | None, came: list[int]) -> Cause | None:
+def _own_cause(rank: Ended, account: Account | None, came: list[int]) -> Cause | None:
     """What a rank itself did wrong, if anything: not what another's end, a signal or we did to it."""
-    code = rank.process.returncode
+    code = rank.code
+    assert code is not None, "asked after its end"
     at = rank.ended_at or 0.0
     if account is not None:
         if not account.error or account.is_consequence:

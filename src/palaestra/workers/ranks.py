@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Protocol
 
 from palaestra.training.place import LISTENING
 from palaestra.workers.account import PIPE, Account, read
@@ -17,7 +18,7 @@ from palaestra.workers.parent import LAUNCHER
 from palaestra.workers.signals import STOPPING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from types import FrameType
 
     from palaestra.workers.job import Job
@@ -26,36 +27,75 @@ LOOPBACK = "127.0.0.1"
 STANDARD_ERROR = 2
 
 
-class Rank:
-    """One process, in a process group of its own: Ctrl-C in a terminal reaches it once, through the launcher."""
+@dataclass(frozen=True)
+class Seat:
+    """A rank's place among those that train together, and where they meet."""
 
-    def __init__(self, number: int, world_size: int, listening: socket.socket) -> None:
-        self.number = number
+    number: int
+    world_size: int
+    local_number: int  # on its machine
+    address: str  # of the machine of rank 0
+    port: int
+
+    def variables(self) -> dict[str, str]:
+        return {
+            "RANK": str(self.number),
+            "LOCAL_RANK": str(self.local_number),
+            "WORLD_SIZE": str(self.world_size),
+            "MASTER_ADDR": self.address,
+            "MASTER_PORT": str(self.port),
+        }
+
+
+class Rank:
+    """One process, in a process group of its own: Ctrl-C in a terminal reaches it once, through the launcher.
+
+    `listening`, for rank 0, is an open socket at its seat's port. `output` replaces standard output and error.
+    """
+
+    def __init__(
+        self,
+        seat: Seat,
+        listening: socket.socket | None,
+        variables: Mapping[str, str] = os.environ,
+        output: IO[bytes] | None = None,
+        folder: str | None = None,
+    ) -> None:
+        self.number = seat.number
         self.ended_at: float | None = None
         self.was_killed = False  # by us
         self._pipe, told = os.pipe()
         os.set_blocking(self._pipe, False)
-        variables = {
-            **os.environ,
-            "RANK": str(number),
-            "LOCAL_RANK": str(number),
-            "WORLD_SIZE": str(world_size),
-            "MASTER_ADDR": LOOPBACK,
-            "MASTER_PORT": str(listening.getsockname()[1]),
-            LISTENING: str(listening.fileno()),
+        own = {
+            **variables,
+            **seat.variables(),
             LAUNCHER: str(os.getpid()),
             PIPE: str(told),
-            "TORCH_CPP_LOG_LEVEL": os.environ.get("TORCH_CPP_LOG_LEVEL", "ERROR"),  # else a lost peer fills the screen
+            "TORCH_CPP_LOG_LEVEL": variables.get("TORCH_CPP_LOG_LEVEL", "ERROR"),  # else a lost peer fills the screen
         }
+        descriptors = [told]
+        if listening is not None:
+            own[LISTENING] = str(listening.fileno())
+            descriptors.append(listening.fileno())
         self.process = subprocess.Popen(
             [sys.executable, "-m", "palaestra.workers"],
             stdin=subprocess.PIPE,
-            stdout=None if number == 0 else STANDARD_ERROR,
-            env=variables,
-            pass_fds=(told, *((listening.fileno(),) if number == 0 else ())),
+            stdout=output if output is not None else (None if seat.number == 0 else STANDARD_ERROR),
+            stderr=output,
+            env=own,
+            cwd=folder,
+            pass_fds=descriptors,
             process_group=0,
         )
         os.close(told)
+
+    @property
+    def code(self) -> int | None:
+        """As `Popen.returncode`; None while it runs."""
+        return self.process.returncode
+
+    def send_signal(self, number: int) -> None:
+        self.process.send_signal(number)
 
     def give(self, job: Job) -> None:
         assert self.process.stdin is not None
@@ -87,6 +127,12 @@ class Rank:
             self.process.kill()
 
 
+class Signalled(Protocol):
+    def send_signal(self, number: int) -> None:
+        """Called by a signal's handler, in the middle of anything."""
+        ...
+
+
 @contextmanager
 def started(job: Job, count: int) -> Iterator[list[Rank]]:
     """All ranks, with their job; whatever happens in the block, none of them is alive after it."""
@@ -95,8 +141,10 @@ def started(job: Job, count: int) -> Iterator[list[Rank]]:
         with socket.socket() as listening:
             listening.bind((LOOPBACK, 0))
             listening.listen(128)
-            for number in range(count):
-                ranks.append(Rank(number, count, listening))  # noqa: PERF401  those before it must be ended if it fails
+            port = listening.getsockname()[1]
+            for number in range(count):  # those before it must be ended if one fails
+                seat = Seat(number, count, number, LOOPBACK, port)
+                ranks.append(Rank(seat, listening if number == 0 else None))
         for rank in ranks:
             rank.give(job)
         yield ranks
@@ -107,14 +155,14 @@ def started(job: Job, count: int) -> Iterator[list[Rank]]:
 
 
 @contextmanager
-def forwarded_signals(ranks: list[Rank]) -> Iterator[list[int]]:
+def forwarded_signals(ranks: Sequence[Signalled]) -> Iterator[list[int]]:
     """Signals that would stop a training go to every rank, once each; those that came, in order."""
     came: list[int] = []
 
     def forward(number: int, _frame: FrameType | None) -> None:
         came.append(number)
         for rank in ranks:
-            rank.process.send_signal(number)
+            rank.send_signal(number)
 
     before = {}
     try:
