@@ -107,16 +107,19 @@ def watchable(directory: RunDirectory | None, player: Player, players: object) -
             player.onlooker = None
 
 
-def tile_in(path: Path, slot: int) -> LiveTile | None:
-    """For one process of several, the slot that it alone writes; it lasts as long as the process."""
-    try:
-        lane = LaneFile(path)
-        writer = FrameWriter(lane.descriptor, lane.about)
-    except (OSError, PalaestraError) as error:
-        logger.info("Player %d cannot be watched: %s.", slot, error)
-        return None
-    side = int((lane.about.capacity / 3) ** 0.5)
-    return LiveTile(Publisher(writer, BUDGET, side, first_slot=slot))
+@contextmanager
+def tile_in(path: Path, slot: int) -> Iterator[LiveTile | None]:
+    """For one process of several: the slot that it alone writes, in a lane that another owns."""
+    with ExitStack() as stack:
+        try:
+            lane = stack.enter_context(closing(LaneFile(path)))
+            writer = stack.enter_context(closing(FrameWriter(lane.descriptor, lane.about)))
+        except (OSError, PalaestraError) as error:
+            logger.info("Player %d cannot be watched: %s.", slot, error)
+            yield None
+            return
+        side = int((lane.about.capacity / 3) ** 0.5)
+        yield LiveTile(Publisher(writer, BUDGET, side, first_slot=slot))
 
 
 def read_live(directory: RunDirectory) -> LiveConfig:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,27 +31,28 @@ def main(lines: Iterable[str], answers: int) -> int:
     player: Player | None = None
     torch.set_num_threads(1)
     try:
-        for line in lines:
-            message = json.loads(line)
-            if player is None:
-                player = _begin(message)
-                continue
-            for episode in player.episodes(plan_from(message["plan"])):
-                _say(answers, {"episode": asdict(episode)})
+        with ExitStack() as stack:
+            for line in lines:
+                message = json.loads(line)
+                if player is None:
+                    player = _begin(message, stack)
+                    continue
+                for episode in player.episodes(plan_from(message["plan"])):
+                    _say(answers, {"episode": asdict(episode)})
     except PalaestraError as error:
         _say(answers, {"error": error.message, "hint": error.hint, "exit_code": error.exit_code})
         return error.exit_code
     return 0
 
 
-def _begin(start: dict[str, Any]) -> Player:
+def _begin(start: dict[str, Any], stack: ExitStack) -> Player:
     die_with_parent(start["parent"])
     sidecar = Path(start["sidecar"])
     opened = open_checkpoint(sidecar.parent, sidecar)
     places = {name: Path(start[name]) for name in ("videos", "replays") if start[name] is not None}
     player = Player(policy_from(opened, trust_module=start["trust_module"]), **places)
     if start.get("lane") is not None:
-        player.onlooker = tile_in(Path(start["lane"]), start["slot"])
+        player.onlooker = stack.enter_context(tile_in(Path(start["lane"]), start["slot"]))
     return player
 
 

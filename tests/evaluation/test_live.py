@@ -1,0 +1,152 @@
+import os
+import struct
+from time import monotonic
+
+import pytest
+
+from palaestra.config.env import EnvConfig
+from palaestra.envs.build import make_playable
+from palaestra.envs.make import make_env
+from palaestra.envs.publish import Publisher
+from palaestra.evaluation.judged import load_judged
+from palaestra.evaluation.live import LiveTile, read_live, tile_in, watchable
+from palaestra.evaluation.local import Asked, Evaluation, Watcher
+from palaestra.evaluation.plan import make_plan
+from palaestra.evaluation.player import Player
+from palaestra.frames.demand import Demand
+from palaestra.frames.lane import LaneOwner
+from palaestra.frames.place import EVALUATE, VARIABLE, every_lane, lane_path
+from palaestra.frames.reader import FrameReader
+from palaestra.frames.writer import FrameWriter
+from palaestra.runs.documents import write_config
+from palaestra.training.tape import Tape
+
+
+@pytest.fixture(autouse=True)
+def lanes(tmp_path, monkeypatch):
+    place = tmp_path / "lanes"
+    place.mkdir()
+    monkeypatch.setenv(VARIABLE, str(place))
+    return place
+
+
+def want(reader, slots=(0,)):
+    reader.want(Demand(60.0, 0, frozenset(slots), 1, 1), monotonic() + 2)
+
+
+class Audience:
+    """Looks at an evaluation after every episode."""
+
+    def __init__(self, run, slots=(0,)):
+        self._path, self._slots = lane_path(run.directory.id, EVALUATE), slots
+        self.frames = {}
+
+    def __call__(self, _episode=None):
+        reader = FrameReader(self._path)
+        want(reader, self._slots)
+        for slot in self._slots:
+            frame = reader.read(slot)
+            if frame is not None:
+                self.frames.setdefault(slot, []).append(frame)
+        reader.close()
+
+
+def test_an_evaluation_that_is_watched_has_the_same_results(trained_run):
+    judged = load_judged("judged:3", trained_run.root)
+    plan = make_plan("judged:3", trained_run.env, episodes=20, seed=5, deterministic=False)
+    alone = list(Player(judged.loaded).episodes(plan))
+    audience = Audience(trained_run)
+    with Evaluation(judged, Asked(episodes=20, seed=5, deterministic=False)) as evaluation:
+        audience()
+        evaluation._player.onlooker._publisher._pacing.budget = 1.0
+        report = evaluation.judge(watcher=Watcher(on_episode=audience))
+    assert list(report.episodes) == alone
+    shown = audience.frames[0]
+    assert (shown[-1].note.width, shown[-1].note.height) == (600, 400)
+    assert len({frame.sequence for frame in shown}) > 1
+    assert all(frame.numbers.total_reward == frame.numbers.length for frame in shown)  # CartPole pays 1 a step
+    assert every_lane() == []
+
+
+def test_worlds_of_arena_are_told_by_their_state():
+    worlds = EnvConfig(id="palaestra/Arena-v0", kwargs={"agents": 2, "max_steps": 10})
+    with LaneOwner(lane_path("RUN", EVALUATE), 1, 64 * 64 * 3, 1.0) as owner:
+        writer, reader = FrameWriter(owner.descriptor, owner.about), FrameReader(owner.path)
+        want(reader)
+        tile = LiveTile(Publisher(writer, 1.0, 64))
+        batch = make_playable(worlds)
+        batch.reset([0], [1], [0], Tape(batch.interface.observation_space, 1, 2).rows[0])
+        tile.glance(batch, 0.0, 0.0, 0)
+        frame = reader.read(0)
+        assert not frame.is_picture
+        assert frame.payload[:2] == b"AR"
+        assert struct.unpack_from("<I", frame.payload, 8) == (0,)  # its step
+        writer.close()
+        reader.close()
+
+
+def test_switched_off_in_the_run_it_cannot_be_watched(trained_run):
+    write_config(trained_run.directory, {"live": {"enabled": False}})
+    assert not read_live(trained_run.directory).enabled
+    with Evaluation(load_judged("judged:3", trained_run.root), Asked(episodes=1)) as evaluation:
+        assert every_lane() == []
+        assert evaluation._player.onlooker is None
+
+
+def test_what_a_run_says_of_its_live_view_and_nobody_understands_is_passed_over(trained_run):
+    write_config(trained_run.directory, {"live": {"brightness": 7}})
+    assert read_live(trained_run.directory).enabled
+
+
+def test_a_second_evaluation_of_a_run_is_played_unseen(trained_run, caplog):
+    judged = load_judged("judged:3", trained_run.root)
+    with Evaluation(judged, Asked(episodes=1)) as shown, Evaluation(judged, Asked(episodes=1)) as unseen:
+        assert shown._player.onlooker is not None
+        assert unseen._player.onlooker is None
+        assert unseen.judge().complete
+    assert every_lane() == []
+
+
+def test_a_checkpoint_without_a_run_has_no_lane(trained_run):
+    player = Player(load_judged("judged:3", trained_run.root).loaded)
+    with watchable(None, player, None):
+        assert player.onlooker is None
+        assert every_lane() == []
+
+
+def test_a_process_of_several_shows_in_its_own_slot():
+    with LaneOwner(lane_path("RUN", EVALUATE), 3, 640 * 640 * 3, 1.0) as owner:
+        reader = FrameReader(owner.path)
+        want(reader, slots=(2,))
+        with tile_in(owner.path, 2) as tile:
+            env = make_env(EnvConfig(id="CartPole-v1"))
+            env.reset(seed=1)
+            tile.glance(env, 0.0, 0.0, 0)
+        assert reader.read(2).is_picture
+        assert reader.read(0) is None
+        reader.close()
+    with tile_in(owner.path, 2) as tile:
+        assert tile is None  # the lane is gone
+
+
+@pytest.mark.slow
+def test_several_processes_are_as_many_tiles(trained_run):
+    judged = load_judged("judged:3", trained_run.root)
+    audience = Audience(trained_run, slots=(0, 1))
+    asked = Asked(episodes=300, seed=5, deterministic=False, workers=2)
+    with Evaluation(judged, asked) as evaluation:
+        audience()
+        report = evaluation.judge(watcher=Watcher(on_episode=audience))
+    assert len(report.episodes) == 300
+    assert set(audience.frames) == {0, 1}
+    assert every_lane() == []
+
+
+def test_nothing_stays_open_when_an_evaluation_is_over(trained_run):
+    judged = load_judged("judged:3", trained_run.root)
+    counts = []
+    for _ in range(3):
+        with Evaluation(judged, Asked(episodes=1)) as evaluation:
+            evaluation.judge()
+        counts.append(len(list(os.scandir("/proc/self/fd"))))
+    assert counts[1] == counts[2]
