@@ -13,7 +13,7 @@ from palaestra.contracts.errors import DamagedFile, NotFound, RunFailed
 from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport, SuiteReport
 from palaestra.evaluation.records import Manner, Records, find_judgement
 from palaestra.evaluation.summary import read_batches
-from palaestra.runs.files import write_json
+from palaestra.runs.files import write_atomic, write_json
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.metrics_writer import MetricsWriter
@@ -219,15 +219,18 @@ def test_whoever_dies_while_writing_leaves_nothing_that_counts_and_the_next_writ
     """Two files of rows and a summary: after each of the three writes the process is gone."""
     written = []
 
-    def die_later(path, content):
-        if len(written) == dies_at - 1:
-            raise KeyboardInterrupt
-        written.append(path)
-        write_json(path, content)
+    def dying(write):
+        def die_later(path, content):
+            if len(written) == dies_at - 1:
+                raise KeyboardInterrupt
+            written.append(path)
+            write(path, content)
+
+        return die_later
 
     with monkeypatch.context() as patch:
-        patch.setattr("palaestra.evaluation.records.write_json", die_later)
-        patch.setattr("palaestra.evaluation.summary.write_json", die_later)
+        patch.setattr("palaestra.evaluation.records.write_json", dying(write_json))
+        patch.setattr("palaestra.evaluation.summary.write_atomic", dying(write_atomic))
         with pytest.raises(KeyboardInterrupt):
             write_down(suite_report(10.0, 40.0), checkpoint, trained_run.directory)
     assert read_batches(trained_run.directory) == []

@@ -9,8 +9,10 @@ import pytest
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import DamagedFile
 from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
+from palaestra.evaluation import summary
 from palaestra.evaluation.summary import append_batch, describe, read_batches
 from palaestra.runs.directory import RunDirectory
+from palaestra.runs.files import MAX_JSON_BYTES
 
 FILLING = {"text": "x" * 2000}  # so that a half-written file would be easy to catch
 
@@ -27,6 +29,39 @@ def test_batches_are_numbered_from_one_and_read_back_in_order(directory):
 
 def test_a_run_that_was_never_judged_has_no_batches(directory):
     assert read_batches(directory) == []
+
+
+def test_an_entry_is_a_line_and_those_before_are_not_made_again(directory, monkeypatch):
+    odd = {"mean": float("nan"), "suite": 'naïve "x"\n]}', "simulations": [{"std": 0.1 + 0.2}]}
+    for _ in range(3):
+        append_batch(directory, odd)
+    made = []
+    monkeypatch.setattr(summary, "_line", lambda batch: made.append(batch["batch"]) or json.dumps(batch))
+    append_batch(directory, {"mean": 1.0})
+    assert made == [4]
+    lines = directory.eval_summary_file.read_text().splitlines()
+    assert len([line for line in lines if '"batch": ' in line]) == 4
+    *first, last = read_batches(directory)
+    assert first == [{"batch": number, **odd, "mean": "NaN"} for number in (1, 2, 3)]
+    assert last == {"batch": 4, "mean": 1.0}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_summary_that_is_laid_out_otherwise_is_taken_over(directory, indent):
+    before = {"schema_version": 1, "run": directory.id, "batches": [{"batch": 1, "mean": 2.0}]}
+    directory.eval_summary_file.write_text(json.dumps(before, indent=indent) + "\n")
+    assert append_batch(directory, {"mean": 3.0}) == 2
+    assert append_batch(directory, {"mean": 4.0}) == 3
+    assert [batch["mean"] for batch in read_batches(directory)] == [2.0, 3.0, 4.0]
+
+
+def test_ten_thousand_batches_can_still_be_read_and_added_to(directory):
+    entry = {"checkpoint": "x" * 30, "simulations": [{"file": "y" * 1700}]}
+    batches = [{"batch": number, **entry} for number in range(1, 10_001)]
+    directory.eval_summary_file.write_text(json.dumps({"schema_version": 1, "run": directory.id, "batches": batches}))
+    assert directory.eval_summary_file.stat().st_size > MAX_JSON_BYTES
+    assert append_batch(directory, entry) == 10_001
+    assert len(read_batches(directory)) == 10_001
 
 
 def test_a_reader_never_sees_half_a_file(directory):

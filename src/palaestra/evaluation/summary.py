@@ -1,14 +1,18 @@
-"""`eval_summary.json`: one entry per batch of episodes, oldest first; replaced whole, so a reader never sees half."""
+"""`eval_summary.json`: one entry per batch of episodes, oldest first; replaced whole, so a reader never sees half.
+
+An entry is a line, so that one more costs a copy of the others and not their making: a run may have thousands.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.errors import DamagedFile, NotFound
-from palaestra.runs.files import read_json, write_json
+from palaestra.runs.files import finite, read_json, write_atomic
 from palaestra.runs.schema import stamped, unstamped
 
 if TYPE_CHECKING:
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
 
 SCHEMA_VERSION = 1
+MAX_BYTES = 128 << 20  # some 200,000 batches of one simulation
+TAIL = "\n  ]\n}\n"
+BETWEEN = ",\n    "
 
 
 def describe(report: EvaluationReport | SuiteReport) -> dict[str, Any]:
@@ -41,17 +48,27 @@ def append_batch(directory: RunDirectory, batch: dict[str, Any]) -> int:
 
 def add_batch(directory: RunDirectory, batches: list[dict[str, Any]], batch: dict[str, Any]) -> int:
     """The same for who is the only writer already, and has read the others."""
-    number = len(batches) + 1
-    content = {"run": directory.id, "batches": [*batches, {"batch": number, **batch}]}
-    write_json(directory.eval_summary_file, stamped(content, SCHEMA_VERSION))
+    path, number = directory.eval_summary_file, len(batches) + 1
+    before = path.read_text(encoding="utf-8") if batches else ""
+    line = _line({"batch": number, **batch})
+    if before.endswith(f"}}{TAIL}"):
+        text = f"{before.removesuffix(TAIL)}{BETWEEN}{line}{TAIL}"
+    else:  # the first, or one laid out otherwise
+        head = json.dumps(stamped({"run": directory.id}, SCHEMA_VERSION), indent=2).removesuffix("\n}")
+        text = f'{head},\n  "batches": [\n    {BETWEEN.join([*map(_line, batches), line])}{TAIL}'
+    write_atomic(path, text.encode("utf-8", errors="backslashreplace"))
     return number
+
+
+def _line(batch: dict[str, Any]) -> str:
+    return json.dumps(finite(batch), ensure_ascii=False, allow_nan=False)
 
 
 def read_batches(directory: RunDirectory) -> list[dict[str, Any]]:
     """Oldest first; none when the run was never judged."""
     path = directory.eval_summary_file
     try:
-        data = unstamped(read_json(path), SCHEMA_VERSION, path)
+        data = unstamped(read_json(path, MAX_BYTES), SCHEMA_VERSION, path)
     except NotFound:
         return []
     batches = data.get("batches")
