@@ -15,6 +15,9 @@ from palaestra.config.sweep import SweepConfig
 from palaestra.sweeps.plan import plan_sweep
 from palaestra.sweeps.store import SweepStore
 
+# These stay until told to leave, or need one that has stayed; tests/cluster and tests/web start them.
+STAYING = {"worker", "serve", "submit", "top"}
+
 
 def all_examples():
     yield from EXAMPLES
@@ -53,8 +56,8 @@ def put_sweep(runs):
 def test_the_example_works(example, runs, call):
     program, *words = shlex.split(example)
     assert program == "palaestra"
-    if words[0] == "worker":  # it stays until it is told to leave; tests/cluster starts one
-        assert load_verb("worker").parser().parse(words[1:])
+    if words[0] in STAYING:
+        assert load_verb(words[0]).parser().parse(words[1:])
         return
     torch.save({"layer.weight": torch.zeros(2, 3)}, "plain.pt")
     put_replay(runs / "by-name" / "first")

@@ -12,6 +12,7 @@ from palaestra.cli.keys_help import complete_keys, key_lines
 from palaestra.cli.output import note, print_json
 from palaestra.cli.parser import positive
 from palaestra.cli.seeds import run_seeds
+from palaestra.cli.submit import detach
 from palaestra.cli.words import read_words
 from palaestra.config.complaints import nearest_key
 from palaestra.config.keys import list_keys, section_names
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.cli.parser import Parser
+    from palaestra.cli.words import Words
     from palaestra.contracts.run import RunRecord
     from palaestra.workers.outcome import TrainOutcome
 
@@ -58,6 +60,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_flag(
         "--slots", type=positive, metavar="N", help="with --seeds: runs side by side; default: as cores allow"
     )
+    parser.add_flag("--detach", action="store_true", help="let the daemon train it, and leave (see 'palaestra submit')")
     parser.add_flag("--from-trial", metavar="TRIAL", help="settings of a sweep's trial: best, NAME:best or NAME:3")
 
 
@@ -72,6 +75,8 @@ def run(arguments: Namespace) -> int:
     if arguments.dry_run:
         _print_config(resolve_training(words.recipe, words.overrides), as_json=arguments.json)
         return 0
+    if arguments.detach:
+        return _detach(arguments, words, trial)
     outcome = start_training(
         words.recipe,
         words.overrides,
@@ -90,6 +95,15 @@ def run(arguments: Namespace) -> int:
     elif not arguments.quiet and outcome.rank == 0:
         note(_farewell(outcome.record))
     return outcome.exit_code
+
+
+def _detach(arguments: Namespace, words: Words, trial: str) -> int:
+    """What continues a run or looks over its shoulder needs this process."""
+    alone = {"--resume": arguments.resume, "--override": arguments.override, "--profile": arguments.profile}
+    if given := [flag for flag, value in alone.items() if value]:
+        raise UsageError(f"--detach and {given[0]} cannot go together.", "Train without --detach.")
+    nproc = _count(arguments.nproc, words.nproc)
+    return detach(words, nproc, _command(arguments, trial), as_json=arguments.json)
 
 
 def _count(flag: int, word: int | None) -> int:

@@ -43,6 +43,7 @@ from palaestra.web.dispatch import build_routes
 from palaestra.web.errors import answer_defect, answer_http_error
 from palaestra.web.headers import SecurityHeaders
 from palaestra.web.lifespans import LIFESPANS
+from palaestra.web.limits import HangUpOnUnread
 from palaestra.web.pages import build_pages, is_page, load_files
 from palaestra.web.resources import all_routes
 from palaestra.web.security import Guard
@@ -61,7 +62,7 @@ LOGIN = frozenset({("GET", "/login"), ("HEAD", "/login"), ("POST", "/api/login")
 def build_app(house: House) -> ASGIApp:
     """The guard stands outside of everything, also of starlette's own error pages."""
     app = build_inner_app(house)
-    return SecurityHeaders(Guard(app, house.token, house.place, is_public))
+    return HangUpOnUnread(SecurityHeaders(Guard(app, house.token, house.place, is_public)))
 
 
 def build_inner_app(house: House) -> Starlette:

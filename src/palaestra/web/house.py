@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from palaestra.web.facts import FactBook
+
 if TYPE_CHECKING:
     from palaestra.daemon.service import Daemon
     from palaestra.web.login import LoginCodes
@@ -18,4 +20,5 @@ class House:
     token: TokenFile
     codes: LoginCodes
     place: Place
+    book: FactBook = field(default_factory=FactBook)
     rooms: dict[str, Any] = field(default_factory=dict)  # what lifespans keep for handlers, by a name

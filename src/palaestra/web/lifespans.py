@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from palaestra.web.frames_room import keep_frames
+from palaestra.web.series import keep_series
+from palaestra.web.tensorboard import keep_tensorboard
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from palaestra.web.house import House
 
-LIFESPANS: tuple[Callable[[House], AbstractAsyncContextManager[None]], ...] = ()
+LIFESPANS: tuple[Callable[[House], AbstractAsyncContextManager[None]], ...] = (
+    keep_series,
+    keep_tensorboard,
+    keep_frames,
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from palaestra.web.route import Endpoint
+
+Model = TypeVar("Model", bound=BaseModel)
 
 MAX_PARAMETERS = 500
 BODY_SECONDS = 20.0  # for a whole JSON body
@@ -41,16 +43,24 @@ class Body(BaseModel):
 
 
 def read_query(endpoint: Endpoint, request: Request) -> Any:
-    text = request.scope["query_string"]
-    try:
-        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
-    except ValueError as error:  # also bytes that are no UTF-8
-        raise Refusal(400, f"The query cannot be read: {error}.", "It is name=value&name=value in UTF-8.") from error
+    pairs = _pairs(request.scope["query_string"])
     if endpoint.query is None:
         if pairs:
             raise Refusal(422, f"{endpoint.path} takes no query.", "", [Complaint(pairs[0][0], "It is not known.")])
         return None
-    return _validated(endpoint.query, _gathered(endpoint.query, pairs))
+    return validated(endpoint.query, _gathered(endpoint.query, pairs))
+
+
+def parse_query(model: type[BaseModel], text: bytes) -> dict[str, Any]:
+    """For sockets, which are routed without us."""
+    return _gathered(model, _pairs(text))
+
+
+def _pairs(text: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+    except ValueError as error:  # also bytes that are no UTF-8
+        raise Refusal(400, f"The query cannot be read: {error}.", "It is name=value&name=value in UTF-8.") from error
 
 
 async def read_body(endpoint: Endpoint, request: Request) -> Any:
@@ -63,7 +73,7 @@ async def read_body(endpoint: Endpoint, request: Request) -> Any:
     content = b"".join(pieces)
     if endpoint.body is None:
         return None
-    return _validated(endpoint.body, parse_json(content) if content.strip() else {})
+    return validated(endpoint.body, parse_json(content) if content.strip() else {})
 
 
 async def limited_stream(
@@ -114,7 +124,8 @@ def _gathered(model: type[BaseModel], pairs: list[tuple[str, str]]) -> dict[str,
     return found
 
 
-def _validated(model: type[BaseModel], data: Any) -> BaseModel:
+def validated(model: type[Model], data: Any) -> Model:
+    """`Refusal` 422 with every field that is wrong."""
     try:
         return model.model_validate(data)
     except ValidationError as error:

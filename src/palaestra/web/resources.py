@@ -4,12 +4,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palaestra.web import login
+from palaestra.web import (
+    artifacts,
+    checkpoints,
+    diff,
+    evaluations,
+    events,
+    frames_socket,
+    journal,
+    login,
+    logs,
+    metrics,
+    recipes,
+    replays,
+    requests,
+    runs,
+    system,
+    tensorboard,
+    uploads,
+    videos,
+)
 
 if TYPE_CHECKING:
     from palaestra.web.route import Declared
 
-RESOURCES: tuple[tuple[Declared, ...], ...] = (login.ROUTES,)
+RESOURCES: tuple[tuple[Declared, ...], ...] = (
+    login.ROUTES,
+    system.ROUTES,
+    recipes.ROUTES,
+    requests.ROUTES,
+    runs.ROUTES,
+    events.ROUTES,
+    metrics.ROUTES,
+    evaluations.ROUTES,
+    videos.ROUTES,
+    replays.ROUTES,
+    artifacts.ROUTES,
+    logs.ROUTES,
+    journal.ROUTES,
+    diff.ROUTES,
+    frames_socket.ROUTES,
+    tensorboard.ROUTES,
+    uploads.ROUTES,
+    checkpoints.ROUTES,
+)
 
 
 def all_routes() -> list[Declared]:

@@ -115,7 +115,8 @@ class Guard:
 
         async def send_checked(message: Message) -> None:
             if message["type"] == "websocket.send" and not self._credential(scope):
-                message = {"type": "websocket.close", "code": NO_TOKEN, "reason": "the token was renewed"}
+                await send({"type": "websocket.close", "code": NO_TOKEN, "reason": "the token was renewed"})
+                raise ConnectionAbortedError("the token was renewed")  # starlette makes a WebSocketDisconnect of it
             await send(message)
 
         return send_checked

@@ -1,0 +1,41 @@
+"""`palaestra repair`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palaestra.cli.command import Command
+from palaestra.cli.output import note, print_json
+from palaestra.daemon.repair import repair_index
+from palaestra.runs.store import runs_root
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from palaestra.cli.parser import Parser
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_flag("--json", action="store_true", help="one JSON object on stdout")
+
+
+def run(arguments: Namespace) -> int:
+    repaired = repair_index(runs_root())
+    if arguments.json:
+        print_json(repaired)
+        return 0
+    note(f"{repaired.runs} runs are in the index now, {repaired.waiting} of them in the queue.")
+    if repaired.unreadable:
+        note(f"Listed as lost, because their files are damaged: {', '.join(repaired.unreadable)}.")
+    if repaired.kept is not None:
+        note(f"The index as it was is kept as {repaired.kept}.")
+    return 0
+
+
+COMMAND = Command(
+    name="repair",
+    summary="make the daemon's index anew from the runs; no run is touched",
+    examples=("palaestra repair", "palaestra repair --json", "palaestra repair -h"),
+    add_arguments=add_arguments,
+    run=run,
+)

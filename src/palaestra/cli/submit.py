@@ -1,0 +1,120 @@
+"""`palaestra submit [RECIPE] [run=NAME] [key=value ...]`: the same words as `train`, but the daemon runs it."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from typing import TYPE_CHECKING, Any
+
+from palaestra.cli.command import Command
+from palaestra.cli.keys_help import complete_keys
+from palaestra.cli.output import note, print_json
+from palaestra.cli.parser import natural, positive
+from palaestra.cli.words import read_words
+from palaestra.client.calls import connect
+from palaestra.config.recipes.find import recipe_names
+from palaestra.contracts.errors import RunFailed
+from palaestra.contracts.run import RunState
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from palaestra.cli.parser import Parser
+    from palaestra.cli.words import Words
+    from palaestra.client.calls import Client
+
+POLL_SECONDS = 0.5
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("words", nargs="*", metavar="recipe | key=value", help="a recipe's name, and settings")
+    parser.add_flag("--kind", default="native", metavar="KIND", help="of worker: native (default), evaluate, …")
+    parser.add_flag("--priority", type=int, default=0, metavar="N", help="higher goes first; default: 0")
+    parser.add_flag("--memory", type=natural, default=0, metavar="MB", help="the run is ended when it takes more")
+    parser.add_flag("--log-bytes", type=positive, metavar="N", help="of its output that are kept")
+    parser.add_flag("--dry-run", action="store_true", help="only say what would be run, or what is wrong")
+    parser.add_flag("--wait", action="store_true", help="until it is over; exit code 1 when it did not finish")
+    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+
+
+def run(arguments: Namespace) -> int:
+    words = read_words(arguments.words)
+    command = shlex.join(["palaestra", "submit", *arguments.words])
+    with connect() as client:
+        request = request_data(words, words.nproc or 1, command) | {
+            "kind": arguments.kind,
+            "priority": arguments.priority,
+            "limits": {"memory": arguments.memory, "log": arguments.log_bytes},
+        }
+        if arguments.dry_run:
+            return _print_check(client.check(**request), as_json=arguments.json)
+        submitted = client.submit(**request)
+        ended = _wait(client, submitted["id"]) if arguments.wait else submitted
+    return tell(ended, as_json=arguments.json, is_over=arguments.wait)
+
+
+def detach(words: Words, nproc: int, command: str, *, as_json: bool) -> int:
+    """`palaestra train --detach`."""
+    with connect() as client:
+        submitted = client.submit(**request_data(words, nproc, command))
+    return tell(submitted, as_json=as_json, is_over=False)
+
+
+def request_data(words: Words, nproc: int, command: str) -> dict[str, Any]:
+    return {
+        "recipe": words.recipe,
+        "config": words.overrides,
+        "name": words.run,
+        "executor": words.executor or "local",
+        "nproc": nproc,
+        "asked_by": "cli",
+        "command": command,
+    }
+
+
+def tell(run_data: dict[str, Any], *, as_json: bool, is_over: bool) -> int:
+    name, state = run_data["name"], run_data["state"]
+    if as_json:
+        print_json(run_data)
+    elif is_over:
+        note(f"'{name}' is {state} at step {run_data['agent_step']:,}. {run_data['failure']}".rstrip())
+    else:
+        note(f"'{name}' ({run_data['id']}) is {state}. To watch it: palaestra top")
+    return 0 if not is_over or state == RunState.FINISHED else RunFailed.exit_code
+
+
+def _wait(client: Client, run_id: str) -> dict[str, Any]:
+    while not RunState((found := client.run(run_id)["run"])["state"]).is_over:
+        time.sleep(POLL_SECONDS)
+    return dict(found)
+
+
+def _print_check(checked: dict[str, Any], *, as_json: bool) -> int:
+    if as_json:
+        print_json(checked)
+    elif not checked["errors"]:
+        print(checked["yaml"], end="")
+    else:
+        for error in checked["errors"]:
+            note(f"palaestra: {error['message']} {error['hint']}".rstrip())
+    return 2 if checked["errors"] else 0
+
+
+def candidates(words: Sequence[str]) -> list[str]:
+    names = [] if any("=" not in word and not word.startswith("-") for word in words[:-1]) else recipe_names()
+    return [*names, *complete_keys(words[-1] if words else "")]
+
+
+COMMAND = Command(
+    name="submit",
+    summary="ask the daemon for a run and leave",
+    examples=(
+        "palaestra submit cartpole run=first total_steps=1e5",
+        "palaestra submit arena.tiny --priority 5 --memory 4000 --json",
+        "palaestra submit --kind evaluate target=first:best episodes=50 --wait",
+    ),
+    add_arguments=add_arguments,
+    run=run,
+    candidates=candidates,
+)

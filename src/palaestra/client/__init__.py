@@ -1,0 +1,1 @@
+"""Talk to a daemon over HTTP: the command line, notebooks, other machines. Never torch."""

@@ -1,0 +1,51 @@
+"""The daemon's events socket, read message by message."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.sync.client import connect
+
+from palaestra.contracts.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from palaestra.client.connection import Connection
+
+MESSAGE_BYTES = 16 << 20
+OPEN_SECONDS = 10.0
+NO_TOKEN = 4401
+
+
+def follow_events(
+    connection: Connection, after: int | None = None, boot: str = "", seconds: float | None = None
+) -> Iterator[dict[str, Any]]:
+    """Ends when the daemon leaves, or when nothing came for `seconds`."""
+    query = {} if after is None else {"after": after, "boot": boot}
+    address = f"ws{connection.url.removeprefix('http')}/api/events?{urlencode(query)}"
+    try:
+        socket = connect(
+            address,
+            ssl=connection.tls,
+            additional_headers={"authorization": f"Bearer {connection.token}"},
+            compression=None,
+            max_size=MESSAGE_BYTES,
+            open_timeout=OPEN_SECONDS,
+            proxy=None,
+        )
+    except (OSError, InvalidHandshake) as error:
+        raise NotFound(f"The events of {connection.url} cannot be followed: {error}.", "Is it running?") from error
+    with socket:
+        while True:
+            try:
+                yield json.loads(socket.recv(timeout=seconds))
+            except TimeoutError:
+                return
+            except ConnectionClosed as closed:
+                if closed.rcvd is not None and closed.rcvd.code == NO_TOKEN:
+                    raise UsageError("The daemon does not know this token.", "See 'palaestra token'.") from closed
+                return

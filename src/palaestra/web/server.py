@@ -1,0 +1,204 @@
+"""The daemon and its HTTP side in one process and on one loop, from binding to leaving."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import signal
+import socket
+import ssl
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from palaestra.client.doorplate import find_daemon, hang_doorplate, take_down, token_file
+from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.daemon.service import Daemon
+from palaestra.web.app import build_app
+from palaestra.web.house import House
+from palaestra.web.login import LoginCodes, login_link
+from palaestra.web.patience import HEADER_BYTES, PatientProtocol
+from palaestra.web.place import HOST_PATTERN, Place, is_loopback
+from palaestra.web.tokens import TokenFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from pathlib import Path
+
+    from starlette.types import ASGIApp
+
+    from palaestra.daemon.settings import DaemonSettings
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_PORT = 7878
+MESSAGE_BYTES = 64 * 1024  # of one WebSocket message from a caller
+MOST_CONNECTIONS = 512
+PING_SECONDS = 20.0
+KEEP_ALIVE_SECONDS = 30
+GRACE_SECONDS = 1  # for answers under way when the daemon leaves
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT  # 0: any that is free
+    certificate: Path | None = None
+    key: Path | None = None
+    allow_remote: bool = False
+    names: tuple[str, ...] = ()  # further names by which browsers reach it
+
+    @property
+    def is_remote(self) -> bool:
+        return not is_loopback(self.host)
+
+    def check(self) -> None:
+        """Nobody opens the door to the network by a slip."""
+        if (self.certificate is None) != (self.key is None):
+            raise UsageError("TLS needs both a certificate and a key.", "Give --tls-cert FILE and --tls-key FILE.")
+        if self.is_remote and self.certificate is None and not self.allow_remote:
+            raise UsageError(
+                f"'{self.host}' can be reached from other machines, and without TLS they could read along.",
+                "Give --tls-cert and --tls-key, or say --allow-remote if you know who is on that network.",
+            )
+        for name in self.names:
+            if HOST_PATTERN.fullmatch(name) is None:
+                raise UsageError(f"'{name}' is no name of a machine.", "Write NAME or NAME:PORT.")
+        self.tls()
+
+    def tls(self) -> ssl.SSLContext | None:
+        if self.certificate is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            raise UsageError(f"TLS cannot use {self.certificate} and {self.key}: {error}.") from error
+        return context
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What whoever started it wants to tell people."""
+
+    url: str
+    link: str  # signs one browser in, once
+    root: Path
+
+
+def run_server(
+    root: Path,
+    settings: ServeSettings,
+    tell: Callable[[Ready], None],
+    daemon_settings: DaemonSettings | None = None,
+) -> None:
+    """Until SIGTERM or SIGINT; `tell` is called when the door is open. Workers go on when we leave."""
+    settings.check()
+    with contextlib.suppress(OSError):  # what cannot be written is told by the daemon itself
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    listener = open_listener(settings, root)
+    with contextlib.closing(listener), Daemon(root, daemon_settings) as daemon:
+        place = Place(
+            settings.host, listener.getsockname()[1], "https" if settings.certificate else "http", settings.names
+        )
+        token = TokenFile(token_file(daemon.root))
+        token.ensure()
+        house = House(daemon, token, LoginCodes(), place)
+
+        def announce() -> None:
+            tell(Ready(place.url, login_link(place.url, house.codes), daemon.root))
+
+        plate = hang_doorplate(
+            daemon.root, place.url, str(settings.certificate.absolute()) if settings.certificate else ""
+        )
+        try:
+            Server(build_app(house), settings.tls(), announce).run(sockets=[listener])
+        finally:
+            take_down(daemon.root, plate)
+
+
+def open_listener(settings: ServeSettings, root: Path) -> socket.socket:
+    """Bound before anything is started, so that a port in use costs nothing."""
+    try:
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"'{settings.host}' is no address of this machine: {error}.") from error
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise _cannot_bind(error, settings, root) from error
+    return listener
+
+
+def _cannot_bind(error: OSError, settings: ServeSettings, root: Path) -> UsageError:
+    where = f"{settings.host}:{settings.port}"
+    if error.errno == errno.EADDRINUSE:
+        with contextlib.suppress(NotFound):
+            plate = find_daemon(root)
+            return UsageError(
+                f"These runs are served already, at {plate.url} (process {plate.pid}).",
+                "To sign in: palaestra token --link",
+            )
+        return UsageError(
+            f"Port {settings.port} on {settings.host} is in use by another program.",
+            "Choose another one, or any free one: palaestra serve --port 0",
+        )
+    if error.errno == errno.EACCES:
+        return UsageError(f"{where} may not be used by this user.", "Choose a port from 1024 on.")
+    return UsageError(f"{where} cannot be used: {error.strerror}.", "Try --host 127.0.0.1.")
+
+
+class Server(uvicorn.Server):
+    """uvicorn with our limits, silent where it would print, and leaving with exit code 0 when asked to."""
+
+    def __init__(self, app: ASGIApp, tls: ssl.SSLContext | None, announce: Callable[[], None]) -> None:
+        config = uvicorn.Config(
+            app,
+            http=PatientProtocol,
+            ws="websockets-sansio",
+            loop="asyncio",
+            interface="asgi3",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            h11_max_incomplete_event_size=HEADER_BYTES,
+            ws_max_size=MESSAGE_BYTES,
+            ws_per_message_deflate=False,
+            ws_ping_interval=PING_SECONDS,
+            ws_ping_timeout=PING_SECONDS,
+            ssl_context_factory=None if tls is None else lambda _config, _make: tls,
+        )
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """uvicorn's own would raise the signal again when all is done; to us it is an ordinary end."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
