@@ -1,0 +1,169 @@
+"""Checkpoints of a run: what is there, what it is, and a copy to take along. Nothing here loads a tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from palaestra.checkpoints.durable import check_sizes, read_sidecar
+from palaestra.checkpoints.names import model_name
+from palaestra.checkpoints.reading import survey
+from palaestra.checkpoints.regular_file import open_regular_file
+from palaestra.checkpoints.safetensors_header import LENGTH_BYTES, MAX_HEADER_BYTES, read_header
+from palaestra.checkpoints.selection import from_best, parse_selector
+from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
+from palaestra.runs.documents import read_config
+from palaestra.web.checkpoint_archive import CheckpointArchive
+from palaestra.web.reading import Query
+from palaestra.web.route import Call, Endpoint
+from palaestra.web.schemas import ANYTHING, MAPPING, NUMBER, NUMBER_OR_NULL, TEXT, TRUTH, WHOLE, fields, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from starlette.responses import Response
+
+    from palaestra.checkpoints.safetensors_header import TensorInfo
+    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.runs.directory import RunDirectory
+
+MAX_EPOCH_DIGITS = 18
+
+
+class TargetQuery(Query):
+    target: str = Field(min_length=1, max_length=300, description="RUN, RUN:best, RUN:latest or RUN:EPOCH")
+
+
+def list_checkpoints(call: Call) -> dict[str, Any]:
+    """From the oldest to the newest; a damaged one is named, with the reason."""
+    directory = call.directory().checkpoints
+    found = survey(directory)
+    best = next(iter(from_best(found.checkpoints)), None)
+    latest = found.checkpoints[-1] if found.checkpoints else None
+    return {
+        "checkpoints": [
+            {**describe(one), "is_best": one is best, "is_latest": one is latest} for one in found.checkpoints
+        ],
+        "refused": [{"file": one.path.name, "reason": one.reason} for one in found.refused],
+    }
+
+
+def download_checkpoint(call: Call) -> Response:
+    return CheckpointArchive(call.directory(), _epoch(call.path["epoch"]), call.request)
+
+
+def inspect_checkpoint(call: Call) -> dict[str, Any]:
+    """Everything that can be known of it without running it."""
+    run, separator, selector = call.query.target.partition(":")
+    directory = call.house.daemon.directory(run)
+    checkpoint = select(directory.checkpoints, selector if separator else "latest")
+    tensors = read_tensors(directory.checkpoints / model_name(checkpoint.epoch))
+    return {
+        "target": f"{directory.id}:{checkpoint.epoch}",
+        "checkpoint": describe(checkpoint),
+        "env": checkpoint.env,
+        "policy": checkpoint.policy,
+        "interface": checkpoint.interface,
+        "seed": checkpoint.seed,
+        "normalisers": {
+            "observations": any(name.startswith("observation_normalizer.") for name in tensors),
+            "returns": any(name.startswith("return_scaler.") for name in tensors),
+        },
+        "suite": _suite(directory),
+        "versions": checkpoint.versions,
+        "tensors": [{"name": name, "dtype": one.dtype, "shape": list(one.shape)} for name, one in tensors.items()],
+    }
+
+
+def describe(one: Checkpoint) -> dict[str, Any]:
+    return {
+        "epoch": one.epoch,
+        "agent_step": one.agent_step,
+        "score": one.score,
+        "avg_reward": one.avg_reward,
+        "created_at": one.saved_at,
+        "total_time": one.total_time,
+        "run": one.run,
+        "run_name": one.run_name,
+        "bytes": sum(int(file["size"]) for file in one.files.values()),
+        "metrics": one.metrics,
+        "git_commit": one.git_commit,
+    }
+
+
+def select(directory: Path, selector: str) -> Checkpoint:
+    """By its sidecar; the weights are there with their size, but were not read."""
+    chosen = parse_selector(selector)
+    if isinstance(chosen, int):
+        checkpoint = read_sidecar(directory, chosen)
+        check_sizes(directory, checkpoint)
+        return checkpoint
+    if not isinstance(chosen, str):
+        raise UsageError(f"No checkpoint is selected by '{selector}'.", "Use latest, best, or an epoch such as 10.")
+    found = survey(directory).checkpoints
+    ranked = from_best(found) if chosen == "best" else list(reversed(found))
+    if not ranked:
+        raise NotFound(f"This run has no {chosen} checkpoint.", "Has it saved one yet, and was it judged?")
+    return ranked[0]
+
+
+def read_tensors(path: Path) -> dict[str, TensorInfo]:
+    """Names, types and shapes, from the header alone."""
+    try:
+        with open_regular_file(path, 1 << 40, follow_links=False) as (stream, size):
+            return read_header(stream.read(LENGTH_BYTES + MAX_HEADER_BYTES), size, path.name)
+    except FileNotFoundError as error:
+        raise NotFound(f"{path.name} is not there any more.") from error
+
+
+def _suite(directory: RunDirectory) -> Any:
+    """The simulations of the run itself; None where nobody wrote a config."""
+    try:
+        return read_config(directory).get("evaluation")
+    except (NotFound, DamagedFile):
+        return None
+
+
+def _epoch(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_EPOCH_DIGITS):
+        raise NotFound(f"No checkpoint is of epoch {text[:50]!r}.", "Epochs are numbers.")
+    return int(text)
+
+
+CHECKPOINT = fields(
+    epoch=WHOLE, agent_step=WHOLE, score=NUMBER_OR_NULL, avg_reward=NUMBER_OR_NULL, created_at=NUMBER, bytes=WHOLE
+)
+_LISTED = fields(epoch=WHOLE, agent_step=WHOLE, score=NUMBER_OR_NULL, bytes=WHOLE, is_best=TRUTH, is_latest=TRUTH)
+ROUTES = (
+    Endpoint(
+        "GET",
+        "/api/runs/{id}/checkpoints",
+        list_checkpoints,
+        "checkpoints of a run, oldest first",
+        answer=fields(checkpoints=rows(_LISTED), refused=rows(fields(file=TEXT, reason=TEXT))),
+    ),
+    Endpoint(
+        "GET",
+        "/api/runs/{id}/checkpoints/{epoch}/download",
+        download_checkpoint,
+        "sidecar and weights as a zip",
+        media="application/zip",
+    ),
+    Endpoint(
+        "GET",
+        "/api/checkpoints/inspect",
+        inspect_checkpoint,
+        "everything that a checkpoint says of itself",
+        TargetQuery,
+        answer=fields(
+            target=TEXT,
+            checkpoint=CHECKPOINT,
+            env=MAPPING,
+            policy=MAPPING,
+            seed=WHOLE,
+            normalisers=MAPPING,
+            suite=ANYTHING,
+        ),
+    ),
+)

@@ -1,0 +1,136 @@
+"""All who watch something live, and the bell that says when there is something to see."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from palaestra.contracts.errors import PalaestraError, UsageError
+from palaestra.evaluation.summary import read_batches
+from palaestra.frames.hub import RENEW_SECONDS, Hub
+from palaestra.frames.hud import evaluation_line, run_line
+from palaestra.frames.place import EVALUATE, TRAIN, roles_of
+from palaestra.runs.processes import is_alive
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from palaestra.daemon.service import Daemon
+    from palaestra.frames.viewer import Viewer
+    from palaestra.frames.watch import Status, Watch
+    from palaestra.web.house import House
+
+logger = logging.getLogger(__name__)
+
+ROOM = "frames"
+
+
+@dataclass
+class Seat:
+    """One viewer before one lane. Without a role of its own it goes to whichever lane the run has."""
+
+    run_id: str
+    name: str
+    role: str
+    is_fixed: bool  # the role was asked for
+    viewer: Viewer
+    watch: Watch
+
+
+class FramesRoom:
+    def __init__(self, daemon: Daemon, hub: Hub) -> None:
+        self._daemon = daemon
+        self.hub = hub
+        self._told: dict[tuple[str, str], str] = {}  # run and role -> the state that was last logged
+        self._seats: list[Seat] = []
+
+    def sit(self, run_id: str, name: str, role: str | None, viewer: Viewer) -> Seat:
+        """TooManyViewers when there is no seat left; UsageError for a role that there cannot be."""
+        if role is not None and not (role.startswith(TRAIN) or role == EVALUATE):
+            raise UsageError(f"No lane has the role {role[:40]!r}.", f"Known: {TRAIN}, {TRAIN}1, …, {EVALUATE}.")
+        chosen = role or next(iter(roles_of(run_id)), TRAIN)
+        seat = Seat(run_id, name, chosen, role is not None, viewer, self.hub.join(run_id, chosen, viewer))
+        self._seats.append(seat)
+        return seat
+
+    def leave(self, seat: Seat) -> None:
+        self.hub.leave(seat.watch, seat.viewer)
+        self._seats.remove(seat)
+        if not any((other.run_id, other.role) == (seat.run_id, seat.role) for other in self._seats):
+            self._told.pop((seat.run_id, seat.role), None)
+
+    def follow(self, seat: Seat) -> None:
+        """To another lane of the run, when there is none where this viewer sits."""
+        self._log(seat, seat.watch.status)
+        if seat.is_fixed or seat.watch.status.condition not in {"unavailable", "closed"}:
+            return
+        role = next((role for role in roles_of(seat.run_id) if role != seat.role), None)
+        if role is not None:
+            self.hub.leave(seat.watch, seat.viewer)
+            seat.viewer.forget()
+            seat.role, seat.watch = role, self.hub.join(seat.run_id, role, seat.viewer)
+
+    async def hud(self, seat: Seat) -> dict[str, Any]:
+        """The line under the pictures, and what it is made of."""
+        status, is_evaluation = seat.watch.status, seat.role == EVALUATE
+        beat = status.beat
+        values = {
+            "line": run_line(seat.name, status, is_evaluation=is_evaluation),
+            "role": seat.role,
+            "slots": status.slot_count,
+            "step": None if beat is None else beat.env_steps,
+            "steps_per_second": status.steps_per_second,
+            "cost": None if beat is None or beat.seconds_watched <= 0 else beat.cost,
+            "sent": seat.viewer.sent,
+            "skipped": seat.viewer.skipped,
+            "dropped": status.dropped,
+        }
+        if is_evaluation:
+            values["evaluation"] = await asyncio.to_thread(self._evaluation_line, seat.run_id)
+        return values
+
+    def _evaluation_line(self, run_id: str) -> str:
+        try:
+            return evaluation_line(read_batches(self._daemon.directory(run_id)))
+        except PalaestraError as error:
+            return f"eval | {error.message}"
+
+    def _log(self, seat: Seat, status: Status) -> None:
+        """Once when it changes, however many watch."""
+        place = (seat.run_id, seat.role)
+        if self._told.get(place) != status.condition:
+            self._told[place] = status.condition
+            logger.info("frames.%s run=%s role=%s %s", status.condition, *place, status.reason)
+
+
+@contextlib.asynccontextmanager
+async def keep_frames(house: House) -> AsyncIterator[None]:
+    hub = Hub(is_alive)
+    house.rooms[ROOM] = FramesRoom(house.daemon, hub)
+    loop = asyncio.get_running_loop()
+    loop.add_reader(hub.fileno(), hub.on_bell)
+    renewing = asyncio.create_task(_renew(hub))
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await renewing
+        loop.remove_reader(hub.fileno())
+        hub.close()
+
+
+async def _renew(hub: Hub) -> None:
+    while True:
+        hub.renew(monotonic())
+        await asyncio.sleep(RENEW_SECONDS)
+
+
+def frames_room(house: House) -> FramesRoom:
+    room = house.rooms[ROOM]
+    assert isinstance(room, FramesRoom)
+    return room
