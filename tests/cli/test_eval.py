@@ -2,6 +2,7 @@ import json
 import os
 import re
 import signal
+from importlib.metadata import PackageNotFoundError
 from statistics import fmean
 
 import pytest
@@ -140,3 +141,40 @@ def test_words_are_targets_a_suite_and_settings_in_any_order():
     assert words.targets == ["first", "second:best"]
     assert words.suite == "arena.basic"
     assert words.overrides == {"env": {"max_episode_steps": 5}}
+    assert not words.is_remote
+
+
+def test_who_plays_is_a_word_and_not_a_setting_of_the_environment():
+    words = read_words(["first", "remote=true", "cluster.address=head:6379", "env.max_episode_steps=5"])
+    assert (words.is_remote, words.address) == (True, "head:6379")
+    assert words.overrides == {"env": {"max_episode_steps": 5}}
+    assert not read_words(["first", "remote=false"]).is_remote
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["remote=maybe"], "neither true nor false"),
+        (["remote=true", "remote=false"], "set twice"),
+        (["remote="], "no value"),
+        (["cluster.address=head:1"], "remote=true"),
+        (["remote=true", "--video"], "--video"),
+        (["remote=true", "--replays"], "--replays"),
+        (["remote=true", "--workers", "2"], "--workers 2"),
+        (["remote=true", "cluster.address=nonsense"], "not an address of the form HOST:PORT"),
+    ],
+)
+def test_what_cannot_be_played_elsewhere_is_refused(call, runs, words, said):
+    code, out, err = call("eval", "first", "--episodes", "1", *words)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_without_ray_the_extra_is_named(call, runs, monkeypatch):
+    def absent(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("palaestra.cluster.installed.version", absent)
+    code, _, err = call("eval", "first", "--episodes", "1", "remote=true")
+    assert code == 4
+    assert "palaestra[cluster]" in err

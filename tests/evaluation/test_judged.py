@@ -7,7 +7,13 @@ import pytest
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile
-from palaestra.evaluation.judged import load_judged, read_settings, refuse_foreign_module, run_directory_of
+from palaestra.evaluation.judged import (
+    find_subjects,
+    load_judged,
+    read_settings,
+    refuse_foreign_module,
+    run_directory_of,
+)
 from palaestra.runs.documents import write_config
 
 
@@ -70,3 +76,18 @@ def test_a_module_that_was_imported_already_may_be_used():
     refuse_foreign_module("CartPole-v1")
     with pytest.raises(RefusedFile):
         refuse_foreign_module("never_imported_module:Env-v0")
+
+
+def test_every_checkpoint_of_a_run_can_be_meant_without_loading_any(trained_run):
+    trained_run.save(epoch=10000)
+    subjects = find_subjects("judged:all", trained_run.root)
+    assert [subject.checkpoint.epoch for subject in subjects] == [3, 10000]
+    assert [subject.name for subject in find_subjects("judged:3", trained_run.root)] == [subjects[0].name]
+    assert all(subject.is_own and subject.directory == trained_run.directory for subject in subjects)
+
+
+def test_a_run_without_checkpoints_has_none_to_mean(trained_run):
+    for path in trained_run.directory.checkpoints.iterdir():
+        path.unlink()
+    with pytest.raises(NotFound, match="no checkpoint"):
+        find_subjects("judged:all", trained_run.root)

@@ -107,3 +107,29 @@ def test_what_was_judged_before_is_not_sent_again(saved, far_away):
     evaluator.ask(saved)
     assert len(remote.requests) == 1
     assert evaluator.collect() == first
+
+
+class SetClock:
+    seconds = 0.0
+
+    def monotonic(self):
+        return self.seconds
+
+    def now(self):
+        return self.seconds
+
+
+def test_an_answer_that_never_comes_is_given_up_in_time_and_one_that_comes_late_is_not_taken(bench, saved):
+    remote, clock = FarAway(), SetClock()
+    evaluation = bench.state.config.evaluation.model_copy(update={"episodes": 3, "timeout_seconds": 60.0})
+    evaluator = DistantEvaluator(remote, bench.directory, evaluation, clock)
+    evaluator.ask(saved)
+    clock.seconds = 59.0
+    assert evaluator.collect() == []
+    clock.seconds = 61.0
+    (verdict,) = evaluator.collect()
+    assert (verdict.epoch, verdict.error) == (1, "No answer within evaluation.timeout_seconds=60.")
+    assert evaluator.outstanding == 0
+    remote.play(remote.requests[0])
+    assert evaluator.collect() == []
+    assert read_batches(bench.directory) == []

@@ -96,6 +96,21 @@ def test_a_failure_costs_a_warning_and_an_entry_in_the_journal(bench, saved, cap
     assert bench.sink.samples == []
 
 
+def test_the_same_reason_is_said_once_and_written_down_each_time(bench, saved, caplog):
+    judge = Judge()
+    judgements = bench.judgements(judge)
+    for checkpoint in saved[:3]:
+        judgements.ask(checkpoint)
+    judge.answers = [Verdict(1, error="Ray is away."), Verdict(2, error="Ray is away."), Verdict(3, error="It raised.")]
+    judgements.collect()
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warned == [
+        "Checkpoint 1 was not judged: Ray is away. Training goes on.",
+        "Checkpoint 3 was not judged: It raised. Training goes on.",
+    ]
+    assert [entry.data["epoch"] for entry in bench.entries("eval.failed")] == [1, 2, 3]
+
+
 def test_a_checkpoint_that_is_gone_is_not_asked_for(bench, saved, caplog):
     judge = Judge()
     (bench.directory.checkpoints / "model_0002.safetensors").unlink()

@@ -1,0 +1,125 @@
+import json
+
+import pytest
+
+from palaestra.cli.request_eval import candidates, read_words
+from palaestra.cluster import requesting
+from palaestra.cluster.evaluator import Answer
+from palaestra.contracts.errors import RunFailed
+from palaestra.contracts.evaluation import SuiteReport
+from palaestra.evaluation.judged import load_judged
+from palaestra.evaluation.player import Player
+from palaestra.evaluation.shares import put_together
+
+
+class Elsewhere:
+    """Plays here what Ray would play; `error` is what it says instead."""
+
+    def __init__(self, root, error=None):
+        self.root, self.error, self.sent, self.answered = root, error, [], 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+    def send(self, request, sidecar, *, trust_module, on_episodes):
+        self.sent.append(request)
+        return len(self.sent)
+
+    def wait(self, seconds):
+        pass
+
+    def answers(self):
+        fresh, self.answered = self.sent[self.answered :], len(self.sent)
+        first = len(self.sent) - len(fresh) + 1
+        return [self._answer(first + number, request) for number, request in enumerate(fresh)]
+
+    def _answer(self, number, request):
+        if self.error is not None:
+            return Answer(number, request, None, 0, self.error, is_ray_lost=True)
+        loaded = load_judged(f"{request.run}:{request.epoch}", self.root).loaded
+        reports = tuple(put_together(plan, Player(loaded).episodes(plan), 1.0) for plan in request.plans)
+        return Answer(number, request, SuiteReport(reports, 1.0))
+
+    def drop(self, number):
+        pass
+
+
+@pytest.fixture
+def elsewhere(runs, monkeypatch):
+    stand_in = Elsewhere(runs)
+    monkeypatch.setattr(requesting, "RayEvaluator", lambda where: stand_in)
+    return stand_in
+
+
+def test_words_may_come_in_any_order():
+    words = read_words(["suite=a", "first", "env.max_episode_steps=5", "suite=b.yaml", "second:all"])
+    assert (words.targets, words.suites) == (["first", "second:all"], ["a", "b.yaml"])
+    assert (words.overrides, words.address) == ({"env": {"max_episode_steps": 5}}, "")
+    assert read_words(["first", "cluster.address=head:6379"]).address == "head:6379"
+
+
+def test_results_come_back_to_each_run_and_the_next_time_all_are_known(call, elsewhere):
+    words = ("request-eval", "first", "second", "--episodes", "2", "--json")
+    code, out, err = call(*words)
+    assert (code, err) == (0, "")
+    told = json.loads(out)["evaluations"]
+    assert [one["status"] for one in told] == ["done", "done"]
+    for name, one in zip(("first", "second"), told, strict=True):
+        at_home = json.loads(call("eval", one["checkpoint"], "--episodes", "2", "--json")[1])
+        assert one["mean"] == at_home["mean"], name
+    _, out, _ = call(*words)
+    assert [one["status"] for one in json.loads(out)["evaluations"]] == ["known", "known"]
+    _, out, _ = call(*words, "--again")
+    assert [one["status"] for one in json.loads(out)["evaluations"]] == ["done", "done"]
+
+
+def test_a_dry_run_shows_all_and_asks_nobody(call, elsewhere):
+    code, out, err = call(
+        "request-eval", "first:all", "suite=default", "suite=cartpole", "--dry-run", "--episodes", "2"
+    )
+    assert code == 0
+    assert out.splitlines()[0].split() == ["checkpoint", "suite", "episodes", "status", "mean", "retries"]
+    assert " new " in out
+    assert " twice " in out
+    assert " new, " in err
+    assert elsewhere.sent == []
+    code, out, _ = call("request-eval", "first", "--dry-run", "--json")
+    (one,) = json.loads(out)["evaluations"]
+    assert one["request"]["plans"][0]["env_id"] == "CartPole-v1"
+    assert len(one["request"]["weights"]) == 64
+
+
+def test_when_ray_is_away_it_is_one_line_and_a_bad_end(call, elsewhere):
+    elsewhere.error = RunFailed("Ray is away.", "Fetch it.")
+    code, out, err = call("request-eval", "first", "second", "--episodes", "2")
+    assert code == 1
+    assert out.count(" failed ") == 2
+    assert err.splitlines() == ["2 failed", "palaestra: 2 times: Ray is away. Fetch it."]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "needs a run"),
+        (["nobody"], 3, "nobody"),
+        (["firs:all"], 3, "first"),
+        (["first", "suite="], 2, "no name"),
+        (["first", "suite=nothing"], 3, "No suite is called 'nothing'"),
+        (["first", "cluster.address=a:1", "cluster.address=b:2"], 2, "set twice"),
+        (["first", "--episodes", "0"], 2, "at least 1"),
+        (["first", "env.nonsense=1"], 2, "nonsense"),
+        (["first", "--wrong"], 2, "--wrong"),
+    ],
+)
+def test_slips_are_told_before_anybody_is_asked(call, elsewhere, words, code, said):
+    got, out, err = call("request-eval", *words)
+    assert (got, out) == (code, "")
+    assert said in err
+    assert elsewhere.sent == []
+
+
+def test_all_checkpoints_of_a_run_are_offered(call, runs):
+    assert {"first:all", "first:best", "suite=cartpole"} <= set(candidates([]))
