@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import socket
 import sys
 import textwrap
+import threading
+from dataclasses import replace
 
 import pytest
 from starlette.testclient import TestClient
 
+from palaestra.checkpoints.durable import commit
+from palaestra.checkpoints.names import model_name
+from palaestra.contracts.checkpoint import Checkpoint
+from palaestra.contracts.codec import encode_interface
 from palaestra.contracts.run import RunRequest
+from palaestra.contracts.spaces import DiscreteSpec, EnvInterface
 from palaestra.contracts.worker_kind import Complaint, Prepared, RequestRefused, Resources
 from palaestra.daemon.service import Daemon
 from palaestra.daemon.settings import DaemonSettings
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.documents import read_config
 from palaestra.runs.store import RunStore
 from palaestra.web.app import build_app
 from palaestra.web.house import House
 from palaestra.web.login import LoginCodes
 from palaestra.web.place import Place
+from palaestra.web.server import Server, ServeSettings, open_listener
 from palaestra.web.tokens import TokenFile
 
 PORT = 7878
@@ -45,8 +58,8 @@ class NapKind:
         return Prepared(request, config, Resources(1, 0, 0))
 
     def command(self, run_directory):
-        seconds = RunStore(run_directory.parent)  # noqa: F841
-        return [sys.executable, "-c", textwrap.dedent(SCRIPT).format(seconds=60)]
+        seconds = read_config(RunDirectory(run_directory))["seconds"]
+        return [sys.executable, "-c", textwrap.dedent(SCRIPT).format(seconds=float(seconds))]
 
 
 @pytest.fixture
@@ -79,6 +92,51 @@ def client(house, stranger):
     return stranger
 
 
+class Live:
+    """A real server on a real port, in a thread of its own."""
+
+    def __init__(self, house, server):
+        self.house, self.server = house, server
+        self.port, self.url = house.place.port, house.place.url
+        self.bearer = {"authorization": f"Bearer {house.token.read()}"}
+
+    def raw(self, content, seconds=5.0):
+        """Send bytes, read until the other side closes; None when it does not within `seconds`."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
+            answer = b""
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(content)
+            try:
+                while piece := connection.recv(65536):
+                    answer += piece
+            except TimeoutError:
+                return None
+            except ConnectionResetError:
+                pass
+            return answer
+
+    def head(self, method="GET", path="/api/system", **headers):
+        """Request line and headers, with the token."""
+        named = {"host": f"127.0.0.1:{self.port}", **self.bearer, "connection": "close", **headers}
+        lines = [f"{method} {path} HTTP/1.1", *(f"{name.replace('_', '-')}: {value}" for name, value in named.items())]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+@pytest.fixture
+def live(house, daemon):
+    listener = open_listener(ServeSettings(port=0), daemon.root)
+    house = replace(house, place=Place("127.0.0.1", listener.getsockname()[1]))
+    ready = threading.Event()
+    server = Server(build_app(house), None, ready.set)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    assert ready.wait(10)
+    yield Live(house, server)
+    server.should_exit = True
+    thread.join(10)
+    assert not thread.is_alive()
+
+
 @pytest.fixture
 def make_run(daemon):
     """A run that somebody else made, known to the daemon; nothing is started."""
@@ -89,3 +147,27 @@ def make_run(daemon):
         return directory
 
     return make
+
+
+@pytest.fixture
+def save_checkpoint():
+    """A checkpoint with weights that safetensors would read, made without torch."""
+
+    def save(directory, epoch=10, score=1.5, **changes):
+        header = json.dumps({"w": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}}).encode()
+        weights = len(header).to_bytes(8, "little") + header + bytes(range(epoch % 200, epoch % 200 + 16))
+        fields = {
+            "epoch": epoch,
+            "agent_step": epoch * 100,
+            "total_time": 1.0,
+            "run": directory.id,
+            "run_name": "first",
+            "saved_at": 1000.0 + epoch,
+            "policy": {"graph": "mlp"},
+            "env": {"id": "CartPole-v1"},
+            "interface": encode_interface(EnvInterface(DiscreteSpec(4), DiscreteSpec(2))),
+            "score": score,
+        }
+        return commit(directory.checkpoints, epoch, {model_name(epoch): weights}, Checkpoint(**{**fields, **changes}))
+
+    return save

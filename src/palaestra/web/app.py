@@ -44,6 +44,7 @@ from palaestra.web.errors import answer_defect, answer_http_error
 from palaestra.web.headers import SecurityHeaders
 from palaestra.web.lifespans import LIFESPANS
 from palaestra.web.limits import HangUpOnUnread
+from palaestra.web.openapi import openapi_route
 from palaestra.web.pages import build_pages, is_page, load_files
 from palaestra.web.resources import all_routes
 from palaestra.web.security import Guard
@@ -75,8 +76,9 @@ def build_inner_app(house: House) -> Starlette:
                 await stack.enter_async_context(begin(house))
             yield
 
+    declared = all_routes()
     app = Starlette(
-        routes=build_routes([*all_routes(), *build_pages(load_files())], house),
+        routes=build_routes([*declared, openapi_route(declared), *build_pages(load_files())], house),
         exception_handlers={HTTPException: answer_http_error, Exception: answer_defect},
         lifespan=lifespan,
     )

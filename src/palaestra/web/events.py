@@ -82,7 +82,7 @@ async def serve_events(house: House, websocket: WebSocket) -> None:
     viewers.add(websocket)
     try:
         await _serve(house, websocket)
-    except* (WebSocketDisconnect, asyncio.CancelledError):
+    except* WebSocketDisconnect:
         pass
     finally:
         viewers.discard(websocket)

@@ -18,6 +18,7 @@ from palaestra.web.reading import Body
 from palaestra.web.route import Call, Endpoint
 from palaestra.web.security import SCOPE_KEY
 
+LONGEST_YAML = 1 << 17  # ten times the longest config; reading a mebibyte of it takes seconds
 VERBS = {"native": "train", "evaluate": "eval"}
 
 
@@ -52,7 +53,7 @@ class RunBody(Body):
 
 
 class YamlBody(Body):
-    yaml: str = Field(max_length=1 << 20)
+    yaml: str = Field(max_length=LONGEST_YAML)
 
 
 def asked_by(call: Call) -> str:

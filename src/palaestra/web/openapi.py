@@ -1,0 +1,161 @@
+"""The OpenAPI document, made from the same declarations that are routed: it cannot tell of what is not there."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from palaestra.web.route import MUTATIONS, Call, Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic import BaseModel
+
+    from palaestra.web.route import Declared
+
+PATH = "/api/openapi.json"
+HOLE = re.compile(r"\{(\w+)(?::\w+)?\}")
+PUBLIC = {"/login", "/api/login", "/", "/favicon.svg"}
+EVERYWHERE = (400, 401, 403, 404, 405, 408, 414, 421, 422)
+OF_MUTATIONS = (413, 415)
+MEANINGS = {
+    400: "malformed",
+    401: "no token, or a wrong one",
+    403: "foreign origin",
+    404: "not found",
+    405: "no such method",
+    408: "too slow",
+    409: "not in this state",
+    413: "too large",
+    414: "address too long",
+    415: "wrong content type",
+    416: "no such range",
+    421: "foreign host",
+    422: "values that cannot be",
+    429: "too many at once",
+    502: "no answer from behind",
+    503: "too many wait or watch already",
+    507: "the disk is full or read-only",
+}
+ERROR_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["message", "hint", "fields"],
+            "properties": {
+                "message": {"type": "string"},
+                "hint": {"type": "string"},
+                "fields": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "required": ["key", "message", "hint"],
+                        "properties": {name: {"type": "string"} for name in ("key", "message", "hint")},
+                    },
+                },
+            },
+        }
+    },
+}
+
+
+def build_openapi(declared: Sequence[Declared]) -> dict[str, Any]:
+    """OpenAPI 3.1. Sockets are not part of that language; docs/api.md tells of them."""
+    schemas: dict[str, Any] = {"Error": ERROR_SCHEMA}
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in declared:
+        if isinstance(endpoint, Endpoint) and "{name:path}" not in endpoint.path:
+            operations = paths.setdefault(HOLE.sub(r"{\1}", endpoint.path), {})
+            operations[endpoint.method.lower()] = _operation(endpoint, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Palaestra", "version": version("palaestra")},
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "responses": {str(status): _refusal(status) for status in MEANINGS},
+        },
+    }
+
+
+def openapi_route(declared: Sequence[Declared]) -> Endpoint:
+    document: dict[str, Any] = {}
+
+    def show(_call: Call) -> dict[str, Any]:
+        if not document:
+            document.update(build_openapi([*declared, endpoint]))
+        return document
+
+    endpoint = Endpoint("GET", PATH, show, "this document", answer={"type": "object"})
+    return endpoint
+
+
+def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
+    words = re.findall(r"\w+", endpoint.path.replace("{", " by ").replace("}", ""))
+    statuses = {*EVERYWHERE, *endpoint.errors, *(OF_MUTATIONS if endpoint.method in MUTATIONS else ())}
+    answer: dict[str, Any] = {"description": endpoint.summary}
+    if endpoint.status not in {204, 303}:
+        schema = _adopt(endpoint.answer, schemas) if endpoint.answer else {}
+        answer["content"] = {endpoint.media: {"schema": schema} if schema else {}}
+    operation: dict[str, Any] = {
+        "operationId": "_".join([endpoint.method.lower(), *words]),
+        "summary": endpoint.summary,
+        "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint, schemas)],
+        "responses": {
+            str(endpoint.status): answer,
+            **{str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(statuses)},
+        },
+    }
+    if endpoint.path in PUBLIC:
+        operation["security"] = []
+    if endpoint.method in MUTATIONS and (endpoint.body is not None or endpoint.is_stream):
+        operation["requestBody"] = _request_body(endpoint, schemas)
+    return operation
+
+
+def _request_body(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
+    if endpoint.body is None:
+        return {"content": {kind: {} for kind in endpoint.takes}, "required": True}
+    needed = any(field.is_required() for field in endpoint.body.model_fields.values())
+    return {"content": {endpoint.takes[0]: {"schema": _model_schema(endpoint.body, schemas)}}, "required": needed}
+
+
+def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in HOLE.findall(endpoint.path)
+    ]
+
+
+def _query_parameters(endpoint: Endpoint, schemas: dict[str, Any]) -> list[dict[str, Any]]:
+    if endpoint.query is None:
+        return []
+    whole = _adopt(endpoint.query.model_json_schema(ref_template="#/components/schemas/{model}"), schemas)
+    required = set(whole.get("required", ()))
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": schema}
+        | ({"description": schema["description"]} if "description" in schema else {})
+        for name, schema in whole.get("properties", {}).items()
+    ]
+
+
+def _model_schema(model: type[BaseModel], schemas: dict[str, Any]) -> dict[str, Any]:
+    schemas[model.__name__] = _adopt(model.model_json_schema(ref_template="#/components/schemas/{model}"), schemas)
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def _adopt(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """The schema without definitions of its own; they are the document's now."""
+    schemas.update(schema.get("$defs", {}))
+    return {key: value for key, value in schema.items() if key != "$defs"}
+
+
+def _refusal(status: int) -> dict[str, Any]:
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    return {"description": MEANINGS[status], "content": content}

@@ -1,0 +1,197 @@
+"""Who gets in: foreign pages, foreign names, missing and wrong tokens, sockets of strangers."""
+
+import logging
+
+import pytest
+from starlette.websockets import WebSocketDisconnect
+
+from palaestra.web.login import cookie_name, login_link
+from palaestra.web.security import MAX_TARGET_BYTES
+from palaestra.web.tokens import cookie_value, new_token
+
+OURS = "http://127.0.0.1:7878"
+SOCKET = "ws://127.0.0.1:7878/api/events"
+FOREIGN = [
+    "null",
+    "https://evil.example",
+    "http://127.0.0.1:7879",
+    "https://127.0.0.1:7878",
+    "http://localhost:7878",  # ours by another name: exact means exact
+    "http://127.0.0.1:78780",
+    "http://127.0.0.1.evil.example:7878",
+    "http://evil.example:7878",
+    "http://127.0.0.1",
+    "chrome-extension://abcdefghijklmnop",
+]
+UNREADABLE = ["", "x", "http://", "http://127.0.0.1:7878/", "http://127.0.0.1:7878,http://evil.example", "http://a b"]
+
+
+@pytest.fixture
+def browser(house, stranger):
+    """Signed in by cookie."""
+    stranger.get(login_link(house.place.url, house.codes))
+    assert cookie_name(7878) in stranger.cookies
+    return stranger
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("origin", FOREIGN)
+def test_a_foreign_page_is_refused_even_with_the_token(client, method, origin):
+    answer = client.request(method, "/api/runs", headers={"origin": origin})
+    assert answer.status_code == 403
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("origin", UNREADABLE)
+def test_an_origin_that_cannot_be_read_is_400(client, origin):
+    assert client.get("/api/system", headers={"origin": origin}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("evil.example:7878", 421),
+        ("127.0.0.1", 421),
+        ("localhost.:7878", 421),
+        ("[::ffff:7f00:1]:7878", 421),
+        ("169.254.169.254", 421),
+        ("a b", 400),
+        ("", 400),
+        ("[::1", 400),
+        ("127.0.0.1:7878@evil.example", 400),
+        ("localhost:7878", 200),
+        ("[::1]:7878", 200),
+    ],
+)
+def test_only_our_own_names_are_answered(client, host, status):
+    assert client.get("/api/system", headers={"host": host}).status_code == status
+    assert client.get("/", headers={"host": host}).status_code == status  # the page too
+
+
+@pytest.mark.parametrize("doubled", ["host", "origin"])
+def test_two_of_a_kind_are_refused(client, doubled):
+    value = {"host": "127.0.0.1:7878", "origin": OURS}[doubled]
+    answer = client.get("/api/system", headers=[(doubled, value), (doubled, value)])
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer x",
+        "Basic {token}",
+        "{token}",
+        "Bearer {token}x",
+        "Bearer {other}",
+        "Bearer {cookie}",
+    ],
+)
+def test_a_wrong_token_is_none(house, stranger, value):
+    token = house.token.read()
+    header = value.format(token=token, other=new_token(), cookie=cookie_value(token))
+    answer = stranger.get("/api/system", headers={"authorization": header})
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_right_token_is_let_in(house, stranger, scheme):
+    assert stranger.get("/api/system", headers={"authorization": f"{scheme} {house.token.read()}"}).status_code == 200
+
+
+def test_the_token_does_not_count_in_an_address(house, stranger):
+    assert stranger.get(f"/api/system?token={house.token.read()}").status_code == 401
+
+
+def test_a_cookie_reads_without_an_origin_and_writes_only_with_ours(browser):
+    assert browser.get("/api/system").status_code == 200
+    assert browser.post("/api/requests/parse", json={"yaml": "a: 1"}).status_code == 403
+    assert browser.post("/api/requests/parse", json={"yaml": "a: 1"}, headers={"origin": OURS}).status_code == 200
+    assert browser.delete("/api/runs/x").status_code == 403
+
+
+def test_cookies_of_other_programs_do_not_hide_ours(house, stranger):
+    value = cookie_value(house.token.read())
+    cookies = f'strange={{"a": 1}}; =; x; palaestra_7878={value}; "=b'
+    assert stranger.get("/api/system", headers={"cookie": cookies}).status_code == 200
+    assert stranger.get("/api/system", headers={"cookie": f"palaestra_7879={value}"}).status_code == 401
+
+
+def test_a_renewed_token_ends_what_the_old_one_opened(house, browser, client):
+    assert browser.get("/api/system").status_code == 200
+    house.token.renew()
+    assert browser.get("/api/system").status_code == 401  # neither by cookie nor by header
+
+
+def test_a_form_of_a_foreign_page_cannot_write(client):
+    for kind in ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain", ""):
+        answer = client.post("/api/runs", content=b'{"recipe": "cartpole"}', headers={"content-type": kind})
+        assert answer.status_code == 415
+    assert client.get("/api/runs").json()["total"] == 0
+
+
+def test_an_address_that_is_too_long_is_refused_before_anything_else(stranger):
+    assert stranger.get("/" + "a" * MAX_TARGET_BYTES).status_code == 414
+
+
+def test_a_socket_without_a_token_is_closed_with_4401(stranger):
+    with stranger.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect) as closed:
+        socket.receive_text()
+    assert closed.value.code == 4401
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+def test_a_socket_of_a_foreign_page_is_closed_with_4403(client, origin):
+    with (
+        client.websocket_connect(SOCKET, headers={"origin": origin}) as socket,
+        pytest.raises(WebSocketDisconnect) as closed,
+    ):
+        socket.receive_text()
+    assert closed.value.code == 4403
+
+
+def test_a_cookie_opens_a_socket_only_with_our_origin(browser):
+    with browser.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect) as closed:
+        socket.receive_text()
+    assert closed.value.code == 4403
+    with browser.websocket_connect(SOCKET, headers={"origin": OURS}) as socket:
+        assert socket.receive_json()["type"] == "hello"
+
+
+def test_an_open_socket_ends_when_the_token_is_renewed(house, client):
+    with client.websocket_connect(SOCKET) as socket:
+        assert socket.receive_json()["type"] == "hello"
+        house.token.renew()
+        with pytest.raises(WebSocketDisconnect) as closed:
+            for _ in range(10):
+                house.daemon.news.tell("removed", "nobody", None)
+                socket.receive_text()
+        assert closed.value.code == 4401
+
+
+def test_what_is_refused_is_logged_on_one_line_without_the_query(stranger, caplog):
+    caplog.set_level(logging.INFO)
+    stranger.get("/api/%0aINFO%20forged%1b[31m%e2%80%aex?code=secret")
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "palaestra.web.security"]
+    assert line == r"refused 401: GET /api/\nINFO forged\x1b[31m\u202ex"
+
+
+def test_the_token_and_codes_are_in_no_log_line(house, client, stranger, caplog):
+    caplog.set_level(logging.DEBUG)
+    secrets = [house.token.read(), cookie_value(house.token.read())]
+    for _ in range(2):
+        link = login_link(house.place.url, house.codes)
+        secrets.append(link.partition("code=")[2])
+        stranger.get(link)
+        stranger.get(link)
+    client.post("/api/login", json={"token": secrets[0]})
+    client.post("/api/login", json={"token": secrets[0] + "x"})
+    client.get(f"/api/system?token={secrets[0]}")
+    client.get("/api/nowhere")
+    assert caplog.records
+    said = "\n".join(
+        record.getMessage() for record in caplog.records if not record.name.startswith(("http", "asyncio"))
+    )
+    assert [secret for secret in secrets if secret in said] == []
