@@ -32,8 +32,10 @@ LISTENED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1}
 MEMORY_SECONDS = 0.25
 LINGER_SECONDS = 0.5  # for what a worker leaves behind, before it is killed
 KILL_SECONDS = 5.0
+SHORTEST_SECONDS = 0.02
 MEBIBYTE = 1 << 20
 NOT_STARTED = 127
+FULL_DISK_SECONDS = 60.0  # how long to try to leave word of the end
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Keeper:
         self._charge = charge
         self._log = OutputLog(Path(charge.output_file), Path(charge.earlier_output_file), charge.log_bytes)
         self._worker = 0
+        self._is_started = self._is_noted = False
+        self._ended_at = float("inf")
         self._kill_at = float("inf")
         self._memory_at = 0.0
         self._note: dict[str, Any] = {
@@ -80,13 +84,18 @@ class Keeper:
         signal.pthread_sigmask(signal.SIG_BLOCK, LISTENED)
         self._write_note()
         self._start()
-        while self._is_anyone_left():
+        while self._is_wanted():
             self._hear(self._log.tend())
             self._reap()
+            if not self._is_noted:
+                self._write_note()
             self._watch_memory()
             if time.monotonic() > self._kill_at:
                 kill_members(self._members, KILL_SECONDS, self._reap)
         self._log.tend()
+        with contextlib.suppress(ChildProcessError):
+            while True:  # all are dead; none stays a zombie where nobody else would wait for it
+                os.waitpid(-1, 0)
         return 0
 
     def _start(self) -> None:
@@ -99,18 +108,23 @@ class Keeper:
         os.close(ready)
         self._note["worker"] = _identity(self._worker)
         self._write_note()
-        _mark_running(Path(self._charge.status_file), self._note["worker"])
+        self._is_started = True
+        with contextlib.suppress(OSError):  # the daemon knows it anyway
+            _mark_running(Path(self._charge.status_file), self._note["worker"])
         os.write(go, b"!")
         os.close(go)
 
-    def _is_anyone_left(self) -> bool:
-        return self._note["exit"] is None or bool(self._members())
+    def _is_wanted(self) -> bool:
+        """As long as anyone is left, or the end could not be written down yet."""
+        if self._note["exit"] is None or self._members():
+            return True
+        return not self._is_noted and time.monotonic() < self._ended_at + FULL_DISK_SECONDS
 
     def _members(self) -> list[Any]:
         return find_members(self._charge.run, os.getpid())
 
     def _hear(self, seconds: float) -> None:
-        wait = min(seconds, max(0.0, self._kill_at - time.monotonic()))
+        wait = min(seconds, max(SHORTEST_SECONDS, self._kill_at - time.monotonic()))
         if self._charge.memory_mb:
             wait = min(wait, MEMORY_SECONDS)
         heard = signal.sigtimedwait(LISTENED, wait)
@@ -139,6 +153,7 @@ class Keeper:
     def _ended(self, status: int) -> None:
         code = os.waitstatus_to_exitcode(status)
         self._log.tend()
+        self._ended_at = time.monotonic()
         self._note["exit"] = {"code": code, "at": time.time(), "dropped_bytes": self._log.dropped}
         self._write_note()
         self._kill_at = min(self._kill_at, time.monotonic() + LINGER_SECONDS)
@@ -155,7 +170,16 @@ class Keeper:
             self._kill_at = 0.0
 
     def _write_note(self) -> None:
-        _replace(Path(self._charge.keeper_file), json.dumps(self._note, indent=2))
+        """Before the worker runs, a full disk means that it does not; after that, that it is tried again."""
+        self._is_noted = False
+        try:
+            _replace(Path(self._charge.keeper_file), json.dumps(self._note, indent=2))
+            self._is_noted = True
+        except FileNotFoundError:
+            self._is_noted = True  # the run was removed: nobody will ask
+        except OSError:
+            if not self._is_started:
+                raise
 
 
 def _identity(pid: int) -> dict[str, float]:
@@ -185,7 +209,7 @@ def _become(charge: Charge, ready: int, log: OutputLog) -> None:
 
 def _mark_running(path: Path, worker: dict[str, float]) -> None:
     """On behalf of workers that say nothing themselves; one that does writes over it."""
-    status = json.loads(path.read_bytes())
+    status: dict[str, Any] = json.loads(path.read_bytes())
     now = time.time()
     status |= {"state": "running", "pid": worker["pid"], "pid_started_at": worker["started_at"], "started_at": now}
     status |= {"ended_at": None, "updated_at": now, "exit_code": None, "failure": ""}

@@ -46,7 +46,7 @@ class Note:
 
 
 def read_note(directory: RunDirectory) -> Note | None:
-    """None when there is none; one that cannot be read is as good as none."""
+    """None when there is none; a damaged one is as good as none. OSError when it cannot be opened just now."""
     path = directory.keeper_file
     try:
         data = unstamped(read_json(path), SCHEMA_VERSION, path)
@@ -63,7 +63,11 @@ def read_note(directory: RunDirectory) -> Note | None:
             exit_code=None if not ended else int(ended["code"]),
             dropped_bytes=int(ended.get("dropped_bytes", 0)),
         )
-    except (DamagedFile, NotFound, KeyError, TypeError, ValueError):
+    except DamagedFile as error:
+        if isinstance(error.__cause__, OSError):
+            raise error.__cause__ from error
+        return None
+    except (NotFound, KeyError, TypeError, ValueError):
         return None
 
 

@@ -27,6 +27,7 @@ class Kept:
         self.is_stopping = False
         self.kill_at = float("inf")  # monotonic seconds; when our own patience ends
         self.heard_at = 0.0
+        self.command: list[str] = []
         self.is_told = child is None  # that its worker was started; an adopted one was told of before
         self.handle: int | None = None  # a pidfd
         self._process = find_process(child) if child is not None else None

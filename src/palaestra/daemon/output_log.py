@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-SLOWEST_SECONDS, FASTEST_SECONDS = 0.5, 0.005
+SLOWEST_SECONDS, FASTEST_SECONDS = 0.1, 0.005
 LOOKS_PER_FILL = 4  # how often to look in the time in which the file would fill up at its present pace
 PIECE = 1 << 20
 
@@ -60,12 +60,12 @@ class OutputLog:
         except OSError:
             return size
         try:
-            begin = max(0, size - self._limit)
-            copied = self._keep(descriptor, begin)
+            before = self._earlier.stat().st_size if self._earlier.exists() else 0
+            copied = self._keep(descriptor, max(0, size - self._limit))
             at_cut = os.fstat(descriptor).st_size
             os.ftruncate(descriptor, 0)
             lost = at_cut - copied
-            self.dropped += lost
+            self.dropped += lost + before
             if lost:
                 os.write(descriptor, f"[palaestra: {lost} bytes of output were dropped here]\n".encode())
             return os.fstat(descriptor).st_size

@@ -12,7 +12,7 @@
         daemon.again() -> Entry                       # the last accepted request, as a new run
         daemon.remove(run)                            # never one that runs or waits
         daemon.news.since(number) / .listen(callback) # what happened, in order
-        daemon.slots() -> Slots; daemon.kinds.names(); daemon.kinds.get(name).schema()
+        daemon.slots() -> Slots; daemon.is_well; daemon.kinds.names(); daemon.kinds.get(name).schema()
 
 Every call may come from any thread and returns soon; those that write wait for the disk, so that an event loop should
 hand them to a thread (`await asyncio.to_thread(daemon.submit, request)`). There is no async in this room: one thread
@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from palaestra.contracts.clock import Clock, SystemClock
-from palaestra.contracts.errors import PalaestraError
+from palaestra.contracts.errors import PalaestraError, RunFailed
 from palaestra.contracts.run import RunRequest, RunState
 from palaestra.daemon.door import check_request
 from palaestra.daemon.entry import Entry
@@ -106,6 +106,11 @@ class Daemon:
         self._stack.close()
 
     # Looking
+
+    @property
+    def is_well(self) -> bool:
+        """Whether anybody still looks after the runs; a daemon that is not well should be ended and started again."""
+        return self._supervisor.is_alive
 
     def runs(self) -> list[Entry]:
         """Newest first; also runs that nobody submitted here."""
@@ -223,7 +228,7 @@ class Daemon:
         with self._roster.guard:
             entry = self.get(run)
             if self._supervisor.is_kept(entry.id):
-                self._supervisor.stop(entry, self._grace(entry, grace_seconds))
+                self._stop_kept(entry, self._grace(entry, grace_seconds))
             elif entry.is_waiting:
                 self._take_out(entry)
             elif entry.state in ACTIVE:
@@ -310,6 +315,12 @@ class Daemon:
             "run.cancelled", epoch=record.epoch, step=record.agent_step, reason="queue"
         )
         self._roster.put(replace(entry, record=record, status_stamp=stamp_of(directory)), "ended")
+
+    def _stop_kept(self, entry: Entry, grace_seconds: float) -> None:
+        try:
+            self._supervisor.stop(entry, grace_seconds)
+        except OSError as error:
+            raise RunFailed(f"Run '{entry.record.name}' cannot be reached: {error.strerror}.", "Try again.") from error
 
     def _stop_elsewhere(self, entry: Entry) -> None:
         """Somebody else's process: it is asked, and nothing more."""

@@ -38,11 +38,11 @@ class End:
     signal: str = ""
 
 
-def judge_end(note: Note | None, ticket: Ticket, last_words: list[str]) -> End:
+def judge_end(note: Note | None, ticket: Ticket, last_words: list[str], *, is_stopped: bool = False) -> End:
     """From what its keeper saw. `last_words` are the last lines it printed."""
     if note is None or note.attempt != ticket.attempt or not note.has_ended or note.exit_code is None:
         gone = "its process is gone, and nobody saw how it ended (killed, or the machine stopped)"
-        return End(RunState.LOST, gone, None)
+        return End(RunState.CANCELLED, "", None) if is_stopped else End(RunState.LOST, gone, None)
     code = note.exit_code
     name = signal.Signals(-code).name if code < 0 else ""
     shell_code = 128 - code if code < 0 else code
@@ -60,10 +60,18 @@ def judge_end(note: Note | None, ticket: Ticket, last_words: list[str]) -> End:
     return End(RunState.FAILED, f"its process ended with exit code {code}{said}", shell_code)
 
 
-def settle(directory: RunDirectory, known: RunRecord, ticket: Ticket, note: Note | None, clock: Clock) -> RunRecord:
+def settle(
+    directory: RunDirectory,
+    known: RunRecord,
+    ticket: Ticket,
+    note: Note | None,
+    clock: Clock,
+    *,
+    is_stopped: bool = False,
+) -> RunRecord:
     """The record as it is from now on. What the worker itself wrote at its end stands."""
     last_words = read_tail(directory)
-    end = judge_end(note, ticket, last_words)
+    end = judge_end(note, ticket, last_words, is_stopped=is_stopped)
     written = read_or(directory, known)
     _tell_of_worker(Journal(directory, clock), note, end, last_words)
     if written.state.is_over:

@@ -87,6 +87,10 @@ class Supervisor:
         self._start_at = 0.0
         os.eventfd_write(self._bell, 1)
 
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
     def is_kept(self, run_id: str) -> bool:
         return run_id in self._kept
 
@@ -138,7 +142,10 @@ class Supervisor:
         while not self._is_closing:
             self._listen()
             with self._roster.guard:
-                self._look_around()
+                try:
+                    self._look_around()
+                except OSError as error:  # out of descriptors, a disk that is gone: what cannot be seen is not judged
+                    logger.warning("The daemon cannot look after its runs just now: %s.", error)
 
     def _look_around(self) -> None:
         if self._is_closing:  # while we listened
@@ -180,9 +187,8 @@ class Supervisor:
         now = self._clock.monotonic()
         if not kept.is_told and (note := kept.note()) is not None and note.worker is not None:
             kept.is_told = True
-            command = self._kinds.get(entry.record.kind).command(kept.directory.path)
             Journal(kept.directory, self._clock).record(
-                "worker.started", pid=note.worker.pid, attempt=note.attempt, command=command, gpus=list(note.gpus)
+                "worker.started", pid=note.worker.pid, attempt=note.attempt, command=kept.command, gpus=list(note.gpus)
             )
         stamp = stamp_of(kept.directory)
         if stamp != entry.status_stamp:
@@ -221,7 +227,7 @@ class Supervisor:
         if note is None or note.worker is None:
             record = fail(kept.directory, entry.record, self._clock, is_stopped=kept.is_stopping)
         else:
-            record = settle(kept.directory, entry.record, entry.ticket, note, self._clock)
+            record = settle(kept.directory, entry.record, entry.ticket, note, self._clock, is_stopped=kept.is_stopping)
         ended = replace(entry, record=record, gpus=(), is_silent=False, status_stamp=stamp_of(kept.directory))
         self._roster.put(ended, "ended")
 
@@ -254,6 +260,7 @@ class Supervisor:
             return
         self._kept[entry.id] = kept = Kept(directory, entry.ticket.attempt, child)
         kept.heard_at = self._clock.monotonic()
+        kept.command = charge.argv
         record = replace(now.record, state=RunState.RUNNING)
         self._roster.put(replace(now, gpus=place.gpus, record=record), "started")
 

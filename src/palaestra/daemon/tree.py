@@ -37,7 +37,7 @@ def find_process(pid: int) -> Process | None:
     """None for none, and for a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):  # nothing else may pass for "gone", such as a lack of descriptors
         return None
     fields = stat.rpartition(")")[2].split()
     if fields[STATE] in DEAD:
@@ -73,14 +73,14 @@ def send(process: Process, number: int) -> bool:
     """Signal that process and no other; False when it is gone."""
     try:
         handle = os.pidfd_open(process.pid)
-    except OSError:
+    except ProcessLookupError:
         return False
     try:
         found = find_process(process.pid)  # with the handle open the pid cannot change hands any more
         if found is None or found.started_at != process.started_at:
             return False
         signal.pidfd_send_signal(handle, number)
-    except OSError:
+    except (ProcessLookupError, PermissionError):  # gone, or it took on another user's rights
         return False
     finally:
         os.close(handle)

@@ -1,0 +1,49 @@
+"""Daemons over small scripts, in a directory in memory where that can be had."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # daemon_scripts, also for the processes that tests start
+
+from daemon_scripts import end_everything, open_daemon
+
+PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture
+def home():
+    memory = Path("/dev/shm")
+    place = memory if os.access(memory, os.W_OK) else None
+    with TemporaryDirectory(prefix="palaestra-daemon-", dir=place) as path:
+        root = Path(path) / "runs"
+        yield root
+        end_everything(root)
+
+
+@pytest.fixture
+def serve(home):
+    """Open a daemon over `home`; it is closed at the end of the test, if not before."""
+    with ExitStack() as stack:
+        yield lambda **changes: stack.enter_context(open_daemon(home, **changes))
+
+
+@pytest.fixture
+def wait_until():
+    def wait(condition, what, seconds=PATIENCE_SECONDS):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            answer = condition()
+            if answer:
+                return answer
+            time.sleep(0.005)
+        raise AssertionError(f"waited {seconds:g} s in vain for {what}")
+
+    return wait

@@ -1,0 +1,135 @@
+"""Scripts that do not want to end, and scripts that print too much."""
+
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from daemon_scripts import script
+
+from palaestra.contracts.run import RunState
+from palaestra.daemon.keeping import read_note
+from palaestra.daemon.ticket import Terms
+from palaestra.daemon.tree import find_members
+
+GRACE_SECONDS = 0.5
+DEAF = "import os, signal, sys, time\nfor number in (1, 2, 3, 10, 12, 15): signal.signal(number, signal.SIG_IGN)\n"
+WAIT = "print('ready', flush=True)\ntime.sleep(1000)\n"
+ESCAPES = {
+    "ignores SIGTERM": DEAF + WAIT,
+    "forks": DEAF + "os.fork()\nos.fork()\n" + WAIT,
+    "forks twice and leaves its session": DEAF
+    + "if os.fork() == 0:\n    os.setsid()\n    if os.fork():\n        os._exit(0)\n    time.sleep(1000)\n"
+    + WAIT,
+    "clears its environment": DEAF
+    + "if os.fork() == 0:\n    os.setsid()\n    os.execve(sys.executable, [sys.executable, '-S', '-c', "
+    + "'import time; time.sleep(1000)'], {})\n"
+    + WAIT,
+    "stops itself": DEAF + "print('ready', flush=True)\nos.kill(os.getpid(), signal.SIGSTOP)\n",
+    "has a child that prints": DEAF + "if os.fork() == 0:\n    while True: os.write(1, b'x' * 65536)\n" + WAIT,
+}
+
+
+def is_ready(daemon, entry):
+    path = daemon.directory(entry.id).output_file()
+    return path.exists() and path.stat().st_size > 0
+
+
+@pytest.mark.parametrize("way", ESCAPES)
+def test_whoever_does_not_want_to_end_is_gone_within_grace_and_two_seconds(serve, wait_until, way):
+    daemon = serve(grace_seconds=GRACE_SECONDS, log_bytes=1 << 20)
+    entry = daemon.submit(script(ESCAPES[way]))
+    wait_until(lambda: is_ready(daemon, entry), "its first words")
+    keeper = read_note(daemon.directory(entry.id)).keeper
+    members = find_members(entry.id, keeper.pid)
+    assert members
+    before = time.monotonic()
+    daemon.stop(entry.id)
+    assert daemon.wait(entry.id, 30).state is RunState.CANCELLED
+    assert time.monotonic() - before < GRACE_SECONDS + 2.0
+    assert [process.pid for process in members if psutil.pid_exists(process.pid)] == []
+    assert find_members(entry.id, None) == []
+
+
+def test_asked_twice_it_ends_at_once(serve, wait_until):
+    daemon = serve(grace_seconds=1000.0)
+    entry = daemon.submit(script(DEAF + WAIT))
+    wait_until(lambda: is_ready(daemon, entry), "its first words")
+    daemon.stop(entry.id)
+    before = time.monotonic()
+    daemon.stop(entry.id)
+    assert daemon.wait(entry.id, 30).state is RunState.CANCELLED
+    assert time.monotonic() - before < 2.0
+
+
+def test_out_of_memory_is_a_failure_of_its_own_and_the_others_go_on(serve):
+    daemon = serve()
+    other = daemon.submit(script("import time; time.sleep(1); print('unharmed')"))
+    greedy = daemon.submit(script("block = b'x' * (200 << 20); import time; time.sleep(1000)"), Terms(memory_mb=100))
+    done = daemon.wait(greedy.id, 30)
+    assert done.state is RunState.FAILED
+    assert done.record.failure.startswith("out of memory: ")
+    assert done.record.failure.endswith("100 MB allowed")
+    assert daemon.wait(other.id, 30).state is RunState.FINISHED
+
+
+PRINTS = {
+    "many lines": "line = b'y' * 99 + b'\\n'\nblock = line * 10_000\nfor _ in range({blocks}): write(block)\n",
+    "one line": "block = b'z' * 1_000_000\nfor _ in range({blocks}): write(block)\n",
+    "binary": "import os\nblock = bytes(range(256)) * 3907\nfor _ in range({blocks}): write(block)\n",
+}
+
+
+@pytest.mark.parametrize("what", PRINTS)
+@pytest.mark.parametrize("megabytes", [100, pytest.param(1000, marks=pytest.mark.chaos)])
+def test_however_much_is_printed_the_log_is_short_and_the_daemon_as_small_as_before(serve, what, megabytes):
+    limit = 4 << 20
+    daemon = serve(log_bytes=limit)
+    daemon.wait(daemon.submit(script("pass")).id, 30)
+    process = psutil.Process()
+    before, disk_peak = process.memory_info().rss, 0
+    code = "import os\nwrite = lambda block: os.write(1, block)\n" + PRINTS[what].format(blocks=megabytes)
+    began = time.monotonic()
+    entry = daemon.submit(script(code))
+    while not daemon.wait(entry.id, 0.05).state.is_over:
+        disk_peak = max(disk_peak, sum(path.stat().st_size for path in daemon.directory(entry.id).logs.glob("out*")))
+    took = time.monotonic() - began
+    kept = sum(path.stat().st_size for path in daemon.directory(entry.id).logs.glob("output*"))
+    grown = process.memory_info().rss - before
+    print(
+        f"{what}, {megabytes} MB: {took:.2f} s, kept {kept >> 20} MB, peak {disk_peak >> 20} MB, RSS +{grown >> 10} KB"
+    )
+    assert daemon.get(entry.id).state is RunState.FINISHED
+    assert kept <= 2 * limit + (1 << 20)
+    assert grown < 8 << 20
+    assert read_note(daemon.directory(entry.id)).dropped_bytes > (megabytes - 12) * 1_000_000
+
+
+@pytest.mark.parametrize("count", [10, pytest.param(200, marks=[pytest.mark.chaos, pytest.mark.slow])])
+def test_starting_and_stopping_leaves_nothing_behind(serve, home, wait_until, count):
+    daemon = serve()
+
+    def once(number):
+        entry = daemon.submit(script("import os, time\nos.fork()\nprint('ready', flush=True)\ntime.sleep(1000)"))
+        wait_until(lambda: is_ready(daemon, entry), "its first words")
+        daemon.stop(entry.id, grace_seconds=0 if number % 2 else None)
+        daemon.wait(entry.id, 30)
+        return entry.id
+
+    once(0)
+    process = psutil.Process()
+    zombies_before = {child.pid for child in process.children()}
+    descriptors, memory = process.num_fds(), process.memory_info().rss
+    ids = [once(number) for number in range(count)]
+    wait_until(lambda: process.num_fds() <= descriptors, "descriptors to be given back", 10)
+    zombies = [child.pid for child in process.children() if child.status() == psutil.STATUS_ZOMBIE]
+    assert set(zombies) - zombies_before == set()
+    assert [run_id for run_id in ids if find_members(run_id, None)] == []
+    shared = [path.name for path in Path("/dev/shm").iterdir()]
+    assert [name for name in shared if any(run_id in name for run_id in ids)] == []
+    assert list(home.rglob(".tmp-*")) == []
+    assert process.memory_info().rss - memory < (4 << 20) + count * 20_000
+    print(
+        f"{count} times: descriptors {descriptors} -> {process.num_fds()}, RSS {memory >> 10} -> "
+        f"{process.memory_info().rss >> 10} KB"
+    )

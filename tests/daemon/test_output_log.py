@@ -1,0 +1,64 @@
+import os
+
+from palaestra.daemon.output_log import FASTEST_SECONDS, SLOWEST_SECONDS, OutputLog
+
+LIMIT = 1000
+
+
+def open_log(tmp_path):
+    return OutputLog(tmp_path / "output.log", tmp_path / "output.1.log", LIMIT)
+
+
+def test_a_short_log_is_left_alone(tmp_path):
+    log = open_log(tmp_path)
+    os.write(log.open(), b"few words\n")
+    log.tend()
+    assert (tmp_path / "output.log").read_bytes() == b"few words\n"
+    assert not (tmp_path / "output.1.log").exists()
+
+
+def test_a_long_one_is_cut_and_its_end_kept_beside(tmp_path):
+    log = open_log(tmp_path)
+    stream = log.open()
+    os.write(stream, bytes(range(256)) * 20)
+    log.tend()
+    os.write(stream, b"after\n")
+    assert (tmp_path / "output.1.log").read_bytes() == (bytes(range(256)) * 20)[-LIMIT:]
+    content = (tmp_path / "output.log").read_bytes()
+    assert content == f"[palaestra: {5120 - LIMIT} bytes of output were dropped here]\nafter\n".encode()
+    assert log.dropped == 5120 - LIMIT
+
+
+def test_however_much_is_written_two_pieces_remain(tmp_path):
+    log = open_log(tmp_path)
+    stream = log.open()
+    for _ in range(200):
+        os.write(stream, b"x" * 300)
+        log.tend()
+    sizes = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert len(sizes) == 2
+    assert abs(log.dropped + sum(sizes) - 200 * 300) < 10_000  # but for our own words about it
+    assert max(sizes) <= LIMIT + 300
+
+
+def test_a_writer_that_does_not_append_is_kept_short_too(tmp_path):
+    """It writes on at its old offset: the file looks long, but holds nothing there."""
+    log = open_log(tmp_path)
+    stream = os.open(tmp_path / "output.log", os.O_WRONLY | os.O_CREAT)
+    for _ in range(10):
+        os.write(stream, b"y" * 900)
+        log.tend()
+    assert (tmp_path / "output.1.log").stat().st_size <= LIMIT
+    assert (tmp_path / "output.log").stat().st_blocks * 512 < 16_384
+
+
+def test_who_writes_fast_is_looked_at_often(tmp_path):
+    log = open_log(tmp_path)
+    assert log.tend() == SLOWEST_SECONDS
+    os.write(log.open(), b"z" * 950)
+    assert FASTEST_SECONDS <= log.tend() < SLOWEST_SECONDS
+
+
+def test_a_directory_that_is_gone_does_not_matter(tmp_path):
+    log = OutputLog(tmp_path / "gone" / "a", tmp_path / "gone" / "b", LIMIT)
+    assert log.tend() == SLOWEST_SECONDS

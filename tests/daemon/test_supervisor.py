@@ -1,0 +1,115 @@
+"""What the supervising thread does beyond what test_service, test_survival and test_endings show."""
+
+import os
+import resource
+import signal
+import time
+from dataclasses import replace
+
+import psutil
+from daemon_scripts import open_daemon, script
+
+from palaestra.contracts.run import RunRequest, RunState
+from palaestra.daemon import supervisor
+from palaestra.daemon.keeping import read_note
+from palaestra.daemon.tree import find_process
+from palaestra.runs.status import moved, read_written_record, write_record
+from palaestra.runs.store import RunStore
+
+SLEEP = "import time; time.sleep(1000)"
+
+
+def test_progress_that_a_worker_writes_is_seen_and_silence_is_too(serve, wait_until):
+    daemon = serve(silence_seconds=0.3)
+    entry = daemon.submit(script(SLEEP))
+    directory = daemon.directory(entry.id)
+    wait_until(lambda: read_written_record(directory).pid, "its process")
+    record = read_written_record(directory)
+    write_record(directory, replace(record, agent_step=512, summary={"episodic_return": 7.0}))
+    wait_until(lambda: daemon.get(entry.id).record.agent_step == 512, "its step")
+    assert daemon.get(entry.id).record.summary == {"episodic_return": 7.0}
+    wait_until(lambda: daemon.get(entry.id).is_silent, "its silence")
+    write_record(directory, replace(record, agent_step=513))
+    wait_until(lambda: not daemon.get(entry.id).is_silent, "its voice")
+
+
+def test_a_run_that_says_it_is_over_counts_as_running_until_its_process_has_gone(serve, wait_until):
+    daemon = serve()
+    entry = daemon.submit(script(SLEEP, nproc=2))
+    directory = daemon.directory(entry.id)
+    wait_until(lambda: read_written_record(directory).pid, "its process")
+    write_record(directory, moved(read_written_record(directory), RunState.FINISHED, agent_step=9))
+    wait_until(lambda: daemon.get(entry.id).record.agent_step == 9, "its word")
+    assert daemon.get(entry.id).state is RunState.RUNNING
+    assert daemon.slots().used.cpus == 2
+    os.kill(read_note(directory).worker.pid, signal.SIGKILL)
+    assert daemon.wait(entry.id, 30).state is RunState.FINISHED
+
+
+def test_a_waiting_run_that_somebody_takes_by_hand_is_not_started_again(serve, wait_until):
+    daemon = serve()
+    busy = daemon.submit(script(SLEEP, nproc=2))
+    taken = daemon.submit(script("print('by the daemon')"))
+    directory = daemon.directory(taken.id)
+    record = moved(read_written_record(directory), RunState.RUNNING, pid=os.getpid())
+    write_record(directory, record)
+    daemon.stop(busy.id)
+    daemon.wait(busy.id, 30)
+    wait_until(lambda: daemon.get(taken.id).state is RunState.RUNNING, "the daemon to see it")
+    assert not directory.output_file().exists()
+    write_record(directory, moved(record, RunState.FINISHED))
+    wait_until(lambda: daemon.get(taken.id).state is RunState.FINISHED, "its end")
+
+
+def test_a_run_of_somebody_else_that_dies_is_seen_as_lost_and_can_be_stopped(serve, home, wait_until):
+    daemon = serve()
+    directory = RunStore(home).create(RunRequest("script", "", {"code": "pass"}), {"code": "pass"}, "by-hand")
+    write_record(directory, moved(read_written_record(directory), RunState.RUNNING, pid=2**22 - 1, pid_started_at=1.0))
+    wait_until(lambda: daemon.runs() and daemon.get("by-hand").state is RunState.LOST, "its loss")
+    retried = daemon.retry("by-hand")
+    assert (retried.ticket.attempt, retried.id) == (1, directory.id)
+    assert daemon.wait("by-hand", 30).state is RunState.FINISHED
+
+
+def test_without_descriptors_nothing_new_starts_and_it_recovers(serve, wait_until, monkeypatch):
+    monkeypatch.setattr(supervisor, "START_AGAIN_SECONDS", 0.1)
+    daemon = serve()
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    busy = daemon.submit(script(SLEEP, nproc=2))
+    wait_until(lambda: daemon.get(busy.id).record.pid, "its process")
+    waiting = daemon.submit(script("pass"))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (psutil.Process().num_fds(), before[1]))
+        time.sleep(0.5)  # not a condition: a few looks that must not judge what they cannot see
+        assert daemon.get(busy.id).state is RunState.RUNNING
+        os.kill(daemon.get(busy.id).record.pid, signal.SIGKILL)
+        time.sleep(0.5)
+        assert daemon.get(waiting.id).state is RunState.QUEUED
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert daemon.wait(waiting.id, 30).state is RunState.FINISHED
+    assert daemon.wait(busy.id, 30).state is RunState.FAILED
+
+
+def test_a_kind_that_is_gone_fails_its_runs_by_name(home):
+    with open_daemon(home) as daemon:
+        busy = daemon.submit(script(SLEEP, nproc=2))
+        waiting = daemon.submit(script("pass"))
+    with open_daemon(home) as daemon:
+        daemon.kinds._own.clear()
+        daemon.stop(busy.id, grace_seconds=0)
+        done = daemon.wait(waiting.id, 30)
+    assert done.state is RunState.FAILED
+    assert "No kind of worker is called 'script'" in done.record.failure
+
+
+def test_a_keeper_that_does_not_obey_is_done_without(serve, wait_until):
+    daemon = serve(grace_seconds=0.2)
+    entry = daemon.submit(script(SLEEP))
+    directory = daemon.directory(entry.id)
+    note = wait_until(lambda: (found := read_note(directory)) and found.worker and found, "its worker")
+    os.kill(note.keeper.pid, signal.SIGSTOP)
+    daemon.stop(entry.id)
+    assert daemon.wait(entry.id, 30).state.is_over
+    assert daemon.get(entry.id).state is RunState.CANCELLED
+    assert find_process(note.worker.pid) is None
