@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from palaestra.config.env import EnvConfig
+from palaestra.envs import publish
 from palaestra.envs.make import make_env
 from palaestra.envs.publish import LOOK_SECONDS, PublishedEnvs, Publisher
 from palaestra.envs.scene import View, scene_of
@@ -197,3 +198,17 @@ def test_it_delegates_what_it_does_not_change(writer):
     watched.restore(state)
     assert inner.capture() == state
     watched.close()
+
+
+def test_nobody_watches_so_one_word_is_looked_at_ten_times_a_second(writer, monkeypatch):
+    now, looks = [1000.0], []
+    monkeypatch.setattr(publish, "monotonic", lambda: now[0])
+    monkeypatch.setattr(writer, "demand", lambda _now: looks.append(now[0]))
+    inner = vector()
+    watched = PublishedEnvs(inner, scene_of(inner), Publisher(writer, 1.0, 64), 0, 4)
+    out = np.zeros((4, 4), np.float32)
+    watched.reset(range(4), out)
+    for _ in range(1000):  # five seconds of two hundred steps
+        now[0] += 0.005
+        watched.step(np.zeros(4, np.int64), out)
+    assert 45 <= len(looks) <= 51

@@ -290,3 +290,15 @@ def test_a_view_into_the_simulation_is_refused():
     env.reset(seed=0)
     env.unwrapped.shortcut = env.unwrapped.data.qpos
     assert "HopperEnv.shortcut is a view into memory" in why_not(env)
+
+
+def test_one_that_was_looked_at_goes_on_in_one_that_never_was():
+    """It has no window of its own yet; where it looks for one, there must still be none."""
+    drawn = make_env(EnvConfig(id="CartPole-v1"), render_mode="rgb_array")
+    drawn.reset(seed=3)
+    drawn.render()
+    fresh = make_env(EnvConfig(id="CartPole-v1"), render_mode="rgb_array")
+    restore(fresh, through_a_file(capture(drawn)))
+    assert fresh.unwrapped.screen is None
+    assert np.array_equal(fresh.render(), drawn.render())
+    fresh.close()

@@ -265,3 +265,14 @@ def test_closing_closes_every_environment():
     envs, _ = opened(Closing(), Closing())
     envs.close()
     assert closed == envs.envs
+
+
+def test_how_an_episode_stands_is_known_between_steps():
+    envs, out = InProcessEnvs(Counting, 2), np.zeros((2, 2), np.float32)
+    envs.reset([1, 2], out)
+    assert envs.standing(1) == (0.0, 0)
+    told = []
+    for _ in range(4):
+        envs.step(np.zeros(2, np.int64), out)
+        told.append(envs.standing(1))
+    assert told == [(1.0, 1), (3.0, 2), (0.0, 0), (1.0, 1)]

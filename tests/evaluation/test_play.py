@@ -213,3 +213,23 @@ def test_an_environment_that_draws_nothing_is_refused_in_words(policy):
 def test_scalars_of_the_last_info_are_kept():
     info = {"score": np.float32(0.5), "won": True, "lives": 3, "flag": np.bool(False), "name": "x", "map": np.zeros(2)}
     assert scalars(info) == {"score": 0.5, "won": 1.0, "lives": 3.0, "flag": 0.0}
+
+
+class Onlooker:
+    def __init__(self):
+        self.glances = []
+
+    def glance(self, playing, reward, total_reward, length):
+        self.glances.append((playing.unwrapped.state is not None, reward, total_reward, length))
+
+
+def test_an_onlooker_sees_the_reset_and_every_step_with_its_numbers(policy):
+    onlooker = Onlooker()
+    plan = plan_of([5, 6])
+    seen = list(play_episodes(plan, policy, lambda: make_env(CARTPOLE), onlooker=onlooker))
+    assert seen == list(play_episodes(plan, policy, lambda: make_env(CARTPOLE)))
+    first, second = (episode.length for episode in seen)
+    lengths = [length for *_, length in onlooker.glances]
+    assert lengths == [*range(first + 1), *range(second + 1)]
+    assert all(reward == (1.0 if length else 0.0) for _, reward, _, length in onlooker.glances)
+    assert all(total == length for _, _, total, length in onlooker.glances)

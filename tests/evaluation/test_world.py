@@ -96,3 +96,17 @@ def test_a_world_that_raises_is_named_with_seed_and_step():
     worlds.step = fail
     with pytest.raises(RunFailed, match="world of seed 4 raised ZeroDivisionError at step 1: of a stranger"):
         play_world(agent_of(Echo()), worlds, 4, deterministic=True)
+
+
+def test_an_onlooker_sees_means_over_the_players():
+    glances = []
+
+    class Onlooker:
+        def glance(self, playing, reward, total_reward, length):
+            glances.append((reward, total_reward, length))
+
+    worlds = make_playable(CROWD)
+    episode = play_world(agent_of(Echo(blunders=2)), worlds, 3, deterministic=True, onlooker=Onlooker())
+    assert [length for *_, length in glances] == list(range(13))
+    assert [reward for reward, *_ in glances] == [0.0, 0.0, 0.0] + [1.0] * 10
+    assert glances[-1][1] == episode.total_reward == 10.0

@@ -1,10 +1,14 @@
 import errno
 import os
 import shutil
+from contextlib import closing
+from math import inf
 from pathlib import Path
 from time import monotonic
 
+import gymnasium
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from palaestra.config.live import LiveConfig
 from palaestra.envs.publish import PublishedEnvs
@@ -129,3 +133,33 @@ def test_a_lane_that_a_dead_run_left_under_the_same_name_is_swept(bench_with):
 
 def test_the_live_view_may_change_when_a_run_goes_on():
     assert "live." in HARMLESS
+
+
+class Unpaintable(CartPoleEnv):
+    """Plays as CartPole does, and cannot be drawn."""
+
+    def render(self):
+        raise OSError(5, "the graphics card is on fire")
+
+
+if "UnpaintableForTests-v0" not in gymnasium.registry:
+    gymnasium.register("UnpaintableForTests-v0", Unpaintable, max_episode_steps=500)
+
+
+def test_a_renderer_that_raises_ends_the_live_view_and_changes_nothing_else(
+    bench_with, make_bench, small_config, caplog, tmp_path
+):
+    without = trained(bench_with(enabled=False))
+    shutil.rmtree(tmp_path / "runs")
+    bench = make_bench(small_config(env={"id": "UnpaintableForTests-v0"}))
+
+    def look():
+        with closing(FrameReader(lane_path(bench.directory.id))) as reader:
+            reader.want(Demand(60.0, 0, frozenset({0, 1}), 1, 1), monotonic() + 2)
+        if bench.state.envs._publisher.due < inf:
+            bench.state.envs._publisher.due = 0.0
+
+    assert trained(bench, look)[:2] == without[:2]
+    assert [entry.data["role"] for entry in bench.entries("frames.failed")] == ["train"]
+    assert "the graphics card is on fire" in bench.entries("frames.failed")[0].data["reason"]
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1

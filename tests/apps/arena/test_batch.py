@@ -7,6 +7,7 @@ import pytest
 
 from palaestra.apps.arena import batch as batch_module
 from palaestra.apps.arena.batch import ArenaBatch, make_batch
+from palaestra.apps.arena.message import decode
 from palaestra.apps.arena.reference_batch import ReferenceBatch
 from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import empty_rows
@@ -94,3 +95,17 @@ def test_with_the_core_it_is_used(monkeypatch):
     monkeypatch.setattr(batch_module, "compiled", lambda *given: made.append(given) or "fast")
     assert make_batch([SETTINGS], 3, threads=2) == "fast"
     assert made == [([SETTINGS], 3, 2)]
+
+
+def test_a_world_tells_its_state_with_the_numbers_of_the_same_step():
+    worlds, out = opened()
+    paid, _ = play(worlds, out, 5)
+    message, total_reward, length = worlds.tell_state(1)
+    received = decode(message)
+    assert received.state.step == length == 5
+    assert np.array_equal(received.state.agents, worlds.world_state(1).agents)
+    assert total_reward == paid[1].mean()
+    assert received.episode == 1
+    worlds.reset([1], [7], [0], out)
+    assert decode(worlds.tell_state(1)[0]).episode == 2
+    assert decode(worlds.tell_state(0)[0]).episode == 1

@@ -73,3 +73,10 @@ def test_an_episode_that_was_restored_is_played_and_not_recorded(recorded, tmp_p
     endings = [ending for _ in range(10) for ending in recorded.step(np.zeros(3, np.int64), seen, rewards)]
     assert len(endings) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_it_tells_the_state_of_the_batch_that_it_was_given(recorded):
+    plain = ArenaBatch([read_settings(KWARGS)], 1)
+    Played(plain, steps=7)
+    Played(recorded, steps=7)
+    assert recorded.tell_state(0) == plain.tell_state(0)
