@@ -55,3 +55,14 @@ def test_ray_itself_follows_the_variables_in_and_out(monkeypatch):
 def test_help_loads_no_ray():
     code = "import sys; from palaestra.cli.main import main; main(['--help']); assert 'ray' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_what_rays_machines_complain_of_is_logged_and_not_printed(capfd, caplog):
+    from ray._private import worker
+
+    before = worker.print_to_stdstream
+    with caplog.at_level("INFO"), installed.quiet():
+        worker.print_to_stdstream({"lines": ["a worker died"], "pid": "raylet", "is_err": False}, ignore_prefix=False)
+    assert "a worker died" in caplog.text
+    assert capfd.readouterr().out == ""
+    assert worker.print_to_stdstream is before

@@ -27,6 +27,6 @@ def test_another_version_of_palaestra_is_refused_with_its_machine(monkeypatch):
 
 def test_a_machine_sees_a_witness_only_where_it_is(tmp_path):
     (tmp_path / "witness").touch()
-    assert nodes.can_write(str(tmp_path), "witness")[1]
-    assert not nodes.can_write(str(tmp_path), "other")[1]
+    assert nodes.sees(str(tmp_path), "witness")[1]
+    assert not nodes.sees(str(tmp_path), "other")[1]
     assert nodes.describe()[1] == version("palaestra")

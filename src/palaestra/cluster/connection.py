@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.address import Address, read_address
 from palaestra.cluster.folders import private_folder
-from palaestra.cluster.installed import load_ray, on_loopback, ray_variables
+from palaestra.cluster.installed import load_ray, on_loopback, quiet, ray_variables
 from palaestra.cluster.nodes import demand_same_palaestra
 from palaestra.cluster.probe import probe
 from palaestra.cluster.token import access, fresh_access
@@ -62,6 +62,7 @@ def open_ray(address: str | None = None, *, cpus: int | None = None) -> Iterator
 def _embedded(stack: ExitStack, cpus: int | None) -> RaySession:
     ray = stack.enter_context(ray_variables(fresh_access()))
     stack.enter_context(on_loopback())
+    stack.enter_context(quiet())
     folder = stack.enter_context(private_folder())
     try:
         with _signals_kept():
@@ -88,6 +89,7 @@ def _joined(stack: ExitStack, address: Address) -> RaySession:
     probe(address, variables)
     ray = stack.enter_context(ray_variables(variables))
     stack.enter_context(on_loopback())
+    stack.enter_context(quiet())
     try:
         with _signals_kept():
             context = ray.init(address=str(address), **SILENT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from palaestra.contracts.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+logger = logging.getLogger(__name__)
 
 OLDEST = (2, 54)  # the first whose embedded clusters all have tokens
 EXTRA = "cluster"
@@ -73,6 +76,23 @@ def on_loopback() -> Iterator[None]:
         yield
     finally:
         services.resolve_ip_for_localhost = before
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """What Ray's machines complain of is printed on our standard output, which is not theirs; here it is logged."""
+    worker: Any = import_module("ray._private.worker")
+    before = worker.print_to_stdstream
+    worker.print_to_stdstream = _log
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream = before
+
+
+def _log(data: Mapping[str, Any], **_settings: object) -> None:
+    for line in data["lines"]:
+        logger.info("Ray: %s", line)
 
 
 def _unchanged(host: str) -> str:

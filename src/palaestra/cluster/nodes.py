@@ -36,7 +36,7 @@ def describe() -> tuple[str, str]:
     return socket.gethostname(), version("palaestra")
 
 
-def can_write(folder: str, witness: str) -> tuple[str, bool]:
+def sees(folder: str, witness: str) -> tuple[str, bool]:
     """Runs on a machine of the cluster: does it see the file `witness` that the driver has just made in `folder`?"""
     return socket.gethostname(), (Path(folder) / witness).is_file()
 

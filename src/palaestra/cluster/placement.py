@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from palaestra.cluster.address import asked_address
 from palaestra.cluster.connection import open_ray
 from palaestra.cluster.placed import PlacedRank
 from palaestra.cluster.rank import RankActor, Site
+from palaestra.cluster.witness import witness
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.training.place import read_place
 from palaestra.workers.launch import GRACE_SECONDS, IN_ORDER, outcome_of
@@ -59,10 +59,11 @@ def demand_room(session: RaySession, count: int, *, with_gpu: bool) -> None:
     found = {"CPU": session.cpus, "GPU": session.gpus}
     for kind in ("CPU", "GPU") if with_gpu else ("CPU",):
         if found[kind] < count:
-            own = "cluster.cpus=N lets it pretend to more; " if session.is_embedded and kind == "CPU" else ""
+            hint = f"Give it more machines with 'palaestra worker --address {session.address}', or ask for fewer."
+            if session.is_embedded:
+                hint = "Ask for fewer, name a cluster with cluster.address=HOST:PORT, or say cluster.cpus=MORE."
             raise UsageError(
-                f"nproc={count} needs {count} {kind}s, one for each, and the cluster has {found[kind]:g}.",
-                f"{own}give it more machines with 'palaestra worker --address {session.address}', or ask for fewer.",
+                f"nproc={count} needs {count} {kind}s, one for each, and the cluster has {found[kind]:g}.", hint
             )
 
 
@@ -117,10 +118,10 @@ def _sites(ray: Any, group: Any, actors: list[Any], runs_root: Path) -> list[Sit
     """Where each rank is; the run's directory must be seen from there, and a file that is made here proves it."""
     addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
     by_bundle = ray.util.placement_group_table(group)["bundles_to_node_id"]
-    with _witness(runs_root) as witness:
+    with witness(runs_root) as name:
         sites: list[Site] = ray.get(
             [
-                actor.site.remote(by_bundle[number], addresses[by_bundle[number]], str(runs_root), witness)
+                actor.site.remote(by_bundle[number], addresses[by_bundle[number]], str(runs_root), name)
                 for number, actor in enumerate(actors)
             ],
             timeout=BEGIN_SECONDS,
@@ -132,21 +133,6 @@ def _sites(ray: Any, group: Any, actors: list[Any], runs_root: Path) -> list[Sit
             "Put it on a disk that all machines share, at the same path: PALAESTRA_RUNS_DIR=/shared/runs.",
         )
     return sites
-
-
-@contextmanager
-def _witness(runs_root: Path) -> Iterator[str]:
-    """A file for as long as somebody looks for it; what was not there before is not there afterwards."""
-    made = [folder for folder in (runs_root, *runs_root.parents) if not folder.exists()]
-    runs_root.mkdir(parents=True, exist_ok=True)
-    witness = runs_root / f".witness-{uuid4().hex}"
-    try:
-        witness.touch()
-        yield witness.name
-    finally:
-        witness.unlink(missing_ok=True)
-        for folder in made:
-            folder.rmdir()
 
 
 def local_numbers(sites: list[Site]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 
@@ -10,6 +11,7 @@ from palaestra.training.group import PeerLost
 from palaestra.workers.account import Account, account_of, give
 from palaestra.workers.job import Job
 from palaestra.workers.parent import die_with_launcher
+from palaestra.workers.signals import STOPPING
 from palaestra.workers.train import run_training
 
 INTERRUPTED = 130
@@ -18,6 +20,7 @@ INTERRUPTED = 130
 def main() -> int:
     """The launcher says what went wrong, once for all ranks; only a defect of ours keeps its traceback here."""
     die_with_launcher()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # Ray blocks SIGINT in all of its own, and a mask is inherited
     try:
         job = Job.from_json(sys.stdin.read())
         outcome = run_training(

@@ -1,0 +1,74 @@
+"""What is decided before Ray is asked; trainings themselves are in tests/processes/test_ray_training.py."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from palaestra.cluster import placement
+from palaestra.cluster.placement import demand_room, launch_on_ray, local_numbers, wants_gpu
+from palaestra.cluster.rank import Site
+from palaestra.contracts.errors import UsageError
+
+
+def session(cpus=4.0, gpus=0.0, *, is_embedded=False):
+    return SimpleNamespace(cpus=cpus, gpus=gpus, is_embedded=is_embedded, address="10.0.0.5:6379")
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "wanted"),
+    [("cpu", 8, False), ("cuda", 0, True), ("auto", 1, False), ("auto", 2, True), ("auto", 0, False)],
+)
+def test_gpus_are_asked_for_by_name_or_where_there_is_one_for_everybody(device, gpus, wanted):
+    assert wants_gpu(device, gpus, 2) is wanted
+
+
+def test_too_few_processors_are_refused_with_both_numbers():
+    demand_room(session(4), 4, with_gpu=False)
+    with pytest.raises(UsageError, match=r"nproc=5 needs 5 CPUs.*has 4.*palaestra worker --address 10.0.0.5:6379"):
+        demand_room(session(4), 5, with_gpu=False)
+    with pytest.raises(UsageError, match=r"has 4.*cluster.cpus"):
+        demand_room(session(4, is_embedded=True), 5, with_gpu=False)
+
+
+def test_too_few_gpus_are_refused_although_there_are_processors():
+    with pytest.raises(UsageError, match="nproc=2 needs 2 GPUs.*has 1"):
+        demand_room(session(8, 1.0), 2, with_gpu=True)
+
+
+def test_ranks_are_counted_anew_on_each_machine():
+    sites = [Site(node, node, "", sees_runs=True) for node in "aabab"]
+    assert local_numbers(sites) == [0, 1, 0, 2, 1]
+
+
+def test_under_torchrun_nothing_is_placed(monkeypatch):
+    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "x", "MASTER_PORT": "1"}
+    for name, value in place.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="RANK=0"):
+        launch_on_ray(None, 2)
+
+
+class PaperRay:
+    """Two machines, of which the second has a disk of its own."""
+
+    util = SimpleNamespace(placement_group_table=lambda group: {"bundles_to_node_id": {0: "a", 1: "b"}})
+
+    def nodes(self):
+        return [{"NodeID": "a", "NodeManagerAddress": "10.0.0.1"}, {"NodeID": "b", "NodeManagerAddress": "10.0.0.2"}]
+
+    def get(self, references, timeout):
+        return references
+
+
+def paper_actor(sees_runs):
+    def site(node, address, runs_root, witness):
+        return Site(node, f"host-{node}", address, sees_runs)
+
+    return SimpleNamespace(site=SimpleNamespace(remote=site))
+
+
+def test_a_machine_that_does_not_see_the_runs_is_refused_by_name_and_nothing_is_left(tmp_path):
+    actors = [paper_actor(True), paper_actor(False)]
+    with pytest.raises(UsageError, match=r"not seen from host-b \(10.0.0.2\)"):
+        placement._sites(PaperRay(), None, actors, tmp_path / "runs")
+    assert list(tmp_path.iterdir()) == []
