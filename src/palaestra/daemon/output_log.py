@@ -29,7 +29,9 @@ class OutputLog:
         self._limit = limit
         self._size = self._size_now()
         self._looked_at = time.monotonic()
-        self.dropped = 0  # bytes of the output that are in neither file
+        self.dropped = (
+            0  # bytes that are in neither file, at least; what was written between two system calls is not known
+        )
 
     def open(self) -> int:
         """A descriptor for the worker's stdout and stderr."""
@@ -67,7 +69,7 @@ class OutputLog:
             lost = at_cut - copied
             self.dropped += lost + before
             if lost:
-                os.write(descriptor, f"[palaestra: {lost} bytes of output were dropped here]\n".encode())
+                os.write(descriptor, f"[palaestra: {lost} bytes of output or more were dropped here]\n".encode())
             return os.fstat(descriptor).st_size
         except OSError:  # a full disk: the cut, which makes room, was done or will be tried again
             os.ftruncate(descriptor, 0)

@@ -1,0 +1,18 @@
+from palaestra.config.resolve import resolve_config
+from palaestra.config.train import TrainConfig
+from palaestra.contracts.errors import UsageError
+from palaestra.contracts.worker_kind import Complaint
+from palaestra.workers.complaints import complaints_of
+
+
+def test_each_mistake_stands_under_its_own_key():
+    try:
+        resolve_config(TrainConfig, None, {"total_steps": 0, "ppo": {"gama": 1, "env_count": "x"}})
+    except UsageError as error:
+        found = complaints_of(error, TrainConfig)
+    assert [one.key for one in found] == ["total_steps", "ppo.env_count", "ppo.gama"]
+    assert found[2].hint == "Did you mean 'ppo.gamma'?"
+
+
+def test_an_error_that_is_no_validation_keeps_its_words():
+    assert complaints_of(UsageError("No.", "Yes."), TrainConfig, "recipe") == [Complaint("recipe", "No.", "Yes.")]

@@ -1,0 +1,49 @@
+import pytest
+
+from palaestra.contracts.errors import UsageError
+from palaestra.contracts.run import RunRequest
+from palaestra.contracts.worker_kind import RequestRefused, Resources
+from palaestra.runs.store import RunStore
+from palaestra.workers.evaluate_kind import KIND, pin_target
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunStore(tmp_path).create(RunRequest("native", "cartpole", {}), {}, "trained")
+
+
+def prepare(root, nproc=1, **config):
+    return KIND.prepare(RunRequest("evaluate", "", config, nproc=nproc), Resources(4), root)
+
+
+def test_a_request_becomes_a_complete_configuration(run, tmp_path):
+    prepared = prepare(tmp_path, target="trained:best", episodes=3, workers=2)
+    assert prepared.config["target"] == f"{run.id}:best"
+    assert (prepared.config["episodes"], prepared.config["seed"], prepared.config["repeat"]) == (3, None, False)
+    assert prepared.resources == Resources(2)
+    assert prepared.request.config["target"] == "trained:best"  # as asked
+
+
+def test_latest_means_what_is_latest_now_and_not_the_evaluation_itself(run, tmp_path):
+    pinned = pin_target("latest", tmp_path)
+    RunStore(tmp_path).create(RunRequest("evaluate", "", {}), {})
+    assert pinned == f"{run.id}:latest"
+
+
+def test_a_run_elsewhere_stays_the_path_it_was(run, tmp_path):
+    assert pin_target(f"{run.path}:best", tmp_path / "other") == f"{run.path}:best"
+
+
+def test_all_mistakes_are_told_at_once(tmp_path):
+    with pytest.raises(RequestRefused) as refused:
+        prepare(tmp_path, target="nobody", episodes=0, sead=1, nproc=2)
+    assert {one.key for one in refused.value.complaints} == {"target", "episodes", "sead", "nproc"}
+
+
+def test_an_evaluation_of_nothing_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="needs a 'target'"):
+        prepare(tmp_path)
+
+
+def test_its_schema_describes_every_setting():
+    assert all("description" in field for field in KIND.schema()["properties"].values())
