@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import gymnasium
 import pytest
 
 import palaestra
 from palaestra import api
+from palaestra.cluster.orders import Status
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
 from palaestra.runs.documents import read_config, read_request
@@ -32,6 +35,25 @@ def test_an_evaluation_is_a_function(root):
     report = api.evaluate("mine", episodes=2, seed=3, runs_root=root)
     assert [episode.seed for episode in report.episodes] == [3, 4]
     assert len(report.returns) == 2
+
+
+def test_a_request_for_judgements_elsewhere_is_a_function(root, monkeypatch):
+    known = api.evaluate("mine", episodes=2, seed=40, runs_root=root)
+    planned = palaestra.request_policy_eval("mine:all", episodes=2, seed=40, dry_run=True, runs_root=root)
+    assert {order.status for order in planned} == {"known"}
+    assert planned[-1].mean == known.mean
+    sent = []
+
+    def answered(orders, address):
+        for order in reversed(orders):  # in whatever order they come back
+            sent.append((order.suite, order.status, address))
+            yield replace(order, status=Status.DONE, mean=float(order.number))
+
+    monkeypatch.setattr("palaestra.cluster.requesting.request_evaluations", answered)
+    suites = ["default", "acrobot"]
+    orders = palaestra.request_policy_eval("mine:latest", suites=suites, again=True, address="head:1", runs_root=root)
+    assert sent == [("acrobot", "new", "head:1"), ("default", "new", "head:1")]
+    assert [(order.suite, order.mean) for order in orders] == [("default", 0.0), ("acrobot", 1.0)]
 
 
 def test_an_analysis_is_a_function(root, tmp_path):

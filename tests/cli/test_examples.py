@@ -30,8 +30,8 @@ def all_examples():
 
 
 def marked(example):
-    """Converting starts a child that loads torch, twice."""
-    is_slow = "convert" in example or "onnx" in example
+    """Converting starts a child that loads torch, twice; asking for evaluations starts Ray."""
+    is_slow = "convert" in example or "onnx" in example or ("request-eval" in example and "--dry-run" not in example)
     return pytest.param(example, marks=pytest.mark.slow if is_slow else ())
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.05  # how long nothing is heard of new requests while shares are played
 BEAT_SECONDS = 2.0  # between two signs of life
+COUNT_SECONDS = 1.0  # between two questions how many processors there are
 PER_PROCESSOR = 4  # shares that Ray is given for each: the next one lies ready when one is done
 STARVED_SECONDS = 60.0  # for so long a cluster may have no processor at all
 TASK = {"num_cpus": 1, "max_retries": 0}  # retries are counted by us
@@ -47,6 +48,8 @@ class Driver:
         self._task = self._ray.remote(**TASK)(play)
         self._said_at = monotonic()
         self._fed_at = monotonic()  # when there was a processor
+        self._found = 0
+        self._counted_at = float("-inf")
 
     def run(self, lines: int) -> None:
         """Until standard input is closed; what is under way then is given up."""
@@ -98,15 +101,16 @@ class Driver:
             self._under_way[self._task.remote(text, parcel.sidecar, parcel.weights)] = work
 
     def _processors(self) -> int:
-        found = int(self._session.cpus)
         now = monotonic()
-        if found:
+        if now > self._counted_at + COUNT_SECONDS:
+            self._found, self._counted_at = int(self._session.cpus), now
+        if self._found:
             self._fed_at = now
         elif now - self._fed_at > STARVED_SECONDS:
             for number in self._dispatch.numbers():
                 error = f"The Ray cluster has had no processor for {STARVED_SECONDS:g} s."
                 self._tell(self._dispatch.given_up(number, error, "Are its workers up? See 'ray status'."))
-        return found
+        return self._found
 
     def _hear(self) -> None:
         if not self._under_way:
