@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+import anyio
 from pydantic import Field
 from starlette.websockets import WebSocketDisconnect
 
@@ -100,11 +101,11 @@ async def _serve(house: House, websocket: WebSocket) -> None:
     forget = house.daemon.news.listen(mailbox.put)
     try:
         await _greet(house, websocket, mailbox, query)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_listen(websocket, follower))
-            tasks.create_task(_tell_news(house, websocket, mailbox))
-            tasks.create_task(_tell_system(house, websocket))
-            tasks.create_task(_tell_followed(websocket, follower))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_listen, websocket, follower)
+            tasks.start_soon(_tell_news, house, websocket, mailbox)
+            tasks.start_soon(_tell_system, house, websocket)
+            tasks.start_soon(_tell_followed, websocket, follower)
     finally:
         forget()
 

@@ -1,0 +1,80 @@
+import pytest
+from starlette.testclient import TestClient
+
+from palaestra.web import app as app_module
+from palaestra.web.app import build_app
+from palaestra.web.headers import PAGE_POLICY
+from palaestra.web.pages import is_page, load_files
+
+
+@pytest.fixture
+def built(tmp_path, house, monkeypatch):
+    folder = tmp_path / "static"
+    (folder / "assets" / "fonts").mkdir(parents=True)
+    (folder / "index.html").write_text("<title>page</title>")
+    (folder / "favicon.svg").write_text("<svg/>")
+    (folder / "assets" / "app-1234.js").write_text("run()")
+    (folder / "assets" / "fonts" / "a.woff2").write_bytes(b"font")
+    (folder / "assets" / "link.js").symlink_to("/etc/passwd")
+    (folder / "secret.txt").write_text("secret")
+    files = load_files(folder)
+    monkeypatch.setattr(app_module, "load_files", lambda: files)
+    with TestClient(build_app(house), base_url=house.place.url) as client:
+        yield client
+
+
+def test_the_page_and_its_files_are_served_to_anybody(built):
+    assert built.get("/").text == "<title>page</title>"
+    assert built.get("/").headers["content-security-policy"] == PAGE_POLICY
+    assert built.get("/favicon.svg").headers["content-type"] == "image/svg+xml"
+    script = built.get("/assets/app-1234.js")
+    assert (script.text, script.headers["content-type"]) == ("run()", "text/javascript; charset=utf-8")
+    assert "immutable" in script.headers["cache-control"]
+    assert built.get("/assets/fonts/a.woff2").content == b"font"
+
+
+def test_who_has_it_already_gets_it_not_again(built):
+    etag = built.get("/").headers["etag"]
+    assert built.get("/", headers={"if-none-match": etag}).status_code == 304
+    assert built.get("/", headers={"if-none-match": '"x"'}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/assets/link.js",
+        "/assets/",
+        "/assets/nothing.js",
+        "/assets/../secret.txt",
+        "/assets/%2e%2e/secret.txt",
+        "/assets/..%2fsecret.txt",
+        "/assets//etc/passwd",
+        "/assets/fonts",
+        "/assets/app-1234.js%00",
+    ],
+)
+def test_only_what_was_there_at_the_start_is_served(built, path):
+    assert built.get(path).status_code in {401, 404}
+
+
+def test_files_beside_the_page_are_not_public(built):
+    assert built.get("/secret.txt").status_code == 401
+
+
+def test_without_a_build_the_page_says_how_to_make_one(house, monkeypatch):
+    monkeypatch.setattr(app_module, "load_files", dict)
+    with TestClient(build_app(house), base_url=house.place.url) as client:
+        answer = client.get("/")
+        assert (answer.status_code, "make ui" in answer.text) == (200, True)
+        assert str(house.daemon.root) not in answer.text
+        assert house.token.read() not in answer.text
+        assert client.get("/assets/x.js").status_code == 404
+
+
+def test_nothing_is_loaded_where_nothing_is_built(tmp_path):
+    assert load_files(tmp_path) == {}
+
+
+def test_only_static_addresses_are_pages():
+    assert [is_page(path) for path in ("/", "/favicon.svg", "/assets/x")] == [True] * 3
+    assert [is_page(path) for path in ("/assets", "/api/runs", "/index.html", "//", "/login")] == [False] * 5
