@@ -8,6 +8,7 @@ from palaestra.cli.words import read_words
 from palaestra.config.overrides import nest
 from palaestra.contracts.errors import UsageError
 from palaestra.contracts.run import RunState
+from palaestra.contracts.trials import SlotsWanted
 from palaestra.runs.processes import process_started_at
 from palaestra.runs.status import read_record, write_record
 from palaestra.runs.store import RunStore
@@ -20,6 +21,7 @@ from palaestra.sweeps.order import (
     is_done,
     make_order,
     prepare_run,
+    slots_wanted,
 )
 from palaestra.workers.job import Job
 
@@ -50,6 +52,11 @@ def test_an_order_carries_the_request_and_the_complete_configuration(tmp_path):
     assert (order.name, job.request.asked_by, job.config.ppo.gamma) == ("lr-t1", "sweep:lr:1", 0.9)
     assert job.quiet
     assert job.runs_root.is_absolute()
+
+
+def test_a_slot_has_what_a_run_keeps_busy():
+    _, config = prepare_run("cartpole", {"torch_threads": 3, "cluster.address": "10.0.0.1:6379"}, "x", "")
+    assert slots_wanted(config, 4) == SlotsWanted(count=4, cpus_each=3, address="10.0.0.1:6379")
 
 
 def test_a_run_is_done_when_it_has_all_its_steps(tmp_path, leave):

@@ -106,3 +106,9 @@ def test_evaluations_are_few_and_the_last_is_near_the_end(steps):
 def test_a_trial_has_a_run_for_each_seed_or_one():
     assert plan(name="lr").run_names(3) == [("lr-t3", None)]
     assert plan(name="lr", seeds="1..2").run_names(3) == [("lr-t3-s1", 1), ("lr-t3-s2", 2)]
+
+
+def test_what_a_trial_needs_of_a_machine_is_known_beforehand():
+    assert plan(settings={"torch_threads": 2}).example().torch_threads == 2
+    odd = {"ppo.horizon": "100,128", "ppo.minibatch_size": "128,100"}  # the first two do not go together
+    assert plan(parameters=odd, method="optuna").example().torch_threads == 1

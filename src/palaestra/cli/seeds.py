@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from palaestra.cli.words import Words
-    from palaestra.sweeps.seeds import SeedsReport
+from palaestra.sweeps.seeds import SeedsReport
 
 COLUMNS = ("seed", "run", "state", "steps", "return", "score")
 
@@ -88,6 +88,7 @@ def _refuse_company(arguments: Namespace, words: Words) -> None:
         ("--override", bool(arguments.override)),
         ("--profile", arguments.profile),
         ("--nproc", arguments.nproc > 1 or (words.nproc or 1) > 1),
+        ("--detach", arguments.detach),
     ):
         if is_set:
             raise UsageError(

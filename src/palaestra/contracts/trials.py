@@ -19,6 +19,8 @@ class SlotsWanted:
     count: int | None  # side by side; None: as many as fit
     cpus_each: int = 1  # threads that one trial keeps busy
     gpus_each: float = 0.0
+    address: str | None = None  # of a cluster, as `cluster.address` says; None: what the executor takes by itself
+    cpus: int | None = None  # that a cluster of one's own offers, as `cluster.cpus` says
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from palaestra.config.overrides import nest
 from palaestra.config.request import prepare_training
 from palaestra.config.yaml_text import parse_yaml
 from palaestra.contracts.errors import DamagedFile, UsageError
-from palaestra.contracts.trials import TrialOrder
+from palaestra.contracts.trials import SlotsWanted, TrialOrder
 from palaestra.runs.status import ACTIVE, read_record
 from palaestra.workers.job import Job
 from palaestra.workers.opening import find_run
@@ -70,6 +70,12 @@ def prepare_run(recipe: str, settings: Mapping[str, Any], name: str, asked_by: s
 def make_order(request: RunRequest, config: TrainConfig, runs_root: Path, logs: Path) -> TrialOrder:
     job = Job(request, config, runs_root.absolute(), quiet=True)
     return TrialOrder(request.name, job.to_json(), logs / f"{request.name}.log")
+
+
+def slots_wanted(config: TrainConfig, count: int | None) -> SlotsWanted:
+    """`count` slots, each with what one run of that configuration keeps busy."""
+    gpus = 1.0 if config.device == "cuda" else 0.0
+    return SlotsWanted(count, config.torch_threads, gpus, config.cluster.address, config.cluster.cpus)
 
 
 def is_done(store: RunStore, request: RunRequest, config: TrainConfig) -> bool:

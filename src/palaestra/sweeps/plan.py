@@ -57,6 +57,14 @@ class SweepPlan:
         config = resolve_training(self.config.recipe, nest(settings))
         return settings if config.evaluate_interval else {**settings, "evaluate_interval": judging_interval(config)}
 
+    def example(self) -> TrainConfig:
+        """What a trial needs of a machine, by the first one that can be."""
+        tried = self.listed[0] if self.listed else {one.key: one.ends[0] for one in self.parameters}
+        try:
+            return resolve_training(self.config.recipe, nest({**self.fixed, **tried}))
+        except UsageError:  # first values that do not go together
+            return find_recipe(self.config.recipe).config if self.config.recipe else TrainConfig()
+
     def run_names(self, number: int) -> list[tuple[str, int | None]]:
         """Name and seed of each run of a trial; without seeds, one with its `seed` as set."""
         base = f"{self.name}-t{number}"

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import UsageError
 from palaestra.contracts.run import RunState
-from palaestra.contracts.trials import SlotsWanted
 from palaestra.runs.names import RunNames
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 from palaestra.sweeps.fan_out import LOCAL, fan_out, find_slots
 from palaestra.sweeps.methods import open_method
-from palaestra.sweeps.order import is_done, make_order, prepare_run
+from palaestra.sweeps.order import is_done, make_order, prepare_run, slots_wanted
 from palaestra.sweeps.pruning import is_worse_half
 from palaestra.sweeps.results import curve_of, value_of
 from palaestra.sweeps.store import SweepStore
@@ -186,8 +185,7 @@ def run_sweep(
     directory = SweepStore(runs_root).enter(plan.config)
     with directory.held():
         search = Search(plan, directory, method, runs_root, say)
-        wanted = SlotsWanted(slots, int(plan.fixed.get("torch_threads", 1)))
-        interrupted = fan_out(open_slots(wanted), search)
+        interrupted = fan_out(open_slots(slots_wanted(plan.example(), slots)), search)
     best = best_of(search.trials, is_minimized=plan.is_minimized)
     code = interrupted or int(best is None)
     return SweepOutcome(plan, tuple(search.trials), best, code)

@@ -12,12 +12,11 @@ from palaestra.analysis.statistics import Estimate, estimate, mean_of_strata
 from palaestra.config.request import resolve_training
 from palaestra.contracts.errors import UsageError
 from palaestra.contracts.run import RunState
-from palaestra.contracts.trials import SlotsWanted
 from palaestra.runs.identity import check_name
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 from palaestra.sweeps.fan_out import LOCAL, fan_out, find_slots
-from palaestra.sweeps.order import digest, hidden_directory, is_done, make_order, prepare_run
+from palaestra.sweeps.order import digest, hidden_directory, is_done, make_order, prepare_run, slots_wanted
 from palaestra.sweeps.results import RETURN, SCORE, value_of
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def train_seeds(
     work = SeedRuns(asked, runs_root, say)
     interrupted = 0
     if work.left:
-        interrupted = fan_out(open_slots(SlotsWanted(slots, config.torch_threads)), work)
+        interrupted = fan_out(open_slots(slots_wanted(config, slots)), work)
     results = tuple(_result(work, RunStore(runs_root), seed, seed_name(base, seed)) for seed in seeds)
     is_failed = any(one.state in {RunState.FAILED, RunState.LOST} or one.failure for one in results)
     return SeedsReport(base, results, interrupted or int(is_failed))
