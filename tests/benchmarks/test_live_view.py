@@ -1,0 +1,41 @@
+import struct
+
+import pytest
+
+import live_view
+
+
+def side(*seconds, **more):
+    return [{"seconds": each, "processor_seconds": each / 2, **more} for each in seconds]
+
+
+def test_the_page_compares_each_round_with_its_own_and_takes_the_median():
+    seen = {"sent": 100, "encoded": 10, "bytes": 2_000_000, "ages": [0.01, 0.02], "cost": 0.014}
+    result = {
+        "rounds": 3,
+        "steps": 1000,
+        "cores": 2,
+        "load_before": 0.5,
+        "sides": {
+            "off": side(10.0, 20.0, 10.0),
+            "nobody watches": side(10.0, 20.1, 10.1),
+            "watched": side(10.1, 20.4, 10.2, **seen),
+        },
+    }
+    text = live_view.page(result)
+    assert "| off | 100 | | |" in text
+    assert "| nobody watches | 99 | +0.50% | +0.50% |" in text
+    assert "| watched | 98 | +2.00% | +2.00% |" in text
+    assert "measured 1.40% of its time" in text
+    assert "7 pictures/s in all from 0.7 encodings/s, 0.15 MB/s" in text
+
+
+def test_the_age_of_a_picture_is_read_where_the_page_on_the_live_view_says():
+    assert live_view.captured_at(b"PF" + bytes(38) + struct.pack("<d", 12.5) + bytes(16)) == 12.5
+
+
+@pytest.mark.slow
+def test_a_small_try_sees_pictures_and_leaves_no_lane(tmp_path):
+    found = live_view.measure_all(1, 4096)
+    assert found["watched"][0]["sent"] >= found["watched"][0]["encoded"]
+    assert all(one["seconds"] > 0 for rounds in found.values() for one in rounds)
