@@ -25,6 +25,11 @@ def test_a_runs_name_is_taken_as_it_is_typed(name):
         (["run=a", "run=b"], "set twice"),
         (["run="], "no name"),
         (["cartpole", "pendulum"], "One name is wanted"),
+        (["executor=ray", "executor=local"], "set twice"),
+        (["executor="], "no value"),
+        (["nproc=0"], "nproc: '0'"),
+        (["nproc=two"], "nproc: 'two'"),
+        (["nproc=2", "nproc=2"], "set twice"),
     ],
 )
 def test_what_cannot_be_is_refused(words, said):
@@ -34,3 +39,9 @@ def test_what_cannot_be_is_refused(words, said):
 
 def test_a_target_may_be_missing():
     assert split_target(["a=1"]) == ("", ["a=1"])
+
+
+def test_who_places_a_training_and_how_many_train_is_no_part_of_its_configuration():
+    words = read_words(["cartpole", "executor=ray", "nproc=4", "seed=3"])
+    assert words == Words("cartpole", "", {"seed": 3}, executor="ray", nproc=4)
+    assert (read_words([]).executor, read_words([]).nproc) == ("", None)

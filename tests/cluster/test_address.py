@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.cluster.address import Address, read_address
+from palaestra.cluster.address import Address, asked_address, read_address
 from palaestra.contracts.errors import UsageError
 
 
@@ -66,3 +66,11 @@ def test_what_only_looks_local_is_not(text):
 def test_the_key_that_the_user_typed_is_named():
     with pytest.raises(UsageError, match="--address="):
         read_address("head", key="--address")
+
+
+def test_the_key_wins_over_rays_variable_and_that_over_a_ray_of_ones_own(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "other:1")
+    assert asked_address("head:1") == "head:1"
+    assert asked_address(None) == "other:1"
+    monkeypatch.delenv("RAY_ADDRESS")
+    assert asked_address(None) is None

@@ -8,7 +8,7 @@ import pytest
 
 from palaestra.workers import ranks as ranks_module
 from palaestra.workers.account import PIPE
-from palaestra.workers.ranks import forwarded_signals, started
+from palaestra.workers.ranks import Rank, Seat, forwarded_signals, started
 
 ECHO = f"""
 import json, os, sys
@@ -32,7 +32,7 @@ def rank_program(monkeypatch):
         popen = ranks_module.subprocess.Popen
 
         def start(_command, **settings):
-            if settings["stdout"] is not None:
+            if settings["stdout"] == ranks_module.STANDARD_ERROR:
                 settings["stdout"] = None
             return popen([sys.executable, "-c", program], **settings)
 
@@ -75,3 +75,15 @@ def test_a_signal_goes_to_every_rank_once(rank_program, capfd):
         assert [rank.process.wait() for rank in ranks] == [42, 42]
     assert came == [signal.SIGTERM]
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_rank_elsewhere_meets_the_others_where_its_seat_says_and_prints_where_it_is_told(rank_program, tmp_path):
+    rank_program("import os; print(*(os.environ[name] for name in ('RANK', 'LOCAL_RANK', 'MASTER_ADDR', 'EXTRA')))")
+    variables = {"EXTRA": "more", "PATH": os.environ["PATH"]}
+    with (tmp_path / "output").open("wb") as output:
+        rank = Rank(Seat(3, 4, 1, "10.0.0.5", 7000), None, variables, output)
+        rank.give(PaperJob())
+        assert rank.process.wait() == 0
+    assert rank.account() is None
+    assert rank.code == 0
+    assert (tmp_path / "output").read_text() == "3 1 10.0.0.5 more\n"
