@@ -8,7 +8,7 @@ import type {
 export { ApiError, isAbort } from './http.ts';
 
 export interface RunQuery {
-  state?: string;
+  state?: string | string[];
   search?: string;
   tag?: string;
   kind?: string;
@@ -36,7 +36,7 @@ export interface EvaluationOrder {
 }
 
 const of = (id: string) => `/api/runs/${encodeURIComponent(id)}`;
-type Nested = { [key: string]: Json };
+export type Nested = { [key: string]: Json };
 
 export const login = (token: string) => post<undefined>('/api/login', { token });
 export const logout = () => post<undefined>('/api/logout');
@@ -52,10 +52,12 @@ export const parse = async (yaml: string) => (await post<{ config: Nested }>('/a
 export const runs = (query: RunQuery, signal?: AbortSignal) => get<RunPage>('/api/runs', { ...query }, signal);
 export const submit = async (request: RunRequest) => (await post<{ run: Run }>('/api/runs', request)).run;
 export const run = (id: string) => get<RunDetail>(of(id));
-export const change = async (id: string, what: { name?: string; tags?: string[]; note?: string; priority?: number }) =>
+export const change = async (id: string, what: { tags?: string[]; note?: string }) =>
   (await patch<{ run: Run }>(of(id), what)).run;
-export const act = async (id: string, action: 'stop' | 'cancel' | 'retry' | 'clone', overrides: Nested = {}) =>
-  (await post<{ run: Run }>(`${of(id)}/${action}`, overrides)).run;
+export const act = async (id: string, action: 'stop' | 'cancel' | 'retry', how: { grace_seconds?: number } = {}) =>
+  (await post<{ run: Run }>(`${of(id)}/${action}`, how)).run;
+export const clone = async (id: string, changes: { name?: string; config?: Nested } = {}) =>
+  (await post<{ run: Run }>(`${of(id)}/clone`, changes)).run;
 export const evaluate = async (id: string, order: EvaluationOrder) =>
   (await post<{ run: Run }>(`${of(id)}/evaluate`, order)).run;
 export const forget = (id: string) => remove(of(id));
@@ -76,13 +78,14 @@ export const replays = async (id: string) => (await get<{ replays: StoredFile[] 
 export const artifacts = async (id: string) => (await get<{ artifacts: StoredFile[] }>(`${of(id)}/artifacts`)).artifacts;
 export const fileOf = (id: string, shelf: 'videos' | 'replays' | 'artifacts', name: string) =>
   `${of(id)}/${shelf}/${encodeURIComponent(name)}`;
-export const log = (id: string, where: { tail?: number; from?: number; limit?: number }) =>
-  get<LogPart>(`${of(id)}/log`, { stream: 'worker', ...where });
+export const log = (id: string, where: { stream: string; tail?: number; from?: number; limit?: number }) =>
+  get<LogPart>(`${of(id)}/log`, { ...where });
+export const tensorboard = async (ids: string[]) => (await post<{ path: string }>('/api/tensorboard', { runs: ids })).path;
 export const diff = async (id: string, other: string) =>
   (await get<{ differences: Difference[] }>(`${of(id)}/diff`, { other })).differences;
 
 /** Where the event socket is; the browser keeps the cookie to it. */
-export function eventsAddress(after: number | null): string {
+export function eventsAddress(after: number | null, boot: string): string {
   const scheme = location.protocol === 'https:' ? 'wss' : 'ws';
-  return `${scheme}://${location.host}${address('/api/events', { after })}`;
+  return `${scheme}://${location.host}${address('/api/events', { after, boot })}`;
 }

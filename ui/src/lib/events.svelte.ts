@@ -6,7 +6,7 @@ import type { Run } from './types.ts';
 export interface Message {
   sequence?: number;
   type: string;
-  run?: Run | string;
+  run?: Run | string; // whole where the run changed, its id for its log and metrics
   [key: string]: unknown;
 }
 
@@ -18,6 +18,7 @@ class Events {
   status: 'connecting' | 'live' | 'away' = $state('connecting');
   private socket: WebSocket | null = null;
   private sequence: number | null = null;
+  private boot = ''; // which daemon gave that number
   private wait = FIRST_WAIT;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private wasLive = false;
@@ -39,7 +40,7 @@ class Events {
   open(): void {
     clearTimeout(this.timer);
     this.socket?.close();
-    const socket = new WebSocket(api.eventsAddress(this.sequence));
+    const socket = new WebSocket(api.eventsAddress(this.sequence, this.boot));
     this.socket = socket;
     socket.onopen = () => this.opened(socket);
     socket.onmessage = (event: MessageEvent<string>) => this.heard(event.data);
@@ -64,6 +65,7 @@ class Events {
 
   private heard(text: string): void {
     const message = JSON.parse(text) as Message;
+    if (typeof message['boot'] === 'string') this.boot = message['boot'];
     if (typeof message.sequence === 'number') this.sequence = message.sequence;
     this.tell(message);
   }

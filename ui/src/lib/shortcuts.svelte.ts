@@ -1,4 +1,6 @@
 // Keys that do things. A page declares its own while it is shown; "?" lists what is in force.
+import { untrack } from 'svelte';
+
 export interface Shortcut {
   keys: string; // "/", "?", or two after each other: "g r"
   does: string;
@@ -18,8 +20,8 @@ class Shortcuts {
 
   /** In force until the returned function is called; later ones win over earlier ones. */
   add(list: Shortcut[]): () => void {
-    this.layers = [...this.layers, list];
-    return () => (this.layers = this.layers.filter((layer) => layer !== list));
+    this.layers = [...untrack(() => this.layers), list];
+    return () => (this.layers = untrack(() => this.layers).filter((layer) => layer !== list));
   }
 
   press(event: KeyboardEvent): void {

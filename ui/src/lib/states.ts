@@ -16,12 +16,12 @@ export function isOver(state: State): boolean {
   return state === 'finished' || state === 'failed' || state === 'cancelled' || state === 'lost';
 }
 
-export type Action = 'stop' | 'cancel' | 'retry' | 'clone' | 'remove';
+export type Action = 'stop' | 'kill' | 'cancel' | 'retry' | 'clone' | 'remove';
 
-/** What can be done with a run as it is now. */
+/** What can be done with a run as it is now; the likeliest first. */
 export function actionsFor(run: Run): Action[] {
   if (run.state === 'queued') return ['cancel', 'clone'];
-  if (run.state === 'running') return ['stop', 'cancel', 'clone'];
-  if (run.state === 'stopping') return ['cancel'];
+  if (run.state === 'running') return ['stop', 'clone'];
+  if (run.state === 'stopping') return ['kill', 'clone'];
   return run.state === 'finished' ? ['clone', 'remove'] : ['retry', 'clone', 'remove'];
 }

@@ -24,13 +24,14 @@ export interface Run {
   note?: string;
   group: string; // equal for runs that differ in their seed only
   seed: number | null;
-  env: string;
+  env: string | null;
   priority: number;
   asked_by: string;
   executor: string;
   nproc: number;
   parent: string | null;
   is_live: boolean;
+  is_silent?: boolean; // no heartbeat for a while
   queue_position: number | null;
 }
 
@@ -38,20 +39,21 @@ export interface RunPage {
   runs: Run[];
   total: number;
   sequence: number;
+  boot?: string;
 }
 
 export interface Failure {
   message: string;
-  signal: string | null;
-  log_tail: string;
+  signal: string;
+  log_tail: string[];
 }
 
 export interface RunDetail {
   run: Run;
-  request: Record<string, unknown>;
-  config: Json;
+  request: { [key: string]: Json } | null;
+  config: { [key: string]: Json } | null;
   command: string;
-  versions: Record<string, unknown>;
+  environment: { [key: string]: Json } | null;
   failure: Failure | null;
 }
 
@@ -71,6 +73,7 @@ export interface Series {
   max: (number | null)[];
   mean: (number | null)[];
   count: number[];
+  bad?: number[]; // how many in each stretch were not numbers
 }
 
 export type Axis = 'step' | 'time';
@@ -94,7 +97,7 @@ export interface Checkpoint {
 
 export interface Checkpoints {
   checkpoints: Checkpoint[];
-  refused: unknown[];
+  refused: { file: string; reason: string }[];
 }
 
 export interface Batch {
@@ -122,12 +125,14 @@ export interface LogPart {
   from: number;
   next: number;
   size: number;
+  streams?: string[];
 }
 
 export interface Difference {
   key: string;
   here: Json;
   there: Json;
+  only?: 'here' | 'there' | '';
 }
 
 export interface Recipe {
@@ -135,12 +140,14 @@ export interface Recipe {
   summary: string;
   env: string;
   kind: string;
+  total_steps?: number;
   missing_extra: string | null;
 }
 
 export interface Form {
   schema: Schema;
   defaults: { [key: string]: Json };
+  recipe?: string;
 }
 
 export interface RunRequest {
@@ -166,11 +173,14 @@ export interface System {
   started_at: number;
   cores: number;
   memory: { total: number; available: number };
-  gpus: unknown[];
-  slots: Record<string, unknown>;
+  cpu?: string;
+  load?: number[];
+  gpus: string[];
+  slots: { cpus: number; gpus: number; memory: number; used: { cpus: number; gpus: number; memory: number } }; // memory in MB
   queued: number;
+  queue_limit?: number;
   running: number;
-  disk: { path: string; total: number; free: number };
+  disk: { path: string; total: number | null; free: number | null };
   ray: { configured: boolean; address: string | null };
   executors: string[];
   kinds: string[];

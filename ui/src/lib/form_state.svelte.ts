@@ -1,0 +1,101 @@
+// One form being filled in: its fields, what was changed, and what the daemon says of it.
+import * as api from './api.ts';
+import { changesTo, flatten, layOver, type Nested } from './flat.ts';
+import { readForm, type Field } from './form_model.ts';
+import { valueAt, without, withValue } from './form_values.ts';
+import type { Checked, FieldError, Form, Json, RunRequest } from './types.ts';
+
+const PAUSE = 250; // milliseconds after the last change, then the daemon is asked
+
+/** `base`: what a former run had asked for; the form's changes are laid over it. */
+export class FormState {
+  readonly root: Field;
+  readonly defaults: Nested;
+  changes: Nested = $state.raw({});
+  checked: Checked | null = $state.raw(null);
+  errors: FieldError[] = $state.raw([]);
+  problem: unknown = $state(null);
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private aborter = new AbortController();
+
+  constructor(
+    form: Form,
+    readonly base: Nested,
+    private readonly request: () => Omit<RunRequest, 'config'>,
+  ) {
+    this.root = readForm(form.schema);
+    this.defaults = form.defaults;
+  }
+
+  /** As it would be run: what was set here, else what the daemon made of the rest. */
+  shown(path: readonly string[]): Json | undefined {
+    const own = valueAt(this.changes, path);
+    if (own !== undefined) return own;
+    const settled = this.checked?.config ? valueAt(this.checked.config, path) : undefined;
+    return settled === undefined ? valueAt(this.defaults, path) : settled;
+  }
+
+  isChanged(path: readonly string[]): boolean {
+    return valueAt(this.changes, path) !== undefined;
+  }
+
+  get changeCount(): number {
+    return Object.keys(this.changes).length === 0 ? 0 : flatten(this.changes).size;
+  }
+
+  errorsAt(path: readonly string[]): FieldError[] {
+    const key = path.join('.');
+    return this.errors.filter((error) => error.key === key);
+  }
+
+  /** Errors of this group or anything inside. */
+  errorCount(path: readonly string[]): number {
+    const key = path.join('.');
+    return this.errors.filter((error) => error.key === key || error.key.startsWith(`${key}.`)).length;
+  }
+
+  set(path: readonly string[], value: Json): void {
+    this.replace(withValue(this.changes, this.defaults, path, value));
+  }
+
+  reset(path: readonly string[]): void {
+    this.replace(without(this.changes, path));
+  }
+
+  replace(changes: Nested): void {
+    this.changes = changes;
+    this.checkSoon();
+  }
+
+  /** From the YAML view: whatever it says differently from the defaults becomes the changes. */
+  take(config: Nested): void {
+    this.replace(changesTo(this.defaults, config));
+  }
+
+  get config(): Nested {
+    return layOver(this.base, this.changes);
+  }
+
+  checkSoon(): void {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.check(), PAUSE);
+  }
+
+  close(): void {
+    clearTimeout(this.timer);
+    this.aborter.abort();
+  }
+
+  async check(): Promise<void> {
+    this.aborter.abort();
+    this.aborter = new AbortController();
+    try {
+      const checked = await api.check({ ...this.request(), config: this.config }, this.aborter.signal);
+      // With errors there is no whole config: the last one stays in view, so that nothing jumps.
+      this.checked = checked.config ? checked : { ...checked, config: this.checked?.config ?? null, yaml: this.checked?.yaml ?? '' };
+      [this.errors, this.problem] = [checked.errors, null];
+    } catch (error) {
+      if (!api.isAbort(error)) this.problem = error;
+    }
+  }
+}

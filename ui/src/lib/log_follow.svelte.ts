@@ -1,0 +1,68 @@
+// Follows one log: its end first, then whatever is added, a piece at a time.
+import { untrack } from 'svelte';
+import * as api from './api.ts';
+import { events } from './events.svelte.ts';
+import { LogLines } from './log_text.ts';
+
+const FIRST_LINES = 2000;
+const MOST_LINES = 5000;
+const REST = 1000; // milliseconds between two looks while something happens
+const IDLE = 15_000;
+
+export class LogFollow {
+  lines: string[] = $state.raw([]);
+  dropped = $state(0);
+  streams: string[] = $state.raw([]);
+  isLoaded = $state(false);
+  hasEarlier = $state(false);
+  problem: unknown = $state(null);
+  private next: number | null = null;
+  private text = new LogLines(MOST_LINES);
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private isClosed = false;
+
+  constructor(
+    private readonly run: string,
+    private readonly stream: string,
+    private readonly isOver: () => boolean,
+  ) {}
+
+  start(): () => void {
+    const stop = events.listen((message) => {
+      const id = typeof message.run === 'object' ? message.run.id : message.run;
+      if (id === this.run || message.type === 'again') this.soon(REST);
+    });
+    untrack(() => void this.look());
+    return () => {
+      stop();
+      clearTimeout(this.timer);
+      this.isClosed = true;
+    };
+  }
+
+  private soon(wait: number): void {
+    clearTimeout(this.timer);
+    if (!this.isClosed) this.timer = setTimeout(() => void this.look(), wait);
+  }
+
+  private async look(): Promise<void> {
+    let wait = this.isOver() ? 0 : IDLE / 5;
+    try {
+      const isFirst = this.next === null;
+      const part = await api.log(this.run, { stream: this.stream, ...(isFirst ? { tail: FIRST_LINES } : { from: this.next! }) });
+      if (this.isClosed) return;
+      if (!isFirst && part.from < this.next!) this.text = new LogLines(MOST_LINES); // it was cut and begins anew
+      if (part.text !== '') this.text.add(part.text);
+      if (part.text !== '' || isFirst) [this.lines, this.dropped] = [this.text.all, this.text.dropped];
+      if (isFirst) this.hasEarlier = part.from > 0;
+      this.streams = part.streams ?? [];
+      this.next = part.next;
+      [this.isLoaded, this.problem] = [true, null];
+      if (part.next < part.size) wait = 1;
+    } catch (error) {
+      this.problem = error;
+      wait = IDLE / 3;
+    }
+    if (wait > 0) this.soon(wait);
+  }
+}

@@ -1,0 +1,25 @@
+// Metric names by their first word, the ones that people look at first in front.
+const FIRST = ['charts', 'eval', 'losses', 'episode', 'tasks'];
+const LEADING = ['charts/episodic_return', 'eval/episodic_return'];
+
+export interface MetricGroup {
+  title: string;
+  names: string[];
+}
+
+export function groupMetrics(names: readonly string[], search: string): MetricGroup[] {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = names.filter((name) => words.every((word) => name.toLowerCase().includes(word)));
+  const groups = new Map<string, string[]>();
+  for (const name of wanted.toSorted((one, other) => rank(one) - rank(other) || one.localeCompare(other))) {
+    const title = name.includes('/') ? name.slice(0, name.indexOf('/')) : 'other';
+    groups.set(title, [...(groups.get(title) ?? []), name]);
+  }
+  return [...groups].map(([title, list]) => ({ title, names: list }));
+}
+
+function rank(name: string): number {
+  const leading = LEADING.indexOf(name);
+  const place = FIRST.indexOf(name.split('/')[0] ?? '');
+  return (place < 0 ? FIRST.length : place) * 10 + (leading < 0 ? 5 : leading);
+}

@@ -1,0 +1,43 @@
+// One run, kept up to date while its page is open.
+import * as api from './api.ts';
+import { events, type Message } from './events.svelte.ts';
+import type { Run, RunDetail } from './types.ts';
+
+export class RunWatch {
+  detail: RunDetail | null = $state.raw(null);
+  run: Run | null = $state.raw(null);
+  isRemoved = $state(false);
+  problem: unknown = $state(null);
+
+  constructor(readonly id: string) {}
+
+  start(): () => void {
+    void this.load();
+    return events.listen((message) => this.hear(message));
+  }
+
+  async load(): Promise<void> {
+    try {
+      this.detail = await api.run(this.id);
+      this.run = this.detail.run;
+      this.problem = null;
+    } catch (error) {
+      if (error instanceof api.ApiError && error.status === 404 && this.run) this.isRemoved = true;
+      else this.problem = error;
+    }
+  }
+
+  put(run: Run): void {
+    const isNewState = run.state !== this.run?.state;
+    this.run = run;
+    if (isNewState) void this.load(); // with it come failure, config and command
+  }
+
+  private hear(message: Message): void {
+    const id = typeof message.run === 'object' ? message.run.id : message.run;
+    if (message.type === 'again') void this.load();
+    if (id !== this.run?.id) return;
+    if (message.type === 'removed') this.isRemoved = true;
+    else if (message.type === 'run' && typeof message.run === 'object') this.put(message.run);
+  }
+}
