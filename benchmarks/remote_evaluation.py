@@ -156,8 +156,8 @@ def page(result: dict[str, Any]) -> str:
 
 `python benchmarks/remote_evaluation.py`: {result["checkpoints"]} checkpoints of a tiny network, each judged in
 {len(SUITE_STEPS)} suites of CartPole, queued with one call of `palaestra.request_policy_eval`, on a Ray of this
-machine ({result["cores"]} cores; load before it began {result["load_before"]:.1f}; see the figures as a floor when that
-is not near 0).
+machine ({result["cores"]} cores, load before it began {result["load_before"]:.1f}: where that is not near 0, others
+worked on the machine too, and an idle one is faster).
 
 | | |
 |---|---|
@@ -174,6 +174,9 @@ How long a fresh process takes to list, afterwards:
 | | |
 |---|---|
 {listings}
+
+Evaluations are read from one JSON file. Checkpoints are read from their sidecars, a YAML file each, and that is what
+takes the time: the second look of the same process takes none of it.
 """
 
 
