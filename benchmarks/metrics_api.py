@@ -22,7 +22,6 @@ from palaestra.runs.directory import RunDirectory
 from palaestra.runs.identity import new_run_id
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.metrics_writer import MetricsWriter
-from palaestra.runs.series_buckets import bucketed
 from palaestra.runs.series_cache import SeriesCache
 
 STEPS_PER_SAMPLE = 512
@@ -72,7 +71,7 @@ def chart(cache: SeriesCache, wanted, buckets: int = 600, **window) -> int:
     """What one call of /api/metrics does between the request and its answer."""
     series = []
     for directory, name in wanted:
-        found = bucketed(cache.series(directory, name), buckets, **window)
+        found = cache.chart(directory, name, buckets, **window)
         series.append({key: getattr(found, key).tolist() for key in ("x", "min", "max", "mean", "count", "bad")})
     return len(json.dumps(series))
 

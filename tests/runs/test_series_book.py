@@ -7,16 +7,14 @@ import pytest
 
 from palaestra.runs.metrics_reader import WrittenSample
 from palaestra.runs.series_book import BOOK, SeriesBook, read_book, write_book
+from palaestra.runs.series_curve import Curve
 from palaestra.runs.series_file import Extent
 
 
 def a_book():
     book = SeriesBook(identity=7, newest_sample=3, furthest=WrittenSample(2, 100, 5.25))
-    assert book.admits("a", is_metric=True)
-    assert book.admits("b", is_metric=False)
-    book.extents["a"] = Extent(3, 99)
-    book.last["a"] = (100, 5.25, math.inf)
-    return book
+    a = Curve(0, True, Extent(3, 99), (Extent(1, 1), Extent(), Extent()), (100, 5.25, math.inf), False)
+    return book.with_curve("a", a).with_curve("b", Curve(1, False))
 
 
 def test_a_book_is_read_back_as_it_was_written(tmp_path):
@@ -28,7 +26,8 @@ def test_a_book_is_read_back_as_it_was_written(tmp_path):
     "change",
     [
         {"format": 99},
-        {"curves": [{"name": "a", "file": "../../secret", "count": 1, "checksum": 1, "timing": False, "last": None}]},
+        {"curves": [{"name": "a", "number": "../../x", "is_metric": True, "extents": [], "last": None}]},
+        {"curves": [{"name": "a", "number": 0, "is_metric": True, "extents": [[1, 1]], "last": None}]},
         {"curves": 3},
         {"furthest": ["x"]},
         {"newest": None},
@@ -49,15 +48,8 @@ def test_without_a_book_there_is_none(tmp_path):
 
 def test_a_metric_takes_the_place_of_a_timing_of_its_name_and_not_the_other_way_round():
     book = a_book()
-    assert not book.admits("a", is_metric=False)
-    book.extents["b"] = Extent(5, 5)
-    assert book.admits("b", is_metric=True)
-    assert book.extents["b"] == Extent()
-    assert not book.admits("b", is_metric=False)
-
-
-def test_a_copy_can_be_changed_without_the_first():
-    book = a_book()
-    copy = book.copied()
-    copy.admits("c", is_metric=True)
-    assert "c" not in book.files
+    assert book.room_for("a", is_metric=False) is None
+    assert book.room_for("a", is_metric=True) is book.curves["a"]
+    assert book.room_for("b", is_metric=False) is book.curves["b"]
+    assert book.room_for("b", is_metric=True) == Curve(1, True)
+    assert book.room_for("c", is_metric=True) == Curve(2, True)

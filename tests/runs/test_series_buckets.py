@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palaestra.runs.series_blocks import every, single
 from palaestra.runs.series_buckets import bucketed
-from palaestra.runs.series_points import POINT
+from palaestra.runs.series_points import POINT, cut
 
 
-def curve(values, steps=None, times=None):
+def curve(values, steps=None, times=None, axis="step"):
     steps = range(len(values)) if steps is None else steps
     times = [1000.0 + step for step in steps] if times is None else times
-    return np.array(list(zip(steps, times, values, strict=True)), POINT)
+    return single(cut(np.array(list(zip(steps, times, values, strict=True)), POINT), axis, None, None))
 
 
 def by_hand(steps, values, count):
@@ -62,15 +63,19 @@ def test_fewer_points_than_buckets_stand_for_themselves():
     assert found.min.tolist() == found.max.tolist() == found.mean.tolist() == [1.0, 2.0, 3.0]
 
 
-def test_zooming_in_comes_down_to_the_raw_points():
-    values = [float(step % 7) for step in range(1000)]
-    found = bucketed(curve(values), 100, start=500, end=550)
-    assert found.x.tolist() == [float(step) for step in range(500, 551)]
-    assert found.mean.tolist() == values[500:551]
+def test_points_taken_together_before_lose_no_spike_and_no_point():
+    values = np.zeros(10_000)
+    values[7777], values[3], values[50] = 9.0, -9.0, math.nan
+    found = bucketed(every(curve(values), 16), 100)
+    assert len(found.x) == 100
+    assert found.max.max() == 9.0
+    assert found.min.min() == -9.0
+    assert found.count.sum() == 9_999
+    assert found.bad.sum() == 1
 
 
 def test_over_time_late_points_take_their_place():
-    found = bucketed(curve([1.0, 2.0, 3.0], times=[10.0, 30.0, 20.0]), 10, "time")
+    found = bucketed(curve([1.0, 2.0, 3.0], times=[10.0, 30.0, 20.0], axis="time"), 10, "time")
     assert found.x.tolist() == [10.0, 20.0, 30.0]
     assert found.mean.tolist() == [1.0, 3.0, 2.0]
 
@@ -97,4 +102,3 @@ def test_huge_numbers_keep_the_mean_between_minimum_and_maximum():
 
 def test_an_empty_curve_has_no_buckets():
     assert bucketed(curve([]), 10).x.tolist() == []
-    assert bucketed(curve([1.0]), 10, start=5).x.tolist() == []

@@ -27,8 +27,10 @@ def cache(tmp_path):
     return SeriesCache(tmp_path / "cache")
 
 
-def pairs(points):
-    return [(step, value) for step, _, value in points.tolist()]
+def curve(cache, directory, name):
+    """All its points"""
+    found = cache.chart(directory, name, 1_000_000)
+    return list(zip(found.x.tolist(), found.mean.tolist(), strict=True))
 
 
 def truth(directory, name):
@@ -41,9 +43,10 @@ def test_a_curve_is_what_the_database_says_while_it_grows(directory, cache):
         for step in range(0, 300, 3):
             writer.write(Sample(step, {"a": step / 7, **({"b": 1.0} if step % 2 else {})}, at=1000.0 + step))
             if step % 60 == 0:
-                assert pairs(cache.series(directory, "a")) == truth(directory, "a")
-        assert pairs(cache.series(directory, "b")) == truth(directory, "b")
-        assert cache.series(directory, "a")["at"].tolist() == [1000.0 + step for step in range(0, 300, 3)]
+                assert curve(cache, directory, "a") == truth(directory, "a")
+        assert curve(cache, directory, "b") == truth(directory, "b")
+        over_time = cache.chart(directory, "a", 1000, "time")
+        assert over_time.x.tolist() == [1000.0 + step for step in range(0, 300, 3)]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -72,7 +75,7 @@ def test_whatever_is_written_rewound_and_resumed_the_cache_agrees(directory, tmp
                 known = reader.names()
             for name in known:
                 expected = truth(directory, name)
-                assert (pairs(cache.series(directory, name)) if expected else []) == expected
+                assert (curve(cache, directory, name) if expected else []) == expected
     writer.close()
 
 
@@ -81,27 +84,29 @@ def test_a_resumed_run_shows_nothing_of_what_was_taken_back(directory, cache):
         for step in range(10):
             writer.write(Sample(step, {"a": float(step)}, at=float(step)))
         writer.write(Sample(2, {"eval": 0.5}, at=50.0))  # judged late: the newest sample is not the furthest
-        assert len(cache.series(directory, "a")) == 10
+        assert len(curve(cache, directory, "a")) == 10
         writer.rewind(4)
-        assert pairs(cache.series(directory, "a")) == [(step, float(step)) for step in range(5)]
+        assert curve(cache, directory, "a") == [(step, float(step)) for step in range(5)]
         writer.write(Sample(5, {"a": 55.0}, at=60.0))
-        assert pairs(cache.series(directory, "a"))[-1] == (5, 55.0)
-        assert pairs(cache.series(directory, "eval")) == [(2, 0.5)]
+        assert curve(cache, directory, "a")[-1] == (5, 55.0)
+        assert curve(cache, directory, "eval") == [(2, 0.5)]
 
 
 def test_nan_and_infinity_come_back(directory, cache):
     with MetricsWriter(directory.metrics_file) as writer:
         writer.write(Sample(1, {"a": math.nan, "b": math.inf}))
-    assert math.isnan(cache.series(directory, "a")["value"][0])
-    assert cache.series(directory, "b")["value"][0] == math.inf
+    for name in ("a", "b"):
+        found = cache.chart(directory, name, 10)
+        assert (found.count.tolist(), found.bad.tolist()) == ([0], [1])
+    assert cache.newest(directory)["b"].value == math.inf
 
 
 def test_a_new_process_finds_what_the_last_one_laid_out(directory, cache, tmp_path, monkeypatch):
     with MetricsWriter(directory.metrics_file) as writer:
         writer.write(Sample(1, {"a": 1.0}))
     cache.refresh(directory)
-    monkeypatch.setattr(SeriesCache, "_grown", lambda *_: pytest.fail("it was laid out again"))
-    assert pairs(SeriesCache(tmp_path / "cache").series(directory, "a")) == [(1, 1.0)]
+    monkeypatch.setattr(series_cache, "_grown", lambda *_: pytest.fail("it was laid out again"))
+    assert curve(SeriesCache(tmp_path / "cache"), directory, "a") == [(1, 1.0)]
 
 
 def test_nothing_is_opened_while_nothing_was_written(directory, cache, monkeypatch):
@@ -110,7 +115,7 @@ def test_nothing_is_opened_while_nothing_was_written(directory, cache, monkeypat
     os.utime(directory.metrics_file, (1000, 1000))
     cache.refresh(directory)
     monkeypatch.setattr(series_cache, "MetricsReader", lambda *_: pytest.fail("it was opened"))
-    assert pairs(cache.series(directory, "a")) == [(1, 1.0)]
+    assert curve(cache, directory, "a") == [(1, 1.0)]
     assert cache.newest(directory) == {"a": (1, 1.0)}
 
 
@@ -126,7 +131,7 @@ def test_a_harmed_cache_is_laid_out_anew(directory, cache, tmp_path, harm):
         file.unlink()
     else:
         file.write_bytes(content[:50] if harm in {"cut", "book"} else content[:50] + b"\xff" + content[51:])
-    assert pairs(SeriesCache(tmp_path / "cache").series(directory, "a")) == truth(directory, "a")
+    assert curve(SeriesCache(tmp_path / "cache"), directory, "a") == truth(directory, "a")
 
 
 def test_where_nothing_can_be_kept_curves_come_straight_from_the_run(directory, tmp_path, caplog):
@@ -134,10 +139,11 @@ def test_where_nothing_can_be_kept_curves_come_straight_from_the_run(directory, 
     cache = SeriesCache(tmp_path / "cache")
     with MetricsWriter(directory.metrics_file) as writer:
         writer.write(Sample(1, {"a": 1.0}, {"a": 9.0}, at=5.0))
-    assert cache.series(directory, "a").tolist() == [(1, 5.0, 1.0)]
+    assert curve(cache, directory, "a") == [(1, 1.0)]
+    assert cache.chart(directory, "a", 10, "time", 4.0, 6.0).x.tolist() == [5.0]
     assert cache.newest(directory) == {"a": (1, 1.0)}
     with pytest.raises(NotFound, match="'c'"):
-        cache.series(directory, "c")
+        cache.chart(directory, "c", 10)
     assert len([record for record in caplog.records if "No curves can be kept" in record.message]) == 1
 
 
@@ -145,7 +151,7 @@ def test_an_unknown_name_is_refused_with_the_nearest(directory, cache):
     with MetricsWriter(directory.metrics_file) as writer:
         writer.write(Sample(1, {"losses/entropy": 1.0}))
     with pytest.raises(NotFound) as refused:
-        cache.series(directory, "losses/entrpy")
+        cache.chart(directory, "losses/entrpy", 10)
     assert refused.value.hint == "Did you mean 'losses/entropy'?"
 
 
@@ -157,7 +163,7 @@ def test_a_run_without_metrics_has_none(directory, cache):
 def test_a_damaged_database_is_named(directory, cache):
     directory.metrics_file.write_bytes(b"SQLite format 3\x00" + b"\xff" * 4096)
     with pytest.raises(DamagedFile):
-        cache.series(directory, "a")
+        cache.chart(directory, "a", 10)
 
 
 def test_a_forgotten_run_leaves_nothing(directory, cache, tmp_path):
@@ -166,3 +172,30 @@ def test_a_forgotten_run_leaves_nothing(directory, cache, tmp_path):
     cache.refresh(directory)
     cache.forget(directory.id)
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_chart_of_a_long_run_has_every_spike_while_it_grows(directory, cache):
+    dice = random.Random(1)
+    with MetricsWriter(directory.metrics_file) as writer:
+        for step in range(3000):
+            writer.write(Sample(step, {"a": 100.0 if step == 1234 else dice.random()}, at=float(step)))
+            if step % 500 == 0:
+                found = cache.chart(directory, "a", 10)
+                assert found.count.sum() == step + 1
+                assert found.max.max() == max(value for _, value in truth(directory, "a"))
+        zoomed = cache.chart(directory, "a", 50, "step", 1230, 1240)
+        assert zoomed.mean.tolist() == [value for step, value in truth(directory, "a") if 1230 <= step <= 1240]
+
+
+def test_a_daemon_that_was_killed_before_it_wrote_the_book_reads_the_rest_again(directory, cache, tmp_path):
+    with MetricsWriter(directory.metrics_file) as writer:
+        for step in range(100):
+            writer.write(Sample(step, {"a": float(step)}))
+        cache.refresh(directory)
+        for step in range(100, 200):
+            writer.write(Sample(step, {"a": float(step)}))
+        writer.write(Sample(50, {"b": 1.0}))
+        assert len(curve(cache, directory, "a")) == 200  # laid out, but the book on the disk still says 100
+    again = SeriesCache(tmp_path / "cache")
+    assert curve(again, directory, "a") == truth(directory, "a")
+    assert curve(again, directory, "b") == [(50, 1.0)]

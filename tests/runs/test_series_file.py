@@ -1,11 +1,20 @@
 from __future__ import annotations
 
+import bisect
+import os
+
 import numpy as np
 import pytest
 
 from palaestra.contracts.errors import DamagedFile
-from palaestra.runs.series_file import Extent, append, load, replace
+from palaestra.runs.series_file import Extent, SeriesFile, append, replace
 from palaestra.runs.series_points import POINT
+
+
+def load(path, extent):
+    with SeriesFile(path, extent, POINT) as file:
+        file.verify()
+        return file.read()
 
 
 def some(first, last):
@@ -49,8 +58,34 @@ def test_a_file_that_was_cut_short_or_is_gone_or_a_link_is_refused(tmp_path):
         load(tmp_path / "link", extent)
     with (tmp_path / "a").open("r+b") as stream:
         stream.truncate(100)
-    with pytest.raises(DamagedFile, match="holds 4 points instead of 30"):
+    with pytest.raises(DamagedFile, match="ends before the 30 rows"):
         load(tmp_path / "a", extent)
     (tmp_path / "a").unlink()
     with pytest.raises(DamagedFile):
         load(tmp_path / "a", extent)
+
+
+def test_a_part_is_read_by_itself_and_never_beyond_the_end(tmp_path):
+    extent = append(tmp_path / "a", Extent(), some(0, 30))
+    append(tmp_path / "a", extent, some(100, 120))
+    with SeriesFile(tmp_path / "a", extent, POINT) as file:
+        assert len(file) == 30
+        assert file.read(5, 9).tolist() == some(5, 9).tolist()
+        assert file.read(28, 99).tolist() == some(28, 30).tolist()
+        assert file.read(30).tolist() == []
+
+
+def test_a_place_in_a_rising_column_is_found_as_by_bisection(tmp_path):
+    steps = [1, 3, 3, 3, 8, 9]
+    extent = append(tmp_path / "a", Extent(), np.array([(step, 0.0, 0.0) for step in steps], POINT))
+    with SeriesFile(tmp_path / "a", extent, POINT) as file:
+        for value in range(-1, 12):
+            assert file.first_index("step", value) == bisect.bisect_left(steps, value)
+            assert file.first_index("step", value, beyond=True) == bisect.bisect_right(steps, value)
+
+
+def test_a_part_that_is_missing_is_seen(tmp_path):
+    extent = append(tmp_path / "a", Extent(), some(0, 30))
+    os.truncate(tmp_path / "a", 100)
+    with SeriesFile(tmp_path / "a", extent, POINT) as file, pytest.raises(DamagedFile):
+        file.read(0, 10)

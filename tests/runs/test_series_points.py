@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaestra.runs.series_points import POINT, continues, merged
+from palaestra.runs.series_points import POINT, continues, cut, merged
 
 
 def points(*pairs):
@@ -28,3 +28,11 @@ def test_only_rising_steps_beyond_the_last_one_go_on_from_it():
     assert not continues(1, points((1, 0.0)))
     assert not continues(None, points((2, 0.0), (1, 0.0)))
     assert not continues(None, points((2, 0.0), (2, 0.0)))
+
+
+def test_a_cut_includes_both_ends_and_is_in_the_order_of_its_axis():
+    late = np.array([(1, 50.0, 1.0), (2, 10.0, 2.0), (3, 30.0, 3.0)], POINT)
+    assert cut(late, "step", 2, 3)["step"].tolist() == [2, 3]
+    assert cut(late, "time", 10.0, 50.0)["step"].tolist() == [2, 3, 1]
+    assert cut(late, "time", 11.0, None)["step"].tolist() == [3, 1]
+    assert cut(late, "step", None, None)["step"].tolist() == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""What a cache of curves holds of one run: which name lies in which file, and up to where `metrics.db` was read."""
+"""What a cache of curves holds of one run: which curves, and up to where `metrics.db` was read."""
 
 from __future__ import annotations
 
@@ -9,74 +9,43 @@ from typing import TYPE_CHECKING, Any
 from palaestra.contracts.errors import PalaestraError
 from palaestra.runs.files import finite, read_json, write_json
 from palaestra.runs.metrics_reader import WrittenSample
+from palaestra.runs.series_curve import LEVELS, Curve
 from palaestra.runs.series_file import Extent
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.runs.series_points import Points
-
-FORMAT = 1
+FORMAT = 2
 BOOK = "book.json"
 
 
-@dataclass
+@dataclass(frozen=True)
 class SeriesBook:
-    """Changed in place only by whoever made a copy for it."""
-
     identity: int  # inode of the database that was read
     newest_sample: int = 0
     furthest: WrittenSample | None = None
-    files: dict[str, str] = field(default_factory=dict)  # name of the metric -> name of its file
-    extents: dict[str, Extent] = field(default_factory=dict)
-    timings: set[str] = field(default_factory=set)  # names that stand for a timing
-    last: dict[str, tuple[int, float, float]] = field(default_factory=dict)  # step, at, value
+    curves: dict[str, Curve] = field(default_factory=dict)
 
-    def copied(self) -> SeriesBook:
-        return replace(
-            self, files={**self.files}, extents={**self.extents}, timings=set(self.timings), last={**self.last}
-        )
+    def room_for(self, name: str, is_metric: bool) -> Curve | None:
+        """The curve that further points of this name go to; None for a timing where there is a metric of that name."""
+        known = self.curves.get(name)
+        if known is None:
+            return Curve(len(self.curves), is_metric)
+        if known.is_metric and not is_metric:
+            return None
+        return known if known.is_metric == is_metric else Curve(known.number, is_metric)
 
-    def admits(self, name: str, is_metric: bool) -> bool:
-        """Make room for a name; False for a timing when there is a metric of that name."""
-        if name not in self.files:
-            self.files[name] = f"{len(self.files)}.points"
-            self.extents[name] = Extent()
-            if not is_metric:
-                self.timings.add(name)
-        elif is_metric and name in self.timings:
-            self.timings.discard(name)
-            self.extents[name] = Extent()
-            self.last.pop(name, None)
-        return is_metric or name in self.timings
-
-    def last_step(self, name: str) -> int | None:
-        return self.last[name][0] if name in self.last else None
-
-    def remember(self, name: str, newest: Points) -> None:
-        step, at, value = newest[0].tolist()
-        self.last[name] = (int(step), float(at), float(value))
+    def with_curve(self, name: str, curve: Curve) -> SeriesBook:
+        return replace(self, curves={**self.curves, name: curve})
 
 
 def write_book(place: Path, book: SeriesBook) -> None:
-    curves = [
-        {
-            "name": name,
-            "file": file,
-            "count": book.extents[name].count,
-            "checksum": book.extents[name].checksum,
-            "timing": name in book.timings,
-            "last": finite(list(book.last[name])) if name in book.last else None,
-        }
-        for name, file in book.files.items()
-    ]
-    furthest = None if book.furthest is None else list(book.furthest)
     content = {
         "format": FORMAT,
         "identity": book.identity,
         "newest": book.newest_sample,
-        "furthest": furthest,
-        "curves": curves,
+        "furthest": None if book.furthest is None else list(book.furthest),
+        "curves": [_plain(name, curve) for name, curve in book.curves.items()],
     }
     write_json(place / BOOK, content, durable=False)
 
@@ -90,22 +59,38 @@ def read_book(place: Path) -> SeriesBook | None:
         return None
 
 
+def _plain(name: str, curve: Curve) -> dict[str, Any]:
+    return {
+        "name": name,
+        "number": curve.number,
+        "is_metric": curve.is_metric,
+        "extents": [[extent.count, extent.checksum] for extent in (curve.points, *curve.levels)],
+        "last": None if curve.last is None else finite(list(curve.last)),
+        "is_in_time": curve.is_in_time,
+    }
+
+
 def _decoded(content: dict[str, Any]) -> SeriesBook:
     furthest = content["furthest"]
-    book = SeriesBook(
+    curves: dict[str, Curve] = {}
+    for number, plain in enumerate(content["curves"]):
+        if plain["number"] != number or plain["name"] in curves:
+            raise ValueError(f"{plain['name']} has number {plain['number']}")
+        curves[str(plain["name"])] = _curve(plain)
+    return SeriesBook(
         identity=int(content["identity"]),
         newest_sample=int(content["newest"]),
         furthest=WrittenSample(int(furthest[0]), int(furthest[1]), float(furthest[2])) if furthest else None,
+        curves=curves,
     )
-    for number, curve in enumerate(content["curves"]):
-        name = str(curve["name"])
-        if curve["file"] != f"{number}.points" or name in book.files:
-            raise ValueError(f"{name} lies in {curve['file']}")
-        book.files[name] = curve["file"]
-        book.extents[name] = Extent(int(curve["count"]), int(curve["checksum"]))
-        if curve["timing"]:
-            book.timings.add(name)
-        if curve["last"] is not None:
-            step, at, value = curve["last"]
-            book.last[name] = (int(step), float(at), float(value) if value != "NaN" else math.nan)
-    return book
+
+
+def _curve(plain: dict[str, Any]) -> Curve:
+    points, *levels = (Extent(int(count), int(checksum)) for count, checksum in plain["extents"])
+    if len(levels) != len(LEVELS):
+        raise ValueError(f"{len(levels)} levels")
+    last = None
+    if plain["last"] is not None:
+        step, at, value = plain["last"]
+        last = (int(step), float(at), math.nan if value == "NaN" else float(value))
+    return Curve(int(plain["number"]), bool(plain["is_metric"]), points, tuple(levels), last, bool(plain["is_in_time"]))

@@ -1,4 +1,4 @@
-"""Curves laid out for charts: one file per name, kept beside the runs by whoever serves them.
+"""Curves laid out for charts: files by name, kept beside the runs by whoever serves them.
 
 `metrics.db` is clustered by step, because that is what costs a training least; one curve of it means reading it all.
 So a server keeps a copy by name, adds what was written since it last looked, and begins anew when something was taken
@@ -13,30 +13,36 @@ import logging
 import shutil
 import threading
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from palaestra.contracts.errors import DamagedFile, NotFound, did_you_mean
 from palaestra.runs.metrics_reader import MetricsReader, Point
+from palaestra.runs.series_blocks import single
 from palaestra.runs.series_book import SeriesBook, read_book, write_book
-from palaestra.runs.series_file import Extent, append, load, replace
-from palaestra.runs.series_points import POINT, continues, merged
+from palaestra.runs.series_buckets import bucketed
+from palaestra.runs.series_curve import Curve, put, verify, window
+from palaestra.runs.series_points import POINT, cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from palaestra.runs.directory import RunDirectory
     from palaestra.runs.metrics_reader import WrittenSample
+    from palaestra.runs.series_buckets import Axis, SeriesBuckets
     from palaestra.runs.series_points import Points
+
+    Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
 
 ROW = np.dtype([("key", "<i8"), *((name, POINT[name]) for name in POINT.names or ())])
 ROWS_AT_ONCE = 200_000  # 6 MB
 SETTLED_SECONDS = 1.0  # a file that changed less than this before it was read may have changed again since
+SAVE_SECONDS = 10.0  # what was added meanwhile is read once more by the next daemon, should this one be killed
 
 
 @dataclass
@@ -45,8 +51,10 @@ class _Shelf:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     book: SeriesBook | None = None
+    saved: SeriesBook | None = None  # as it stands on the disk
+    saved_at: float = 0.0
     seen: tuple[object, ...] = ()  # the state of the files when they were last read
-    verified: dict[str, Extent] = field(default_factory=dict)
+    verified: set[str] = field(default_factory=set)  # names whose files were read back as a whole
 
 
 class SeriesCache:
@@ -58,34 +66,40 @@ class SeriesCache:
 
     def newest(self, directory: RunDirectory) -> dict[str, Point]:
         """Every name with its newest point."""
-        shelf = self._shelf(directory.id)
-        with shelf.lock:
-            try:
-                last = self._fresh(directory, shelf).last
-                return {name: Point(last[name][0], last[name][2]) for name in sorted(last)}
-            except OSError as error:
-                self._warn(error)
-                shelf.book, shelf.seen = None, ()
-        with MetricsReader(directory.metrics_file) as reader:
-            found = {name: reader.last(name) for name in reader.names()}
-        return {name: point for name, point in found.items() if point is not None}
 
-    def series(self, directory: RunDirectory, name: str) -> Points:
-        """All points of one name, as of now."""
-        shelf = self._shelf(directory.id)
-        with shelf.lock:
-            try:
-                return self._series(directory, shelf, name)
-            except OSError as error:
-                self._warn(error)
-                shelf.book, shelf.seen = None, ()
-                return _straight(directory, name)
+        def look(shelf: _Shelf) -> dict[str, Point]:
+            curves = self._fresh(directory, shelf).curves
+            return {name: Point(last[0], last[2]) for name in sorted(curves) if (last := curves[name].last)}
+
+        return self._tried(directory, look, lambda: _newest_straight(directory))
+
+    def chart(
+        self,
+        directory: RunDirectory,
+        name: str,
+        count: int,
+        axis: Axis = "step",
+        start: float | None = None,
+        end: float | None = None,
+    ) -> SeriesBuckets:
+        """One curve as of now, in at most `count` stretches, of the points with start <= x <= end."""
+
+        def look(shelf: _Shelf) -> SeriesBuckets:
+            curve = self._curve(directory, shelf, name)
+            return bucketed(window(self._root / directory.id, curve, count, axis, start, end), count, axis)
+
+        def straight() -> SeriesBuckets:
+            return bucketed(single(cut(_straight(directory, name), axis, start, end)), count, axis)
+
+        return self._tried(directory, look, straight)
 
     def refresh(self, directory: RunDirectory) -> None:
-        """Bring it up to date, so that the next who asks need not wait."""
+        """Bring it up to date and read it back, so that the next who asks need not wait."""
         shelf = self._shelf(directory.id)
         with shelf.lock:
-            self._fresh(directory, shelf)
+            for name in self._fresh(directory, shelf).curves:
+                self._curve(directory, shelf, name)
+            self._save(directory, shelf)
 
     def forget(self, run_id: str) -> None:
         """The run was removed."""
@@ -93,84 +107,91 @@ class SeriesCache:
             self._shelves.pop(run_id, None)
         shutil.rmtree(self._root / run_id, ignore_errors=True)
 
-    def _series(self, directory: RunDirectory, shelf: _Shelf, name: str) -> Points:
-        book = self._fresh(directory, shelf)
-        if name not in book.files:
-            raise _unknown(name, sorted(book.files), directory)
-        try:
-            return self._load(directory, shelf, book, name)
-        except DamagedFile as error:
-            logger.info("The curves of %s are laid out anew: %s", directory.id, error.message)
-            shelf.book = book = self._caught_up(directory, shelf, None)
-            return self._load(directory, shelf, book, name)
-
-    def _warn(self, error: OSError) -> None:
-        if not self._is_warned:
-            logger.warning("No curves can be kept in %s (%s); charts come straight from the runs.", self._root, error)
-        self._is_warned = True
+    def _tried(
+        self, directory: RunDirectory, look: Callable[[_Shelf], Result], otherwise: Callable[[], Result]
+    ) -> Result:
+        """Where the disk has no room for us, the run itself is asked."""
+        shelf = self._shelf(directory.id)
+        with shelf.lock:
+            try:
+                return look(shelf)
+            except OSError as error:
+                if not self._is_warned:
+                    logger.warning("No curves can be kept in %s (%s); charts come from the runs.", self._root, error)
+                self._is_warned = True
+                shelf.book, shelf.seen = None, ()
+        return otherwise()
 
     def _shelf(self, run_id: str) -> _Shelf:
         with self._lock:
             return self._shelves.setdefault(run_id, _Shelf())
 
-    def _load(self, directory: RunDirectory, shelf: _Shelf, book: SeriesBook, name: str) -> Points:
-        extent = book.extents[name]
-        points = load(self._root / directory.id / book.files[name], extent, check=shelf.verified.get(name) != extent)
-        shelf.verified[name] = extent
-        return points
+    def _curve(self, directory: RunDirectory, shelf: _Shelf, name: str) -> Curve:
+        """Whose files are as they were written; begun anew where they are not."""
+        book = self._fresh(directory, shelf)
+        try:
+            if name in book.curves and name not in shelf.verified:
+                verify(self._root / directory.id, book.curves[name])
+        except DamagedFile as error:
+            logger.info("The curves of %s are laid out anew: %s", directory.id, error.message)
+            shelf.book = book = self._caught_up(directory, shelf, None)
+        if name not in book.curves:
+            raise _unknown(name, sorted(book.curves), directory)
+        shelf.verified.add(name)
+        return book.curves[name]
 
     def _fresh(self, directory: RunDirectory, shelf: _Shelf) -> SeriesBook:
         if shelf.book is None:
-            shelf.book = read_book(self._root / directory.id)
+            shelf.book = shelf.saved = read_book(self._root / directory.id)
         state = _state_of(directory.metrics_file)
-        if shelf.book is not None and shelf.seen == state:
-            return shelf.book
-        shelf.book = self._caught_up(directory, shelf, shelf.book)
-        shelf.seen = state
+        if shelf.book is None or shelf.seen != state:
+            try:
+                shelf.book = self._caught_up(directory, shelf, shelf.book)
+            except DamagedFile:
+                if shelf.book is None:
+                    raise
+                shelf.book = self._caught_up(directory, shelf, None)
+            shelf.seen = state
+            if time.monotonic() > shelf.saved_at + SAVE_SECONDS:
+                self._save(directory, shelf)
         return shelf.book
 
+    def _save(self, directory: RunDirectory, shelf: _Shelf) -> None:
+        if shelf.book is not None and shelf.book != shelf.saved:
+            write_book(self._root / directory.id, shelf.book)
+            shelf.saved = shelf.book
+        shelf.saved_at = time.monotonic()
+
     def _caught_up(self, directory: RunDirectory, shelf: _Shelf, book: SeriesBook | None) -> SeriesBook:
+        place = self._root / directory.id
         identity = directory.metrics_file.stat().st_ino if directory.metrics_file.exists() else 0
         with MetricsReader(directory.metrics_file) as reader, reader.one_moment():
             if book is None or book.identity != identity or not _still_holds(reader, book.furthest):
                 shelf.verified.clear()
-                shutil.rmtree(self._root / directory.id, ignore_errors=True)
+                shutil.rmtree(place, ignore_errors=True)
                 book = SeriesBook(identity=identity)
-            newest = reader.newest_sample()
-            if newest == book.newest_sample:
+            if reader.newest_sample() == book.newest_sample:
                 return book
-            grown = self._grown(directory.id, reader, book, shelf)
-        write_book(self._root / directory.id, grown)
-        return grown
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return _grown(place, reader, book, shelf.verified)
 
-    def _grown(self, run_id: str, reader: MetricsReader, book: SeriesBook, shelf: _Shelf) -> SeriesBook:
-        place = self._root / run_id
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        keys, rows = reader.keys(), reader.raw_points(book.newest_sample)
-        writing = book.copied()
-        while batch := list(itertools.islice(rows, ROWS_AT_ONCE)):
-            for key, points in _by_key(np.fromiter(batch, ROW, len(batch))):
-                self._put(place, writing, shelf, keys[key], points)
-        furthest = reader.furthest_sample(book.newest_sample)
-        if furthest is not None and (book.furthest is None or furthest.step >= book.furthest.step):
-            writing.furthest = furthest
-        writing.newest_sample = reader.newest_sample()
-        return writing
 
-    def _put(self, place: Path, book: SeriesBook, shelf: _Shelf, name: tuple[str, bool], points: Points) -> None:
-        """A metric goes before a timing of the same name, as it does in `metrics.db`."""
-        word, is_metric = name
-        if not book.admits(word, is_metric):
-            return
-        path, extent = place / book.files[word], book.extents[word]
-        if continues(book.last_step(word), points):
-            book.extents[word] = append(path, extent, points)
-            if shelf.verified.get(word) == extent:  # what was read back before need not be read again
-                shelf.verified[word] = book.extents[word]
-        else:
-            points = merged(load(path, extent) if extent.count else points[:0], points)
-            book.extents[word] = replace(path, points)
-        book.remember(word, points[-1:])
+def _grown(place: Path, reader: MetricsReader, book: SeriesBook, verified: set[str]) -> SeriesBook:
+    """With all samples that were written since. Names that are new were read back by nobody, but written by us."""
+    after, keys, rows = book.newest_sample, reader.keys(), reader.raw_points(book.newest_sample)
+    curves = {**book.curves}
+    while batch := list(itertools.islice(rows, ROWS_AT_ONCE)):
+        for key, points in _by_key(np.fromiter(batch, ROW, len(batch))):
+            name, is_metric = keys[key]
+            curve = replace(book, curves=curves).room_for(name, is_metric)
+            if curve is not None:
+                if not curve.points.count:
+                    verified.add(name)
+                curves[name] = put(place, curve, points)
+    furthest = reader.furthest_sample(after)
+    if furthest is None or (book.furthest is not None and furthest.step < book.furthest.step):
+        furthest = book.furthest
+    return replace(book, curves=curves, furthest=furthest, newest_sample=reader.newest_sample())
 
 
 def _by_key(rows: Points) -> Iterator[tuple[int, Points]]:
@@ -184,7 +205,7 @@ def _by_key(rows: Points) -> Iterator[tuple[int, Points]]:
 
 
 def _straight(directory: RunDirectory, name: str) -> Points:
-    """From the database itself, for when there is no room for a cache: right, and slow."""
+    """From the database itself: right, and slow."""
     with MetricsReader(directory.metrics_file) as reader, reader.one_moment():
         keys = {key: is_metric for key, (word, is_metric) in reader.keys().items() if word == name}
         if not keys:
@@ -192,6 +213,12 @@ def _straight(directory: RunDirectory, name: str) -> Points:
         wanted = max(keys, key=lambda key: keys[key])
         rows = [row[1:] for row in reader.raw_points() if row[0] == wanted]
     return np.fromiter(rows, POINT, len(rows))
+
+
+def _newest_straight(directory: RunDirectory) -> dict[str, Point]:
+    with MetricsReader(directory.metrics_file) as reader:
+        found = {name: reader.last(name) for name in reader.names()}
+    return {name: point for name, point in found.items() if point is not None}
 
 
 def _unknown(name: str, known: list[str], directory: RunDirectory) -> NotFound:

@@ -29,3 +29,13 @@ def continues(last_step: int | None, new: Points) -> bool:
     if last_step is not None and steps[0] <= last_step:
         return False
     return bool(np.all(steps[1:] > steps[:-1]))
+
+
+def cut(points: Points, axis: str, start: float | None, end: float | None) -> Points:
+    """Those with start <= x <= end, in the order of x."""
+    x = points["step" if axis == "step" else "at"]
+    is_wanted = (x >= (-np.inf if start is None else start)) & (x <= (np.inf if end is None else end))
+    wanted: Points = points[is_wanted]
+    if axis != "step":  # a judgement comes late, and clocks jump
+        wanted = wanted[np.argsort(wanted["at"], kind="stable")]
+    return wanted

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from palaestra.contracts.errors import NotFound
 from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.series_blocks import BLOCK
 from palaestra.runs.series_buckets import SeriesBuckets, bucketed
-from palaestra.runs.series_points import POINT
 from palaestra.web.errors import Refusal
 from palaestra.web.reading import Query
 from palaestra.web.route import Call, Endpoint
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palaestra.runs.directory import RunDirectory
-    from palaestra.runs.series_points import Points
 
 MOST_SERIES = 400
 FIRST_STEP, LAST_STEP = -(1 << 62), 1 << 62
@@ -57,8 +56,9 @@ class TailQuery(Query):
 
 def show_names(call: Call) -> dict[str, Any]:
     """A run that has written nothing yet has no names."""
+    directory = call.directory()
     try:
-        newest = series_cache(call.house).newest(call.directory())
+        newest = series_cache(call.house).newest(directory)
     except NotFound:
         newest = {}
     last = {name: {"step": point.step, "value": _number(point.value)} for name, point in newest.items()}
@@ -88,9 +88,9 @@ def show_sparklines(call: Call) -> dict[str, Any]:
 
 def show_tail(call: Call) -> dict[str, Any]:
     """Points in the order in which they were written. A resumed run writes again what it took back, with new rows."""
-    after = call.query.after
+    after, directory = call.query.after, call.directory()
     try:
-        with MetricsReader(call.directory().metrics_file) as reader:
+        with MetricsReader(directory.metrics_file) as reader:
             points = reader.tail(after, call.query.limit)
             row = points[-1].sample if points else min(after, reader.newest_sample())
     except NotFound:
@@ -106,19 +106,21 @@ def show_tail(call: Call) -> dict[str, Any]:
 
 def _series(call: Call, directory: RunDirectory, name: str, window: Window) -> dict[str, Any]:
     """Without points where the run has no such metric, so that one chart can show runs of several kinds."""
+    start, end = _bounds(window)
     try:
-        points = series_cache(call.house).series(directory, name)
+        found = series_cache(call.house).chart(directory, name, window.buckets, window.axis, start, end)
     except NotFound:
-        points = np.empty(0, POINT)
-    return {"run": directory.id, "name": name, **_columns(_bucketed(points, window))}
+        found = bucketed(np.empty(0, BLOCK), 1)
+    return {"run": directory.id, "name": name, **_columns(found)}
 
 
-def _bucketed(points: Points, window: Window) -> SeriesBuckets:
-    start, end = window.start, window.end
-    if window.axis == "step":  # whole numbers are compared with whole numbers, exactly and without a copy
-        start = None if start is None else min(max(math.ceil(start), FIRST_STEP), LAST_STEP)
-        end = None if end is None else min(max(math.floor(end), FIRST_STEP), LAST_STEP)
-    return bucketed(points, window.buckets, window.axis, start, end)
+def _bounds(window: Window) -> tuple[float | None, float | None]:
+    """Steps are whole numbers, and are compared with whole numbers."""
+    if window.axis == "time":
+        return window.start, window.end
+    start = None if window.start is None else min(max(math.ceil(window.start), FIRST_STEP), LAST_STEP)
+    end = None if window.end is None else min(max(math.floor(window.end), FIRST_STEP), LAST_STEP)
+    return start, end
 
 
 def _columns(found: SeriesBuckets) -> dict[str, Any]:

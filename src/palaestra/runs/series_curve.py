@@ -1,0 +1,133 @@
+"""The files of one curve: its points, and the same taken together by 16, 256 and 4096.
+
+A chart of a million points so reads a few thousand rows, and is the same as if it had read them all.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palaestra.runs import series_file
+from palaestra.runs.series_blocks import BLOCK, every, single
+from palaestra.runs.series_buckets import COLUMN
+from palaestra.runs.series_file import Extent, SeriesFile
+from palaestra.runs.series_points import POINT, continues, cut, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from palaestra.runs.series_blocks import Blocks
+    from palaestra.runs.series_buckets import Axis
+    from palaestra.runs.series_points import Points
+
+TOGETHER = 16  # rows of one level that make one of the next
+LEVELS = (TOGETHER, TOGETHER**2, TOGETHER**3)  # points in a row
+EMPTY = Extent()
+ROWS_PER_BUCKET = 4  # at least: so much finer than the chart is what it is made of
+
+
+@dataclass(frozen=True)
+class Curve:
+    number: int  # in the names of its files
+    is_metric: bool = True  # else a timing
+    points: Extent = EMPTY
+    levels: tuple[Extent, ...] = (EMPTY,) * len(LEVELS)
+    last: tuple[int, float, float] | None = None  # step, seconds since 1970, value
+    is_in_time: bool = True  # no point is older than the one before it
+
+
+def put(place: Path, curve: Curve, new: Points) -> Curve:
+    """With further points; `new` is in the order in which they were written."""
+    path = _path(place, curve, 0)
+    if continues(curve.last[0] if curve.last else None, new):
+        points = series_file.append(path, curve.points, new)
+        levels = curve.levels
+    else:
+        new = merged(_read_points(place, curve), new)
+        points, levels, curve = series_file.replace(path, new), Curve(0).levels, Curve(curve.number, curve.is_metric)
+    times = new["at"] if curve.last is None else np.append(curve.last[1], new["at"])
+    is_in_time = curve.is_in_time and bool(np.all(times[1:] >= times[:-1]))
+    step, at, value = new[-1].tolist()
+    grown = replace(curve, points=points, last=(int(step), float(at), float(value)), is_in_time=is_in_time)
+    return replace(grown, levels=_raised(place, replace(grown, levels=levels)))
+
+
+def verify(place: Path, curve: Curve) -> None:
+    for depth in range(len(LEVELS) + 1):
+        if _extent(curve, depth).count:
+            with _opened(place, curve, depth) as file:
+                file.verify()
+
+
+def window(
+    place: Path, curve: Curve, buckets: int, axis: Axis = "step", start: float | None = None, end: float | None = None
+) -> Blocks:
+    """Blocks in the order of x, of all points with start <= x <= end: single ones, or taken together, but never so far
+    that fewer than a few would be left for each bucket."""
+    if not curve.points.count:
+        return np.empty(0, BLOCK)
+    if axis == "time" and not curve.is_in_time:
+        return single(cut(_read_points(place, curve), axis, start, end))
+    column = COLUMN[axis]
+    with ExitStack() as stack:
+        file = stack.enter_context(_opened(place, curve, 0))
+        low = 0 if start is None else file.first_index(column, start)
+        high = len(file) if end is None else file.first_index(column, end, beyond=True)
+        depth = _depth(high - low, buckets)
+        if depth == 0:
+            return single(file.read(low, high))
+        size = LEVELS[depth - 1]
+        first, last = -(-low // size), high // size  # rows that lie in the window as a whole
+        level = stack.enter_context(_opened(place, curve, depth))
+        edges = [every(single(file.read(*span)), size) for span in ((low, first * size), (last * size, high))]
+        return np.concatenate([edges[0], level.read(first, last), edges[1]])
+
+
+def _depth(point_count: int, buckets: int) -> int:
+    """How far points may be taken together"""
+    return sum(point_count // size >= ROWS_PER_BUCKET * buckets for size in LEVELS)
+
+
+def _raised(place: Path, curve: Curve) -> tuple[Extent, ...]:
+    """Whole rows only: what is left over is read from the level below."""
+    extents: list[Extent] = []
+    for depth, extent in enumerate(curve.levels, 1):
+        below = replace(curve, levels=(*extents, *curve.levels[len(extents) :]))
+        wanted = _extent(below, depth - 1).count // TOGETHER
+        if wanted > extent.count:
+            with _opened(place, below, depth - 1) as file:
+                for rows in _pieces(file, extent.count * TOGETHER, wanted * TOGETHER):
+                    blocks = every(single(rows) if depth == 1 else rows, TOGETHER)
+                    extent = series_file.append(_path(place, curve, depth), extent, blocks)
+        extents.append(extent)
+    return tuple(extents)
+
+
+def _pieces(file: SeriesFile, start: int, stop: int, rows: int = TOGETHER**4) -> Iterator[Points]:
+    for begin in range(start, stop, rows):
+        yield file.read(begin, min(stop, begin + rows))
+
+
+def _read_points(place: Path, curve: Curve) -> Points:
+    if not curve.points.count:
+        return np.empty(0, POINT)
+    with _opened(place, curve, 0) as file:
+        file.verify()  # what is written anew from it would seem to be whole
+        return file.read()
+
+
+def _opened(place: Path, curve: Curve, depth: int) -> SeriesFile:
+    return SeriesFile(_path(place, curve, depth), _extent(curve, depth), BLOCK if depth else POINT)
+
+
+def _extent(curve: Curve, depth: int) -> Extent:
+    return curve.levels[depth - 1] if depth else curve.points
+
+
+def _path(place: Path, curve: Curve, depth: int) -> Path:
+    return place / (f"{curve.number}.by{LEVELS[depth - 1]}" if depth else f"{curve.number}.points")

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import io
+import random
+import stat
+import struct
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaestra.contracts.errors import RefusedFile
+from palaestra.web.archives import MOST_ENTRIES, checked_entries, open_archive, read_pieces
+
+
+def packed(*entries, method=zipfile.ZIP_DEFLATED):
+    """Entries are (name or ZipInfo, content)."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method) as archive:
+        for name, content in entries:
+            archive.writestr(name, content)
+    stream.seek(0)
+    return stream
+
+
+def entries_of(stream, most_bytes=1 << 20):
+    with open_archive(stream) as archive:
+        return checked_entries(archive, most_bytes)
+
+
+def test_plain_files_come_with_their_names_without_folders():
+    assert list(entries_of(packed(("model_0010.yaml", "a"), ("checkpoints/", ""), ("checkpoints/b", "b")))) == [
+        "model_0010.yaml",
+        "b",
+    ]
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../x", "a/../../x", "..\\x", "C:\\x", "C:x", "a/..", "\\\\host\\x"])
+def test_a_name_that_leads_out_is_refused_by_name(name):
+    with pytest.raises(RefusedFile, match="leaves the target directory") as refused:
+        entries_of(packed((name, "x")))
+    assert repr(name) in refused.value.message
+
+
+def with_mode(name, mode):
+    entry = zipfile.ZipInfo(name)
+    entry.external_attr = mode << 16
+    return entry
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK])
+def test_links_and_devices_are_refused(kind):
+    with pytest.raises(RefusedFile, match="a link or a device"):
+        entries_of(packed((with_mode("x", kind | 0o777), "/etc/passwd")))
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_name_that_is_there_twice_is_refused():
+    with pytest.raises(RefusedFile, match="there twice"):
+        entries_of(packed(("a", "1"), ("a", "2")))
+    with pytest.raises(RefusedFile, match="there twice"):
+        entries_of(packed(("x/a", "1"), ("y/a", "2")))
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked():
+    with pytest.raises(RefusedFile, match="100 times"):
+        entries_of(packed(("zeros", b"\0" * 10_000_000)), most_bytes=1 << 30)
+    with pytest.raises(RefusedFile, match="more than 1,000 bytes"):
+        entries_of(packed(("zeros", b"\0" * 1001), method=zipfile.ZIP_STORED), most_bytes=1000)
+
+
+def test_too_many_entries_are_refused_before_their_table_is_read():
+    many = packed(*((f"f{number}", "") for number in range(MOST_ENTRIES + 1)))
+    with pytest.raises(RefusedFile, match="101 entries"):
+        open_archive(many)
+
+
+def test_a_table_of_contents_that_claims_to_be_huge_is_not_read():
+    content = bytearray(packed(("a", "1")).getvalue())
+    at = content.rfind(b"PK\x05\x06")
+    struct.pack_into("<L", content, at + 12, 1 << 30)
+    with pytest.raises(RefusedFile):
+        open_archive(io.BytesIO(content))
+
+
+def test_an_encrypted_entry_and_a_strange_packing_are_refused():
+    for offset, value, words in ((8, 1, "encrypted"), (10, 99, "packed in a way")):
+        content = bytearray(packed(("a", "1"), method=zipfile.ZIP_STORED).getvalue())
+        struct.pack_into("<H", content, content.find(b"PK\x01\x02") + offset, value)
+        with pytest.raises(RefusedFile, match=words):
+            entries_of(io.BytesIO(content))
+
+
+def test_what_is_read_is_what_was_packed():
+    content = random.Random(1).randbytes(3_000_000)
+    with open_archive(packed(("a", content))) as archive:
+        entry = checked_entries(archive, 1 << 30)["a"]
+        assert b"".join(read_pieces(archive, entry)) == content
+
+
+def test_content_that_does_not_match_its_checksum_is_refused():
+    content = bytearray(packed(("a", "content"), method=zipfile.ZIP_STORED).getvalue())
+    content[content.find(b"content")] ^= 1
+    with open_archive(io.BytesIO(content)) as archive, pytest.raises(RefusedFile, match="cannot be unpacked"):
+        list(read_pieces(archive, checked_entries(archive, 1 << 20)["a"]))
+
+
+def test_an_entry_that_lies_about_its_size_is_refused():
+    content = bytearray(packed(("a", "x" * 1000), method=zipfile.ZIP_DEFLATED).getvalue())
+    for mark, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
+        struct.pack_into("<L", content, content.find(mark) + offset, 500)
+    with open_archive(io.BytesIO(content)) as archive, pytest.raises(RefusedFile):
+        list(read_pieces(archive, checked_entries(archive, 1 << 20)["a"]))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"no zip", b"PK\x05\x06" + b"\xff" * 10, b"\0" * 100_000])
+def test_what_is_no_zip_is_refused(content):
+    with pytest.raises(RefusedFile):
+        open_archive(io.BytesIO(content))
+
+
+@given(st.data())
+def test_no_flipped_bytes_make_it_fail_otherwise(data):
+    content = bytearray(packed(("model_0010.yaml", "abc" * 50), ("b", "x")).getvalue())
+    for _ in range(data.draw(st.integers(1, 6))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        with open_archive(io.BytesIO(content)) as archive:
+            for entry in checked_entries(archive, 1 << 20).values():
+                list(read_pieces(archive, entry))
+    except RefusedFile:
+        pass

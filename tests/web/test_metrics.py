@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from palaestra.contracts.sink import Sample
+from palaestra.runs.metrics_writer import MetricsWriter
+
+
+def write(directory, steps, **more):
+    with MetricsWriter(directory.metrics_file) as writer:
+        for step in steps:
+            writer.write(Sample(step, {"a": float(step % 10), "b": 1.0}, {"SPS": 5.0}, at=1000.0 + step, **more))
+
+
+def series(client, **query):
+    answer = client.get("/api/metrics", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["series"]
+
+
+def test_names_come_with_their_newest_values(client, make_run):
+    write(make_run("first"), range(25))
+    answer = client.get("/api/runs/first/metrics").json()
+    assert answer["names"] == ["SPS", "a", "b"]
+    assert answer["last"]["a"] == {"step": 24, "value": 4.0}
+
+
+def test_curves_of_several_runs_come_in_one_call_in_the_order_that_was_asked_for(client, make_run):
+    first, second = make_run("first"), make_run("second")
+    write(first, range(100))
+    write(second, range(50))
+    found = series(client, run=["second", "first"], name=["b", "a"], buckets=10)
+    assert [(one["run"], one["name"]) for one in found] == [
+        (second.id, "b"),
+        (second.id, "a"),
+        (first.id, "b"),
+        (first.id, "a"),
+    ]
+    assert [sum(one["count"]) for one in found] == [50, 50, 100, 100]
+    assert all(len(one["x"]) == 10 for one in found)
+
+
+def test_zooming_gives_the_raw_points(client, make_run):
+    write(make_run("first"), range(1000))
+    (found,) = series(client, run="first", name="a", buckets=50, **{"from": 100.5, "to": 120})
+    assert found["x"] == [float(step) for step in range(101, 121)]
+    assert found["min"] == found["max"] == found["mean"] == [float(step % 10) for step in range(101, 121)]
+
+
+def test_over_wall_time_x_is_seconds_since_1970(client, make_run):
+    write(make_run("first"), range(5))
+    (found,) = series(client, run="first", name="a", axis="time", **{"from": 1002})
+    assert found["x"] == [1002.0, 1003.0, 1004.0]
+
+
+def test_a_number_that_is_not_finite_is_null_and_counted(client, make_run):
+    directory = make_run("first")
+    with MetricsWriter(directory.metrics_file) as writer:
+        for step, value in enumerate((1.0, math.nan, math.inf, 4.0)):
+            writer.write(Sample(step, {"a": value}))
+    (found,) = series(client, run="first", name="a")
+    assert found["mean"] == [1.0, None, None, 4.0]
+    assert found["bad"] == [0, 1, 1, 0]
+    (found,) = series(client, run="first", name="a", buckets=1)
+    assert (found["min"], found["max"], found["mean"], found["count"]) == ([1.0], [4.0], [2.5], [2])
+
+
+def test_a_metric_that_a_run_does_not_have_and_a_run_without_metrics_are_empty_curves(client, make_run):
+    write(make_run("first"), range(5))
+    make_run("second")
+    found = series(client, run=["first", "second"], name="missing")
+    assert [one["x"] for one in found] == [[], []]
+    assert client.get("/api/runs/second/metrics").json() == {"names": [], "last": {}}
+    assert client.get("/api/runs/second/metrics/tail").json() == {"points": [], "row": 0}
+
+
+def test_the_tail_goes_on_where_it_ended(client, make_run):
+    directory = make_run("first")
+    write(directory, range(5))
+    first = client.get("/api/runs/first/metrics/tail?limit=3").json()
+    assert {point["step"] for point in first["points"]} == {0, 1, 2}
+    rest = client.get(f"/api/runs/first/metrics/tail?after={first['row']}").json()
+    assert {point["step"] for point in rest["points"]} == {3, 4}
+    assert client.get(f"/api/runs/first/metrics/tail?after={rest['row']}").json() == {"points": [], "row": rest["row"]}
+    write(directory, [5])
+    assert client.get(f"/api/runs/first/metrics/tail?after={rest['row']}").json()["points"][0]["step"] == 5
+
+
+def test_a_tail_from_beyond_the_end_says_where_the_end_is(client, make_run):
+    write(make_run("first"), range(5))
+    assert client.get("/api/runs/first/metrics/tail?after=999").json() == {"points": [], "row": 5}
+
+
+def test_a_resumed_run_shows_nothing_of_what_it_took_back(client, make_run):
+    directory = make_run("first")
+    write(directory, range(10))
+    assert series(client, run="first", name="a")[0]["x"][-1] == 9.0
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.rewind(4)
+        writer.write(Sample(5, {"a": 99.0}))
+    (found,) = series(client, run="first", name="a")
+    assert found["x"] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert found["mean"][-1] == 99.0
+
+
+def test_small_curves_for_a_list_of_runs(client, make_run):
+    write(make_run("first"), range(100))
+    one = client.get("/api/runs/first/sparkline?name=a&buckets=4").json()
+    assert one["max"] == [9.0] * 4
+    many = client.get("/api/sparklines?run=first&name=a&buckets=4").json()["series"]
+    assert many == [one]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "run=first",
+        "name=a",
+        "run=first&name=a&buckets=0",
+        "run=first&name=a&buckets=5001",
+        "run=first&name=a&axis=epoch",
+        "run=first&name=a&from=nan",
+        "run=first&name=a&to=inf",
+        "run=first&name=a&from=x",
+        "run=first&name=a&colour=red",
+        "&".join(["run=first"] * 21 + ["name=a"] * 20),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(client, make_run, query):
+    make_run("first")
+    answer = client.get(f"/api/metrics?{query}")
+    assert answer.status_code == 422, answer.text
+
+
+def test_numbers_beyond_all_steps_are_no_failure(client, make_run):
+    write(make_run("first"), range(5))
+    (found,) = series(client, run="first", name="a", **{"from": "-1e300", "to": "1e300"})
+    assert len(found["x"]) == 5
+
+
+def test_an_unknown_run_is_not_found(client, make_run):
+    make_run("first")
+    assert client.get("/api/metrics?run=first&run=nobody&name=a").status_code == 404
+    for path in ("metrics", "metrics/tail", "sparkline"):
+        assert client.get(f"/api/runs/nobody/{path}").status_code == 404
+
+
+def test_damaged_metrics_are_named(client, make_run):
+    directory = make_run("first")
+    directory.metrics_file.write_bytes(b"no database at all, but long enough to be looked at" * 100)
+    answer = client.get("/api/metrics?run=first&name=a")
+    assert answer.status_code == 409
+    assert "metrics.db" in answer.json()["error"]["message"]
