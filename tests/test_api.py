@@ -8,6 +8,7 @@ from palaestra import api
 from palaestra.cluster.orders import Status
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
+from palaestra.contracts.trials import TrialEnd
 from palaestra.runs.documents import read_config, read_request
 
 
@@ -98,3 +99,33 @@ def test_a_stored_configuration_that_is_none_is_damaged(root, monkeypatch):
     monkeypatch.setattr(api, "read_config", lambda _directory: {"total_steps": "many"})
     with pytest.raises(DamagedFile, match=r"config\.yaml"):
         api.prepare_continuation(root, "mine", {})
+
+
+def test_a_sweep_is_a_function(tmp_path, monkeypatch):
+    """Everything but the training itself: what is asked reaches the slots."""
+    seen = []
+
+    class Slots:
+        slots = 1
+
+        def __init__(self, wanted):
+            seen.append(wanted.count)
+
+        def start(self, order):
+            seen.append(order.name)
+            return order.name
+
+        def finished(self, _seconds):
+            return [TrialEnd(seen[-1], 2, "refused")]
+
+        def close(self):
+            seen.append("closed")
+
+    monkeypatch.setattr("palaestra.sweeps.search.find_slots", lambda _executor: Slots)
+    outcome = palaestra.sweep(
+        "cartpole", parameters={"ppo.gamma": [0.9, 0.99]}, name="lr", slots=3, metric="return", runs_root=tmp_path
+    )
+    assert seen == [3, "lr-t1", "lr-t2", "closed"]
+    assert [trial.reason for trial in outcome.trials] == ["refused", "refused"]
+    with pytest.raises(UsageError, match="Did you mean 'trials'"):
+        palaestra.sweep("cartpole", parameters={"ppo.gamma": [0.9, 0.99]}, trails=3, runs_root=tmp_path)

@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from palaestra.api import analyze, evaluate, film, load_policy, request_policy_eval, train
+    from palaestra.api import analyze, evaluate, film, load_policy, request_policy_eval, sweep, train
 
-__all__ = ["analyze", "evaluate", "film", "load_policy", "request_policy_eval", "runs", "train"]
+__all__ = ["analyze", "evaluate", "film", "load_policy", "request_policy_eval", "runs", "sweep", "train"]
 
 
 def __getattr__(name: str) -> Any:

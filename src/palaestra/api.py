@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from palaestra.cluster.orders import Order
     from palaestra.contracts.evaluation import SuiteReport
     from palaestra.evaluation.filming import Film
+    from palaestra.sweeps.search import SweepOutcome
     from palaestra.workers.outcome import TrainOutcome
 
 LOCAL = "local"  # the executor of this machine
@@ -96,6 +97,31 @@ def start_training(
     return run_training(
         request, config, root, resume_only=resume, accept_changes=accepted, quiet=quiet, profile=profile
     )
+
+
+def sweep(
+    recipe: str = "",
+    *,
+    parameters: Mapping[str, Any],
+    name: str = "",
+    slots: int | None = None,
+    executor: str = LOCAL,
+    runs_root: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **asked: Any,
+) -> SweepOutcome:
+    """Try values side by side: `sweep("cartpole", parameters={"ppo.gamma": [0.98, 0.99]}, trials=…, metric="return")`.
+
+    `parameters` are lists or ranges as text (`"1e-4..1e-2:log"`), `settings` the same in all trials; `asked` are the
+    other words of `palaestra sweep`. The same call again goes on with what is not finished.
+    """
+    from palaestra.config.sweep import SweepConfig
+    from palaestra.sweeps.plan import plan_sweep
+    from palaestra.sweeps.search import run_sweep
+
+    words = {"name": name, "recipe": recipe, "parameters": dict(parameters), "settings": dict(settings or {}), **asked}
+    plan = plan_sweep(resolve_config(SweepConfig, None, words))
+    return run_sweep(plan, runs_root if runs_root is not None else default_runs_root(), slots=slots, executor=executor)
 
 
 def prepare_continuation(

@@ -12,13 +12,14 @@ from palaestra.config.sweep import parse_seeds
 from palaestra.config.yaml_text import dump_yaml
 from palaestra.contracts.errors import UsageError
 from palaestra.runs.store import runs_root
+from palaestra.sweeps.fan_out import LOCAL
 from palaestra.sweeps.seeds import default_name, seed_name, train_seeds
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from palaestra.cli.words import Words
-from palaestra.sweeps.seeds import SeedsReport
+    from palaestra.sweeps.seeds import SeedsReport
 
 COLUMNS = ("seed", "run", "state", "steps", "return", "score")
 
@@ -37,7 +38,7 @@ def run_seeds(arguments: Namespace, words: Words, trial: str) -> int:
         runs_root(),
         name=words.run,
         slots=arguments.slots,
-        executor=words.executor or "local",
+        executor=words.executor or LOCAL,
         asked_by=f"trial:{trial}" if trial else "cli",
         say=(lambda _line: None) if arguments.quiet else note,
     )
