@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import palaestra
 from palaestra.contracts.errors import DamagedFile, NotFound
 from palaestra.daemon.keeper import LISTENED, SCHEMA_VERSION, Charge
 from palaestra.daemon.tree import RUN_ID_VARIABLE, Process, find_process, send
@@ -22,7 +21,7 @@ from palaestra.runs.schema import unstamped
 if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
 
-SOURCE = str(Path(palaestra.__file__).parents[1])
+SOURCE = str(Path(__file__).parents[2])
 # -I -S: no site-packages, no user's settings; it starts in some milliseconds.
 START = (
     "import sys; sys.path.insert(0, sys.argv[1]); from palaestra.daemon.keeper import main; sys.exit(main(sys.argv[2]))"
