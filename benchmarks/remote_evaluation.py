@@ -176,7 +176,8 @@ How long a fresh process takes to list, afterwards:
 {listings}
 
 Evaluations are read from one JSON file. Checkpoints are read from their sidecars, a YAML file each, and that is what
-takes the time: the second look of the same process takes none of it.
+takes the time: a profile of 60 gave 12 ms of processor time each, of which 99 % were YAML, and 0.2 ms each when the
+same process looked again.
 """
 
 

@@ -83,6 +83,7 @@ class Link:
         self._is_ready = self._is_ready or any("ready" in message for message in messages)
         limit = SILENT_SECONDS if self._is_ready else OPEN_SECONDS
         if self._clock.monotonic() - self._heard_at > limit:
+            self._process.kill()
             raise self._failed(f"{self.name} has not answered for {limit:g} s.", "Is it overloaded?")
         return [message for message in messages if "id" in message]
 
@@ -138,7 +139,6 @@ class Link:
                 self._to_say = b""
 
     def _failed(self, message: str, hint: str, exit_code: int = 1) -> RunFailed:
-        self._process.kill()
         self.close()
         error = RunFailed(message, hint)
         error.exit_code = exit_code
