@@ -17,7 +17,7 @@ from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # some thirty processes with torch
 
 PATIENCE = 240.0
 SMALL = ("ppo.env_count=2", "ppo.minibatch_size=32", "ppo.update_epochs=2", "sinks.tensorboard=false")
@@ -128,9 +128,9 @@ def test_killed_in_the_middle_and_continued_every_trial_is_there_once_as_if_noth
     with start(root, *SWEEP, "sweep=killed") as sweeper:
         until(lambda: at_work(root, "killed-t1", 4) or at_work(root, "killed-t2", 4))
         sweeper.kill()
-    began = [run for number in (1, 2, 3, 4) if (run := RunStore(root).named(f"killed-t{number}"))]
-    until(lambda: not any(read_record(run).state is RunState.RUNNING for run in began))
-    assert any(read_record(run).state is RunState.LOST for run in began)
+    began = [one for number in (1, 2, 3, 4) if (one := RunStore(root).named(f"killed-t{number}"))]
+    until(lambda: not any(read_record(one).state is RunState.RUNNING for one in began))
+    assert any(read_record(one).state is RunState.LOST for one in began)
     code, out, err = run(root, "sweep", "--resume", "killed", "--slots", "2", "--json")
     assert code == 0, err
     continued = json.loads(out)

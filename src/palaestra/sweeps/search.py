@@ -146,9 +146,10 @@ class Search:
         """The mean over its runs, at those tenths that all have reached."""
         curves = []
         for name, _ in self._plan.run_names(trial.number):
-            directory = self._store.named(name)
-            if directory is None:
+            run_id = RunNames(self._store.root).find(name)  # by its link alone: this is asked twice a second
+            if run_id is None:
                 return {}
+            directory = self._store.directory(run_id)
             steps = read_record(directory).total_steps
             curves.append(curve_of(directory, self._plan.config.metric, steps))
         shared = set.intersection(*(set(curve) for curve in curves))
