@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -13,6 +14,9 @@ from palaestra.contracts.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from websockets.sync.client import ClientConnection
 
     from palaestra.client.connection import Connection
 
@@ -27,25 +31,33 @@ def follow_events(
     """Ends when the daemon leaves, or when nothing came for `seconds`."""
     query = {} if after is None else {"after": after, "boot": boot}
     address = f"ws{connection.url.removeprefix('http')}/api/events?{urlencode(query)}"
-    try:
-        socket = connect(
-            address,
-            ssl=connection.tls,
-            additional_headers={"authorization": f"Bearer {connection.token}"},
-            compression=None,
-            max_size=MESSAGE_BYTES,
-            open_timeout=OPEN_SECONDS,
-            proxy=None,
-        )
-    except (OSError, InvalidHandshake) as error:
-        raise NotFound(f"The events of {connection.url} cannot be followed: {error}.", "Is it running?") from error
-    with socket:
-        while True:
-            try:
-                yield json.loads(socket.recv(timeout=seconds))
-            except TimeoutError:
-                return
-            except ConnectionClosed as closed:
-                if closed.rcvd is not None and closed.rcvd.code == NO_TOKEN:
-                    raise UsageError("The daemon does not know this token.", "See 'palaestra token'.") from closed
-                return
+    with ExitStack() as stack:
+        try:
+            socket = stack.enter_context(_open(connection, address))
+        except (OSError, InvalidHandshake) as error:
+            raise NotFound(f"The events of {connection.url} cannot be followed: {error}.", "Is it running?") from error
+        yield from _messages(socket, seconds)
+
+
+def _open(connection: Connection, address: str) -> AbstractContextManager[ClientConnection]:
+    return connect(
+        address,
+        ssl=connection.tls,
+        additional_headers={"authorization": f"Bearer {connection.token}"},
+        compression=None,
+        max_size=MESSAGE_BYTES,
+        open_timeout=OPEN_SECONDS,
+        proxy=None,
+    )
+
+
+def _messages(socket: ClientConnection, seconds: float | None) -> Iterator[dict[str, Any]]:
+    while True:
+        try:
+            yield json.loads(socket.recv(timeout=seconds))
+        except TimeoutError:
+            return
+        except ConnectionClosed as closed:
+            if closed.rcvd is not None and closed.rcvd.code == NO_TOKEN:
+                raise UsageError("The daemon does not know this token.", "See 'palaestra token'.") from closed
+            return

@@ -1,0 +1,33 @@
+import pytest
+
+from palaestra.client.calls import Client, connect
+from palaestra.client.events import follow_events
+from palaestra.contracts.errors import NotFound, UsageError
+
+
+def test_what_happens_comes_message_by_message(served):
+    with connect(served) as client:
+        listing = client.listing()
+        messages = follow_events(client.connection, listing["sequence"], listing["boot"], seconds=20)
+        assert next(messages)["type"] == "hello"
+        run = client.submit("cartpole", {"total_steps": 128})
+        told = next(message for message in messages if message["type"] == "run")
+        assert told["run"]["id"] == run["id"]
+        messages.close()
+        client.stop(run["id"], 0)
+
+
+def test_silence_ends_it_when_asked(served):
+    with connect(served) as client:
+        assert [message["type"] for message in follow_events(client.connection, seconds=0.3)][:1] == ["hello"]
+
+
+def test_a_wrong_token_is_said(served):
+    with connect(served) as client, Client(client.url, "wrong") as stranger:
+        with pytest.raises(UsageError, match="does not know this token"):
+            list(follow_events(stranger.connection))
+
+
+def test_nobody_there_is_said():
+    with pytest.raises(NotFound, match="cannot be followed"):
+        list(follow_events(Client("http://127.0.0.1:9", "x").connection))

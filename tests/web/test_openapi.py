@@ -1,0 +1,51 @@
+import re
+
+from palaestra.web.openapi import build_openapi
+from palaestra.web.resources import all_routes
+from palaestra.web.route import Endpoint
+
+
+def references(data):
+    if isinstance(data, dict):
+        yield from ([data["$ref"]] if isinstance(data.get("$ref"), str) else [])
+        for value in data.values():
+            yield from references(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from references(value)
+
+
+def test_every_declared_endpoint_is_in_the_document(client):
+    document = client.get("/api/openapi.json").json()
+    told = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    declared = {
+        (one.method, re.sub(r":\w+\}", "}", one.path))
+        for one in all_routes()
+        if isinstance(one, Endpoint) and "{name:path}" not in one.path
+    }
+    assert told == declared | {("GET", "/api/openapi.json")}
+
+
+def test_every_reference_leads_somewhere():
+    document = build_openapi(all_routes())
+    for reference in set(references(document)):
+        found = document
+        for part in reference.removeprefix("#/").split("/"):
+            found = found[part]
+        assert isinstance(found, dict)
+
+
+def test_operations_have_names_of_their_own():
+    document = build_openapi(all_routes())
+    names = [operation["operationId"] for methods in document["paths"].values() for operation in methods.values()]
+    assert len(names) == len(set(names))
+
+
+def test_holes_of_paths_are_parameters_and_bodies_have_schemas():
+    document = build_openapi(all_routes())
+    show = document["paths"]["/api/runs/{id}"]["get"]
+    assert [parameter["name"] for parameter in show["parameters"]] == ["id"]
+    submit = document["paths"]["/api/runs"]["post"]
+    assert submit["requestBody"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/RunBody"}
+    assert {"201", "401", "413", "415", "422", "507"} <= set(submit["responses"])
+    assert "config" in document["components"]["schemas"]["RunBody"]["properties"]

@@ -1,0 +1,34 @@
+from palaestra.config.recipes.find import find_recipe, recipe_names
+from palaestra.config.schema import config_schema
+
+
+def test_recipes_are_listed_with_what_they_need(client):
+    listed = {recipe["name"]: recipe for recipe in client.get("/api/recipes").json()["recipes"]}
+    assert sorted(listed) == recipe_names()
+    assert listed["cartpole"]["env"] == "CartPole-v1"
+    assert listed["cartpole"]["missing_extra"] is None
+
+
+def test_a_form_has_the_schema_and_the_recipe_s_own_values(client):
+    form = client.get("/api/kinds/native/form?recipe=walker2d").json()
+    assert form["schema"] == config_schema()
+    assert form["defaults"] == find_recipe("walker2d").config.model_dump(mode="json")
+    keys = {key["key"]: key for key in form["keys"]}
+    assert keys["total_steps"]["default"] == form["defaults"]["total_steps"]
+
+
+def test_a_former_run_gives_its_settings(client, daemon):
+    run = client.post("/api/runs", json={"kind": "nap", "config": {"seconds": 40, "seed": 9}}).json()["run"]
+    assert client.get(f"/api/kinds/nap/form?run={run['id']}").json()["defaults"] == {"seconds": 40, "seed": 9}
+
+
+def test_a_kind_that_needs_something_shows_its_schema_s_defaults(client):
+    form = client.get("/api/kinds/evaluate/form").json()
+    assert form["defaults"]["repeat"] is False
+    assert "target" in {key["key"] for key in form["keys"]}
+
+
+def test_what_is_not_there_is_said(client):
+    assert client.get("/api/kinds/nobody/form").status_code == 404
+    assert client.get("/api/kinds/native/form?recipe=carpole").status_code == 422
+    assert client.get("/api/kinds/native/form?run=nobody").status_code == 404

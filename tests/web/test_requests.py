@@ -1,0 +1,70 @@
+import shlex
+
+import pytest
+
+from palaestra.cli.words import read_words
+from palaestra.config.request import resolve_training
+from palaestra.contracts.run import RunRequest
+from palaestra.web.requests import command_of
+
+
+def check(client, **request):
+    answer = client.post("/api/requests/check", json=request)
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def test_a_request_is_completed_without_being_run(client):
+    found = check(client, recipe="cartpole", config={"total_steps": 1e6, "ppo": {"gamma": 0.5}}, name="x")
+    expected = resolve_training("cartpole", {"total_steps": 1e6, "ppo": {"gamma": 0.5}}).model_dump(mode="json")
+    assert found["errors"] == []
+    assert found["config"] == expected
+    assert "gamma: 0.5" in found["yaml"]
+    assert found["command"] == "palaestra train cartpole run=x total_steps=1000000.0 ppo.gamma=0.5"
+    assert client.get("/api/runs").json()["total"] == 0
+
+
+def test_all_that_is_wrong_is_the_answer(client):
+    found = check(client, recipe="cartpole", config={"ppo": {"gama": 1}, "device": "tpu"}, nproc=3000)
+    assert sorted(error["key"] for error in found["errors"]) == ["device", "ppo.gama"]
+    assert found["config"] is None
+    assert any("Did you mean 'ppo.gamma'" in error["hint"] for error in found["errors"])
+    assert [error["key"] for error in check(client, recipe="carpole")["errors"]] == ["recipe"]
+
+
+def test_a_request_of_another_shape_is_refused(client):
+    for body in ({"recipe": 5}, {"nproc": 0}, {"limits": {"disk": 1}}, {"priority": 5000}, {"asked_by": "a\nb"}, []):
+        assert client.post("/api/requests/check", json=body).status_code == 422
+
+
+def test_yaml_becomes_settings(client):
+    def parse(text):
+        return client.post("/api/requests/parse", json={"yaml": text})
+
+    assert parse("total_steps: 1000\nppo:\n  gamma: 0.9\n").json() == {
+        "config": {"total_steps": 1000, "ppo": {"gamma": 0.9}}
+    }
+    assert parse("").json() == {"config": {}}
+    for bad in ("a: [", "- 1", "5", "a: &x 1\nb: *x", "!!python/object:os.system x", "a: 1\na: 2", "[" * 1000):
+        assert parse(bad).status_code == 422
+    assert parse("a" * (1 << 17) + "a").status_code == 422
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"total_steps": 1000, "ppo": {"gamma": 0.9, "clip": 0.3}},
+        {"env": {"id": "ALE/Breakout-v5", "settings": {}}, "a": None, "b": True, "c": [1, "x y"]},
+        {"text": "null", "other": "it's", "empty": "", "number": "1e5", "yes": "yes", "dash": "-a", "eq": "a=b"},
+    ],
+)
+def test_the_command_line_means_the_same_request(config):
+    request = RunRequest("native", "cartpole", config, "my run", nproc=2)
+    program, verb, *words = shlex.split(command_of(request))
+    read = read_words(words)
+    assert (program, verb, read.recipe, read.run, read.nproc) == ("palaestra", "train", "cartpole", "my run", 2)
+    assert read.overrides == config
+
+
+def test_a_kind_without_a_verb_of_its_own_is_submitted():
+    assert command_of(RunRequest("nap", "", {"seconds": 1})) == "palaestra submit --kind=nap seconds=1"
