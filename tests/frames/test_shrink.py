@@ -3,7 +3,7 @@ import time
 import numpy as np
 import pytest
 
-from palaestra.frames.shrink import shrink
+from palaestra.frames.shrink import shrink, shrink_roughly
 
 
 def test_a_picture_that_fits_is_handed_on_as_it_is(picture):
@@ -40,3 +40,15 @@ def test_a_huge_picture_is_not_looked_at_pixel_by_pixel(picture):
     began = time.process_time()
     assert shrink(huge, 320).shape == (180, 320, 3)
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("longest", [40, 300, 321, 400, 479, 480, 481, 600, 799, 800, 801, 1000, 1920, 7680])
+def test_roughly_is_near_enough(longest):
+    shrunk = shrink_roughly(np.zeros((longest * 2 // 3, longest, 3), np.uint8), 320)
+    assert min(longest, 320 * 2 / 3) <= max(shrunk.shape) <= 320 * 1.5 + 1
+
+
+def test_roughly_averages_too():
+    checked = np.zeros((64, 64, 3), np.uint8)
+    checked[::2, ::2] = checked[1::2, 1::2] = 200
+    assert np.unique(shrink_roughly(checked, 32)).tolist() == [100]

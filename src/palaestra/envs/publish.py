@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.frames.beat import Beat
 from palaestra.frames.note import Numbers
 from palaestra.frames.pacing import Pacing
-from palaestra.frames.shrink import shrink
+from palaestra.frames.shrink import shrink, shrink_roughly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,7 +99,7 @@ class Publisher:
         view = scene.view(tile)
         content = view.content
         if not isinstance(content, bytes):
-            content = shrink(content, min(self._largest_side, demand.largest_side or self._largest_side))
+            content = shrink(shrink_roughly(content, demand.largest_side or self._largest_side), self._largest_side)
         slot = self._first_slot + tile
         self._writer.write(slot, content, Numbers(env_step, view.reward, view.total_reward, view.length))
         self._writer.ring(demand, slot)
