@@ -80,3 +80,17 @@ def test_a_missing_extra_leaves_with_4_and_names_it(call, monkeypatch, workplace
     assert code == 4
     assert "palaestra[mujoco]" in err
     assert list(workplace.iterdir()) == []
+
+
+def test_two_different_counts_of_processes_are_refused(call):
+    code, _, err = call("train", "cartpole", "--nproc", "2", "nproc=3")
+    assert code == 2
+    assert "--nproc 2 and nproc=3" in err
+
+
+def test_an_executor_that_nobody_brings_is_not_found_and_leaves_nothing(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("PALAESTRA_RUNS_DIR", str(tmp_path / "nowhere"))
+    code, _, err = call("train", "cartpole", "executor=rai", "nproc=2")
+    assert code == 3
+    assert "Did you mean 'ray'?" in err
+    assert not (tmp_path / "nowhere").exists()

@@ -1,6 +1,7 @@
 import io
 import json
 import os
+import signal
 
 import pytest
 
@@ -64,3 +65,17 @@ def test_a_defect_of_ours_keeps_its_traceback(run_rank, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         run_rank()
     assert run_rank.said[0].error == "ZeroDivisionError: division by zero"
+
+
+def test_a_signal_that_was_blocked_by_whoever_started_us_is_heard(run_rank, monkeypatch):
+    blocked = []
+    monkeypatch.setattr(
+        rank_main, "run_training", lambda *_, **__: blocked.append(signal.pthread_sigmask(0, ())) or 1 / 0
+    )
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with pytest.raises(ZeroDivisionError):
+            run_rank()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert signal.SIGINT not in blocked[0]

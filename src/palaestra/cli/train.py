@@ -34,7 +34,12 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("words", nargs="*", metavar="recipe | key=value", help="a recipe's name, and settings")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="recipe | key=value",
+        help="a recipe's name, and settings; also run=NAME, and executor=ray nproc=N for processes that Ray places",
+    )
     parser.add_flag("--dry-run", action="store_true", help="print the complete configuration and leave")
     parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
     parser.add_flag("--resume", action="store_true", help="only continue a run that exists (run=NAME, else the latest)")
