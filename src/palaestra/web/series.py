@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 ROOM = "series"
 LOOK_SECONDS = 5.0
+LEAVE_SECONDS = 0.5
 LOWEST_PRIORITY = 19
 
 
@@ -49,7 +50,7 @@ async def keep_series(house: House) -> AsyncIterator[None]:
         yield
     finally:
         keeper.stop()
-        await asyncio.to_thread(thread.join)
+        await asyncio.to_thread(thread.join, LEAVE_SECONDS)  # a long run half laid out is begun anew by the next daemon
 
 
 class SeriesKeeper:

@@ -112,7 +112,9 @@ def clear(place: Path) -> None:
 def _lay_out(workshop: Path, runs: Sequence[tuple[str, RunDirectory]]) -> None:
     """A folder of links, so that the runs have their names in the list and no others are seen."""
     logs = workshop / LOGS
-    logs.mkdir(mode=0o700, parents=True)
+    workshop.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    workshop.mkdir(mode=0o700)
+    logs.mkdir(mode=0o700)
     for name, directory in runs:
         (logs / name).symlink_to(directory.tensorboard)
         if directory.tensorboard_eval.is_dir() and any(directory.tensorboard_eval.iterdir()):

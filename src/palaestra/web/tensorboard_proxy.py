@@ -47,13 +47,14 @@ class ProxiedAnswer(StreamingResponse):
     """Owns the connection: it ends with the answer, or when the caller has gone."""
 
     def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
-        self._connection = connection
+        self._connection, self._source = connection, answer
         super().__init__(_pieces(answer), answer.status, _passed_back(answer))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
+            self._source.close()
             self._connection.close()
 
 
@@ -75,7 +76,7 @@ def tightened(policy: str) -> str:
     """TensorBoard's own policy for its pages, without foreign hosts, and framed by nobody but us."""
     directives = {}
     for directive in policy.split(";"):
-        name, *sources = directive.split()
+        name, *sources = directive.split() or [""]
         if name:
             directives[name] = " ".join(source for source in sources if not _is_foreign(source)) or "'none'"
     return "; ".join(f"{name} {sources}" for name, sources in {**directives, **OURS}.items())

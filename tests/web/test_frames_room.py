@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from palaestra.contracts.errors import UsageError
+from palaestra.evaluation.summary import append_batch
+from palaestra.frames.hub import Hub, TooManyViewers
+from palaestra.frames.place import VARIABLE, lane_path
+from palaestra.frames.viewer import Viewer
+from palaestra.runs.processes import is_alive
+from palaestra.web.frames_room import ROOM, FramesRoom, frames_room, keep_frames
+
+
+@pytest.fixture
+def room(daemon, tmp_path, monkeypatch):
+    (tmp_path / "lanes").mkdir()
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "lanes"))
+    hub = Hub(is_alive, most_viewers=2)
+    yield FramesRoom(daemon, hub)
+    hub.close()
+
+
+def test_a_viewer_sits_before_the_training_unless_the_run_has_another_lane(room, make_run):
+    directory = make_run("first")
+    assert room.sit(directory.id, "first", None, Viewer()).role == "train"
+    lane_path(directory.id, "eval").write_bytes(b"")
+    assert room.sit(directory.id, "first", None, Viewer()).role == "eval"
+    with pytest.raises(TooManyViewers):
+        room.sit(directory.id, "first", None, Viewer())
+
+
+@pytest.mark.parametrize("role", ["colour", "train/../x", "evaluation", ""])
+def test_a_role_that_cannot_be_is_refused(room, make_run, role):
+    directory = make_run("first")
+    with pytest.raises(UsageError):
+        room.sit(directory.id, "first", role or "x", Viewer())
+    assert room.hub.viewer_count == 0
+
+
+def test_a_viewer_without_a_role_of_its_own_goes_where_the_lane_is(room, make_run):
+    directory = make_run("first")
+    free = room.sit(directory.id, "first", None, Viewer())
+    fixed = room.sit(directory.id, "first", "train", Viewer())
+    lane_path(directory.id, "eval").write_bytes(b"")
+    for seat in (free, fixed):
+        room.follow(seat)
+    assert (free.role, fixed.role) == ("eval", "train")
+    for seat in (free, fixed):
+        room.leave(seat)
+    assert room.hub.viewer_count == 0
+
+
+def test_the_line_of_an_evaluation_is_its_last_batch(room, make_run):
+    directory = make_run("first")
+    append_batch(directory, {"episodes": 50, "avg": 112.34, "min": 90.1, "max": 142.6})
+    seat = room.sit(directory.id, "first", "eval", Viewer())
+    hud = asyncio.run(room.hud(seat))
+    assert hud["evaluation"] == "eval batch 1 | episodes=50 avg=112.3 min=90.1 max=142.6"
+    directory.eval_summary_file.write_text("{")
+    assert asyncio.run(room.hud(seat))["evaluation"].startswith("eval | ")
+
+
+def test_the_room_opens_and_closes_with_the_daemon(house, tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+
+    async def through():
+        async with keep_frames(house):
+            return frames_room(house).hub.fileno()
+
+    assert asyncio.run(through()) >= 0
+    assert house.rooms[ROOM].hub.viewer_count == 0

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+
+import pytest
+from starlette.requests import ClientDisconnect, Request
+
+from palaestra.web.errors import Refusal
+from palaestra.web.tensorboard_proxy import ask, tightened
+
+
+class Board:
+    """Says one thing to whoever connects, and remembers what it was told."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+        self.heard = b""
+
+    def connect(self):
+        ours, theirs = socket.socketpair()
+
+        def serve():
+            with theirs:
+                self.heard = theirs.recv(65536)
+                theirs.sendall(self._answer)
+
+        threading.Thread(target=serve).start()
+        return ours
+
+
+class NoBoard:
+    def connect(self):
+        raise ConnectionRefusedError("nobody listens")
+
+
+def a_request(path="/tensorboard/KEY/data/runs", query=b"", method="GET", **headers):
+    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return Request(
+        {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query,
+            "headers": raw,
+        }
+    )
+
+
+async def body_of(answer, breaks=False):
+    pieces = []
+
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        pieces.append(message.get("body", b""))
+        if breaks:
+            raise OSError("the caller has gone")
+
+    await answer({"type": "http", "asgi": {"spec_version": "2.4"}}, receive, send)
+    return b"".join(pieces)
+
+
+def test_path_query_and_few_headers_are_passed_on_and_no_secrets():
+    board = Board(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")
+    request = a_request(
+        "/tensorboard/KEY/a%2Fb",
+        b"tag=a%20b",
+        accept="*/*",
+        cookie="palaestra=secret",
+        authorization="Bearer secret",
+        host="evil.example",
+        x_forwarded_for="1.2.3.4",
+    )
+    answer = ask(board, request, b"")
+    assert asyncio.run(body_of(answer)) == b"hi"
+    head = board.heard.decode().lower()
+    assert head.startswith("get /tensorboard/key/a%2fb?tag=a%20b http/1.1")
+    assert "secret" not in head
+    assert "evil" not in head
+    assert "1.2.3.4" not in head
+    assert "accept: */*" in head
+
+
+def test_what_comes_back_brings_no_cookies_no_foreign_hosts_and_no_framing_by_others():
+    board = Board(
+        b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\nSet-Cookie: a=b\r\nAccess-Control-Allow-Origin: *\r\n"
+        b"Location: https://evil.example/\r\nX-Odd: 1\r\n"
+        b"Content-Security-Policy: default-src 'self' https://evil.example; frame-ancestors *\r\n\r\n<html>"
+    )
+    answer = ask(board, a_request(), b"")
+    headers = {name.decode() for name, _ in answer.raw_headers}
+    assert headers == {"content-type", "content-security-policy", "x-frame-options"}
+    assert answer.headers["content-security-policy"].startswith("default-src 'self'; frame-ancestors 'self'")
+    asyncio.run(body_of(answer))
+
+
+def test_what_has_no_policy_of_its_own_may_do_nothing():
+    answer = ask(Board(b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n<script>"), a_request(), b"")
+    assert answer.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'self'"
+    asyncio.run(body_of(answer))
+
+
+def test_a_body_is_sent_along():
+    board = Board(b"HTTP/1.0 200 OK\r\n\r\n")
+    answer = ask(board, a_request(method="POST", content_type="application/json"), b'{"a": 1}')
+    asyncio.run(body_of(answer))
+    assert board.heard.endswith(b'{"a": 1}')
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\n" + b"A: b\r\n" * 1000 + b"\r\n",
+        b"HTTP/1.0 200 OK\r\nA: " + b"x" * 100_000 + b"\r\n\r\n",
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_502(answer):
+    with pytest.raises(Refusal) as refused:
+        ask(Board(answer), a_request(), b"")
+    assert refused.value.status == 502
+
+
+def test_nobody_behind_the_door_is_502():
+    with pytest.raises(Refusal) as refused:
+        ask(NoBoard(), a_request(), b"")
+    assert refused.value.status == 502
+
+
+def test_a_huge_header_is_not_passed_back():
+    answer = ask(Board(b"HTTP/1.0 200 OK\r\nETag: " + b"x" * 5000 + b"\r\n\r\n"), a_request(), b"")
+    assert "etag" not in answer.headers
+    asyncio.run(body_of(answer))
+
+
+def test_the_connection_ends_when_the_caller_goes():
+    answer = ask(Board(b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 1000), a_request(), b"")
+    with pytest.raises(ClientDisconnect):
+        asyncio.run(body_of(answer, breaks=True))
+    assert answer._connection.sock is None
+    assert answer._source.isclosed()
+
+
+def test_a_policy_loses_foreign_hosts_and_keeps_the_rest():
+    policy = "script-src 'self' 'unsafe-eval' https://a.example; style-src https://b.example; img-src data: blob: *"
+    assert tightened(policy) == (
+        "script-src 'self' 'unsafe-eval'; style-src 'none'; img-src data: blob:; frame-ancestors 'self'; "
+        "base-uri 'self'; form-action 'none'; object-src 'none'"
+    )
+    assert tightened("") == tightened(";;")
