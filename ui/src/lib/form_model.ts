@@ -8,7 +8,7 @@ export interface Field {
   path: string[];
   help: string;
   isOptional: boolean; // null is a value of its own
-  limits: string; // ">= 0, < 1"
+  limits: string; // "≥ 0, < 1"
   choices: Json[];
   fields: Field[]; // of a group
   variants: Field[]; // of a union
@@ -65,7 +65,7 @@ function leafKind(type: string | undefined): FieldKind {
 }
 
 function limitsOf(schema: Schema): string {
-  const signs = [['>=', schema.minimum], ['>', schema.exclusiveMinimum], ['<=', schema.maximum], ['<', schema.exclusiveMaximum]] as const;
+  const signs = [['≥', schema.minimum], ['>', schema.exclusiveMinimum], ['≤', schema.maximum], ['<', schema.exclusiveMaximum]] as const;
   return signs.flatMap(([sign, limit]) => (limit === undefined ? [] : [`${sign} ${limit}`])).join(', ');
 }
 

@@ -9,6 +9,7 @@ import Files from './Files.svelte';
 import Log from './Log.svelte';
 import Overview from './Overview.svelte';
 import Plots from './Plots.svelte';
+import TensorBoard from './TensorBoard.svelte';
 import Videos from './Videos.svelte';
 
 export interface TabProps {
@@ -31,4 +32,5 @@ export const TABS: Tab[] = [
   { word: 'evaluations', label: 'Evaluations', shows: Evaluations },
   { word: 'videos', label: 'Videos', shows: Videos },
   { word: 'files', label: 'Files', shows: Files },
+  { word: 'tensorboard', label: 'TensorBoard', shows: TensorBoard },
 ];
