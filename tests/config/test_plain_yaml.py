@@ -46,7 +46,7 @@ def answer(text):
 
 
 @given(DATA)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_what_we_write_is_read_as_the_complete_reader_reads_it(data):
     text = dump_yaml(data)
     quick = read_plain_yaml(text)
@@ -54,7 +54,7 @@ def test_what_we_write_is_read_as_the_complete_reader_reads_it(data):
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @example("a: 1\na: 2\n")
 @example("a:\n- 1\n - 2\n")
 @example("- - a: 1\n    b: 2\n")

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from copy import deepcopy
 from dataclasses import fields, replace
-from functools import lru_cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +55,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 def decode(raw: bytes, source: str, path: Path | None = None) -> Checkpoint:
     """The checkpoint, every field checked; `DamagedFile` names `source` and what is wrong with it."""
-    content = deepcopy(_checked_content(raw, source))
+    content = _checked_content(raw, source)
     version = content.pop("schema_version", None)
     if type(version) is not int or not OLDEST_READABLE <= version <= CURRENT_FORMAT:
         raise DamagedFile(
@@ -91,18 +89,12 @@ def _checked_content(raw: bytes, source: str) -> dict[str, Any]:
     if sum(map(body.count, (b",", b":", b"\n"))) > MAX_MARKS:
         raise DamagedFile(f"{source}: more than {MAX_MARKS} entries.")
     try:
-        content = _parsed(body)
+        content = parse_yaml(body, "its text")
     except DamagedFile as error:
         raise DamagedFile(f"{source}: {error.message}", error.hint) from error
     if not isinstance(content, dict):
         raise DamagedFile(f"{source}: holds no fields at all.")
     return content
-
-
-@lru_cache(maxsize=256)
-def _parsed(body: bytes) -> Any:
-    """Once for the same bytes, since YAML costs 20 ms where the disk costs nothing; callers copy what they get."""
-    return parse_yaml(body, "its text")
 
 
 def _check_file_names(checkpoint: Checkpoint, source: str) -> None:
