@@ -61,9 +61,8 @@ def open_daemon(root, **changes):
 def end_everything(root):
     """Keepers and workers of all runs there, for tests that leave some behind."""
     for path in root.iterdir() if root.is_dir() else []:
-        if is_run_id(path.name):
-            note = read_note(RunDirectory(path))
-            keeper = note.keeper if note is not None and still_there(note.keeper) else None
+        if is_run_id(path.name) and (note := read_note(RunDirectory(path))) is not None:
+            keeper = note.keeper if still_there(note.keeper) else None
             kill_members(lambda path=path, keeper=keeper: find_members(path.name, keeper.pid if keeper else None), 5.0)
             if keeper is not None:
                 send(keeper, signal.SIGKILL)

@@ -106,6 +106,20 @@ def test_a_file_that_cannot_grow_refuses_with_the_reason_and_keeps_what_it_has(t
         assert len(index.load()) == kept + 1
 
 
+def test_many_changes_are_one_and_a_full_disk_leaves_the_old_ones(tmp_path):
+    path = tmp_path / "daemon.db"
+    with closing(Index(path)) as index:
+        with index.together():
+            for entry in entries(50):
+                index.put(entry)
+        index.limit_pages(1)
+        with index.together():
+            for entry in entries(500):
+                index.try_put(entry)
+    with closing(Index(path)) as index:
+        assert len(index.load()) >= 50
+
+
 def test_building_replaces_the_old_one_whole(tmp_path):
     path = tmp_path / "daemon.db"
     build_index(path, entries(3), 3)

@@ -82,6 +82,17 @@ def test_without_a_keeper_the_worker_itself_is_watched_and_ended(keep, wait_unti
     kept.close()
 
 
+def test_a_word_printed_is_a_sound(keep, wait_until):
+    directory, pid = keep("import sys; print('a word', flush=True); sys.stdin.read(); import time; time.sleep(1000)")
+    kept = Kept(directory, 1, pid)
+    wait_until(lambda: directory.output_file().exists() and directory.output_file().read_text(), "its word")
+    assert kept.has_made_a_sound()
+    assert not kept.has_made_a_sound()
+    kept.kill()
+    wait_for_end(kept)
+    kept.close()
+
+
 def test_killing_the_tree_takes_the_keeper_too(keep, wait_until):
     directory, pid = keep(SLEEP)
     kept = Kept(directory, 1, pid)

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from daemon_scripts import open_daemon, script, settings
+from daemon_scripts import ScriptKind, open_daemon, script, settings
 
 from palaestra.contracts.errors import NotFound
 from palaestra.contracts.run import RunRequest, RunState
@@ -258,6 +258,54 @@ def test_submits_from_many_threads_all_arrive_once_in_one_order(serve):
         thread.join()
     assert len({entry.id for entry in accepted}) == 12
     assert sorted(entry.ticket.sequence for entry in accepted) == list(range(1, 13))
+
+
+@pytest.mark.slow
+def test_two_hundred_submits_at_once_are_all_accepted_in_order(serve):
+    daemon = serve(tick_seconds=5.0)
+    daemon.submit(script(SLEEP, nproc=2))
+    guard, accepted = threading.Lock(), []
+
+    def submit_some():
+        for _ in range(25):
+            entry = daemon.submit(script("pass", nproc=2))
+            with guard:
+                accepted.append(entry)
+
+    threads = [threading.Thread(target=submit_some) for _ in range(8)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(f"200 submits in {time.monotonic() - began:.2f} s")
+    waiting = daemon.waiting()
+    assert {entry.id for entry in accepted} == {entry.id for entry in waiting}
+    assert [entry.ticket.sequence for entry in waiting] == list(range(2, 202))
+
+
+class JumpingClock:
+    """Each look at the wall clock is a day earlier than the one before."""
+
+    def __init__(self):
+        self._now = time.time()
+
+    def now(self):
+        self._now -= 86_400.0
+        return self._now
+
+    def monotonic(self):
+        return time.monotonic()
+
+
+def test_a_clock_that_jumps_back_changes_no_order_and_no_end(home):
+    with Daemon(home, settings(), {"script": ScriptKind()}, JumpingClock()) as daemon:
+        busy = daemon.submit(script(SLEEP, nproc=2))
+        later = [daemon.submit(script("pass")) for _ in range(3)]
+        assert [entry.id for entry in daemon.waiting()][-3:] == [entry.id for entry in later]
+        assert sorted(entry.id for entry in later) == [entry.id for entry in later]
+        daemon.stop(busy.id)
+        assert {daemon.wait(entry.id, 30).state for entry in later} == {RunState.FINISHED}
 
 
 def test_an_index_without_room_refuses_the_request_and_leaves_no_directory(serve, home, monkeypatch, wait_until):

@@ -70,3 +70,10 @@ def test_a_link_that_leads_out_of_the_store_is_not_followed(names, target):
 @pytest.mark.parametrize("name", ["", "x/../../y", "a\x00b", "a" * 5000])
 def test_impossible_names_are_simply_not_there(names, name):
     assert names.find(name) is None
+
+
+def test_the_linked_runs_are_those_that_a_name_points_to(names):
+    assert names.linked() == set()
+    run_id, _nameless = run(names), run(names)
+    names.claim("one", run_id)
+    assert names.linked() == {run_id}

@@ -84,6 +84,20 @@ class Index:
         with self._told():
             self._connection.execute("UPDATE counters SET value = ? WHERE name = 'sequence'", (sequence,))
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """One transaction; a disk that has no room for it leaves the index as it was, and old."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            try:
+                self._connection.execute("COMMIT")
+            except sqlite3.DatabaseError as error:
+                logger.warning("The daemon's index %s cannot be written: %s.", self._path, error)
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
     def limit_pages(self, pages: int) -> None:
         """For tests: the file cannot grow beyond this, as on a full disk."""
         self._connection.execute(f"PRAGMA max_page_count = {int(pages)}")

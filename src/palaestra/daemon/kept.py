@@ -10,6 +10,8 @@ from palaestra.daemon.keeping import ask_to_kill, ask_to_stop, is_kept, read_not
 from palaestra.daemon.tree import Process, find_members, find_process, kill_members, send
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from palaestra.daemon.keeping import Note
     from palaestra.runs.directory import RunDirectory
 
@@ -28,6 +30,7 @@ class Kept:
         self.kill_at = float("inf")  # monotonic seconds; when our own patience ends
         self.heard_at = 0.0
         self.command: list[str] = []
+        self._sounds: list[int] = []
         self.is_told = child is None  # that its worker was started; an adopted one was told of before
         self.handle: int | None = None  # a pidfd
         self._process = find_process(child) if child is not None else None
@@ -60,6 +63,12 @@ class Kept:
             return not is_kept(self.directory)
         return not still_there(self._process)
 
+    def has_made_a_sound(self) -> bool:
+        """Since it was last asked: another status, or something printed."""
+        before = self._sounds
+        self._sounds = [_changed_at(self.directory.status_file), _changed_at(self.directory.output_file())]
+        return self._sounds != before
+
     def ask(self) -> None:
         """Gently."""
         self.is_stopping = True
@@ -83,8 +92,8 @@ class Kept:
         """Whoever belongs to the run, the keeper too; how many are left."""
         keeper = self._process if self.has_keeper else None
         left = kill_members(lambda: find_members(self.directory.id, keeper.pid if keeper else None), KILL_SECONDS)
-        if keeper is not None:
-            send(keeper, SIGKILL)
+        if self._process is not None:  # a worker in the middle of an exec carries no environment for an instant
+            send(self._process, SIGKILL)
         return left
 
     def close(self) -> None:
@@ -107,3 +116,10 @@ class Kept:
             self.handle = handle
         else:
             os.close(handle)
+
+
+def _changed_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import NotFound, did_you_mean
@@ -10,7 +11,7 @@ from palaestra.daemon.queue import in_order
 from palaestra.runs.identity import is_run_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from palaestra.contracts.run import RunState
     from palaestra.daemon.entry import Entry
@@ -116,6 +117,12 @@ class Roster:
             if self._entries.pop(run_id, None) is not None:
                 self._index.try_drop(run_id)
                 self._news.tell("removed", run_id, None)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Many changes at once, written to the index as one."""
+        with self.guard, self._index.together():
+            yield
 
     def replace_quietly(self, entry: Entry) -> None:
         """While the daemon gathers what it finds at its start."""

@@ -60,14 +60,14 @@ class Supervisor:
     def gather(self) -> None:
         """Before anything else: every run of the store is exactly one of re-adopted, over, waiting or elsewhere."""
         found = run_ids(self._root)
-        for run_id in self._roster.ids() - found:
-            self._roster.drop(run_id)
-        for run_id in sorted(found):
-            directory = self._directory(run_id)
-            known = self._roster.find(run_id)
-            if known is not None and known.state.is_over and known.status_stamp == stamp_of(directory):
-                continue
-            self._place(directory, look_at(directory, known))
+        with self._roster.together():
+            for run_id in self._roster.ids() - found:
+                self._roster.drop(run_id)
+            for run_id in sorted(found):
+                directory = self._directory(run_id)
+                known = self._roster.find(run_id)
+                if known is None or not _is_as_before(directory, known):
+                    self._place(directory, look_at(directory, known))
         self._scan_at = self._clock.monotonic() + self._settings.scan_seconds
 
     def start(self) -> None:
@@ -191,11 +191,15 @@ class Supervisor:
                 "worker.started", pid=note.worker.pid, attempt=note.attempt, command=kept.command, gpus=list(note.gpus)
             )
         stamp = stamp_of(kept.directory)
-        if stamp != entry.status_stamp:
+        if kept.has_made_a_sound():
             kept.heard_at = now
+            if entry.is_silent:
+                entry = replace(entry, is_silent=False)
+                self._roster.note(entry)
+        if stamp != entry.status_stamp:
             record = read_or(kept.directory, entry.record)
             state = RunState.STOPPING if kept.is_stopping or record.state is RunState.STOPPING else RunState.RUNNING
-            self._roster.note(replace(entry, record=replace(record, state=state), status_stamp=stamp, is_silent=False))
+            self._roster.note(replace(entry, record=replace(record, state=state), status_stamp=stamp))
         elif not entry.is_silent and now - kept.heard_at > self._settings.silence_seconds:
             self._roster.note(replace(entry, is_silent=True))
 
@@ -304,7 +308,8 @@ class Supervisor:
                 self._roster.drop(run_id)
         for run_id in sorted(found - known):
             self._notice(run_id)
-        active = {entry.id for entry in self._roster.in_states([*ACTIVE, RunState.QUEUED])} - self._kept.keys()
+        unsettled = self._roster.in_states([*ACTIVE, RunState.QUEUED])
+        active = {entry.id for entry in unsettled if not entry.is_waiting} - self._kept.keys()
         for run_id in active | self._some_of(sorted(known & found)):
             if run_id not in self._kept:
                 self._notice(run_id)
@@ -320,8 +325,15 @@ class Supervisor:
         directory = self._directory(run_id)
         is_same = known is not None and known.status_stamp == stamp_of(directory)
         entry = known if known is not None and is_same else look_at(directory, known)
-        if known is None and entry.ticket is not None:
+        if known is None and entry.is_waiting:
             return  # being accepted just now, by another thread of ours
         entry = seen(entry)
         if entry != known and directory.path.is_dir():
             self._roster.put(entry, "changed")
+
+
+def _is_as_before(directory: RunDirectory, known: Entry) -> bool:
+    """Over, or waiting without ever having had a keeper, and nobody has touched its status since."""
+    if not known.state.is_over and (not known.is_waiting or directory.keeper_lock_file.exists()):
+        return False
+    return known.status_stamp == stamp_of(directory)

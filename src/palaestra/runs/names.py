@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,14 @@ class RunNames:
             return None
         run_id = target.removeprefix("../")
         return run_id if is_run_id(run_id) and (self.root / run_id).is_dir() else None
+
+    def linked(self) -> set[str]:
+        """Ids of all runs that a name points to; whether they are still there is not asked."""
+        found = set()
+        for name in self.all():
+            with contextlib.suppress(OSError):
+                found.add(str((self.links / name).readlink()).removeprefix("../"))
+        return found
 
     def name_of(self, run_id: str) -> str | None:
         return next((name for name in self.all() if self.find(name) == run_id), None)

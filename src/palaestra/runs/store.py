@@ -102,7 +102,8 @@ class RunStore:
         run_id = self._names.find(name)
         if run_id is not None:
             return self.directory(run_id)
-        return next((self.directory(record.id) for record in self.list() if record.name == name), None)
+        unlinked = sorted(self._ids() - self._names.linked(), reverse=True)
+        return next((self.directory(each) for each in unlinked if self._record(each).name == name), None)
 
     def directory(self, run_id: str) -> RunDirectory:
         return RunDirectory(self.root / run_id)
