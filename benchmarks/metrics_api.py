@@ -58,13 +58,14 @@ def make_run(path: Path, names: int, samples: int, seed: int) -> None:
 
 
 def timed(function, repeats: int = 5) -> tuple[float, float]:
-    """Median and worst, in milliseconds."""
-    seconds = []
+    """Medians of wall and of processor time, in milliseconds."""
+    wall, processor = [], []
     for _ in range(repeats):
-        begun = time.perf_counter()
+        begun = time.perf_counter(), time.process_time()
         function()
-        seconds.append((time.perf_counter() - begun) * 1000)
-    return statistics.median(seconds), max(seconds)
+        wall.append((time.perf_counter() - begun[0]) * 1000)
+        processor.append((time.process_time() - begun[1]) * 1000)
+    return statistics.median(wall), statistics.median(processor)
 
 
 def chart(cache: SeriesCache, wanted, buckets: int = 600, **window) -> int:
@@ -78,56 +79,56 @@ def chart(cache: SeriesCache, wanted, buckets: int = 600, **window) -> int:
 
 def measure(root: Path, names: int, samples: int) -> dict[str, object]:
     runs = [RunDirectory(path) for path in sorted(root.iterdir()) if not path.name.startswith(".")]
-    cache = SeriesCache(root / ".series")
-    begun = time.perf_counter()
+    cache, timings = SeriesCache(root / ".series"), {}
     for directory in runs:
         cache.refresh(directory)
-    filled = time.perf_counter() - begun
+    timings["laying out one run, once"] = timed(lambda: lay_out(cache, runs[0]), 3)
     across = [(directory, "curve/3") for directory in runs[:20]]
     within = [(runs[-1], f"curve/{number}") for number in range(min(20, names))]
     middle = samples * STEPS_PER_SAMPLE // 2
+    zoomed = {"start": middle, "end": middle + samples * STEPS_PER_SAMPLE // 100}
     again = SeriesCache(root / ".series")
-    first, _ = timed(lambda: chart(again, across), 1)
-    rows: dict[str, object] = {
+    timings["first chart of a new daemon, checksums read: 20 runs x 1 name"] = timed(lambda: chart(again, across), 1)
+    timings["20 runs x 1 name"] = timed(lambda: chart(cache, across), 15)
+    timings["1 run x 20 names"] = timed(lambda: chart(cache, within), 15)
+    timings["20 runs x 1 name, over wall time"] = timed(lambda: chart(cache, across, axis="time"), 15)
+    timings["20 runs x 1 name, zoomed to 1 %"] = timed(lambda: chart(cache, across, **zoomed), 15)
+    small = [(directory, "curve/1") for directory in runs]
+    timings[f"sparklines of all {len(runs)} runs"] = timed(lambda: chart(cache, small, 40), 5)
+    timings["20 live runs x 1 name, each with a sample more than before"] = live(cache, runs[:20], names)
+    alone = timed(lambda: straight(runs[0]), 3)
+    timings["20 runs x 1 name, from metrics.db alone"] = tuple(20 * value for value in alone)
+    return {
         "runs": len(runs),
-        "points per run": names * samples,
-        "database MB per run": round((runs[0].metrics_file.stat().st_size) / 1e6, 1),
-        "cache MB per run": round(
+        "points of each run": names * samples,
+        "points of each curve": samples,
+        "metrics.db, MB a run": round(runs[0].metrics_file.stat().st_size / 1e6, 1),
+        "cache, MB a run": round(
             sum(file.stat().st_size for file in (root / ".series" / runs[0].id).iterdir()) / 1e6, 1
         ),
-        "laying out one run, s": round(filled / len(runs), 2),
-        "first chart of a new daemon (20 runs x 1 name), ms": round(first, 1),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
+        "timings": {title: [round(value, 1) for value in pair] for title, pair in timings.items()},
     }
-    for title, wanted, window in (
-        ("20 runs x 1 name", across, {}),
-        ("1 run x 20 names", within, {}),
-        ("20 runs x 1 name over time", across, {"axis": "time"}),
-        ("20 runs, zoomed to 1 %", across, {"start": middle, "end": middle + samples * STEPS_PER_SAMPLE // 100}),
-    ):
-        median, worst = timed(lambda: chart(cache, wanted, **window))  # noqa: B023  called at once
-        rows[f"{title}, median ms"] = round(median, 1)
-        rows[f"{title}, worst ms"] = round(worst, 1)
-    rows["sparklines of all runs (40 buckets), ms"] = round(
-        timed(lambda: chart(cache, [(directory, "curve/1") for directory in runs], 40))[0], 1
-    )
-    rows["20 live runs, each with one new sample, ms"] = round(live(cache, runs[:20], names, samples), 1)
-    rows["the same chart from metrics.db alone, ms"] = round(timed(lambda: straight(runs[0]), 3)[0] * 20, 0)
-    return rows
 
 
-def live(cache: SeriesCache, runs, names: int, samples: int) -> float:
+def lay_out(cache: SeriesCache, directory: RunDirectory) -> None:
+    cache.forget(directory.id)
+    cache.refresh(directory)
+
+
+def live(cache: SeriesCache, runs, names: int) -> tuple[float, float]:
     writers = [MetricsWriter(directory.metrics_file) for directory in runs]
-    seconds = []
-    for number in range(5):
-        for writer in writers:
-            step = (samples + number) * STEPS_PER_SAMPLE
+    measured = []
+    for _ in range(5):
+        for writer, directory in zip(writers, runs, strict=True):
+            with MetricsReader(directory.metrics_file) as reader:
+                step = (reader.newest_sample() + 1) * STEPS_PER_SAMPLE
             writer.write(Sample(step, {f"curve/{name}": 1.0 for name in range(names)}, at=float(step)))
-        begun = time.perf_counter()
-        chart(cache, [(directory, "curve/3") for directory in runs])
-        seconds.append((time.perf_counter() - begun) * 1000)
+        measured.append(timed(lambda: chart(cache, [(directory, "curve/3") for directory in runs]), 1))
     for writer in writers:
         writer.close()
-    return statistics.median(seconds)
+    return statistics.median(wall for wall, _ in measured), statistics.median(used for _, used in measured)
 
 
 def straight(directory: RunDirectory) -> None:
@@ -157,9 +158,12 @@ def main() -> None:
     finally:
         if not options.keep:
             shutil.rmtree(options.root)
-    rows["cores"] = os.cpu_count()
     for title, value in rows.items():
-        print(f"| {title} | {value} |")
+        if title != "timings":
+            print(f"| {title} | {value} |")
+    print("\n| | ms | ms of processor time |\n|---|---|---|")
+    for title, (wall, processor) in rows["timings"].items():
+        print(f"| {title} | {wall} | {processor} |")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=2) + "\n")
 

@@ -8,13 +8,13 @@ from pydantic import Field
 
 from palaestra.checkpoints.durable import check_sizes, read_sidecar
 from palaestra.checkpoints.names import model_name
-from palaestra.checkpoints.reading import survey
 from palaestra.checkpoints.regular_file import open_regular_file
 from palaestra.checkpoints.safetensors_header import LENGTH_BYTES, MAX_HEADER_BYTES, read_header
 from palaestra.checkpoints.selection import from_best, parse_selector
 from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
 from palaestra.runs.documents import read_config
 from palaestra.web.checkpoint_archive import CheckpointArchive
+from palaestra.web.checkpoint_shelf import sidecar_shelf
 from palaestra.web.reading import Query
 from palaestra.web.route import Call, Endpoint
 from palaestra.web.schemas import ANYTHING, MAPPING, NUMBER, NUMBER_OR_NULL, TEXT, TRUTH, WHOLE, fields, rows
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from palaestra.checkpoints.safetensors_header import TensorInfo
     from palaestra.contracts.checkpoint import Checkpoint
     from palaestra.runs.directory import RunDirectory
+    from palaestra.web.checkpoint_shelf import SidecarShelf
 
 MAX_EPOCH_DIGITS = 18
 
@@ -38,7 +39,7 @@ class TargetQuery(Query):
 def list_checkpoints(call: Call) -> dict[str, Any]:
     """From the oldest to the newest; a damaged one is named, with the reason."""
     directory = call.directory().checkpoints
-    found = survey(directory)
+    found = sidecar_shelf(call.house).survey(directory)
     best = next(iter(from_best(found.checkpoints)), None)
     latest = found.checkpoints[-1] if found.checkpoints else None
     return {
@@ -57,7 +58,7 @@ def inspect_checkpoint(call: Call) -> dict[str, Any]:
     """Everything that can be known of it without running it."""
     run, separator, selector = call.query.target.partition(":")
     directory = call.house.daemon.directory(run)
-    checkpoint = select(directory.checkpoints, selector if separator else "latest")
+    checkpoint = select(sidecar_shelf(call.house), directory.checkpoints, selector if separator else "latest")
     tensors = read_tensors(directory.checkpoints / model_name(checkpoint.epoch))
     return {
         "target": f"{directory.id}:{checkpoint.epoch}",
@@ -92,7 +93,7 @@ def describe(one: Checkpoint) -> dict[str, Any]:
     }
 
 
-def select(directory: Path, selector: str) -> Checkpoint:
+def select(shelf: SidecarShelf, directory: Path, selector: str) -> Checkpoint:
     """By its sidecar; the weights are there with their size, but were not read."""
     chosen = parse_selector(selector)
     if isinstance(chosen, int):
@@ -101,7 +102,7 @@ def select(directory: Path, selector: str) -> Checkpoint:
         return checkpoint
     if not isinstance(chosen, str):
         raise UsageError(f"No checkpoint is selected by '{selector}'.", "Use latest, best, or an epoch such as 10.")
-    found = survey(directory).checkpoints
+    found = shelf.survey(directory).checkpoints
     ranked = from_best(found) if chosen == "best" else list(reversed(found))
     if not ranked:
         raise NotFound(f"This run has no {chosen} checkpoint.", "Has it saved one yet, and was it judged?")
@@ -149,6 +150,7 @@ ROUTES = (
         download_checkpoint,
         "sidecar and weights as a zip",
         media="application/zip",
+        errors=(409,),
     ),
     Endpoint(
         "GET",
@@ -165,5 +167,6 @@ ROUTES = (
             normalisers=MAPPING,
             suite=ANYTHING,
         ),
+        errors=(409,),
     ),
 )

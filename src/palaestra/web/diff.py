@@ -43,5 +43,6 @@ ROUTES = (
         answer=fields(
             here=TEXT, there=TEXT, differences=rows(fields(key=TEXT, here=ANYTHING, there=ANYTHING, only=TEXT))
         ),
+        errors=(409,),
     ),
 )

@@ -50,6 +50,7 @@ ROUTES = (
         list_evaluations,
         "judgements of a run, oldest first",
         answer=fields(batches=rows(_BATCH), files=rows(MAPPING)),
+        errors=(409,),
     ),
     Endpoint(
         "GET",
@@ -57,5 +58,6 @@ ROUTES = (
         show_evaluation,
         "the episodes of one judgement",
         answer=fields(rows=rows(MAPPING)),
+        errors=(409,),
     ),
 )

@@ -156,6 +156,7 @@ ROUTES = (
         show_names,
         "what a run has measured, with the newest values",
         answer=fields(names=rows(TEXT), last=MAPPING),
+        errors=(409,),
     ),
     Endpoint(
         "GET",
@@ -164,9 +165,26 @@ ROUTES = (
         "curves of many runs, in stretches that lose no spike",
         SeriesQuery,
         answer=fields(series=rows(SERIES)),
+        errors=(409,),
     ),
-    Endpoint("GET", "/api/runs/{id}/metrics/tail", show_tail, "what was measured since", TailQuery, answer=TAIL),
-    Endpoint("GET", "/api/runs/{id}/sparkline", show_sparkline, "one small curve", SparklineQuery, answer=SERIES),
+    Endpoint(
+        "GET",
+        "/api/runs/{id}/metrics/tail",
+        show_tail,
+        "what was measured since",
+        TailQuery,
+        answer=TAIL,
+        errors=(409,),
+    ),
+    Endpoint(
+        "GET",
+        "/api/runs/{id}/sparkline",
+        show_sparkline,
+        "one small curve",
+        SparklineQuery,
+        answer=SERIES,
+        errors=(409,),
+    ),
     Endpoint(
         "GET",
         "/api/sparklines",
@@ -174,5 +192,6 @@ ROUTES = (
         "a small curve of each run",
         SparklinesQuery,
         answer=fields(series=rows(SERIES)),
+        errors=(409,),
     ),
 )
