@@ -81,6 +81,8 @@ def measure(root: Path, names: int, samples: int) -> dict[str, object]:
     runs = [RunDirectory(path) for path in sorted(root.iterdir()) if not path.name.startswith(".")]
     cache, timings = SeriesCache(root / ".series"), {}
     for directory in runs:
+        with MetricsWriter(directory.metrics_file) as writer:  # what an earlier measurement left
+            writer.rewind((samples - 1) * STEPS_PER_SAMPLE)
         cache.refresh(directory)
     timings["laying out one run, once"] = timed(lambda: lay_out(cache, runs[0]), 3)
     across = [(directory, "curve/3") for directory in runs[:20]]
@@ -123,8 +125,9 @@ def live(cache: SeriesCache, runs, names: int) -> tuple[float, float]:
     for _ in range(5):
         for writer, directory in zip(writers, runs, strict=True):
             with MetricsReader(directory.metrics_file) as reader:
-                step = (reader.newest_sample() + 1) * STEPS_PER_SAMPLE
-            writer.write(Sample(step, {f"curve/{name}": 1.0 for name in range(names)}, at=float(step)))
+                number = reader.newest_sample() + 1
+            values = {f"curve/{name}": 1.0 for name in range(names)}
+            writer.write(Sample(number * STEPS_PER_SAMPLE, values, at=float(number)))
         measured.append(timed(lambda: chart(cache, [(directory, "curve/3") for directory in runs]), 1))
     for writer in writers:
         writer.close()

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from palaestra.runs.metrics_reader import WrittenSample
-from palaestra.runs.series_book import BOOK, SeriesBook, read_book, write_book
+from palaestra.runs.series_book import BOOK, SeriesBook, read_book, room_for, write_book
 from palaestra.runs.series_curve import Curve
 from palaestra.runs.series_file import Extent
 
@@ -48,8 +48,8 @@ def test_without_a_book_there_is_none(tmp_path):
 
 def test_a_metric_takes_the_place_of_a_timing_of_its_name_and_not_the_other_way_round():
     book = a_book()
-    assert book.room_for("a", is_metric=False) is None
-    assert book.room_for("a", is_metric=True) is book.curves["a"]
-    assert book.room_for("b", is_metric=False) is book.curves["b"]
-    assert book.room_for("b", is_metric=True) == Curve(1, True)
-    assert book.room_for("c", is_metric=True) == Curve(2, True)
+    assert room_for(book.curves, "a", is_metric=False) is None
+    assert room_for(book.curves, "a", is_metric=True) is book.curves["a"]
+    assert room_for(book.curves, "b", is_metric=False) is book.curves["b"]
+    assert room_for(book.curves, "b", is_metric=True) == Curve(1, True)
+    assert room_for(book.curves, "c", is_metric=True) == Curve(2, True)

@@ -13,6 +13,7 @@ from palaestra.runs.series_curve import LEVELS, Curve
 from palaestra.runs.series_file import Extent
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 FORMAT = 2
@@ -26,17 +27,18 @@ class SeriesBook:
     furthest: WrittenSample | None = None
     curves: dict[str, Curve] = field(default_factory=dict)
 
-    def room_for(self, name: str, is_metric: bool) -> Curve | None:
-        """The curve that further points of this name go to; None for a timing where there is a metric of that name."""
-        known = self.curves.get(name)
-        if known is None:
-            return Curve(len(self.curves), is_metric)
-        if known.is_metric and not is_metric:
-            return None
-        return known if known.is_metric == is_metric else Curve(known.number, is_metric)
-
     def with_curve(self, name: str, curve: Curve) -> SeriesBook:
         return replace(self, curves={**self.curves, name: curve})
+
+
+def room_for(curves: Mapping[str, Curve], name: str, is_metric: bool) -> Curve | None:
+    """The curve that further points of this name go to; None for a timing where there is a metric of that name."""
+    known = curves.get(name)
+    if known is None:
+        return Curve(len(curves), is_metric)
+    if known.is_metric and not is_metric:
+        return None
+    return known if known.is_metric == is_metric else Curve(known.number, is_metric)
 
 
 def write_book(place: Path, book: SeriesBook) -> None:

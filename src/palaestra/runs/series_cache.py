@@ -21,7 +21,7 @@ import numpy as np
 from palaestra.contracts.errors import DamagedFile, NotFound, did_you_mean
 from palaestra.runs.metrics_reader import MetricsReader, Point
 from palaestra.runs.series_blocks import single
-from palaestra.runs.series_book import SeriesBook, read_book, write_book
+from palaestra.runs.series_book import SeriesBook, read_book, room_for, write_book
 from palaestra.runs.series_buckets import bucketed
 from palaestra.runs.series_curve import Curve, put, verify, window
 from palaestra.runs.series_points import POINT, cut
@@ -183,7 +183,7 @@ def _grown(place: Path, reader: MetricsReader, book: SeriesBook, verified: set[s
     while batch := list(itertools.islice(rows, ROWS_AT_ONCE)):
         for key, points in _by_key(np.fromiter(batch, ROW, len(batch))):
             name, is_metric = keys[key]
-            curve = replace(book, curves=curves).room_for(name, is_metric)
+            curve = room_for(curves, name, is_metric)
             if curve is not None:
                 if not curve.points.count:
                     verified.add(name)

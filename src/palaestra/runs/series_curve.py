@@ -53,8 +53,9 @@ def put(place: Path, curve: Curve, new: Points) -> Curve:
     times = new["at"] if curve.last is None else np.append(curve.last[1], new["at"])
     is_in_time = curve.is_in_time and bool(np.all(times[1:] >= times[:-1]))
     step, at, value = new[-1].tolist()
-    grown = replace(curve, points=points, last=(int(step), float(at), float(value)), is_in_time=is_in_time)
-    return replace(grown, levels=_raised(place, replace(grown, levels=levels)))
+    last = (int(step), float(at), float(value))
+    grown = Curve(curve.number, curve.is_metric, points, levels, last, is_in_time)
+    return grown if (raised := _raised(place, grown)) == levels else replace(grown, levels=raised)
 
 
 def verify(place: Path, curve: Curve) -> None:
@@ -95,17 +96,16 @@ def _depth(point_count: int, buckets: int) -> int:
 
 def _raised(place: Path, curve: Curve) -> tuple[Extent, ...]:
     """Whole rows only: what is left over is read from the level below."""
-    extents: list[Extent] = []
     for depth, extent in enumerate(curve.levels, 1):
-        below = replace(curve, levels=(*extents, *curve.levels[len(extents) :]))
-        wanted = _extent(below, depth - 1).count // TOGETHER
-        if wanted > extent.count:
-            with _opened(place, below, depth - 1) as file:
-                for rows in _pieces(file, extent.count * TOGETHER, wanted * TOGETHER):
-                    blocks = every(single(rows) if depth == 1 else rows, TOGETHER)
-                    extent = series_file.append(_path(place, curve, depth), extent, blocks)
-        extents.append(extent)
-    return tuple(extents)
+        wanted = _extent(curve, depth - 1).count // TOGETHER
+        if wanted == extent.count:
+            break  # then there is nothing for the levels above either
+        with _opened(place, curve, depth - 1) as file:
+            for rows in _pieces(file, extent.count * TOGETHER, wanted * TOGETHER):
+                blocks = every(single(rows) if depth == 1 else rows, TOGETHER)
+                extent = series_file.append(_path(place, curve, depth), extent, blocks)
+        curve = replace(curve, levels=(*curve.levels[: depth - 1], extent, *curve.levels[depth:]))
+    return curve.levels
 
 
 def _pieces(file: SeriesFile, start: int, stop: int, rows: int = TOGETHER**4) -> Iterator[Points]:
