@@ -122,8 +122,8 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
 def _request_body(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     if endpoint.body is None:
         return {"content": {kind: {} for kind in endpoint.takes}, "required": True}
-    needed = any(field.is_required() for field in endpoint.body.model_fields.values())
-    return {"content": {endpoint.takes[0]: {"schema": _model_schema(endpoint.body, schemas)}}, "required": needed}
+    content = {endpoint.takes[0]: {"schema": _model_schema(endpoint.body, schemas)}}
+    return {"content": content, "required": not endpoint.is_body_optional}
 
 
 def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:

@@ -73,7 +73,8 @@ async def read_body(endpoint: Endpoint, request: Request) -> Any:
     content = b"".join(pieces)
     if endpoint.body is None:
         return None
-    return validated(endpoint.body, parse_json(content) if content.strip() else {})
+    is_left_out = endpoint.is_body_optional and not content
+    return validated(endpoint.body, {} if is_left_out else parse_json(content))
 
 
 async def limited_stream(

@@ -56,6 +56,7 @@ class Endpoint:
     summary: str  # one line, for the OpenAPI document
     query: type[BaseModel] | None = None  # unknown and doubled parameters are refused; tuple fields may be repeated
     body: type[BaseModel] | None = None  # JSON
+    is_body_optional: bool = False  # no body at all is as good as {}
     answer: dict[str, Any] = field(default_factory=dict)  # JSON schema of what is sent with `status`
     status: int = 200
     media: str = "application/json"  # of the answer

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DEFAULT_PORT = 7878
+LAST_PORT = 65535
 MESSAGE_BYTES = 64 * 1024  # of one WebSocket message from a caller
 MOST_CONNECTIONS = 512
 PING_SECONDS = 20.0
@@ -57,6 +58,8 @@ class ServeSettings:
 
     def check(self) -> None:
         """Nobody opens the door to the network by a slip."""
+        if not 0 <= self.port <= LAST_PORT:
+            raise UsageError(f"There is no port {self.port}.", f"Ports go from 1 to {LAST_PORT}; 0 is any free one.")
         if (self.certificate is None) != (self.key is None):
             raise UsageError("TLS needs both a certificate and a key.", "Give --tls-cert FILE and --tls-key FILE.")
         if self.is_remote and self.certificate is None and not self.allow_remote:
