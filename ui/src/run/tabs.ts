@@ -2,6 +2,7 @@
 import type { Component } from 'svelte';
 import type { RunWatch } from '../lib/run_watch.svelte.ts';
 import type { Run } from '../lib/types.ts';
+import Live from '../live/Live.svelte';
 import Checkpoints from './Checkpoints.svelte';
 import Config from './Config.svelte';
 import Evaluations from './Evaluations.svelte';
@@ -25,6 +26,7 @@ export interface Tab {
 
 export const TABS: Tab[] = [
   { word: 'overview', label: 'Overview', shows: Overview },
+  { word: 'live', label: 'Live', shows: Live },
   { word: 'plots', label: 'Plots', shows: Plots },
   { word: 'log', label: 'Log', shows: Log },
   { word: 'config', label: 'Config', shows: Config },

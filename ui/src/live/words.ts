@@ -1,0 +1,25 @@
+// The states of a live view, in words; colour only helps.
+import { number } from '../lib/format.ts';
+import type { Frame } from './frame.ts';
+
+export type Condition = 'connecting' | 'connected' | 'unavailable' | 'stale' | 'failed' | 'closed' | 'away' | 'refused';
+
+export const CONDITIONS: Record<Condition, { words: string; tone: 'calm' | 'good' | 'warn' | 'bad' }> = {
+  connecting: { words: 'connecting …', tone: 'calm' },
+  connected: { words: 'connected', tone: 'good' },
+  unavailable: { words: 'unavailable', tone: 'calm' },
+  stale: { words: 'stale', tone: 'warn' },
+  failed: { words: 'no pictures', tone: 'bad' },
+  closed: { words: 'closed', tone: 'calm' },
+  away: { words: 'daemon away', tone: 'bad' },
+  refused: { words: 'refused', tone: 'bad' },
+};
+
+export function isCondition(word: unknown): word is Condition {
+  return typeof word === 'string' && word in CONDITIONS;
+}
+
+/** `reward 1 · return 61 · length 61` */
+export function tileLine({ reward, total, length }: Pick<Frame, 'reward' | 'total' | 'length'>): string {
+  return `reward ${number(reward, 3)} · return ${number(total)} · length ${number(length)}`;
+}
