@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 
 from palaestra.web.openapi import build_openapi
 from palaestra.web.resources import all_routes
@@ -24,6 +25,14 @@ def test_every_declared_endpoint_is_in_the_document(client):
         if isinstance(one, Endpoint) and "{name:path}" not in one.path
     }
     assert told == declared | {("GET", "/api/openapi.json")}
+
+
+def test_the_page_on_the_api_tells_of_every_path():
+    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
+    told = set(re.findall(r"`([A-Z]+ /[^`?]*)`", page))
+    paths = build_openapi([*all_routes()])["paths"]
+    declared = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert told - {"GET /api/openapi.json"} == declared
 
 
 def test_every_reference_leads_somewhere():

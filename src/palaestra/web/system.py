@@ -47,6 +47,7 @@ def show_system(call: Call) -> dict[str, Any]:
     return {
         "version": version("palaestra"),
         "pid": os.getpid(),
+        "is_well": daemon.is_well,
         "boot": call.house.book.boot,
         "started_at": call.house.book.started_at,
         "cores": hardware["usable_threads"],
@@ -85,6 +86,7 @@ SYSTEM_SCHEMA = {
     "properties": {
         "version": {"type": "string"},
         "pid": COUNT,
+        "is_well": {"type": "boolean"},
         "boot": {"type": "string"},
         "started_at": {"type": "number"},
         "cores": COUNT,
