@@ -14,5 +14,5 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     target: 'es2022',
   },
-  server: daemon ? { proxy: { '/api': { target: daemon, ws: true, headers: { origin: daemon } } } } : {},
+  server: daemon ? { proxy: { '/api': { target: daemon, ws: true, changeOrigin: true, headers: { origin: daemon } } } } : {},
 });

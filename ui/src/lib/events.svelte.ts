@@ -88,7 +88,7 @@ class Events {
       this.open();
     } catch (error) {
       if (!(error instanceof api.ApiError)) throw error;
-      if (!session.signedOut) this.lost();
+      if (session.signedIn) this.lost();
     }
   }
 }

@@ -30,3 +30,20 @@ class Route {
 
 export const route = new Route();
 export const link = writePlace;
+
+/** What the address says as long as it names this page: a page that is being left does not read the next one's words. */
+export function placeOf(page: string): Readonly<Place> {
+  let last = route.place;
+  const place = $derived.by(() => {
+    if ((route.words[0] ?? 'runs') === page) last = route.place;
+    return last;
+  });
+  return {
+    get words() {
+      return place.words;
+    },
+    get query() {
+      return place.query;
+    },
+  };
+}

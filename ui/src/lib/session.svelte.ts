@@ -3,17 +3,22 @@ import { AWAY, onStatus } from './http.ts';
 
 class Session {
   signedOut = $state(false);
-  away = $state(false);
+  signedIn = $state(false); // neither is true before the first answer
 
   constructor() {
     onStatus((status) => {
-      this.away = status === AWAY;
-      if (status === 401) this.signedOut = true;
+      if (status === AWAY) return;
+      if (status === 401) this.leave();
+      else if (!this.signedOut) this.signedIn = true;
     });
   }
 
   enter(): void {
-    this.signedOut = false;
+    [this.signedIn, this.signedOut] = [true, false];
+  }
+
+  leave(): void {
+    [this.signedIn, this.signedOut] = [false, true];
   }
 }
 

@@ -1,0 +1,139 @@
+"""The form: what is sent, what is said at the field, and the same as YAML and as a command."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.slow
+FORM = "#/new?recipe=cartpole"
+
+
+def sent_by(page, press):
+    """The body of the request for a run, which is not let through."""
+    bodies = []
+
+    def catch(route):
+        bodies.append(json.loads(route.request.post_data))
+        route.fulfill(status=503, json={"error": {"message": "caught", "hint": "", "fields": []}})
+
+    page.route("**/api/runs", lambda route: catch(route) if route.request.method == "POST" else route.fallback())
+    press()
+    expect(page.get_by_role("alert")).to_contain_text("caught")
+    return bodies[-1]
+
+
+def start(page):
+    return lambda: page.get_by_role("button", name="Start training").click()
+
+
+def test_an_untouched_form_sends_nothing_but_the_recipe(open_page):
+    page = open_page(FORM, allows="503")
+    expect(page.get_by_text("Nothing: it is run as the recipe says.")).to_be_visible()
+    body = sent_by(page, start(page))
+    assert body["config"] == {}
+    assert (body["recipe"], body["kind"]) == ("cartpole", "native")
+
+
+def test_false_null_and_zero_are_sent_as_they_are(open_page):
+    page = open_page(FORM, allows="503")
+    page.get_by_role("button", name=re.compile("^ppo")).click()
+    page.locator("[id='field-ppo.normalize_advantages']").uncheck()
+    page.locator("[id='field-ppo.target_kl']").fill("0.5")
+    page.locator("[id='field-ppo.max_grad_norm']").fill("1e-1")
+    page.locator("#field-evaluate_interval").fill("3")
+    page.locator("#field-evaluate_interval").fill("0")
+    body = sent_by(page, start(page))
+    assert body["config"] == {"ppo": {"normalize_advantages": False, "target_kl": 0.5, "max_grad_norm": 0.1}}
+
+    page.locator("[id='field-ppo.target_kl']").fill("")
+    assert "target_kl" not in sent_by(page, start(page))["config"]["ppo"]
+
+
+def test_a_wrong_value_is_told_at_its_field_and_nothing_is_started(open_page, serving):
+    before = serving.ask("/api/runs")["total"]
+    page = open_page(FORM, allows="422")
+    page.get_by_role("searchbox", name="Find a setting").fill("gamma")
+    field = page.locator("[id='field-ppo.gamma']")
+    field.fill("1.5")
+    told = page.locator("[id='field-ppo.gamma-about']")
+    expect(told).to_contain_text("1.5")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    start(page)()
+    expect(page.get_by_role("alert").first).to_be_visible()
+    assert serving.ask("/api/runs")["total"] == before
+
+    field.fill("0.9")
+    expect(field).to_have_attribute("aria-invalid", "false")
+
+
+def test_yaml_and_form_say_the_same_both_ways(open_page):
+    page = open_page(FORM)
+    page.locator("#field-total_steps").fill("5e4")
+    page.get_by_role("button", name="YAML").click()
+    yaml = page.get_by_label("Configuration as YAML")
+    expect(yaml).to_have_value(re.compile(r"total_steps: 50000\b"))
+
+    yaml.fill("seed: 7\nppo:\n  gamma: 0.9\n")
+    expect(page.get_by_text("ppo.gamma = 0.9")).to_be_visible()
+    page.get_by_role("button", name="Form").click()
+    expect(page.locator("#field-seed")).to_have_value("7")
+    expect(page.locator("#field-total_steps")).to_have_value("100000")
+
+    page.get_by_role("button", name="YAML").click()
+    page.get_by_label("Configuration as YAML").fill("ppo:\n  gama: 0.9\n")
+    expect(page.get_by_text(re.compile("gamma"))).not_to_have_count(0)
+
+
+def test_the_command_beside_the_form_does_the_same(open_page):
+    page = open_page(FORM)
+    page.locator("#field-total_steps").fill("2000")
+    page.get_by_label("Name").fill("from-the-page")
+    expect(page.locator("aside code")).to_contain_text("palaestra train cartpole run=from-the-page total_steps=2000")
+
+
+def test_a_half_filled_form_survives_a_reload(open_page):
+    page = open_page(FORM)
+    page.locator("#field-seed").fill("23")
+    expect(page.get_by_text("seed = 23")).to_be_visible()
+    page.reload()
+    expect(page.locator("#field-seed")).to_have_value("23")
+
+
+def test_a_training_is_launched_watched_and_stopped_then_goes_on(open_page, serving):
+    page = open_page(FORM)
+    page.locator("#field-total_steps").fill("300000")
+    page.get_by_label("Name").fill("launched")
+    start(page)()
+    expect(page.get_by_role("heading", name="launched")).to_be_visible()
+    expect(page.locator(".figures")).to_contain_text("running", timeout=90_000)
+    expect(page.locator(".figures")).to_contain_text(re.compile(r"of 300 k · [1-9]\d* %"), timeout=90_000)
+
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Go on")).to_be_visible(timeout=90_000)
+    run = serving.ask("/api/runs/launched")["run"]
+    reached = run["agent_step"]
+    assert 0 < reached < 300_000
+
+    page.get_by_role("button", name="Go on").click()
+    expect(page.locator(".figures")).to_contain_text("running", timeout=90_000)
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Go on")).to_be_visible(timeout=90_000)
+    assert serving.ask("/api/runs/launched")["run"]["agent_step"] >= reached
+
+
+def test_change_and_train_lays_changes_over_what_the_former_run_asked_for(open_page, trained, serving):
+    page = open_page(f"#/new?from={trained[0]}")
+    expect(page.locator("#field-total_steps")).to_have_value("4096")
+    page.locator("#field-seed").fill("5")
+    page.get_by_label("Name").fill("again")
+    start(page)()
+    expect(page.get_by_role("heading", name="again")).to_be_visible()
+    found = serving.ask("/api/runs/again")
+    assert found["config"]["seed"] == 5
+    assert found["config"]["total_steps"] == 4096
+    assert found["run"]["parent"] == trained[0]
+    serving.wait_for("again", "finished")
