@@ -105,6 +105,14 @@ def test_however_much_is_printed_the_log_is_short_and_the_daemon_as_small_as_bef
     assert read_note(daemon.directory(entry.id)).dropped_bytes > megabytes * 300_000
 
 
+def test_the_last_words_after_a_flood_are_in_the_journal(serve):
+    """It takes a breath before them: what is printed in the very instant of a cut can be lost."""
+    daemon = serve(log_bytes=4 << 20)
+    flood = "import os, time\nfor _ in range(50): os.write(1, b'x' * 1_000_000)\ntime.sleep(0.5)\n"
+    entry = daemon.submit(script(flood + "raise SystemExit('it broke')"))
+    assert daemon.wait(entry.id, 30).record.failure.endswith("it broke")
+
+
 @pytest.mark.parametrize("count", [10, pytest.param(200, marks=[pytest.mark.chaos, pytest.mark.slow])])
 def test_starting_and_stopping_leaves_nothing_behind(serve, home, wait_until, count):
     daemon = serve()

@@ -118,9 +118,10 @@ def test_the_status_says_running_before_the_worker_runs(keep, home):
 
 
 def test_the_lock_is_held_from_before_its_start_to_its_end_and_not_by_the_worker(keep, wait_until):
-    one = keep(SLEEP)
+    one = keep("print('on', flush=True); " + SLEEP)
     assert is_kept(one.directory)
-    note = wait_until(lambda: (found := read_note(one.directory)) and found.worker and found, "the worker")
+    wait_until(one.output, "its first words")
+    note = read_note(one.directory)
     assert is_kept(one.directory)
     send(one.keeper, signal.SIGKILL)
     os.waitpid(one.pid, 0)

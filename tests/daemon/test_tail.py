@@ -23,6 +23,12 @@ def test_what_could_forge_another_line_or_paint_the_screen_is_escaped(tmp_path):
     assert "progress 2" in tail
 
 
+def test_the_last_words_are_found_though_the_log_was_cut_just_then(tmp_path):
+    directory = directory_with(tmp_path, b"[dropped]\n")
+    directory.earlier_output_file().write_bytes(b"x" * 10_000 + b"\nlast words\n")
+    assert read_tail(directory)[-2:] == ["last words", "[dropped]"]
+
+
 def test_a_line_of_megabytes_is_cut(tmp_path):
     tail = read_tail(directory_with(tmp_path, b"x" * 1_000_000))
     assert [len(line) for line in tail] == [MAX_LINE]

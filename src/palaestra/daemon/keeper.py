@@ -191,6 +191,7 @@ def _identity(pid: int) -> dict[str, float]:
 def _become(charge: Charge, ready: int, log: OutputLog) -> None:
     """In the child: a session of its own, the log as output, and then another program. Never returns."""
     try:
+        os.close(charge.lock)  # only the keeper keeps
         os.setsid()
         output = log.open()
         nothing = os.open(os.devnull, os.O_RDONLY)

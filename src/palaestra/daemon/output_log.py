@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 SLOWEST_SECONDS, FASTEST_SECONDS = 0.1, 0.005
 LOOKS_PER_FILL = 4  # how often to look in the time in which the file would fill up at its present pace
 PIECE = 1 << 20
+TRIES = 3  # to copy the very end of a file that grows faster than it is copied
 
 
 class OutputLog:
-    """At most `limit` bytes, and beside it the piece before, as long again."""
+    """At most `limit` bytes, and beside it the piece before, half as long or up to as long again."""
 
     def __init__(self, path: Path, earlier: Path, limit: int) -> None:
         self._path = path
@@ -56,20 +57,23 @@ class OutputLog:
             return 0
 
     def _cut(self, size: int) -> int:
-        """The last `limit` bytes become the earlier piece; what is written while they are copied is lost."""
+        """Its end becomes the earlier piece, with what is written meanwhile as far as there is room for it."""
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         except OSError:
             return size
         try:
             before = self._earlier.stat().st_size if self._earlier.exists() else 0
-            copied = self._keep(descriptor, max(0, size - self._limit))
-            at_cut = os.fstat(descriptor).st_size
+            for _ in range(TRIES):
+                begin = max(0, os.fstat(descriptor).st_size - self._limit // 2)
+                copied = self._keep(descriptor, begin)
+                lost_after = os.fstat(descriptor).st_size - begin - copied
+                if not lost_after:
+                    break
             os.ftruncate(descriptor, 0)
-            lost = at_cut - copied
-            self.dropped += lost + before
-            if lost:
-                os.write(descriptor, f"[palaestra: {lost} bytes of output or more were dropped here]\n".encode())
+            self.dropped += before + begin + lost_after
+            if lost_after:
+                os.write(descriptor, _tell(lost_after))
             return os.fstat(descriptor).st_size
         except OSError:  # a full disk: the cut, which makes room, was done or will be tried again
             os.ftruncate(descriptor, 0)
@@ -82,6 +86,8 @@ class OutputLog:
         target = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             copied = 0
+            if begin:
+                os.write(target, _tell(begin))
             while copied < self._limit:
                 sent = os.sendfile(target, source, begin + copied, min(PIECE, self._limit - copied))
                 if sent == 0:
@@ -94,3 +100,7 @@ class OutputLog:
             os.close(target)
         temporary.replace(self._earlier)
         return copied
+
+
+def _tell(count: int) -> bytes:
+    return f"[palaestra: {count} bytes of output or more were dropped here]\n".encode()

@@ -32,6 +32,16 @@ def read_end(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
 
 def read_tail(directory: RunDirectory) -> list[str]:
     """The last lines, oldest first, each on one line whatever it contains."""
-    text = read_end(directory.output_file()).decode("utf-8", errors="backslashreplace")
+    content = read_end(directory.output_file())
+    missing = MAX_BYTES - len(content)
+    if missing > 0:  # it may have been cut just now
+        content = read_end(directory.earlier_output_file(), missing) + content
+    text = content.decode("utf-8", errors="backslashreplace")
     lines = [line for line in text.replace("\r", "\n").split("\n") if line.strip()]
-    return [escape_controls(line.rstrip())[:MAX_LINE] for line in lines[-MAX_LINES:]]
+    return [_shortened(escape_controls(line.rstrip())) for line in lines[-MAX_LINES:]]
+
+
+def _shortened(line: str) -> str:
+    """Both ends of it: an error often stands at the end of a line that something else began."""
+    half = MAX_LINE // 2
+    return line if len(line) <= MAX_LINE else f"{line[: half - 1]}…{line[-half:]}"
