@@ -121,7 +121,10 @@ def ask_all(client, house, root, words, every):
 
 @pytest.mark.parametrize(
     "every",
-    [pytest.param(23, marks=pytest.mark.slow, id="sample"), pytest.param(1, marks=pytest.mark.chaos, id="all")],
+    [
+        pytest.param(23, marks=pytest.mark.slow, id="sample"),
+        pytest.param(1, marks=[pytest.mark.chaos, pytest.mark.timeout(1800)], id="all"),
+    ],
 )
 def test_no_word_opens_a_file_outside_of_the_store(client, house, daemon, store, every):
     words = traversals(str(store))

@@ -1,11 +1,15 @@
 """Who gets in: foreign pages, foreign names, missing and wrong tokens, sockets of strangers."""
 
 import logging
+from dataclasses import replace
 
 import pytest
+from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
+from palaestra.web.app import build_app
 from palaestra.web.login import cookie_name, login_link
+from palaestra.web.place import Place
 from palaestra.web.security import MAX_TARGET_BYTES
 from palaestra.web.tokens import cookie_value, new_token
 
@@ -66,6 +70,20 @@ def test_an_origin_that_cannot_be_read_is_400(client, origin):
 def test_only_our_own_names_are_answered(client, host, status):
     assert client.get("/api/system", headers={"host": host}).status_code == status
     assert client.get("/", headers={"host": host}).status_code == status  # the page too
+
+
+def test_bound_to_all_addresses_the_one_that_was_connected_to_is_ours_and_no_name_is(house):
+    place = Place("0.0.0.0", 7878)
+    app = build_app(replace(house, place=place))
+    with TestClient(app, base_url="http://10.1.2.3:7878", headers=bearer(house)) as client:
+        assert client.get("/api/system").status_code == 200  # the test client says that it connected there
+        assert client.get("/api/system", headers={"host": "10.1.2.4:7878"}).status_code == 421
+        assert client.get("/api/system", headers={"host": "evil.example:7878"}).status_code == 421
+        assert client.get("/api/system", headers={"origin": "http://10.1.2.3:7878"}).status_code == 200
+
+
+def bearer(house):
+    return {"authorization": f"Bearer {house.token.read()}"}
 
 
 @pytest.mark.parametrize("doubled", ["host", "origin"])

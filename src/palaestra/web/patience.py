@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     import asyncio
 
 HEADER_SECONDS = 10.0  # from the first byte of a request (or the connection) to the end of its headers
+MOST_CONNECTIONS = 512  # sockets among them
 HEADER_BYTES = 32 * 1024  # of the request line and all headers together
 MESSAGES = {
     400: "This is not an HTTP request that can be read.",
     408: "The request came too slowly.",
     414: "The address is too long.",
     431: "The headers are too long.",
+    503: "Too many are connected.",
 }
 
 
@@ -31,7 +33,10 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_headers()
+        if len(self.connections) > MOST_CONNECTIONS:
+            self.send_error(503)
+        else:
+            self._await_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()

@@ -61,7 +61,9 @@ class EvaluateBody(Body):
     episodes: int | None = Field(None, ge=1, le=1_000_000)
     repeat: bool = False
     video: bool = False
+    replays: bool = Field(default=False, description="record each episode, where the environment can be replayed")
     deterministic: bool | None = None
+    seed: int | None = Field(None, ge=0, lt=1 << 32, description="of the first episode; null: as the suite has it")
     overrides: dict[str, Any] = Field(default_factory=dict, description="settings of the environment")
     name: str = Field("", max_length=200)
 
@@ -126,10 +128,15 @@ def evaluate_run(call: Call) -> dict[str, Any]:
     body: EvaluateBody = call.body
     source = call.entry()
     config: dict[str, Any] = {"target": f"{source.id}:{body.selector}", "repeat": body.repeat, "video": body.video}
-    config |= {"suite": body.suite} if body.suite else {}
-    config |= {"episodes": body.episodes} if body.episodes is not None else {}
-    config |= {"deterministic": body.deterministic} if body.deterministic is not None else {}
-    config |= {"env": body.overrides} if body.overrides else {}
+    said = {
+        "suite": body.suite or None,
+        "replays": body.replays or None,
+        "seed": body.seed,
+        "episodes": body.episodes,
+        "deterministic": body.deterministic,
+        "env": body.overrides or None,
+    }
+    config |= {key: value for key, value in said.items() if value is not None}
     request = RunRequest("evaluate", "", config, body.name, asked_by(call), f"palaestra eval {config['target']}")
     return _with_parent(call.house, call.house.daemon.submit(request), source.id)
 

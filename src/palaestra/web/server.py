@@ -37,7 +37,6 @@ logger = logging.getLogger(__name__)
 DEFAULT_PORT = 7878
 LAST_PORT = 65535
 MESSAGE_BYTES = 64 * 1024  # of one WebSocket message from a caller
-MOST_CONNECTIONS = 512
 PING_SECONDS = 20.0
 KEEP_ALIVE_SECONDS = 30
 GRACE_SECONDS = 1  # for answers under way when the daemon leaves
@@ -175,7 +174,6 @@ class Server(uvicorn.Server):
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=MOST_CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=GRACE_SECONDS,
             h11_max_incomplete_event_size=HEADER_BYTES,
