@@ -19,7 +19,8 @@ export function isCondition(word: unknown): word is Condition {
   return typeof word === 'string' && word in CONDITIONS;
 }
 
-/** `reward 1 · return 61 · length 61` */
-export function tileLine({ reward, total, length }: Pick<Frame, 'reward' | 'total' | 'length'>): string {
-  return `reward ${number(reward, 3)} · return ${number(total)} · length ${number(length)}`;
+/** `reward 1 · return 61 · length 61`, or `rew 1 · ret 61 · len 61` where there is little room. */
+export function tileLine({ reward, total, length }: Pick<Frame, 'reward' | 'total' | 'length'>, isNarrow = false): string {
+  const [first, second, third] = isNarrow ? ['rew', 'ret', 'len'] : ['reward', 'return', 'length'];
+  return `${first} ${number(reward, 3)} · ${second} ${number(total, isNarrow ? 3 : 4)} · ${third} ${number(length)}`;
 }

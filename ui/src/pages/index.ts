@@ -14,6 +14,7 @@ export interface Page {
 export const PAGES: Page[] = [
   { word: 'runs', label: 'Runs', icon: 'runs', key: 'r', load: () => import('./Runs.svelte') },
   { word: 'new', label: 'New training', icon: 'new', key: 'n', load: () => import('./NewTraining.svelte') },
+  { word: 'load', label: 'Load a policy', icon: 'load', key: 'l', load: () => import('./Load.svelte') },
   { word: 'compare', label: 'Compare', icon: 'compare', key: 'c', load: () => import('./Compare.svelte') },
   { word: 'system', label: 'System', icon: 'system', key: 's', load: () => import('./System.svelte') },
   { word: 'run', label: 'Run', icon: 'runs', key: '', load: () => import('./Run.svelte') },
