@@ -2,14 +2,16 @@
 
 import contextlib
 import json
+import socket as socket_module
 import time
 
+import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from palaestra.contracts.run import RunRequest
-from palaestra.web import events
+from palaestra.web import events, server
 
 
 @pytest.fixture
@@ -126,6 +128,66 @@ def test_bytes_and_giant_messages_end_the_socket_not_the_daemon(watch, live):
         while True:
             strange.recv(timeout=5)
     assert next_of(watch(), "hello")
+
+
+def shake_hands(live):
+    """A socket of our own, after the handshake, with nothing of the answer left to read but frames."""
+    raw = socket_module.create_connection(("127.0.0.1", live.port), timeout=5)
+    head = live.head(
+        path="/api/events",
+        connection="Upgrade",
+        upgrade="websocket",
+        sec_websocket_version=13,
+        sec_websocket_key="dGhlIHNhbXBsZSBub25jZQ==",
+        sec_websocket_extensions="permessage-deflate",
+    )
+    raw.sendall(head)
+    stream = raw.makefile("rb")
+    assert b" 101 " in stream.readline()
+    while stream.readline() != b"\r\n":
+        pass
+    return raw, stream
+
+
+def close_code(stream):
+    """Reads frames until the one that closes."""
+    while True:
+        first, length = stream.read(2)
+        size = length if length < 126 else int.from_bytes(stream.read(2 if length == 126 else 8), "big")
+        content = stream.read(size)
+        if first & 0x0F == 0x08:
+            return int.from_bytes(content[:2], "big")
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        (b"\x81\x02hi", 1002),  # not masked
+        (b"\xc1\x82\0\0\0\0xx", 1002),  # compressed, which was not agreed upon: no bomb goes off
+        (b"\x83\x80\0\0\0\0", 1002),  # no such kind
+        (b"\x09\x80\0\0\0\0", 1002),  # a ping in pieces
+        (b"\x81\x81\0\0\0\0\xff", 1007),  # no UTF-8
+        (b"\x81\xff\0\0\0\0\x40\0\0\0\0\0\0\0", 1009),  # a gigabyte is announced
+    ],
+)
+def test_a_bad_frame_ends_the_socket_with_its_code(live, frame, code):
+    raw, stream = shake_hands(live)
+    with raw, stream:
+        raw.sendall(frame)
+        assert close_code(stream) == code
+    assert httpx.get(f"{live.url}/api/system", headers=live.bearer).status_code == 200
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(server, "PING_SECONDS", 0.2)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_who_does_not_answer_a_ping_is_let_go(live):
+    raw, stream = shake_hands(live)
+    with raw, stream:
+        assert close_code(stream) == 1011
 
 
 def test_compression_is_not_spoken(live):
