@@ -85,7 +85,7 @@ def measure(root: Path, names: int, samples: int) -> dict[str, object]:
             writer.rewind((samples - 1) * STEPS_PER_SAMPLE)
         cache.refresh(directory)
     timings["laying out one run, once"] = timed(lambda: lay_out(cache, runs[0]), 3)
-    across = [(directory, "curve/3") for directory in runs[:20]]
+    across = [(directory, "curve/0") for directory in runs[:20]]
     within = [(runs[-1], f"curve/{number}") for number in range(min(20, names))]
     middle = samples * STEPS_PER_SAMPLE // 2
     zoomed = {"start": middle, "end": middle + samples * STEPS_PER_SAMPLE // 100}
@@ -95,7 +95,7 @@ def measure(root: Path, names: int, samples: int) -> dict[str, object]:
     timings["1 run x 20 names"] = timed(lambda: chart(cache, within), 15)
     timings["20 runs x 1 name, over wall time"] = timed(lambda: chart(cache, across, axis="time"), 15)
     timings["20 runs x 1 name, zoomed to 1 %"] = timed(lambda: chart(cache, across, **zoomed), 15)
-    small = [(directory, "curve/1") for directory in runs]
+    small = [(directory, "curve/0") for directory in runs]
     timings[f"sparklines of all {len(runs)} runs"] = timed(lambda: chart(cache, small, 40), 5)
     timings["20 live runs x 1 name, each with a sample more than before"] = live(cache, runs[:20], names)
     alone = timed(lambda: straight(runs[0]), 3)
@@ -128,7 +128,7 @@ def live(cache: SeriesCache, runs, names: int) -> tuple[float, float]:
                 number = reader.newest_sample() + 1
             values = {f"curve/{name}": 1.0 for name in range(names)}
             writer.write(Sample(number * STEPS_PER_SAMPLE, values, at=float(number)))
-        measured.append(timed(lambda: chart(cache, [(directory, "curve/3") for directory in runs]), 1))
+        measured.append(timed(lambda: chart(cache, [(directory, "curve/0") for directory in runs]), 1))
     for writer in writers:
         writer.close()
     return statistics.median(wall for wall, _ in measured), statistics.median(used for _, used in measured)
@@ -136,7 +136,7 @@ def live(cache: SeriesCache, runs, names: int) -> tuple[float, float]:
 
 def straight(directory: RunDirectory) -> None:
     with MetricsReader(directory.metrics_file) as reader:
-        reader.buckets("curve/3", 600)
+        reader.buckets("curve/0", 600)
 
 
 def main() -> None:

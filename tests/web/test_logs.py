@@ -83,21 +83,23 @@ def test_a_long_line_is_cut_at_its_front(client, directory):
     assert answer["next"] == answer["size"]
 
 
-def test_streams_are_known_by_name_and_the_worker_s_is_the_first_rank_where_nobody_kept_it(client, directory):
+def test_streams_are_known_by_name_and_the_worker_s_is_the_first_rank_where_it_printed_nothing(client, directory):
     directory.log_file(0).write_text("rank zero\n")
     directory.log_file(1).write_text("rank one\n")
     answer = log(client)
     assert (answer["text"], answer["streams"]) == ("rank zero\n", ["rank_0", "rank_1"])
     assert log(client, stream="rank_1")["text"] == "rank one\n"
+    directory.output_file().write_text("")
+    assert log(client)["stream"] == "rank_0"
     directory.output_file().write_text("printed\n")
-    assert log(client)["text"] == "printed\n"
+    assert (log(client)["text"], log(client)["stream"]) == ("printed\n", "output")
     missing = client.get("/api/runs/first/log?stream=rank_7")
     assert missing.status_code == 404
     assert missing.json()["error"]["hint"] in {"Did you mean 'rank_1'?", "Did you mean 'rank_0'?"}
 
 
 def test_a_run_without_a_log_has_an_empty_one(client, directory):
-    assert log(client) == {"text": "", "from": 0, "next": 0, "size": 0, "streams": []}
+    assert log(client) == {"text": "", "from": 0, "next": 0, "size": 0, "stream": "worker", "streams": []}
 
 
 @pytest.mark.parametrize("stream", ["../status", "/etc/passwd", "output.log", "rank_0\x00", "."])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from palaestra.web.listing import OpenedFile
 
 ENDING = ".log"
-WORKER = "worker"  # what the worker printed; where nobody kept that, the log of its first rank
+WORKER = "worker"  # what the worker printed; where it printed nothing, the log of its first rank
 BEGUN = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")  # half a character
 
 
@@ -33,11 +33,11 @@ class LogQuery(Query):
 def show_log(call: Call) -> dict[str, Any]:
     """Bytes that are no UTF-8 are replaced; control characters stay what they are, for a page to show as text."""
     directory = call.directory()
-    names = [file.name for file in list_files(directory.logs, ENDING)]
-    streams = sorted(name.removesuffix(ENDING) for name in names)
-    file = _opened(directory, call.query.stream, streams)
+    sizes = {file.name.removesuffix(ENDING): file.bytes for file in list_files(directory.logs, ENDING)}
+    streams = sorted(sizes)
+    file = _opened(directory, call.query.stream, sizes)
     if file is None:
-        return {"text": "", "from": 0, "next": 0, "size": 0, "streams": streams}
+        return {"text": "", "from": 0, "next": 0, "size": 0, "stream": WORKER, "streams": streams}
     try:
         start, content = _piece(file, call.query)
     finally:
@@ -47,18 +47,20 @@ def show_log(call: Call) -> dict[str, Any]:
         "from": start,
         "next": start + len(content),
         "size": file.bytes,
+        "stream": file.name.removesuffix(ENDING),
         "streams": streams,
     }
 
 
-def _opened(directory: RunDirectory, stream: str, streams: list[str]) -> OpenedFile | None:
+def _opened(directory: RunDirectory, stream: str, sizes: dict[str, int]) -> OpenedFile | None:
     """None while there is no log yet."""
     if stream == WORKER:
-        usual = (directory.output_file().name, directory.log_file().name)
-        found = next((name for name in usual if name.removesuffix(ENDING) in streams), None)
-        return None if found is None else open_listed(directory.logs, found, ENDING)
-    if stream not in streams:
-        hint = did_you_mean(stream, [WORKER, *streams]) or f"There are: {', '.join([WORKER, *streams])}."
+        usual = [path.stem for path in (directory.output_file(), directory.log_file()) if path.stem in sizes]
+        found = next((name for name in usual if sizes[name]), usual[0] if usual else None)
+        return None if found is None else open_listed(directory.logs, f"{found}{ENDING}", ENDING)
+    if stream not in sizes:
+        known = [WORKER, *sorted(sizes)]
+        hint = did_you_mean(stream, known) or f"There are: {', '.join(known)}."
         raise NotFound(f"This run has no log called {stream!r}.", hint)
     return open_listed(directory.logs, f"{stream}{ENDING}", ENDING)
 
@@ -103,6 +105,6 @@ ROUTES = (
         show_log,
         "a piece of a run's log, from the end or from a byte on",
         LogQuery,
-        answer={**fields(text=TEXT, next=WHOLE, size=WHOLE, streams=rows(TEXT), **{"from": WHOLE})},
+        answer={**fields(text=TEXT, next=WHOLE, size=WHOLE, stream=TEXT, streams=rows(TEXT), **{"from": WHOLE})},
     ),
 )
