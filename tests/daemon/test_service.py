@@ -19,6 +19,7 @@ from palaestra.daemon.service import Daemon
 from palaestra.daemon.ticket import Terms
 from palaestra.runs.documents import read_config, read_request
 from palaestra.runs.journal import read_journal
+from palaestra.runs.names import RunNames
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 
@@ -258,6 +259,17 @@ def test_submits_from_many_threads_all_arrive_once_in_one_order(serve):
         thread.join()
     assert len({entry.id for entry in accepted}) == 12
     assert sorted(entry.ticket.sequence for entry in accepted) == list(range(1, 13))
+
+
+def test_a_nickname_that_another_was_given_in_the_same_instant_is_drawn_anew(serve, home, monkeypatch):
+    daemon = serve()
+    real, answers = RunNames.claim, [False, False]
+    monkeypatch.setattr(
+        RunNames, "claim", lambda self, name, run_id: answers.pop() if answers else real(self, name, run_id)
+    )
+    entry = daemon.submit(script("pass"))
+    assert [one.id for one in daemon.runs()] == [entry.id]
+    assert {path.name for path in home.iterdir() if len(path.name) == 26} == {entry.id}
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from palaestra.contracts.clock import Clock, SystemClock
-from palaestra.contracts.errors import PalaestraError, RunFailed
+from palaestra.contracts.errors import PalaestraError, RunFailed, UsageError
 from palaestra.contracts.run import RunRequest, RunState
 from palaestra.daemon.door import check_request
 from palaestra.daemon.entry import Entry
@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 
     from palaestra.contracts.worker_kind import Prepared, Resources, WorkerKind
     from palaestra.runs.directory import RunDirectory
+
+
+NICKNAME_TRIES = 10
 
 
 @dataclass(frozen=True)
@@ -265,6 +268,16 @@ class Daemon:
         return sequence
 
     def _create(self, prepared: Prepared, ticket: Ticket) -> RunDirectory:
+        """Two who name nothing may be given the same nickname at once; then another one is drawn."""
+        for _ in range(NICKNAME_TRIES):
+            try:
+                return self._try_to_create(prepared, ticket)
+            except UsageError:
+                if prepared.request.name:
+                    raise
+        return self._try_to_create(prepared, ticket)
+
+    def _try_to_create(self, prepared: Prepared, ticket: Ticket) -> RunDirectory:
         try:
             return self._store.create(
                 prepared.request,
