@@ -1,5 +1,6 @@
 """Bodies: too large, endless, slow, unread. A caller gets its answer and the connection ends."""
 
+import http.client
 import socket
 import time
 
@@ -73,10 +74,13 @@ def test_a_slow_body_is_408(live, monkeypatch):
 
 
 def test_a_whole_body_keeps_the_connection(live):
-    body = b'{"yaml": "a: 1"}'
-    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as connection:
-        for _ in range(2):
-            connection.sendall(
-                post(live, "/api/requests/parse", content_length=len(body), connection="keep-alive") + body
-            )
-            assert status(connection.recv(65536)) == 200
+    connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=5)
+    used = set()
+    for _ in range(2):
+        headers = {**live.bearer, "content-type": "application/json"}
+        connection.request("POST", "/api/requests/parse", b'{"yaml": "a: 1"}', headers)
+        used.add(connection.sock.getsockname())
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (200, b'{"config":{"a":1}}')
+    connection.close()
+    assert len(used) == 1
