@@ -14,11 +14,13 @@ from palaestra.evaluation.summary import read_batches
 from palaestra.frames.hub import RENEW_SECONDS, Hub
 from palaestra.frames.hud import evaluation_line, run_line
 from palaestra.frames.place import EVALUATE, TRAIN, roles_of
+from palaestra.runs.documents import read_config
 from palaestra.runs.processes import is_alive
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from palaestra.daemon.entry import Entry
     from palaestra.daemon.service import Daemon
     from palaestra.frames.viewer import Viewer
     from palaestra.frames.watch import Status, Watch
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ROOM = "frames"
+EVALUATION = "evaluate"  # the kind of a run that judges another
 
 
 @dataclass
@@ -47,6 +50,15 @@ class FramesRoom:
         self.hub = hub
         self._told: dict[tuple[str, str], str] = {}  # run and role -> the state that was last logged
         self._seats: list[Seat] = []
+
+    def shown(self, entry: Entry, role: str | None) -> tuple[str, str, str | None]:
+        """Id and name of the run whose lane is meant, and the role: an evaluation is seen where its policy belongs."""
+        if entry.record.kind == EVALUATION:
+            with contextlib.suppress(PalaestraError):
+                target = str(read_config(self._daemon.directory(entry.id)).get("target", ""))
+                judged = self._daemon.get(target.partition(":")[0])
+                return judged.id, judged.record.name, role or EVALUATE
+        return entry.id, entry.record.name, role
 
     def sit(self, run_id: str, name: str, role: str | None, viewer: Viewer) -> Seat:
         """TooManyViewers when there is no seat left; UsageError for a role that there cannot be."""

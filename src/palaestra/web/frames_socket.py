@@ -63,7 +63,8 @@ async def watch_frames(house: House, websocket: WebSocket) -> None:
     viewer = Viewer(on_ready=ready.set)
     try:
         entry = house.daemon.get(websocket.path_params["id"])
-        seat = room.sit(entry.id, entry.record.name, websocket.query_params.get("role"), viewer)
+        shown = await asyncio.to_thread(room.shown, entry, websocket.query_params.get("role"))
+        seat = room.sit(*shown, viewer)
     except TooManyViewers as error:
         await _close(websocket, TRY_LATER, error)
         return
