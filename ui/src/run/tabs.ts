@@ -3,6 +3,7 @@ import type { Component } from 'svelte';
 import type { RunWatch } from '../lib/run_watch.svelte.ts';
 import type { Run } from '../lib/types.ts';
 import Live from '../live/Live.svelte';
+import Replays from '../replay/Replays.svelte';
 import Checkpoints from './Checkpoints.svelte';
 import Config from './Config.svelte';
 import Evaluations from './Evaluations.svelte';
@@ -33,6 +34,7 @@ export const TABS: Tab[] = [
   { word: 'checkpoints', label: 'Checkpoints', shows: Checkpoints },
   { word: 'evaluations', label: 'Evaluations', shows: Evaluations },
   { word: 'videos', label: 'Videos', shows: Videos },
+  { word: 'replays', label: 'Replays', shows: Replays },
   { word: 'files', label: 'Files', shows: Files },
   { word: 'tensorboard', label: 'TensorBoard', shows: TensorBoard },
 ];
