@@ -15,7 +15,15 @@ from palaestra.web.tensorboard import ROOM, Desk
 
 def children():
     found = psutil.Process().children(recursive=True)
-    return [process for process in found if "palaestra.web.tensorboard_child" in process.cmdline()]
+    return [process for process in found if "palaestra.web.tensorboard_child" in command_of(process)]
+
+
+def command_of(process):
+    """Nothing for one that has just ended: workers of other tests are children too."""
+    try:
+        return process.cmdline()
+    except (psutil.ZombieProcess, psutil.NoSuchProcess):
+        return []
 
 
 def write_curve(directory, value=0.0):
