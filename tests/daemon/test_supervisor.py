@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+import sys
 import time
 from dataclasses import replace
 
@@ -13,6 +14,8 @@ from palaestra.contracts.run import RunRequest, RunState
 from palaestra.daemon import supervisor
 from palaestra.daemon.keeping import read_note
 from palaestra.daemon.tree import find_process
+from palaestra.frames.lane import sweep_dead_lanes
+from palaestra.frames.place import lane_path
 from palaestra.runs.status import moved, read_written_record, write_record
 from palaestra.runs.store import RunStore
 
@@ -113,3 +116,25 @@ def test_a_keeper_that_does_not_obey_is_done_without(serve, wait_until):
     assert daemon.wait(entry.id, 30).state.is_over
     assert daemon.get(entry.id).state is RunState.CANCELLED
     assert find_process(note.worker.pid) is None
+
+
+DIE_WITH_A_LANE = f"""
+import os, signal, sys
+sys.path[:0] = {sys.path!r}
+from palaestra.frames.lane import LaneOwner
+from palaestra.frames.place import lane_path
+from palaestra.runs.processes import process_started_at
+LaneOwner(lane_path(os.environ["PALAESTRA_RUN_ID"]), 2, 1000, process_started_at(os.getpid()))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_lane_of_a_killed_worker_is_swept(serve, wait_until, tmp_path, monkeypatch):
+    monkeypatch.setenv("PALAESTRA_LANES_DIR", str(tmp_path))
+    swept = []
+    monkeypatch.setattr(supervisor, "sweep_dead_lanes", lambda is_alive: swept.extend(sweep_dead_lanes(is_alive)))
+    daemon = serve()
+    entry = daemon.submit(script(DIE_WITH_A_LANE))
+    wait_until(lambda: daemon.get(entry.id).state.is_over, "its end")
+    assert swept == [lane_path(entry.id)]
+    assert not lane_path(entry.id).exists()

@@ -22,8 +22,10 @@ from palaestra.daemon.output_log import OutputLog
 from palaestra.daemon.queue import Place, find_places
 from palaestra.daemon.settling import fail, read_or, settle
 from palaestra.daemon.tree import find_members, kill_members
+from palaestra.frames.lane import sweep_dead_lanes
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import Journal
+from palaestra.runs.processes import is_alive
 from palaestra.runs.status import ACTIVE
 from palaestra.runs.store import ENVIRONMENT_VARIABLE
 
@@ -68,6 +70,7 @@ class Supervisor:
                 known = self._roster.find(run_id)
                 if known is None or not _is_as_before(directory, known):
                     self._place(directory, look_at(directory, known))
+        sweep_dead_lanes(is_alive)
         self._scan_at = self._clock.monotonic() + self._settings.scan_seconds
 
     def start(self) -> None:
@@ -224,6 +227,7 @@ class Supervisor:
             logger.warning("%d processes of run %s cannot be ended.", left, run_id)
         kept.close()
         del self._kept[run_id]
+        sweep_dead_lanes(is_alive)
         self._start_at = 0.0
         entry = self._roster.find(run_id)
         if entry is None or entry.ticket is None:
