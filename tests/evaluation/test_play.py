@@ -12,7 +12,7 @@ from palaestra.contracts.errors import RunFailed
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
 from palaestra.evaluation.plan import make_plan
-from palaestra.evaluation.play import play, play_episode, play_episodes, scalars
+from palaestra.evaluation.play import play, play_episode, play_episodes
 from palaestra.policies.agent import Agent
 from palaestra.policies.base import Policy, PolicyOutput
 from palaestra.policies.build import build_policy
@@ -208,11 +208,6 @@ def test_frames_are_those_before_every_step_and_the_last_one(policy):
 def test_an_environment_that_draws_nothing_is_refused_in_words(policy):
     with pytest.raises(RunFailed, match="instead of a picture"):
         play_episode(policy, make_env(CARTPOLE), 2, deterministic=True, on_frame=print)
-
-
-def test_scalars_of_the_last_info_are_kept():
-    info = {"score": np.float32(0.5), "won": True, "lives": 3, "flag": np.bool(False), "name": "x", "map": np.zeros(2)}
-    assert scalars(info) == {"score": 0.5, "won": 1.0, "lives": 3.0, "flag": 0.0}
 
 
 class Onlooker:

@@ -17,6 +17,7 @@ from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec, SpaceSpec
 from palaestra.envs import tasks as task_envs
+from palaestra.envs.scalars import scalars
 from palaestra.envs.spaces import interface_of, observation_arrays
 
 if TYPE_CHECKING:
@@ -112,14 +113,13 @@ class InProcessEnvs:
         return {} if self._tasks is None else {"options": self._tasks.next_options(index)}
 
     def _end(self, index: int, observation: Any, terminated: bool, info: dict[str, Any]) -> Ending:
-        extras = {name: float(value) for name, value in info.items() if isinstance(value, int | float | np.number)}
         episode = EpisodeResult(
             seed=None,
             total_reward=self._returns[index],
             length=self._lengths[index],
             terminated=terminated,
             env_index=index,
-            extras=extras,
+            extras=scalars(info),
         )
         if self._tasks is not None:
             self._tasks.ended(index, episode.total_reward)

@@ -10,13 +10,13 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
-import numpy as np
 import torch
 
 from palaestra.contracts.clock import Clock, SystemClock
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import RunFailed
 from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
+from palaestra.envs.scalars import scalars
 from palaestra.envs.spaces import action_converter, observation_arrays
 from palaestra.evaluation.stage import OutOfTime, show
 from palaestra.evaluation.world import play_world
@@ -153,13 +153,6 @@ class _Actor:
         if isinstance(observation, torch.Tensor):
             return observation.to(self._device)
         return {name: part.to(self._device) for name, part in observation.items()}
-
-
-def scalars(info: dict[str, Any]) -> dict[str, float]:
-    """The numbers and truth values of an `info`, by name."""
-    return {
-        str(name): float(value) for name, value in info.items() if isinstance(value, int | float | np.number | np.bool)
-    }
 
 
 def _show(env: AnyEnv, on_frame: Callable[[Frame], None] | None) -> None:
