@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.websockets import WebSocketDisconnect
 
 from palaestra.contracts.errors import NotFound, PalaestraError
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
     from palaestra.web.house import House
+
+Message = TypeVar("Message", bound=BaseModel)
 
 TEXT_ONLY, NOT_UNDERSTOOD, TRY_LATER, NO_SUCH_RUN = 1003, 1008, 1013, 4404
 HUD_SECONDS = 0.5
@@ -66,13 +68,13 @@ async def watch_frames(house: House, websocket: WebSocket) -> None:
         shown = await asyncio.to_thread(room.shown, entry, websocket.query_params.get("role"))
         seat = room.sit(*shown, viewer)
     except TooManyViewers as error:
-        await _close(websocket, TRY_LATER, error)
+        await close_with(websocket, TRY_LATER, error)
         return
     except NotFound as error:
-        await _close(websocket, NO_SUCH_RUN, error)
+        await close_with(websocket, NO_SUCH_RUN, error)
         return
     except PalaestraError as error:
-        await _close(websocket, NOT_UNDERSTOOD, error)
+        await close_with(websocket, NOT_UNDERSTOOD, error)
         return
     try:
         await _serve(websocket, room, seat, ready)
@@ -91,7 +93,7 @@ async def _serve(websocket: WebSocket, room: FramesRoom, seat: Seat, ready: asyn
     except (WebSocketDisconnect, OSError):
         return
     except PalaestraError as error:
-        await _close(websocket, NOT_UNDERSTOOD, error)
+        await close_with(websocket, NOT_UNDERSTOOD, error)
     finally:
         for task in (hearing, telling):
             task.cancel()
@@ -116,8 +118,13 @@ async def _hear(websocket: WebSocket, viewer: Viewer, ready: asyncio.Event) -> N
 
 
 def understood(text: str) -> Said:
+    return understood_as(Said, text)
+
+
+def understood_as(kind: type[Message], text: str) -> Message:
+    """What a viewer said, as what it must be; or a refusal with the first thing that is wrong."""
     try:
-        return Said.model_validate(parse_json(text.encode("utf-8", "replace")))
+        return kind.model_validate(parse_json(text.encode("utf-8", "replace")))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the message"
@@ -148,7 +155,7 @@ async def _send(websocket: WebSocket, data: dict[str, Any]) -> None:
     await websocket.send_text(encode(data).decode())
 
 
-async def _close(websocket: WebSocket, code: int, error: PalaestraError) -> None:
+async def close_with(websocket: WebSocket, code: int, error: PalaestraError) -> None:
     reason = f"{error.message} {error.hint}".strip().encode()[:LONGEST_REASON].decode("utf-8", "ignore")
     with contextlib.suppress(WebSocketDisconnect, OSError, RuntimeError):
         await websocket.close(code, reason)

@@ -1,0 +1,189 @@
+"""A match over a WebSocket: the shadow of a training, a person at the keyboard, or several policies side by side.
+
+The first message says who plays (`palaestra.workers.match_plan.MatchPlan`). From then on it is a live view like that of
+a run (see `frames_socket`), with a few words more: the viewer may send `action`, `pace`, `paused` and `again`, and gets
+what the match says of itself (`ready`, `round`, `ended`, `newer`, `error`). It lasts as long as the socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import secrets
+from collections import deque
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+from starlette.websockets import WebSocketDisconnect
+
+from palaestra.contracts.errors import PalaestraError
+from palaestra.frames.hub import TooManyViewers
+from palaestra.frames.viewer import Viewer
+from palaestra.web.answers import encode
+from palaestra.web.errors import Refusal
+from palaestra.web.frames_room import Seat, frames_room
+from palaestra.web.frames_socket import HUD_SECONDS, NOT_UNDERSTOOD, TRY_LATER, Said, close_with, understood_as
+from palaestra.web.match_process import MatchProcess, played
+from palaestra.web.route import Socket
+from palaestra.workers.match_plan import FASTEST, PERSON, RANDOM, ROLE, MatchPlan
+
+if TYPE_CHECKING:
+    from starlette.websockets import WebSocket
+
+    from palaestra.web.frames_room import FramesRoom
+    from palaestra.web.house import House
+
+ROOM = "matches"
+AT_ONCE = 4  # each is a process with torch in it
+GREETING_SECONDS = 20.0
+MOST_WORDS = 200  # of the match that wait for a slow viewer; the oldest go
+TARGET = re.compile(r"(?P<run>[^:/\\]{1,200}):(?P<selector>best|latest|[0-9]{1,9})")
+
+
+class MatchSaid(Said):
+    action: int | None = Field(None, ge=0, le=100_000)
+    pace: float | None = Field(None, ge=0, le=FASTEST)
+    paused: bool | None = None
+    again: int | None = Field(None, ge=0, lt=1 << 32, description="begin anew with this seed")
+
+    def word(self) -> dict[str, Any]:
+        """What is for the match, not for us"""
+        told = {name: getattr(self, name) for name in ("action", "pace", "paused", "again")}
+        return {name: value for name, value in told.items() if value is not None}
+
+
+async def play_match(house: House, websocket: WebSocket) -> None:
+    await websocket.accept()
+    busy: set[str] = house.rooms.setdefault(ROOM, set())
+    lane = f"m{secrets.token_hex(12)}"
+    try:
+        plan = pinned(house, await _greeted(websocket))
+        if len(busy) >= AT_ONCE:
+            raise TooManyViewers(f"{AT_ONCE} matches are being played already.", "Close another one first.")
+        busy.add(lane)
+        await _serve(house, websocket, plan, lane)
+    except TooManyViewers as error:
+        await close_with(websocket, TRY_LATER, error)
+    except PalaestraError as error:
+        await close_with(websocket, NOT_UNDERSTOOD, error)
+    except (WebSocketDisconnect, OSError):
+        return
+    finally:
+        busy.discard(lane)
+
+
+async def _greeted(websocket: WebSocket) -> MatchPlan:
+    try:
+        text = await asyncio.wait_for(websocket.receive_text(), GREETING_SECONDS)
+        return understood_as(MatchPlan, text)
+    except TimeoutError as error:
+        raise Refusal(408, "Nobody said who plays.", "The first message is the plan of the match.") from error
+    except KeyError as error:
+        raise Refusal(400, "A message was not text.", "Send JSON as text.") from error
+
+
+def pinned(house: House, plan: MatchPlan) -> MatchPlan:
+    """Only checkpoints of runs that the daemon knows, by their ids: a path is never taken from a viewer."""
+
+    def pin(word: str) -> str:
+        if word in {"", RANDOM, PERSON}:
+            return word
+        match = TARGET.fullmatch(word)
+        if match is None:
+            raise Refusal(
+                422, f"Nobody is called {word[:80]!r}.", "Say RUN:EPOCH, RUN:best, RUN:latest, random or person."
+            )
+        return f"{house.daemon.get(match['run']).id}:{match['selector']}"
+
+    seats = tuple(
+        seat.model_copy(update={"player": pin(seat.player), "others": pin(seat.others)}) for seat in plan.seats
+    )
+    return plan.model_copy(update={"seats": seats, "env_of": pin(plan.env_of)})
+
+
+async def _serve(house: House, websocket: WebSocket, plan: MatchPlan, lane: str) -> None:
+    room, ready = frames_room(house), asyncio.Event()
+    viewer = Viewer(on_ready=ready.set)
+    seat = Seat(lane, "match", ROLE, True, viewer, room.hub.join(lane, ROLE, viewer))  # noqa: FBT003
+    told: deque[dict[str, Any]] = deque(maxlen=MOST_WORDS)
+    try:
+        async with played(plan, house.daemon.root, lane) as match:
+            await _together(
+                _hear(websocket, viewer, match, ready),
+                _listen(match, told, ready),
+                _tell(websocket, room, seat, told, ready),
+            )
+    finally:
+        room.hub.leave(seat.watch, viewer)
+
+
+async def _together(*jobs: Any) -> None:
+    """Until the first of them ends or fails; the others end with it."""
+    tasks = [asyncio.create_task(job) for job in jobs]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            await task
+    finally:
+        for task in tasks:
+            task.cancel()
+            with contextlib.suppress(
+                asyncio.CancelledError, WebSocketDisconnect, OSError, PalaestraError, RuntimeError
+            ):
+                await task
+
+
+async def _hear(websocket: WebSocket, viewer: Viewer, match: MatchProcess, ready: asyncio.Event) -> None:
+    while True:
+        message = await websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1005))
+        text = message.get("text")
+        if text is None:
+            raise Refusal(400, "A message was not text.", "Send JSON as text.")
+        said = understood_as(MatchSaid, text)
+        viewer.wish = said.wish(viewer.wish)
+        viewer.acknowledge(said.ack)
+        if word := said.word():
+            match.say(word)
+        ready.set()
+
+
+async def _listen(match: MatchProcess, told: deque[dict[str, Any]], ready: asyncio.Event) -> None:
+    """To the match; when it has ended for a reason, that is the last word."""
+    async for word in match.words():
+        if "error" in word:
+            raise Refusal(409, word["error"]["message"], word["error"]["hint"])
+        told.append(word)
+        ready.set()
+
+
+async def _tell(
+    websocket: WebSocket, room: FramesRoom, seat: Seat, told: deque[dict[str, Any]], ready: asyncio.Event
+) -> None:
+    state, hud_at = "", 0.0
+    while True:
+        now, status = monotonic(), seat.watch.status
+        if status.condition != state:
+            state = status.condition
+            why = "The players are being loaded." if state == "unavailable" else status.reason
+            await _send(websocket, {"state": state, "why": why, "role": ROLE})
+        while told:
+            await _send(websocket, told.popleft())
+        if now >= hud_at:
+            hud_at = now + HUD_SECONDS
+            await _send(websocket, {"hud": await room.hud(seat)})
+        while (frame := seat.watch.take(seat.viewer, monotonic())) is not None:
+            await websocket.send_bytes(frame)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ready.wait(), max(0.0, hud_at - monotonic()))
+        ready.clear()
+
+
+async def _send(websocket: WebSocket, data: dict[str, Any]) -> None:
+    await websocket.send_text(encode(data).decode())
+
+
+ROUTES = (Socket("/api/match", play_match, "a match, played and shown while the socket is open"),)
