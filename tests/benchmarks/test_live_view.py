@@ -1,8 +1,7 @@
 import struct
 
-import pytest
-
 import live_view
+import pytest
 
 
 def side(*seconds, **more):

@@ -1,12 +1,14 @@
 import pickle
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 
 from palaestra.checkpoints.targets import find_target
 from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, UsageError
-from palaestra.contracts.run import RunRequest
+from palaestra.contracts.run import UPLOADED, RunRequest
+from palaestra.runs.status import read_written_record, write_record
 from palaestra.runs.store import RunStore
 
 
@@ -43,6 +45,12 @@ def test_what_lies_outside_the_store_is_not_our_own(tmp_path, run):
     found = find_target(tmp_path / "from a stranger", tmp_path / "runs")
     assert not found.is_own
     assert not find_target(tmp_path / "from a stranger/checkpoints/model_0001.yaml", tmp_path / "runs").is_own
+
+
+def test_what_somebody_uploaded_is_not_our_own_though_it_lies_in_the_store(tmp_path, run):
+    write_record(run, replace(read_written_record(run), kind=UPLOADED))
+    assert not find_target("first", tmp_path / "runs").is_own
+    assert not find_target(run.checkpoints / "model_0001.yaml", tmp_path / "runs").is_own
 
 
 def test_a_link_in_the_store_to_somewhere_else_is_not_our_own(tmp_path, run):

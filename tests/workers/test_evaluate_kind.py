@@ -1,6 +1,7 @@
 import pytest
 
-from palaestra.contracts.errors import UsageError
+from palaestra.checkpoints.names import sidecar_name
+from palaestra.contracts.errors import NotFound, UsageError
 from palaestra.contracts.run import RunRequest
 from palaestra.contracts.worker_kind import RequestRefused, Resources
 from palaestra.runs.store import RunStore
@@ -9,7 +10,9 @@ from palaestra.workers.evaluate_kind import KIND, pin_target
 
 @pytest.fixture
 def run(tmp_path):
-    return RunStore(tmp_path).create(RunRequest("native", "cartpole", {}), {}, "trained")
+    made = RunStore(tmp_path).create(RunRequest("native", "cartpole", {}), {}, "trained")
+    (made.checkpoints / sidecar_name(1)).touch()  # whether it holds is asked when it is judged
+    return made
 
 
 def prepare(root, nproc=1, **config):
@@ -38,6 +41,12 @@ def test_all_mistakes_are_told_at_once(tmp_path):
     with pytest.raises(RequestRefused) as refused:
         prepare(tmp_path, target="nobody", episodes=0, sead=1, nproc=2)
     assert {one.key for one in refused.value.complaints} == {"target", "episodes", "sead", "nproc"}
+
+
+def test_a_run_that_has_saved_nothing_is_refused_at_the_door(tmp_path):
+    RunStore(tmp_path).create(RunRequest("native", "cartpole", {}), {}, "fresh")
+    with pytest.raises(NotFound, match="'fresh:latest' has no checkpoint"):
+        pin_target("fresh:latest", tmp_path)
 
 
 def test_an_evaluation_of_nothing_is_refused(tmp_path):

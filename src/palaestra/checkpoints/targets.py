@@ -11,7 +11,9 @@ from palaestra.checkpoints.hub_download import PREFIX, fetch_from_hub
 from palaestra.checkpoints.reading import open_checkpoint
 from palaestra.checkpoints.selection import parse_selector
 from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.contracts.run import UPLOADED
 from palaestra.runs.directory import RunDirectory
+from palaestra.runs.status import read_written_record
 from palaestra.runs.store import RunStore
 
 if TYPE_CHECKING:
@@ -43,13 +45,13 @@ def find_target(target: str | Path, runs_root: Path | None = None) -> Target:
     if not head:
         head, selector = str(target), "latest"
     run = _find_run(head, store)
-    return Target(run.checkpoints, parse_selector(selector), _lies_in(run.path, store.root))
+    return Target(run.checkpoints, parse_selector(selector), _was_made_here(run.path, run, store.root))
 
 
 def _file_target(path: Path, store: RunStore) -> Target:
     if not path.exists():
         raise NotFound(f"There is no file {path}.", "Give a run with a selector, such as my-run:best, or a path.")
-    return Target(path.parent, path, _lies_in(path, store.root))
+    return Target(path.parent, path, _was_made_here(path, RunDirectory(path.resolve().parent.parent), store.root))
 
 
 def _refused_file(path: Path) -> DamagedFile:
@@ -71,5 +73,11 @@ def _find_run(text: str, store: RunStore) -> RunDirectory:
     return store.resolve(text)
 
 
-def _lies_in(path: Path, root: Path) -> bool:
-    return path.resolve().is_relative_to(root.resolve())
+def _was_made_here(path: Path, run: RunDirectory, root: Path) -> bool:
+    """Lies in the user's own store, and did not come there by an upload."""
+    if not path.resolve().is_relative_to(root.resolve()):
+        return False
+    try:
+        return read_written_record(run).kind != UPLOADED
+    except (NotFound, DamagedFile):  # a folder of files
+        return True

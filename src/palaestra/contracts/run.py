@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+UPLOADED = "upload"  # the kind of a run that is nothing but a checkpoint which somebody sent
+
 
 class RunState(StrEnum):
     QUEUED = "queued"

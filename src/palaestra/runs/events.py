@@ -17,7 +17,9 @@ EVENTS: dict[str, EventSpec] = {
     "run.queued": EventSpec(
         "info", ("sequence", "priority", "attempt"), "a daemon accepted the run, or accepted to go on with it"
     ),
-    "worker.started": EventSpec("info", ("pid", "attempt", "command", "gpus"), "a daemon started a process for the run"),
+    "worker.started": EventSpec(
+        "info", ("pid", "attempt", "command", "gpus"), "a daemon started a process for the run"
+    ),
     "worker.ended": EventSpec(
         "info",
         ("pid", "attempt", "exit_code", "signal", "cause", "output", "dropped_bytes"),

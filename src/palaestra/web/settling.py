@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.durable import rewrite_sidecar
 from palaestra.checkpoints.names import model_name
-from palaestra.contracts.run import RunRequest, RunState
+from palaestra.contracts.run import UPLOADED, RunRequest, RunState
 from palaestra.runs.files import fsync_directory
 from palaestra.runs.status import moved, read_written_record, write_record
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from palaestra.runs.store import RunStore
     from palaestra.web.parcels import Parcel
 
-KIND, RECIPE = "upload", "upload"
+RECIPE = "upload"
 
 
 def settle(store: RunStore, parcel: Parcel, name: str) -> RunDirectory:
     """The weights are moved there; a failure leaves no run behind. The sidecar comes last, as always."""
     checkpoint = parcel.checkpoint
     origin = {"run": checkpoint.run, "run_name": checkpoint.run_name, "epoch": checkpoint.epoch}
-    request = RunRequest(KIND, RECIPE, {"origin": origin}, name, asked_by="web")
+    request = RunRequest(UPLOADED, RECIPE, {"origin": origin}, name, asked_by="web")
     directory = store.create(request, _config(parcel), name or None, checkpoint.agent_step)
     try:
         parcel.weights.rename(directory.checkpoints / model_name(checkpoint.epoch))

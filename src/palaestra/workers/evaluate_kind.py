@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from palaestra.checkpoints.durable import committed_epochs
 from palaestra.checkpoints.targets import find_target
 from palaestra.config.base import Frozen
 from palaestra.config.resolve import resolve_config
 from palaestra.config.schema import config_schema
-from palaestra.contracts.errors import PalaestraError, UsageError
+from palaestra.contracts.errors import NotFound, PalaestraError, UsageError
 from palaestra.contracts.worker_kind import Complaint, Prepared, RequestRefused, Resources
 from palaestra.runs.directory import RunDirectory
 from palaestra.workers.complaints import complaints_of
@@ -72,6 +73,8 @@ def pin_target(target: str, runs_root: Path) -> str:
     if not target:
         raise UsageError("An evaluation needs a 'target'.", "For example: target=latest:best")
     found = find_target(target, runs_root)
+    if not committed_epochs(found.directory):
+        raise NotFound(f"'{target}' has no checkpoint that could be judged.", "Has it saved one yet?")
     run = RunDirectory(found.directory.parent)
     if isinstance(found.selector, Path) or run.path.parent != runs_root.absolute():
         return target
