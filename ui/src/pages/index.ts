@@ -10,12 +10,14 @@ export interface Page {
   load: () => Promise<{ default: Component }>;
 }
 
-// Live mosaic: a tab of the run page (run/tabs.ts). Load-a-policy, side by side, discoveries: lines to come here.
+// The live mosaic and replays are tabs of the run page (run/tabs.ts).
 export const PAGES: Page[] = [
   { word: 'runs', label: 'Runs', icon: 'runs', key: 'r', load: () => import('./Runs.svelte') },
   { word: 'new', label: 'New training', icon: 'new', key: 'n', load: () => import('./NewTraining.svelte') },
   { word: 'load', label: 'Load a policy', icon: 'load', key: 'l', load: () => import('./Load.svelte') },
+  { word: 'side', label: 'Side by side', icon: 'side', key: 'b', load: () => import('./SideBySide.svelte') },
   { word: 'compare', label: 'Compare', icon: 'compare', key: 'c', load: () => import('./Compare.svelte') },
   { word: 'system', label: 'System', icon: 'system', key: 's', load: () => import('./System.svelte') },
+  { word: 'play', label: 'Play', icon: 'play', key: '', load: () => import('./Play.svelte') },
   { word: 'run', label: 'Run', icon: 'runs', key: '', load: () => import('./Run.svelte') },
 ];
