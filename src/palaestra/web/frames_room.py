@@ -93,6 +93,7 @@ class FramesRoom:
         values = {
             "line": run_line(seat.name, status, is_evaluation=is_evaluation),
             "role": seat.role,
+            "roles": roles_of(seat.run_id),
             "slots": status.slot_count,
             "step": None if beat is None else beat.env_steps,
             "steps_per_second": status.steps_per_second,

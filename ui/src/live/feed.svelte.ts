@@ -13,7 +13,7 @@ export interface Wish {
 export interface Hud {
   line: string;
   role: string;
-  roles?: string[];
+  roles?: string[]; // lanes that the run has now
   slots: number;
   step: number | null;
   steps_per_second: number | null;
@@ -103,7 +103,8 @@ export class Feed {
   private drop(): void {
     const socket = this.socket;
     this.socket = null;
-    socket?.close();
+    if (socket?.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close(); // sooner the browser complains
+    else socket?.close();
   }
 
   private tellWish(): void {

@@ -40,5 +40,6 @@ export function keyboardFor(env: string, count: number): Keyboard {
 /** The keys of each action, as they are printed on a keyboard. */
 export function keysOf(keyboard: Keyboard, action: number): string[] {
   const SIGNS: Record<string, string> = { ArrowUp: '↑', ArrowRight: '→', ArrowDown: '↓', ArrowLeft: '←', ' ': 'space' };
-  return Object.keys(keyboard.keys).filter((key) => keyboard.keys[key] === action).map((key) => SIGNS[key] ?? key);
+  const found = Object.keys(keyboard.keys).filter((key) => keyboard.keys[key] === action);
+  return found.toSorted((one, other) => Number(/\d/.test(one)) - Number(/\d/.test(other))).map((key) => SIGNS[key] ?? key);
 }
