@@ -71,3 +71,21 @@ def test_the_room_opens_and_closes_with_the_daemon(house, tmp_path, monkeypatch)
 
     assert asyncio.run(through()) >= 0
     assert house.rooms[ROOM].hub.viewer_count == 0
+
+
+def test_an_evaluation_is_shown_in_the_lane_of_the_run_that_it_judges(room, make_run, daemon):
+    judged = make_run("first")
+    evaluation = make_run("second", kind="evaluate", config={"target": f"{judged.id}:3"})
+    stray = make_run("third", kind="evaluate", config={"target": "/elsewhere/model_0001.yaml"})
+    assert room.shown(daemon.get(evaluation.id), None) == (judged.id, "first", "eval")
+    assert room.shown(daemon.get(evaluation.id), "train") == (judged.id, "first", "train")
+    assert room.shown(daemon.get(judged.id), None) == (judged.id, "first", None)
+    assert room.shown(daemon.get(stray.id), None) == (stray.id, "third", None)
+
+
+def test_the_line_names_all_lanes_of_the_run(room, make_run):
+    directory = make_run("first")
+    for role in ("eval", "train1", "train"):
+        lane_path(directory.id, role).write_bytes(b"")
+    seat = room.sit(directory.id, "first", None, Viewer())
+    assert asyncio.run(room.hud(seat))["roles"] == ["train", "train1", "eval"]

@@ -9,78 +9,90 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
     from palaestra.workers.match_plan import MatchPlan
 
+PROGRAM = ("-P", "-m", "palaestra.workers.match")
 END_SECONDS = 2.0
-LONGEST_LINE = 1 << 16  # bytes that it may say at once
-KEPT_LINES = 20  # of what it complains of
+KEPT_BYTES = 4096  # of what it complains of
+OUTPUT = 1  # what it says; its complaints come by the other
 
 
-class MatchProcess:
+class MatchProcess(asyncio.SubprocessProtocol):
     """Made by `played`."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self._complaints: list[str] = []
-        self._reading = asyncio.create_task(self._read_complaints())
+    def __init__(self) -> None:
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._gone = asyncio.Event()
+        self._begun = self._complaints = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._transport = transport
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd != OUTPUT:
+            self._complaints = (self._complaints + data)[-KEPT_BYTES:]
+            return
+        *lines, self._begun = (self._begun + data).split(b"\n")
+        for line in lines:
+            self._lines.put_nowait(line)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """It has ended, and all that it said was read."""
+        self._lines.put_nowait(None)
+        self._gone.set()
 
     def say(self, word: dict[str, Any]) -> None:
         """What is said to one that has ended is lost."""
-        assert self._process.stdin is not None
-        if not self._process.stdin.is_closing():
-            self._process.stdin.write(json.dumps(word).encode() + b"\n")
+        pipe = self._transport.get_pipe_transport(0)
+        assert isinstance(pipe, asyncio.WriteTransport)
+        if not pipe.is_closing():
+            pipe.write(json.dumps(word).encode() + b"\n")
 
     async def words(self) -> AsyncIterator[dict[str, Any]]:
         """What it says, until it ends; the last word is why, unless it was asked to."""
-        assert self._process.stdout is not None
         has_told = False
-        while line := await self._process.stdout.readline():
+        while (line := await self._lines.get()) is not None:
             word = json.loads(line)
             has_told = has_told or "error" in word
             yield word
-        code = await self._process.wait()
+        code = self._transport.get_returncode()
         if code and not has_told:
-            await self._reading
-            why = self._complaints[-1] if self._complaints else "it said nothing"
-            yield {"error": {"message": f"The match ended with exit code {code}: {why[:300]}", "hint": ""}}
+            why = self._complaints.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
+            yield {"error": {"message": f"The match ended with exit code {code}: {why[0][:300]}", "hint": ""}}
 
     async def end(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        """Gently: its input ends, and it takes its lane away. Then at once."""
+        pipe = self._transport.get_pipe_transport(0)
+        assert pipe is not None
+        pipe.close()
         try:
-            await asyncio.wait_for(self._process.wait(), END_SECONDS)
+            await asyncio.wait_for(self._gone.wait(), END_SECONDS)
         except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
-        self._reading.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._reading
-
-    async def _read_complaints(self) -> None:
-        assert self._process.stderr is not None
-        while line := await self._process.stderr.readline():
-            self._complaints = [*self._complaints[1 - KEPT_LINES :], line.decode("utf-8", "replace").strip()]
+            self._transport.kill()
+            await self._gone.wait()
+        finally:
+            self._transport.close()
 
 
 @contextlib.asynccontextmanager
 async def played(plan: MatchPlan, runs_root: Path, lane: str) -> AsyncIterator[MatchProcess]:
     """While this lasts the match goes on; its pictures are in the lane of that name."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "palaestra.workers.match"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+    _, match = await asyncio.get_running_loop().subprocess_exec(
+        MatchProcess,
+        *(sys.executable, *PROGRAM),
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
         start_new_session=True,  # Ctrl-C at the daemon is for the daemon
-        limit=LONGEST_LINE,
     )
-    match = MatchProcess(process)
     try:
         match.say({"lane": lane, "runs": str(runs_root), "plan": plan.model_dump(mode="json")})
         yield match
     finally:
-        await match.end()
+        with anyio.CancelScope(shield=True):  # a viewer who goes must not leave a process behind
+            await match.end()

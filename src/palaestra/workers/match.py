@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 NICENESS = 10
 LARGEST_SIDE = 640  # pixels
 PAUSE_SECONDS = 1.2  # at the end of a round, so that it can be seen
+LOOK_SECONDS = 2.0  # between two looks for a newer checkpoint; loading one takes its time
 WAIT_SECONDS = 0.25  # for a word, while nothing moves
 
 
@@ -53,6 +54,7 @@ class Match:
         self._runs_root = runs_root
         self._tell = tell
         self._loaded: dict[str, Judged] = {}
+        self._looked_at: dict[str, float] = {}  # when each was loaded, or found to be the newest still
         env = EnvConfig.model_validate(self._judged(plan.env_target).checkpoint.env)
         self._worlds: list[World] = [make_world(env) for _ in plan.seats]
         self.seats = [
@@ -103,7 +105,9 @@ class Match:
         self.seats[number].begin(seed, deterministic=self._plan.deterministic)
 
     def _judged(self, target: str, *, anew: bool = False) -> Judged:
-        if anew or target not in self._loaded:
+        now = time.monotonic()
+        if target not in self._loaded or (anew and now - self._looked_at[target] >= LOOK_SECONDS):
+            self._looked_at[target] = now
             before = self._loaded.get(target)
             found = self._loaded[target] = load_judged(target, self._runs_root)
             if before is not None and before.checkpoint.epoch != found.checkpoint.epoch:
