@@ -13,6 +13,19 @@ export default defineConfig({
     assetsInlineLimit: 0, // the page's policy lets nothing in that is not a file of ours
     modulePreload: { polyfill: false },
     target: 'es2022',
+    cssCodeSplit: false,
+    // Three files instead of forty: small ones pack badly, and the page comes from this machine or the next room.
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          groups: [
+            { name: 'core', test: /node_modules.svelte|src.(lib|parts)/ },
+            { name: 'plots', test: /uplot|src.(plots|compare)|pages.Compare/ },
+            { name: 'pages', test: /src./ },
+          ],
+        },
+      },
+    },
   },
   server: daemon ? { proxy: { '/api': { target: daemon, ws: true, changeOrigin: true, headers: { origin: daemon } } } } : {},
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ago, bytes, duration, number, percent, short } from '../src/lib/format.ts';
-import { cleanLine, LogLines, pieces, toneOf, withoutColours } from '../src/lib/log_text.ts';
+import { cleanLine, journalLine, LogLines, pieces, toneOf, withoutColours } from '../src/lib/log_text.ts';
 import { groupMetrics } from '../src/lib/metric_groups.ts';
 import { lookOf } from '../src/lib/palette.ts';
 import { readPlace, writePlace } from '../src/lib/place.ts';
@@ -70,6 +70,11 @@ test('pieces of a searched line are the line again', () => {
     assert.equal(pieces(line, search).map((piece) => piece.text).join(''), line);
   }
   assert.deepEqual(pieces('Loss loss', 'loss').filter((piece) => piece.isFound).length, 2);
+});
+
+test('what happened is one line, whatever stands in it', () => {
+  const entry = { number: 1, at: 0, event: 'checkpoint.saved', level: 'info', rank: 1, data: { epoch: 4, file: 'a\nb' } };
+  assert.equal(journalLine(entry), '1970-01-01 00:00:00 INFO checkpoint.saved rank=1 epoch=4 file=a b');
 });
 
 test('an error is seen, "errors=0" of a word is not', () => {

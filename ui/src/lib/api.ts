@@ -1,7 +1,7 @@
 // Every question the page asks, with the type of its answer.
 import { address, get, patch, post, remove } from './http.ts';
 import type {
-  Axis, Batch, Checked, Checkpoints, Difference, Form, Json, LogPart, MetricNames, Recipe, Run, RunDetail, RunPage,
+  Axis, Batch, Checked, Checkpoints, Difference, Form, JournalPart, Json, LogPart, MetricNames, Recipe, Run, RunDetail, RunPage,
   RunRequest, Series, StoredFile, System,
 } from './types.ts';
 
@@ -80,6 +80,7 @@ export const fileOf = (id: string, shelf: 'videos' | 'replays' | 'artifacts', na
   `${of(id)}/${shelf}/${encodeURIComponent(name)}`;
 export const log = (id: string, where: { stream: string; tail?: number; from?: number; limit?: number }) =>
   get<LogPart>(`${of(id)}/log`, { ...where });
+export const journal = (id: string, after: number, limit: number) => get<JournalPart>(`${of(id)}/journal`, { after, limit });
 export const tensorboard = async (ids: string[]) => (await post<{ path: string }>('/api/tensorboard', { runs: ids })).path;
 export const diff = async (id: string, other: string) =>
   (await get<{ differences: Difference[] }>(`${of(id)}/diff`, { other })).differences;

@@ -128,6 +128,21 @@ export interface LogPart {
   streams?: string[];
 }
 
+export interface JournalEntry {
+  number: number;
+  at: number;
+  event: string;
+  level: string;
+  rank: number;
+  data: { [key: string]: Json };
+}
+
+export interface JournalPart {
+  entries: JournalEntry[];
+  next: number;
+  total: number;
+}
+
 export interface Difference {
   key: string;
   here: Json;

@@ -1,0 +1,122 @@
+"""One run: its log, settings, checkpoints, evaluations, videos and plots."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_log_is_there_and_can_be_searched(open_page, trained):
+    page = open_page(f"#/run/{trained[0]}/log")
+    lines = page.get_by_role("log").locator(".line")
+    expect(lines.first).to_be_visible()
+    before = lines.count()
+    page.get_by_label("Search the log").fill(trained[0][:12])
+    expect(page.locator("mark").first).to_have_text(re.compile(trained[0][:12], re.IGNORECASE))
+    assert 0 < lines.count() <= before
+    page.get_by_label("Search the log").fill("no line says this")
+    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+
+
+def test_the_log_of_a_live_run_is_followed(open_page, serving):
+    run = serving.train("talkative", total_steps=400_000)
+    serving.wait_for(run, "running")
+    page = open_page(f"#/run/{run}/log?stream=journal")
+    lines = page.get_by_role("log").locator(".line")
+    expect(lines.filter(has_text="run.started").first).to_be_visible(timeout=90_000)
+    before = page.get_by_role("log").inner_text()
+    page.wait_for_function("old => document.querySelector('[role=log]').innerText !== old", arg=before, timeout=90_000)
+    serving.ask(f"/api/runs/{run}/stop", {"grace_seconds": 0})
+    serving.wait_for(run, "finished", "cancelled", "failed", "lost")
+
+
+def test_settings_show_what_was_asked_and_differ_from_another_run_in_the_seed_only(open_page, trained):
+    page = open_page(f"#/run/{trained[0]}/config")
+    asked = page.get_by_role("row").filter(has_text=re.compile(r"^\s*total_steps"))
+    expect(asked).to_contain_text("4096")
+    expect(asked).to_contain_text("asked")
+    page.get_by_label("Compare with another run").fill("pole-2")
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page.locator("tbody tr")).to_contain_text("seed")
+
+
+def test_a_checkpoint_is_judged_and_its_video_plays(open_page, trained, serving):
+    page = open_page(f"#/run/{trained[0]}/checkpoints")
+    best = page.get_by_role("row").filter(has_text="best")
+    expect(best).to_have_count(1)
+    best.get_by_role("button", name="Evaluate").click()
+    page.get_by_label("Episodes").fill("1")
+    page.get_by_label("record a video of every episode").check()
+    page.get_by_role("dialog").get_by_role("button", name="Evaluate").click()
+    page.wait_for_url(re.compile(rf"#/run/(?!{trained[0]})"))
+    judging = page.url.split("#/run/")[1].split("/")[0]
+    ended = serving.wait_for(judging, "finished", "failed")
+    assert ended["state"] == "finished", ended["failure"]
+
+    owner = judging if serving.ask(f"/api/runs/{judging}/videos")["videos"] else trained[0]
+    page.goto(f"{serving.url}/#/run/{owner}/videos")
+    page.wait_for_function("() => document.querySelector('video')?.currentTime > 0")
+
+
+def test_a_checkpoint_can_be_taken_along(open_page, trained):
+    page = open_page(f"#/run/{trained[0]}/checkpoints")
+    with page.expect_download() as taken:
+        page.get_by_role("link", name="Download").first.click()
+    assert taken.value.path().read_bytes()[:2] == b"PK"
+
+
+def test_evaluations_made_while_training_are_listed(open_page, trained, serving):
+    batches = serving.ask(f"/api/runs/{trained[1]}/evaluations")["batches"]
+    page = open_page(f"#/run/{trained[1]}/evaluations")
+    expect(page.locator("tbody tr")).to_have_count(len(batches))
+    assert len(batches) >= 2
+
+
+def test_dragging_across_a_chart_zooms_in_to_single_points_and_a_double_click_out(open_page, trained):
+    page = open_page(f"#/run/{trained[0]}/plots")
+    chart = page.get_by_role("figure", name=re.compile("^entropy"))
+    page.get_by_role("region", name="entropy").scroll_into_view_if_needed()
+    expect(chart.locator("canvas")).to_be_visible()
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    with page.expect_request(re.compile(r"/api/metrics\?.*name=losses%2Fentropy.*from=")):
+        page.mouse.move(box["x"] + 120, box["y"] + 80)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 220, box["y"] + 80, steps=4)
+        page.mouse.up()
+    assert re.search(r"from=\d+.*to=\d+", page.url)
+    page.reload()
+    expect(page.get_by_role("button", name="zoom out")).to_be_visible()
+    page.get_by_role("figure", name=re.compile("^episodic_return")).first.dblclick()
+    page.wait_for_url(lambda url: "from=" not in url)
+
+
+def test_a_run_is_deleted_only_after_a_second_word_and_then_is_gone(open_page, serving):
+    run = serving.train("short-lived", total_steps=256)
+    serving.wait_for(run, "finished")
+    page = open_page(f"#/run/{run}")
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Leave it").click()
+    assert serving.ask(f"/api/runs/{run}")["run"]["state"] == "finished"
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+    assert serving.ask("/api/runs?search=short-lived")["total"] == 0
+
+
+def test_a_run_that_is_not_there_is_said_to_be_so(open_page):
+    page = open_page("#/run/no-such-run", allows="404")
+    expect(page.get_by_role("alert")).to_contain_text("no-such-run")
+
+
+def test_a_note_is_kept(open_page, trained, serving):
+    page = open_page(f"#/run/{trained[0]}")
+    page.get_by_label("Note").fill("<i>wider</i> next time")
+    page.get_by_role("button", name="Save the note").click()
+    expect(page.get_by_role("button", name="Save the note")).to_be_disabled()
+    assert serving.ask(f"/api/runs/{trained[0]}")["run"]["note"] == "<i>wider</i> next time"
