@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -28,6 +29,15 @@ def run_example(name, runs_dir, *words):
     )
 
 
+def as_program(notebook, folder):
+    """The code of a notebook, cell after cell, as one program."""
+    cells = json.loads((EXAMPLES / notebook).read_text())["cells"]
+    assert all(not cell["outputs"] and cell["execution_count"] is None for cell in cells if cell["cell_type"] == "code")
+    program = folder / f"{notebook}.py"
+    program.write_text("\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"))
+    return program
+
+
 def output_of(name, runs_dir, *words):
     result = run_example(name, runs_dir, *words)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -35,9 +45,9 @@ def output_of(name, runs_dir, *words):
 
 
 def test_every_example_is_short_and_is_tested_here():
-    tested = set(re.findall(r'"(\w+\.py)"', Path(__file__).read_text()))
+    tested = set(re.findall(r'"(\w+\.(?:py|ipynb))"', Path(__file__).read_text()))
     found = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.glob("*.py")}
-    assert set(found) == tested
+    assert set(found) | {path.name for path in EXAMPLES.glob("*.ipynb")} == tested
     assert {name: lines for name, lines in found.items() if lines > MAX_LINES} == {}
 
 
@@ -75,7 +85,7 @@ def test_an_own_policy_is_trained_and_loaded_back(tmp_path):
 
 
 def test_two_ways_to_learn_are_judged_and_compared(tmp_path):
-    text = output_of("judge_and_compare.py", tmp_path / "runs")
+    text = output_of(as_program("judge_and_compare.ipynb", tmp_path), tmp_path / "runs")
     assert re.findall(r"^(\S+): [\d.]+, from", text, re.MULTILINE) == [
         f"{way}-{seed}" for way in ("careful", "bold") for seed in (1, 2, 3)
     ]
