@@ -83,19 +83,19 @@ def is_new_enough(version: str) -> bool:
     return (major == OLDEST[0][0] and minor >= OLDEST[0][1]) or (major, minor) >= OLDEST[1]
 
 
-def digest_of_sources(ui: Path = UI) -> str:
+def digest_of_sources() -> str:
     """Of everything that the page is made from, names and contents."""
     digest = hashlib.sha256()
-    files = {path for pattern in SOURCES for path in ui.glob(pattern) if path.is_file()}
+    files = {path for pattern in SOURCES for path in UI.glob(pattern) if path.is_file()}
     for path in sorted(files):
-        digest.update(f"{path.relative_to(ui).as_posix()}\0{path.stat().st_size}\0".encode())
+        digest.update(f"{path.relative_to(UI).as_posix()}\0{path.stat().st_size}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def is_built(ui: Path = UI, static: Path = STATIC) -> bool:
+def is_built() -> bool:
     try:
-        return (static / STAMP).read_text().strip() == digest_of_sources(ui) and (static / "index.html").is_file()
+        return (STATIC / STAMP).read_text().strip() == digest_of_sources() and (STATIC / "index.html").is_file()
     except OSError:
         return False
 

@@ -58,9 +58,10 @@ export function pieces(line: string, search: string): Piece[] {
   return found;
 }
 
-export function toneOf(line: string): 'bad' | 'warn' | '' {
+export function toneOf(line: string): 'bad' | 'warn' | 'soft' | '' {
   if (/\b(error|critical|traceback|failed)\b/i.test(line)) return 'bad';
-  return /\bwarn(ing)?\b/i.test(line) ? 'warn' : '';
+  if (/\bwarn(ing)?\b/i.test(line)) return 'warn';
+  return /\bDEBUG\b/.test(line) ? 'soft' : '';
 }
 
 /** An entry of the journal as one line of a log. */
