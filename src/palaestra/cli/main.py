@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # verb -> (module, summary); kept here so that --help imports none of them
 VERBS: dict[str, tuple[str, str]] = {
     "train": ("palaestra.cli.train", "train an agent, or continue a run"),
+    "cleanrl": ("palaestra.cli.cleanrl", "what a CleanRL checkout has to offer"),
     "sweep": ("palaestra.cli.sweep", "train with many settings, side by side, and find the best"),
     "eval": ("palaestra.cli.eval", "judge a run or a checkpoint over fixed seeds"),
     "request-eval": ("palaestra.cli.request_eval", "have checkpoints judged on Ray, many at once"),

@@ -9,6 +9,7 @@ from palaestra.api import LOCAL, start_training
 from palaestra.cli.command import Command
 from palaestra.cli.from_trial import read_words_from_trial
 from palaestra.cli.keys_help import complete_keys, key_lines
+from palaestra.cli.other_kinds import is_other_kind, kind_details, train_as
 from palaestra.cli.output import note, print_json
 from palaestra.cli.parser import positive
 from palaestra.cli.seeds import run_seeds
@@ -74,6 +75,8 @@ def run(arguments: Namespace) -> int:
         words, trial = read_words_from_trial(arguments.words, arguments.from_trial)
     else:
         words, trial = read_words(arguments.words), ""
+    if is_other_kind(words.recipe):
+        return train_as(words, arguments, _command(arguments, trial))
     if arguments.seeds:
         return run_seeds(arguments, words, trial)
     accepted = frozenset(_known_key(key) for key in arguments.override)
@@ -132,6 +135,8 @@ def _farewell(record: RunRecord) -> str:
 def details(words: Sequence[str]) -> list[str]:
     """Every key; with a recipe, its values as defaults."""
     recipe = next((word for word in words if "=" not in word and not word.startswith("-")), "")
+    if is_other_kind(recipe):
+        return kind_details(recipe, words)
     config = find_recipe(recipe).config if recipe else TrainConfig()
     title = f"keys, with the values of '{recipe}'" if recipe else "keys, with their defaults"
     return ["", f"{title}:", *key_lines(list_keys(TrainConfig, config))]

@@ -1,0 +1,1 @@
+"""Unmodified CleanRL scripts, and other scripts that use Gymnasium, as runs like any other."""

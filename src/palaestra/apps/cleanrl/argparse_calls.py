@@ -1,0 +1,72 @@
+"""Arguments of older scripts, which call `parser.add_argument(...)`, read from the text of those calls."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from palaestra.apps.cleanrl.argument_types import PLAIN, ArgumentType, NotFitting
+from palaestra.apps.cleanrl.arguments import Argument
+from palaestra.apps.cleanrl.expressions import NotPlain, work_out
+
+SWITCHES = {"store_true": False, "store_false": True}  # action -> what it is without the flag
+
+
+def argparse_arguments(tree: ast.Module, script_name: str) -> list[Argument]:
+    found: dict[str, Argument] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+            argument = _read_call(node, script_name)
+            if argument is not None:
+                found[argument.name] = argument
+    return list(found.values())
+
+
+def _read_call(call: ast.Call, script_name: str) -> Argument | None:
+    """None for what is not a flag with two dashes, and for switches that only one way can be written."""
+    flags = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    flag = next((one for one in flags if one.startswith("--")), None)
+    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    if flag is None or _plain(given.get("action"), script_name) in SWITCHES:
+        return None
+    value_type = _type_of(given, script_name)
+    default = _plain(given.get("default"), script_name)
+    is_known = "default" not in given or default is not None or ast.unparse(given["default"]) == "None"
+    if is_known and default is None:
+        value_type = value_type.optional()
+    try:
+        default = value_type.fit(default)
+    except NotFitting:
+        value_type = ArgumentType("any", is_optional=value_type.is_optional)
+    description = _plain(given.get("help"), script_name)
+    return Argument(
+        name=flag.removeprefix("--").replace("-", "_"),
+        flag=flag,
+        type=value_type,
+        description=" ".join(description.split()) if isinstance(description, str) else "",
+        has_default=_plain(given.get("required"), script_name) is not True,
+        is_known=is_known and _plain(given.get("required"), script_name) is not True,
+        default=default,
+        default_text="" if is_known else ast.unparse(given["default"]),
+        is_word=True,
+    )
+
+
+def _type_of(given: dict[str, ast.expr], script_name: str) -> ArgumentType:
+    choices = _plain(given.get("choices"), script_name)
+    if isinstance(choices, list):
+        return ArgumentType("choice", choices=tuple(choices))
+    text = ast.unparse(given["type"]) if "type" in given else "str"
+    name = "bool" if "strtobool" in text or text == "bool" else text
+    item = name if name in PLAIN else "any"
+    is_list = _plain(given.get("nargs"), script_name) in {"+", "*"}
+    return ArgumentType("list", item=item) if is_list else ArgumentType(item)
+
+
+def _plain(node: ast.expr | None, script_name: str) -> Any:
+    if node is None:
+        return None
+    try:
+        return work_out(node, script_name)
+    except NotPlain:
+        return None

@@ -1,0 +1,29 @@
+"""`python begin.py JSON`: become the script that the JSON names. Run by path, in whatever interpreter."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+PACKAGE = "palaestra_launcher"  # a name that no script's own module has
+
+
+def load_launcher() -> None:
+    """This folder as a package of its own name, so that nothing is put on the script's path."""
+    folder = Path(__file__).resolve().parent
+    spec = importlib.util.spec_from_file_location(
+        PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None, "a file that is there has a spec"
+    assert spec.loader is not None, "and a loader"
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[PACKAGE] = package
+    spec.loader.exec_module(package)
+
+
+if __name__ == "__main__":
+    load_launcher()
+    importlib.import_module(f"{PACKAGE}.running").run(json.loads(sys.argv[1]))

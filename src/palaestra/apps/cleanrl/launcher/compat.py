@@ -1,0 +1,112 @@
+"""Gymnasium from 1.0 and NumPy from 2.0 as scripts expect them that were written for 0.29 and 1.26."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+ROOMS = ("ale_py", "minigrid")  # they registered themselves once; now somebody must ask for it
+OLD_NUMBERS = {"bool8": "bool_", "float_": "float64", "complex_": "complex128", "Inf": "inf", "NaN": "nan"}
+
+
+def install() -> list[str]:
+    """What was done, in words for the person who looks at the run."""
+    done: list[str] = []
+    if _major(gymnasium.__version__) >= 1:
+        done += [*_vector_envs(), *_wrappers(), *_registered()]
+    if _major(np.__version__) >= 2:
+        done += _numbers()
+    return done
+
+
+def old_infos(infos: dict[str, Any], count: int) -> dict[str, Any]:
+    """`final_info` as one dictionary or None per environment, and `final_observation` under its old name."""
+    if "final_obs" in infos:
+        infos["final_observation"], infos["_final_observation"] = infos["final_obs"], infos["_final_obs"]
+    final = infos.get("final_info")
+    if isinstance(final, dict):
+        each = np.empty(count, dtype=object)
+        for index in range(count):
+            each[index] = _one_of(final, index) if infos["_final_info"][index] else None
+        infos["final_info"] = each
+    return infos
+
+
+def _one_of(batched: dict[str, Any], index: int) -> dict[str, Any]:
+    """The entries of one environment; an episode's figures are arrays of one number, as they were."""
+    single: dict[str, Any] = {}
+    for key, value in batched.items():
+        mask = batched.get(f"_{key}")
+        if key.startswith("_") or (mask is not None and not mask[index]):
+            continue
+        single[key] = _one_of(value, index) if isinstance(value, dict) else value[index]
+    if isinstance(single.get("episode"), dict):
+        single["episode"] = {key: np.atleast_1d(value) for key, value in single["episode"].items()}
+    return single
+
+
+def _major(version: str) -> int:
+    return int(version.partition(".")[0])
+
+
+def _vector_envs() -> list[str]:
+    """Without it there is one dead step per episode, and scripts find no episode in `infos`."""
+    same_step = gymnasium.vector.AutoresetMode.SAME_STEP
+    for name in ("SyncVectorEnv", "AsyncVectorEnv"):
+        setattr(gymnasium.vector, name, _old_vector_env(getattr(gymnasium.vector, name), same_step))
+    return ["vector environments reset in the same step; final_info and final_observation in the old form"]
+
+
+def _old_vector_env(base: Any, same_step: Any) -> Any:
+    class OldVectorEnv(base):  # type: ignore[misc]  # the class is only known now
+        def __init__(self, env_fns: Any, *arguments: Any, **options: Any) -> None:
+            options.setdefault("autoreset_mode", same_step)
+            super().__init__(env_fns, *arguments, **options)
+
+        def step(self, actions: Any) -> Any:
+            observations, rewards, terminated, truncated, infos = super().step(actions)
+            return observations, rewards, terminated, truncated, old_infos(infos, self.num_envs)
+
+    OldVectorEnv.__name__ = base.__name__
+    OldVectorEnv.__qualname__ = base.__qualname__
+    return OldVectorEnv
+
+
+def _wrappers() -> list[str]:
+    wrappers: Any = gymnasium.wrappers
+    done = []
+    if not hasattr(wrappers, "FrameStack"):
+        wrappers.FrameStack = lambda env, num_stack, *_: wrappers.FrameStackObservation(env, num_stack)
+        done.append("wrappers.FrameStack is FrameStackObservation")
+    if not hasattr(wrappers, "GrayScaleObservation"):
+        wrappers.GrayScaleObservation = lambda env, keep_dim=False: wrappers.GrayscaleObservation(env, keep_dim)
+        done.append("wrappers.GrayScaleObservation is GrayscaleObservation")
+    transform = wrappers.TransformObservation
+
+    class TransformObservation(transform):  # type: ignore[misc]  # the class is only known now
+        def __init__(self, env: Any, func: Any = None, observation_space: Any = None, *, f: Any = None) -> None:
+            space = env.observation_space if observation_space is None else observation_space
+            super().__init__(env, f if func is None else func, space)
+
+    wrappers.TransformObservation = TransformObservation
+    return [*done, "wrappers.TransformObservation keeps the space when none is given"]
+
+
+def _registered() -> list[str]:
+    done = []
+    for name in ROOMS:
+        if importlib.util.find_spec(name) is not None:
+            gymnasium.register_envs(importlib.import_module(name))
+            done.append(f"environments of {name} are registered")
+    return done
+
+
+def _numbers() -> list[str]:
+    lacking = {old: new for old, new in OLD_NUMBERS.items() if old not in vars(np)}
+    for old, new in lacking.items():
+        setattr(np, old, getattr(np, new))
+    return [f"numpy.{old} is numpy.{new}" for old, new in lacking.items()]

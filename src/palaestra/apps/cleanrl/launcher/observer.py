@@ -1,0 +1,74 @@
+"""What is known of the script while it runs: its step, its episodes, whether it shall stop, when to save."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOOK_SECONDS = 0.05  # how often a step looks at the clock's consequences at most
+
+
+class Stopped(SystemExit):
+    """Raised inside `env.step`, where no update is half done; a script's `except Exception` does not hold it up."""
+
+
+class Observer:
+    def __init__(self, say: Callable[..., None], save_seconds: float) -> None:
+        self.say = say
+        self.script: dict[str, Any] = {}  # the globals of the script
+        self.steps = 0  # of single environments in this process
+        self.episodes = 0
+        self.next_index = 0  # of the next environment that is made
+        self.stop_signal = 0
+        self.save: Callable[[str], None] | None = None
+        self._owner = os.getpid()
+        self._save_seconds = save_seconds
+        self._look_at = 0.0
+        self._save_at = time.monotonic() + save_seconds if save_seconds else float("inf")
+
+    @property
+    def is_owner(self) -> bool:
+        """False in an environment's own process."""
+        return os.getpid() == self._owner
+
+    @property
+    def global_step(self) -> int:
+        """As the script counts; -1 where it cannot be known."""
+        if not self.is_owner:
+            return -1
+        told = self.script.get("global_step")
+        return told if isinstance(told, int) and told > 0 else self.steps
+
+    def stepped(self) -> None:
+        """Called after every step of an environment, so it must cost next to nothing."""
+        self.steps += 1
+        if self.stop_signal:
+            self.stop_if_asked()
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            self._save_if_due(now)
+
+    def stop_if_asked(self) -> None:
+        if self.stop_signal and self.is_owner:
+            raise Stopped(128 + self.stop_signal)
+
+    def episode_ended(self, index: int, total: float, length: int, *, terminated: bool) -> None:
+        self.episodes += 1
+        self.say("episode", index, total, length, terminated, self.global_step, time.time())
+
+    def beat(self) -> None:
+        self.say("beat", self.global_step, time.time())
+
+    def take_index(self) -> int:
+        self.next_index += 1
+        return self.next_index - 1
+
+    def _save_if_due(self, now: float) -> None:
+        if now >= self._save_at and self.save is not None and self.is_owner:
+            self.save("periodic")
+            self._save_at = time.monotonic() + self._save_seconds

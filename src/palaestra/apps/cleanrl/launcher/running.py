@@ -1,0 +1,172 @@
+"""Become the script: adapt what it imports, listen, run it as `__main__`, save its networks, tell how it ended."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import platform
+import signal
+import sys
+import traceback
+import types
+import warnings
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+from .observer import Observer, Stopped
+from .wire import Wire
+
+PR_SET_PDEATHSIG = 1
+PATIENCE_SECONDS = 10  # for a step to come by after a stop was asked for
+PARSER_WARNING = r"(?s).*(annotated with type|default value|does not match).*"
+
+
+def run(order: dict[str, Any]) -> None:
+    """Never returns: libraries of the script must not change the exit code while they are torn down."""
+    die_with_parent(int(order["parent"]))
+    wire = Wire(int(order["descriptor"]))
+    observer = Observer(wire.say, float(order["save_seconds"]))
+    script = Path(order["script"])
+    source = script.read_bytes()
+    own = str(Path(__file__).resolve().parent)
+    sys.path[:] = [str(script.parent), str(script.parent.parent), *(one for one in sys.path if one != own)]
+    wire.say("adapted", adapt(observer), versions())
+    wire.start(observer.beat)
+    if importlib.util.find_spec("torch") is not None:
+        observer.save = Saver(observer, wire, Path(order["outbox"]), script, source).save
+    listen(observer)
+    code = become(script, order["argv"], observer, wire)
+    wire.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+class Saver:
+    """Writes snapshots into a folder of their own and tells where; our side takes them from there."""
+
+    def __init__(self, observer: Observer, wire: Wire, outbox: Path, script: Path, source: bytes) -> None:
+        self._observer = observer
+        self._wire = wire
+        self._outbox = outbox
+        self._count = 0
+        self._notes = {
+            "script": script.name,
+            "sha256": hashlib.sha256(source).hexdigest(),
+            "source": source.decode("utf-8", "replace"),
+        }
+
+    def save(self, why: str) -> None:
+        snapshot = sibling("snapshot")
+        tensors, classes = snapshot.take(self._observer.script)
+        if not classes:
+            self._wire.say("unsaved", why, "no network was found among the globals of the script")
+            return
+        arguments = json.dumps(snapshot.arguments_of(self._observer.script))
+        notes = {**self._notes, "args": arguments, "classes": json.dumps(classes)}
+        self._count += 1
+        path = self._outbox / f"{self._count:06d}.safetensors"
+        try:
+            snapshot.write(path, tensors, notes)
+        except OSError as error:
+            self._wire.say("unsaved", why, f"it could not be written: {error.strerror}")
+            return
+        self._wire.say("saved", why, str(path), self._observer.global_step, classes)
+
+
+def become(script: Path, argv: list[str], observer: Observer, wire: Wire) -> int:
+    module = types.ModuleType("__main__")
+    module.__file__ = str(script)
+    sys.modules["__main__"] = module
+    observer.script = module.__dict__
+    sys.argv = [str(script), *argv]
+    sys.dont_write_bytecode = True
+    with Ending() as ending:
+        SourceFileLoader("__main__", str(script)).exec_module(module)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    if observer.save is not None:
+        observer.save(ending.state)
+    wire.say("ended", ending.state, ending.error, observer.global_step, observer.episodes)
+    return ending.code
+
+
+class Ending:
+    """However the script leaves its block, that is what it came to; nothing gets past it but what kills us."""
+
+    def __init__(self) -> None:
+        self.state, self.code, self.error = "finished", 0, ""
+
+    def __enter__(self) -> Ending:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        if isinstance(error, Stopped):
+            self.state, self.code = "stopped", int(str(error.code))
+        elif isinstance(error, SystemExit):
+            self.code = error.code if isinstance(error.code, int) else int(error.code is not None)
+            if self.code:
+                self.state, self.error = "failed", f"the script left with {error.code!r}"
+        elif error is not None:
+            traceback.print_exception(kind, error, trace)
+            self.state, self.code, self.error = "failed", 1, f"{kind.__name__}: {error}"
+        return True
+
+
+def adapt(observer: Observer) -> list[str]:
+    """What was changed for the script's sake, in words."""
+    warnings.filterwarnings("ignore", message=PARSER_WARNING, module=r"tyro.*")
+    done: list[str] = []
+    if importlib.util.find_spec("tyro") is None:
+        sibling("tyro_stand_in").install()
+        done.append("tyro is not installed; a small one stands in for it")
+    if importlib.util.find_spec("gymnasium") is not None:
+        done += sibling("compat").install()
+        sibling("probe").install(observer)
+        sibling("vector").install(observer)
+    if all(importlib.util.find_spec(name) is not None for name in ("torch", "tensorboard")):
+        sibling("scalars").install(observer.say)
+    return done
+
+
+def sibling(name: str) -> Any:
+    """Those that need more than the standard library are imported when it is known to be there."""
+    return importlib.import_module(f"{__package__}.{name}")
+
+
+def versions() -> dict[str, str]:
+    modules = {name: sys.modules.get(name) for name in ("torch", "numpy", "gymnasium")}
+    found = {name: str(getattr(module, "__version__", "")) for name, module in modules.items() if module}
+    return {"python": platform.python_version(), **found}
+
+
+def listen(observer: Observer) -> None:
+    """A stop waits for the next step of an environment; when none comes, or at the second signal, it is raised."""
+
+    def stop(number: int, _frame: Any) -> None:
+        if observer.stop_signal:
+            raise Stopped(128 + number)
+        observer.stop_signal = number
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS)
+
+    def lose_patience(_number: int, _frame: Any) -> None:
+        raise Stopped(128 + observer.stop_signal)
+
+    os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")  # pygame swallows SIGTERM once it has drawn
+    signal.signal(signal.SIGALRM, lose_patience)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def die_with_parent(parent: int) -> None:
+    """A script that nobody looks after any more must not go on for hours."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,45 @@
+"""Vector environments: each member keeps its number, also in a process of its own, and a stop is seen between steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .observer import Observer
+
+NAMES = ("SyncVectorEnv", "AsyncVectorEnv")
+
+
+def install(observer: Observer) -> None:
+    for name in NAMES:
+        setattr(gymnasium.vector, name, observed(getattr(gymnasium.vector, name), observer))
+
+
+def observed(base: Any, observer: Observer) -> Any:
+    class Observed(base):  # type: ignore[misc]  # the class is only known now
+        def __init__(self, env_fns: Any, *arguments: Any, **options: Any) -> None:
+            first = observer.next_index
+            numbered = [_numbered(make, first + place, observer) for place, make in enumerate(env_fns)]
+            super().__init__(numbered, *arguments, **options)
+            observer.next_index = first + len(numbered)
+
+        def step(self, actions: Any) -> Any:
+            result = super().step(actions)
+            observer.stop_if_asked()
+            return result
+
+    Observed.__name__ = base.__name__
+    Observed.__qualname__ = base.__qualname__
+    return Observed
+
+
+def _numbered(make: Callable[[], Any], index: int, observer: Observer) -> Callable[[], Any]:
+    def make_numbered() -> Any:
+        observer.next_index = index
+        return make()
+
+    return make_numbered

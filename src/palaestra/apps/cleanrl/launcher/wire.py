@@ -1,0 +1,77 @@
+"""Lines of JSON to whoever started us. Training only appends to a queue; a thread of ours does the writing."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FLUSH_SECONDS = 0.25
+WHOLE_BYTES = 4096  # a pipe takes this much in one piece, so lines of several processes never mix
+
+
+class Wire:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._owner = os.getpid()
+        self._queue: collections.deque[list[Any]] = collections.deque()
+        self._is_over = threading.Event()
+        self._writing = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def start(self, before_flush: Callable[[], None]) -> None:
+        """`before_flush` may say something about how things stand."""
+
+        def work() -> None:
+            while not self._is_over.wait(FLUSH_SECONDS):
+                before_flush()
+                self.flush()
+
+        self._thread = threading.Thread(target=work, name="palaestra-wire", daemon=True)
+        self._thread.start()
+
+    def say(self, *message: Any) -> None:
+        """From the training thread: an append. From a forked environment, which has no thread of ours: a write."""
+        self._queue.append(list(message))
+        if os.getpid() != self._owner:
+            self._send([self._queue.pop()])
+
+    def flush(self) -> None:
+        with self._writing:
+            self._send([self._queue.popleft() for _ in range(len(self._queue))])
+
+    def close(self) -> None:
+        self._is_over.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+        self.flush()
+
+    def _send(self, messages: list[list[Any]]) -> None:
+        try:
+            for piece in pieces(messages):
+                self._write(piece)
+        except OSError:  # nobody listens any more, and a script that nobody looks after must end
+            self._is_over.set()
+            os.kill(self._owner, signal.SIGTERM)
+
+    def _write(self, piece: bytes) -> None:
+        while piece:
+            piece = piece[os.write(self._descriptor, piece) :]
+
+
+def pieces(messages: list[list[Any]]) -> list[bytes]:
+    """Whole lines, put together as far as they can be written in one piece."""
+    found: list[bytes] = []
+    for message in messages:
+        line = json.dumps(message).encode() + b"\n"
+        if found and len(found[-1]) + len(line) <= WHOLE_BYTES:
+            found[-1] += line
+        else:
+            found.append(line)
+    return found

@@ -1,0 +1,22 @@
+"""What can be said about the launch of a script, beside what the script itself can be told."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from palaestra.config.base import Frozen
+
+
+class LaunchConfig(Frozen):
+    script: str = Field(default="", description="path of the script; it is run as it is")
+    python: str = Field(default="", description="path of the interpreter to run it with; empty: the one of Palaestra")
+    save_seconds: float = Field(default=60.0, ge=0, description="between checkpoints; 0: only at the end")
+    keep: int = Field(default=5, ge=1, description="how many checkpoints to keep")
+    wandb_mode: Literal["", "online", "offline", "disabled"] = Field(
+        default="", description="of a script that tracks with W&B; empty: as the machine has it"
+    )
+
+
+OWN_KEYS = tuple(LaunchConfig.model_fields)

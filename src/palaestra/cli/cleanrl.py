@@ -1,0 +1,62 @@
+"""`palaestra cleanrl scan CHECKOUT`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palaestra import plugins
+from palaestra.cli.command import Command, Group
+from palaestra.cli.output import note, print_json, print_table
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from palaestra.cli.parser import Parser
+
+
+def _scan_arguments(parser: Parser) -> None:
+    parser.add_argument("checkout", metavar="CHECKOUT", help="the folder of a CleanRL checkout, or of scripts like it")
+    parser.add_flag("--json", action="store_true", help="a JSON list on stdout")
+
+
+def run_scan(arguments: Namespace) -> int:
+    """Nothing is imported or run for it."""
+    found = plugins.load("scanners", "cleanrl")(Path(arguments.checkout))
+    if arguments.json:
+        print_json(found)
+        return 0
+    rows = [
+        (one.path, one.algorithm, one.actions, one.arguments, "yes" if one.saves else "no", ", ".join(one.needs))
+        for one in found
+        if not one.problem
+    ]
+    print_table(
+        ("script", "algorithm", "actions", "arguments", "saves itself", "lacks here"),
+        rows,
+        empty=f"No script that takes an env_id was found in {arguments.checkout}.",
+    )
+    for one in found:
+        if one.problem:
+            note(f"{one.path}: {one.problem}")
+    return 0
+
+
+COMMAND = Group(
+    name="cleanrl",
+    summary="scripts of a CleanRL checkout, which 'palaestra train cleanrl script=PATH' runs as they are",
+    actions={
+        "scan": Command(
+            name="cleanrl scan",
+            summary="every script, with what it is and what it needs, told by its text alone",
+            examples=(
+                "palaestra cleanrl scan .",
+                "palaestra cleanrl scan ~/cleanrl",
+                "palaestra cleanrl scan . --json",
+            ),
+            add_arguments=_scan_arguments,
+            run=run_scan,
+        )
+    },
+    examples=("palaestra cleanrl scan .", "palaestra cleanrl scan . --json"),
+)

@@ -1,0 +1,159 @@
+"""`palaestra train KIND key=value ...`: kinds of workers other than our trainer, which know their own settings."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from palaestra import plugins
+from palaestra.cli.keys_help import show
+from palaestra.cli.output import note, print_json
+from palaestra.cli.submit import request_data, tell
+from palaestra.client.calls import connect
+from palaestra.config.overrides import parse_overrides
+from palaestra.config.recipes.find import recipe_names
+from palaestra.config.yaml_text import dump_yaml
+from palaestra.contracts.errors import UsageError
+from palaestra.contracts.run import RunRequest, RunState
+from palaestra.contracts.worker_kind import Resources
+from palaestra.runs.status import read_record
+from palaestra.runs.store import RunStore
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator, Sequence
+
+    from palaestra.cli.words import Words
+    from palaestra.contracts.worker_kind import Prepared, WorkerKind
+    from palaestra.runs.directory import RunDirectory
+
+GROUP = "workers"
+OURS = {"native", "evaluate"}  # they have commands of their own
+RUN_ID_VARIABLE = "PALAESTRA_RUN_ID"
+
+
+@runtime_checkable
+class SettingsDependOnSettings(Protocol):
+    """A kind whose settings are known only when some of them are: the arguments of a script that is named."""
+
+    def schema_of(self, config: dict[str, Any]) -> dict[str, Any]: ...
+
+
+def is_other_kind(word: str) -> bool:
+    """A recipe of the same name goes before."""
+    return word in plugins.names(GROUP) and word not in OURS and word not in recipe_names()
+
+
+def train_as(words: Words, arguments: Namespace, command: str) -> int:
+    """Check, then run it here in a process of its own, or hand it to the daemon."""
+    _refuse_flags(arguments)
+    kind: WorkerKind = plugins.load(GROUP, words.recipe)
+    request = RunRequest(words.recipe, "", words.overrides, name=words.run, asked_by="cli", command=command)
+    store = RunStore()
+    prepared = kind.prepare(request, Resources(os.cpu_count() or 1), store.root)
+    if arguments.dry_run:
+        if arguments.json:
+            print_json(prepared.config)
+        else:
+            print(dump_yaml(prepared.config), end="")
+        return 0
+    if arguments.detach:
+        return _submit(prepared, words, command, as_json=arguments.json)
+    directory = store.create(prepared.request, prepared.config, words.run or None, prepared.total_steps)
+    code = _work(kind.command(directory.path), directory, is_quiet=arguments.quiet or arguments.json)
+    _tell(directory, code, as_json=arguments.json, is_quiet=arguments.quiet)
+    return code
+
+
+def kind_details(name: str, words: Sequence[str]) -> list[str]:
+    """Every setting of that kind, given those that were typed."""
+    kind: WorkerKind = plugins.load(GROUP, name)
+    config = parse_overrides([word for word in words if "=" in word])
+    known = kind.schema_of(config) if isinstance(kind, SettingsDependOnSettings) else kind.schema()
+    lines = ["", f"settings of '{name}', with their defaults:", ""]
+    for key, entry in known.get("properties", {}).items():
+        default = f"={show(entry['default'])}" if "default" in entry else "=…"
+        lines += [f"    {key}{default}", f"        {_sentence(entry)}"]
+    return lines
+
+
+def _sentence(entry: dict[str, Any]) -> str:
+    kinds = entry.get("type", "")
+    accepted = " or ".join(map(str, entry["enum"])) if "enum" in entry else kinds
+    accepted = " or ".join(accepted) if isinstance(accepted, list) else accepted
+    return "; ".join(part for part in (accepted, entry.get("description", "")) if part)
+
+
+def _refuse_flags(arguments: Namespace) -> None:
+    given = {
+        "--resume": arguments.resume,
+        "--override": arguments.override,
+        "--profile": arguments.profile,
+        "--seeds": arguments.seeds,
+        "--from-trial": arguments.from_trial,
+        "--nproc": arguments.nproc > 1,
+    }
+    if wrong := [flag for flag, value in given.items() if value]:
+        raise UsageError(f"{wrong[0]} belongs to our own trainer.", "Leave it out.")
+
+
+def _submit(prepared: Prepared, words: Words, command: str, *, as_json: bool) -> int:
+    """As it was made of what was typed here: the daemon has another working directory."""
+    request = request_data(words, 1, command) | {
+        "kind": prepared.request.kind,
+        "recipe": prepared.request.recipe,
+        "config": prepared.request.config,
+    }
+    with connect() as client:
+        submitted = client.submit(**request)
+    return tell(submitted, as_json=as_json, is_over=False)
+
+
+def _work(command: list[str], directory: RunDirectory, *, is_quiet: bool) -> int:
+    """Its output goes into the run's log, as with a daemon, and to stderr for whoever sits here."""
+    environment = {**os.environ, RUN_ID_VARIABLE: directory.id}
+    with (
+        directory.output_file().open("ab", buffering=0) as log,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+        ) as process,
+        _forwarded_signals(process),
+    ):
+        assert process.stdout is not None, "asked for as a pipe"
+        for line in process.stdout:
+            log.write(line)
+            if not is_quiet:
+                sys.stderr.buffer.write(line)
+                sys.stderr.buffer.flush()
+        return process.wait()
+
+
+@contextmanager
+def _forwarded_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """A stop is the worker's to carry out; we wait for it."""
+    before = {
+        number: signal.signal(number, lambda number, _frame: process.send_signal(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tell(directory: RunDirectory, code: int, *, as_json: bool, is_quiet: bool) -> None:
+    record = read_record(directory)
+    if as_json:
+        print_json({"run": record.id, "name": record.name, "kind": record.kind, "state": record.state}
+            | {"exit_code": code, "agent_step": record.agent_step, "directory": directory.path}
+            | {"summary": record.summary, "failure": record.failure})  # fmt: skip
+    elif not is_quiet:
+        reached = record.summary.get("episodic_return")
+        judged = f", return {reached:.1f} in training" if reached is not None else ""
+        why = f" {record.failure}" if record.state is RunState.FAILED else ""
+        note(f"'{record.name}' is {record.state} at step {record.agent_step:,}{judged}.{why}")
