@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palaestra.cli.command import Command, Group
-from palaestra.cli.main import ALIASES, VERBS, load_verb
+from palaestra.cli.main import ALIASES, VERBS, load_verb, plugin_verbs
 from palaestra.contracts.errors import PalaestraError
 
 
@@ -19,7 +19,7 @@ def complete(words: list[str]) -> list[str]:
 
 def _candidates(before: list[str], current: str) -> list[str]:
     if not before:
-        return ["--help", "--version"] if current.startswith("-") else [*VERBS, *ALIASES]
+        return ["--help", "--version"] if current.startswith("-") else [*VERBS, *ALIASES, *plugin_verbs()]
     verb = load_verb(before[0])
     words = before[1:]
     if isinstance(verb, Group):

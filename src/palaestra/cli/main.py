@@ -84,16 +84,45 @@ def dispatch(words: list[str]) -> int:
 def load_verb(word: str) -> Command | Group:
     verb = ALIASES.get(word, word)
     if verb not in VERBS:
-        what = "flag" if word.startswith("-") else "verb"
-        hint = did_you_mean(word, [*VERBS, *ALIASES]) or "'palaestra --help' lists the verbs."
-        raise UsageError(f"No {what} is called '{word}'.", hint)
+        return _load_plugin_verb(word)
     command: Command | Group = import_module(VERBS[verb][0]).COMMAND
     return command
 
 
+def plugin_verbs() -> list[str]:
+    """Verbs that apps and strangers' packages bring; none is imported."""
+    from palaestra import plugins
+
+    return [name for name in plugins.names("commands") if name not in VERBS]
+
+
+def _load_plugin_verb(word: str) -> Command:
+    brought = plugin_verbs()
+    if word not in brought:
+        what = "flag" if word.startswith("-") else "verb"
+        hint = did_you_mean(word, [*VERBS, *ALIASES, *brought]) or "'palaestra --help' lists the verbs."
+        raise UsageError(f"No {what} is called '{word}'.", hint)
+    command: Command = import_module("palaestra.cli.plugin_command").load_command(word)
+    return command
+
+
+def _plugin_summaries() -> dict[str, str]:
+    """One that cannot be loaded says so in its line; the help is there all the same."""
+    from palaestra import plugins
+
+    summaries = {}
+    for name in plugin_verbs():
+        try:
+            summaries[name] = plugins.load("commands", name).summary
+        except (PalaestraError, AttributeError) as error:
+            summaries[name] = f"(cannot be loaded: {error})"
+    return summaries
+
+
 def help_text() -> str:
-    width = max(len(verb) for verb in VERBS)
-    verbs = [f"  {verb:<{width}}  {summary}" for verb, (_, summary) in VERBS.items()]
+    summaries = {verb: summary for verb, (_, summary) in VERBS.items()} | _plugin_summaries()
+    width = max(len(verb) for verb in summaries)
+    verbs = [f"  {verb:<{width}}  {summary}" for verb, summary in summaries.items()]
     examples = [f"  {example}" for example in EXAMPLES]
     return "\n".join(
         [

@@ -1,0 +1,52 @@
+// The walk for Python; src/palaestra/apps/matmul/python_walk.py is the same in Python, step by step.
+
+#include <stdexcept>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/vector.h>
+
+#include "walk.hpp"
+
+namespace nb = nanobind;
+using matmul::Limits;
+using matmul::Scheme;
+using matmul::Walk;
+
+namespace {
+
+constexpr std::size_t MOST_ROWS = 4096;  // pairs hold rows as 16 bits
+
+const Scheme& checked(const Scheme& scheme) {
+    if (scheme.empty() || scheme.size() > MOST_ROWS) throw std::invalid_argument("a scheme has 1 to 4096 rows");
+    for (const matmul::Row& row : scheme)
+        if (row[0] == 0 || row[1] == 0 || row[2] == 0) throw std::invalid_argument("a row has a factor that is nothing");
+    return scheme;
+}
+
+std::int64_t go(Walk& walk, std::int64_t steps, std::int64_t plus_period, int margin, int target) {
+    if (steps < 0 || plus_period < 1 || margin < 0) throw std::invalid_argument("steps, plus_period or margin is wrong");
+    nb::gil_scoped_release released;
+    return walk.go(Limits{steps, plus_period, margin, target});
+}
+
+}  // namespace
+
+NB_MODULE(flips, module) {
+    nb::class_<Walk>(module, "Walk")
+        .def("__init__",
+             [](Walk* place, const Scheme& current, const Scheme& best, std::uint64_t dice, std::int64_t since_fall) {
+                 new (place) Walk(checked(current), dice);
+                 place->best = checked(best);
+                 place->since_fall = since_fall;
+             },
+             nb::arg("current"), nb::arg("best"), nb::arg("dice"), nb::arg("since_fall"))
+        .def("go", &go, nb::arg("steps"), nb::arg("plus_period"), nb::arg("margin"), nb::arg("target"))
+        .def_prop_ro("current", [](const Walk& walk) { return walk.current; })
+        .def_prop_ro("best", [](const Walk& walk) { return walk.best; })
+        .def_prop_ro("rank", [](const Walk& walk) { return walk.current.size(); })
+        .def_prop_ro("best_rank", [](const Walk& walk) { return walk.best.size(); })
+        .def_prop_ro("dice", [](const Walk& walk) { return walk.dice.state; })
+        .def_prop_ro("since_fall", [](const Walk& walk) { return walk.since_fall; });
+    module.def("reduced", &matmul::reduced, nb::arg("scheme"));
+}

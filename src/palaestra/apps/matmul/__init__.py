@@ -1,0 +1,1 @@
+"""Algorithms that multiply matrices with fewer multiplications: proved, kept, and searched for."""

@@ -1,0 +1,66 @@
+"""Linear algebra modulo a prime, on Python's own integers: small and exact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Rows = list[list[int]]
+
+
+def rank_of(matrix: Sequence[Sequence[int]], prime: int) -> int:
+    echelon = Echelon(prime)
+    return sum(echelon.add(list(row)) for row in matrix)
+
+
+class Echelon:
+    """Equations in reduced form; each new one is brought to what is known already."""
+
+    def __init__(self, prime: int) -> None:
+        self._prime = prime
+        self._rows: dict[int, list[int]] = {}  # pivot -> row with a 1 there
+
+    def copy(self) -> Echelon:
+        twin = Echelon(self._prime)
+        twin._rows = dict(self._rows)
+        return twin
+
+    def add(self, row: list[int]) -> bool:
+        """Whether it said something new."""
+        prime = self._prime
+        row = [value % prime for value in row]
+        for place in range(len(row)):
+            if not row[place]:
+                continue
+            known = self._rows.get(place)
+            if known is None:
+                inverse = pow(row[place], -1, prime)
+                self._rows[place] = [value * inverse % prime for value in row]
+                return True
+            factor = row[place]
+            row = [(value - factor * other) % prime for value, other in zip(row, known, strict=True)]
+        return False
+
+    @property
+    def rank(self) -> int:
+        return len(self._rows)
+
+    def kernel(self, size: int) -> Rows:
+        """A basis of all that satisfies the equations."""
+        free = [place for place in range(size) if place not in self._rows]
+        return [self._solve(place, size) for place in free]
+
+    def _solve(self, free: int, size: int) -> list[int]:
+        solution = [0] * size
+        solution[free] = 1
+        for place in sorted(self._rows, reverse=True):
+            row = self._rows[place]
+            solution[place] = -sum(row[k] * solution[k] for k in range(place + 1, size) if row[k]) % self._prime
+        return solution
+
+
+def multiply(left: Rows, right: Rows, prime: int) -> Rows:
+    columns = list(zip(*right, strict=True))
+    return [[sum(a * b for a, b in zip(row, column, strict=True)) % prime for column in columns] for row in left]

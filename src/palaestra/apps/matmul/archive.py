@@ -1,0 +1,99 @@
+"""Schemes that were found and proved, one file each; what is read is proved again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from palaestra.apps.matmul.additions import count_additions
+from palaestra.apps.matmul.fingerprint import fingerprint
+from palaestra.apps.matmul.scheme_file import decode_scheme, encode_scheme
+from palaestra.apps.matmul.symmetry import are_one
+from palaestra.apps.matmul.verification import VerifiedFactorization, verify
+from palaestra.contracts.errors import DamagedFile, PalaestraError
+from palaestra.runs.files import read_json, write_json
+from palaestra.runs.schema import stamped, unstamped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SCHEMA_VERSION = 1
+FOLDER = "discoveries"  # beside the runs
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a scheme comes from."""
+
+    run: str  # id; empty when it was brought in
+    method: str  # "flip"
+    seed: int
+    step: int  # flips made until then
+    wall_seconds: float
+    cpu_seconds: float
+    found_at: float  # seconds since 1970
+    parents: tuple[str, ...] = ()  # fingerprints of schemes it was grown from
+    demonstrations: tuple[str, ...] = ()  # schemes that a learner was shown
+    machine: dict[str, Any] = field(default_factory=dict)  # hardware and versions
+
+
+@dataclass(frozen=True, eq=False)
+class Discovery:
+    scheme: VerifiedFactorization
+    fingerprint: str
+    additions_naive: int
+    additions_eliminated: int
+    provenance: dict[str, Any]
+    file: Path
+
+
+class Archive:
+    def __init__(self, runs_root: Path) -> None:
+        self.path = runs_root / FOLDER
+
+    def add(self, scheme: VerifiedFactorization, provenance: Provenance) -> tuple[Discovery, bool]:
+        """The entry, and whether it is new; a scheme that is known from another side is not."""
+        mark = fingerprint(scheme)
+        stem = f"{scheme.format.ascending}-{scheme.field}-r{scheme.rank}-{mark}"
+        kin = sorted(self.path.glob(f"{stem}*.json"))
+        for file in kin:
+            known = self.read(file)
+            if are_one(known.scheme, scheme):
+                return known, False
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        additions = count_additions(scheme.claim)
+        file = self.path / (f"{stem}-{len(kin) + 1}.json" if kin else f"{stem}.json")
+        entry = Discovery(scheme, mark, additions.naive, additions.eliminated, asdict(provenance), file)
+        write_json(file, stamped(_encode(entry), SCHEMA_VERSION))
+        return entry, True
+
+    def read(self, file: Path) -> Discovery:
+        data = unstamped(read_json(file), SCHEMA_VERSION, file)
+        try:
+            scheme = verify(decode_scheme(data["scheme"]))
+            counts = data["additions"]
+            return Discovery(
+                scheme, fingerprint(scheme), counts["naive"], counts["eliminated"], dict(data["provenance"]), file
+            )
+        except PalaestraError as error:
+            raise DamagedFile(f"{file} is not to be trusted: {error.message}", "Remove it.") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedFile(f"{file} does not describe a discovery ({error!r}).", "Remove it.") from error
+
+    def entries(self) -> Iterator[Discovery | DamagedFile]:
+        """All of them; one that is damaged is named, and hides no other."""
+        for file in sorted(self.path.glob("*.json")):
+            try:
+                yield self.read(file)
+            except DamagedFile as error:
+                yield error
+
+
+def _encode(entry: Discovery) -> dict[str, Any]:
+    return {
+        "scheme": encode_scheme(entry.scheme.claim),
+        "fingerprint": entry.fingerprint,
+        "additions": {"naive": entry.additions_naive, "eliminated": entry.additions_eliminated},
+        "provenance": entry.provenance,
+    }

@@ -1,0 +1,57 @@
+"""The verbs of this app. `palaestra --help` loads this file, so nothing heavy stands here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.command import CommandPlugin
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+
+def _verify_words(parser: ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="schemes as .json, or as .npz with U, V and W")
+    parser.add_argument("--field", help="gf2, zt, z or q, where the file does not say; default: the strictest it holds")
+
+
+def _discoveries_words(parser: ArgumentParser) -> None:
+    parser.add_argument("format", nargs="?", help="for example 3x3x3; default: every format with an entry")
+
+
+def _discover_words(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "words",
+        nargs="+",
+        metavar="FORMAT | key=value",
+        help="a format such as 3x3x3; field=gf2, seconds=60, seed=1, walkers=1, target=RANK, run=NAME",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no line for each improvement")
+
+
+VERIFY = CommandPlugin(
+    summary="prove that a file's scheme multiplies matrices, in exact whole numbers",
+    examples=(
+        "palaestra verify strassen.json",
+        "palaestra verify strassen.json --field z",
+        "palaestra verify strassen.json --json",
+    ),
+    add_arguments=_verify_words,
+    work="palaestra.apps.matmul.verifying:verify_files",
+)
+DISCOVERIES = CommandPlugin(
+    summary="schemes that were found here, beside the best known ranks of the same field",
+    examples=("palaestra discoveries", "palaestra discoveries 3x3x3", "palaestra discoveries 2x2x2 --json"),
+    add_arguments=_discoveries_words,
+    work="palaestra.apps.matmul.listing:list_discoveries",
+)
+DISCOVER = CommandPlugin(
+    summary="search for a scheme with fewer multiplications",
+    examples=(
+        "palaestra discover 2x2x2 seconds=1",
+        "palaestra discover 2x2x3 field=gf2 seconds=1 seed=2",
+        "palaestra discover 2x2x2 seconds=1 run=again --json",
+    ),
+    add_arguments=_discover_words,
+    work="palaestra.apps.matmul.discovering:discover",
+)

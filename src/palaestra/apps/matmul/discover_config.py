@@ -1,0 +1,71 @@
+"""What `palaestra discover` can be asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from palaestra.apps.matmul import field as fields
+from palaestra.apps.matmul.format import Format, parse_format
+from palaestra.apps.matmul.known_ranks import known_rank
+from palaestra.apps.matmul.masks import check_fits
+from palaestra.apps.matmul.search import Rules
+from palaestra.config.base import Frozen
+from palaestra.contracts.errors import PalaestraError
+
+
+class DiscoverConfig(Frozen):
+    format: str = Field(default="2x2x2", description="rows x inner x columns of the product")
+    field: str = Field(default="gf2", description="gf2: modulo 2; z: found modulo 2 and lifted to whole numbers")
+    seconds: float = Field(default=60.0, gt=0, description="how long this session searches, at most")
+    seed: int = Field(default=1, ge=0, description="the same seed takes the same steps")
+    walkers: int = Field(default=1, ge=1, le=256, description="searches side by side, a thread each")
+    target: int = Field(default=-1, ge=-1, description="stop at this rank; -1: at the best known, 0: never")
+    plus_period: int = Field(default=20_000, ge=1, description="flips without a fall before a row is split")
+    margin: int = Field(default=2, ge=0, description="how far above its best rank a walker may climb")
+    patience: int = Field(default=20_000_000, ge=1, description="flips without a new best before a walker starts again")
+    round_flips: int = Field(default=200_000, ge=1, description="of each walker, between two looks at the clock")
+    pool_size: int = Field(default=4, ge=1, description="schemes kept to start again from")
+
+    @field_validator("format")
+    @classmethod
+    def _is_a_format(cls, text: str) -> str:
+        try:
+            format_ = parse_format(text)
+            check_fits(format_)
+        except PalaestraError as error:
+            raise ValueError(str(error)) from error
+        return str(format_)
+
+    @field_validator("field")
+    @classmethod
+    def _can_be_searched(cls, text: str) -> str:
+        try:
+            field = fields.parse_field(text)
+        except PalaestraError as error:
+            raise ValueError(str(error)) from error
+        if field not in SEARCHED:
+            raise ValueError(f"there is no search over {field} yet; field=gf2 and field=z can be searched")
+        return str(field)
+
+    @property
+    def product(self) -> Format:
+        return parse_format(self.format)
+
+    @property
+    def rules(self) -> Rules:
+        target = self.target
+        if target < 0:
+            target = known_rank(self.product, fields.Field(self.field)) or 0
+        return Rules(self.plus_period, self.margin, self.patience, self.round_flips, self.pool_size, target)
+
+
+SEARCHED = (fields.Field.GF2, fields.Field.Z)
+MAY_CHANGE = frozenset({"seconds", "target"})  # when a search goes on
+
+
+def changed_keys(stored: dict[str, Any], asked: DiscoverConfig) -> list[str]:
+    """What would make the search that is continued another one."""
+    wanted = asked.model_dump(mode="json")
+    return [key for key, value in wanted.items() if key not in MAY_CHANGE and stored.get(key) != value]

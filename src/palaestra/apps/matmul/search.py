@@ -1,0 +1,157 @@
+"""A search as a value: walkers, the pool of the best, and what is needed to go on as if it had never stopped.
+
+Each walker starts from the schoolbook scheme, or, every second time on average, from the pool; one that has not
+fallen for `patience` flips starts again. Rounds are of a fixed number of flips, so that the same seed gives the same
+search, whatever the clock and however many threads carry it out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from palaestra.apps.matmul.factorization import schoolbook
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.masks import Masks, check_fits, to_masks
+from palaestra.apps.matmul.walks import resume_walk
+from palaestra.contracts.errors import DamagedFile
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from palaestra.apps.matmul.format import Format
+
+
+@dataclass(frozen=True)
+class Rules:
+    plus_period: int = 20_000  # flips without a fall before a row is split
+    margin: int = 2  # how far above its best a walker may climb
+    patience: int = 20_000_000  # flips without a new best before a walker starts again
+    round_flips: int = 1_000_000  # of each walker, between two looks at the clock
+    pool_size: int = 4
+    target: int = 0  # a walker stops at this rank
+
+
+@dataclass(frozen=True)
+class Walker:
+    current: Masks
+    best: Masks
+    dice: int
+    since_fall: int = 0
+    since_best: int = 0  # flips
+    starts: int = 0
+
+
+@dataclass(frozen=True)
+class Search:
+    format: Format
+    seed: int
+    walkers: tuple[Walker, ...]
+    pool: tuple[Masks, ...] = ()  # the best first
+    flips: int = 0
+
+    @property
+    def best(self) -> Masks:
+        return min([*(walker.best for walker in self.walkers), *self.pool], key=len)
+
+    @property
+    def best_rank(self) -> int:
+        return len(self.best)
+
+
+def begin(format_: Format, seed: int, walkers: int, start: Masks | None = None) -> Search:
+    """`start`: a scheme to begin with, instead of the schoolbook's."""
+    check_fits(format_)
+    rows = start or to_masks(schoolbook(format_, Field.GF2))
+    made = tuple(Walker(rows, rows, throw(seed, index, 0)) for index in range(walkers))
+    return Search(format_, seed, made, pool=(rows,) if start else ())
+
+
+def advance(search: Search, rules: Rules, pool: ThreadPoolExecutor | None = None) -> Search:
+    """One round of every walker; the compiled walk lets go of Python, so threads run side by side."""
+    mapped = (pool.map if pool else map)(lambda walker: _walk(walker, rules), search.walkers)
+    done = list(mapped)
+    kept = _best_of([*search.pool, *(walker.best for walker, _ in done)], rules.pool_size)
+    flips = search.flips + sum(made for _, made in done)
+    walkers = tuple(
+        _start_again(walker, index, search, kept) if walker.since_best >= rules.patience else walker
+        for index, (walker, _) in enumerate(done)
+    )
+    return replace(search, walkers=walkers, pool=kept, flips=flips)
+
+
+def throw(seed: int, walker: int, start: int) -> int:
+    """A word for the dice of a walker's start; neighbouring seeds have nothing in common."""
+    digest = hashlib.sha256(f"{seed} {walker} {start}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") | 1
+
+
+def encode_search(search: Search) -> dict[str, Any]:
+    """Plain data; masks as hexadecimal text, since JSON has no 64 bits for everybody."""
+    walkers = [
+        {
+            "current": _hex(walker.current),
+            "best": _hex(walker.best),
+            "dice": f"{walker.dice:x}",
+            "since_fall": walker.since_fall,
+            "since_best": walker.since_best,
+            "starts": walker.starts,
+        }
+        for walker in search.walkers
+    ]
+    return {"seed": search.seed, "flips": search.flips, "walkers": walkers, "pool": [_hex(one) for one in search.pool]}
+
+
+def decode_search(data: dict[str, Any], format_: Format) -> Search:
+    try:
+        walkers = tuple(
+            Walker(
+                _masks(one["current"]),
+                _masks(one["best"]),
+                int(one["dice"], 16),
+                int(one["since_fall"]),
+                int(one["since_best"]),
+                int(one["starts"]),
+            )
+            for one in data["walkers"]
+        )
+        pool = tuple(_masks(one) for one in data["pool"])
+        return Search(format_, int(data["seed"]), walkers, pool, int(data["flips"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedFile(f"A search cannot be read: {error!r}.", "Begin again with another run=NAME.") from error
+
+
+def _walk(walker: Walker, rules: Rules) -> tuple[Walker, int]:
+    walk = resume_walk(walker.current, walker.best, walker.dice, walker.since_fall)
+    made = walk.go(rules.round_flips, rules.plus_period, rules.margin, rules.target)
+    has_fallen = walk.best_rank < len(walker.best)
+    is_stuck = 0 < made < rules.round_flips and walk.best_rank > rules.target
+    since = 0 if has_fallen else walker.since_best + (rules.patience if is_stuck else made)
+    return Walker(walk.current, walk.best, walk.dice, walk.since_fall, since, walker.starts), made
+
+
+def _start_again(walker: Walker, index: int, search: Search, pool: tuple[Masks, ...]) -> Walker:
+    starts = walker.starts + 1
+    word = throw(search.seed, index, starts)
+    from_pool = bool(pool) and bool(word & 2)
+    rows = pool[(word >> 8) % len(pool)] if from_pool else to_masks(schoolbook(search.format, Field.GF2))
+    return Walker(rows, rows, word, starts=starts)
+
+
+def _best_of(schemes: list[Masks], count: int) -> tuple[Masks, ...]:
+    """Different ones, none more than one above the best."""
+    different = {tuple(sorted(map(tuple, one))): one for one in schemes}
+    ranked = sorted(different.values(), key=len)
+    return tuple(one for one in ranked[:count] if len(one) <= len(ranked[0]) + 1)
+
+
+def _hex(masks: Masks) -> list[str]:
+    return [" ".join(f"{mask:x}" for mask in row) for row in masks]
+
+
+def _masks(rows: list[str]) -> Masks:
+    found = [[int(word, 16) for word in row.split()] for row in rows]
+    if not found or any(len(row) != 3 or not all(0 < mask < 1 << 64 for mask in row) for row in found):
+        raise ValueError("a scheme has rows of three masks")
+    return found

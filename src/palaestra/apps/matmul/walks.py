@@ -1,0 +1,38 @@
+"""The walk that this machine has: compiled, or the same in Python."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from palaestra.apps.matmul.python_walk import PythonWalk, Scheme
+
+try:
+    from palaestra.apps.matmul import flips
+except ImportError:  # installed without a compiler
+    IS_COMPILED = False
+else:
+    IS_COMPILED = True
+
+SLOW = "The search runs in Python here, hundreds of times slower: install Palaestra where a C++ compiler is."
+
+
+class Walk(Protocol):
+    """A walk that can be put away and taken up: what `resume_walk` takes is all there is to it."""
+
+    @property
+    def current(self) -> Scheme: ...
+    @property
+    def best(self) -> Scheme: ...
+    @property
+    def best_rank(self) -> int: ...
+    @property
+    def dice(self) -> int: ...
+    @property
+    def since_fall(self) -> int: ...
+    def go(self, steps: int, plus_period: int, margin: int, target: int) -> int: ...
+
+
+def resume_walk(current: Scheme, best: Scheme, dice: int, since_fall: int) -> Walk:
+    if IS_COMPILED:
+        return flips.Walk(current, best, dice, since_fall)
+    return PythonWalk(current, best, dice, since_fall)

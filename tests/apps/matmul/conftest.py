@@ -1,0 +1,33 @@
+"""Strassen's seven products, written out by hand from his formulas."""
+
+import numpy as np
+import pytest
+
+from palaestra.apps.matmul.factorization import Factorization
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.format import Format
+
+# columns: 11, 12, 21, 22
+A = [[1, 0, 0, 1], [0, 0, 1, 1], [1, 0, 0, 0], [0, 0, 0, 1], [1, 1, 0, 0], [-1, 0, 1, 0], [0, 1, 0, -1]]
+B = [[1, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, -1], [-1, 0, 1, 0], [0, 0, 0, 1], [1, 1, 0, 0], [0, 0, 1, 1]]
+C = [[1, 0, 0, 1], [0, 0, 1, -1], [0, 1, 0, 1], [1, 0, 1, 0], [-1, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]]
+
+
+@pytest.fixture
+def strassen():
+    u, v, w = (np.array(rows, dtype=np.int64) for rows in (A, B, C))
+    return Factorization(Format(2, 2, 2), Field.ZT, u, v, w)
+
+
+@pytest.fixture
+def strassen_bits(strassen):
+    u, v, w = (factor % 2 for factor in strassen.factors)
+    return Factorization(strassen.format, Field.GF2, u, v, w)
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PALAESTRA_RUNS_DIR", raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    return tmp_path

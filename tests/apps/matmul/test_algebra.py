@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+
+from palaestra.apps.matmul.algebra import Echelon, multiply, rank_of
+
+PRIME = 10_007
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_rank_is_numpys(seed):
+    dice = np.random.default_rng(seed)
+    matrix = dice.integers(-2, 3, (5, 2)) @ dice.integers(-2, 3, (2, 6))
+    assert rank_of(matrix.tolist(), PRIME) == np.linalg.matrix_rank(matrix)
+
+
+def test_modulo_2_ranks_are_smaller():
+    assert rank_of([[1, 1], [1, -1]], 2) == 1
+    assert rank_of([[1, 1], [1, -1]], PRIME) == 2
+
+
+@pytest.mark.parametrize("prime", [2, PRIME])
+def test_the_kernel_satisfies_all_equations_and_has_the_right_size(prime):
+    equations = [[1, 1, 0, 1], [0, 1, 1, 1], [1, 2, 1, 2]]
+    echelon = Echelon(prime)
+    assert [echelon.add(row) for row in equations] == [True, True, False]
+    kernel = echelon.kernel(4)
+    assert len(kernel) == rank_of(kernel, prime) == 2
+    assert all(sum(a * b for a, b in zip(row, one, strict=True)) % prime == 0 for row in equations for one in kernel)
+
+
+def test_a_copy_learns_alone():
+    first = Echelon(2)
+    second = first.copy()
+    second.add([1, 0])
+    assert (first.rank, second.rank) == (0, 1)
+
+
+def test_products_are_numpys():
+    dice = np.random.default_rng(0)
+    a, b = dice.integers(0, PRIME, (2, 3)), dice.integers(0, PRIME, (3, 4))
+    assert multiply(a.tolist(), b.tolist(), PRIME) == (a @ b % PRIME).tolist()

@@ -1,0 +1,48 @@
+"""The verbs as they are typed."""
+
+import json
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from palaestra.apps.matmul import commands
+from palaestra.apps.matmul.scheme_file import encode_scheme
+from palaestra.cli.main import main
+
+VERBS = {"verify": commands.VERIFY, "discover": commands.DISCOVER, "discoveries": commands.DISCOVERIES}
+
+
+@pytest.mark.parametrize("example", [example for verb in VERBS.values() for example in verb.examples])
+def test_the_example_works(example, strassen, workplace, capsys):
+    (workplace / "strassen.json").write_text(json.dumps(encode_scheme(strassen)))
+    code = main(shlex.split(example)[1:])
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    if "--json" in example:
+        assert json.loads(captured.out)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_helps(verb, capsys):
+    assert main([verb, "-h"]) == 0
+    assert VERBS[verb].examples[0] in capsys.readouterr().out
+
+
+def test_nothing_heavy_is_loaded_for_the_help():
+    script = (
+        "import sys; import palaestra.apps.matmul.commands; "
+        "print([name for name in ('numpy', 'torch', 'pydantic') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_torch_is_not_needed_to_discover(workplace):
+    script = (
+        "import sys; from palaestra.cli.main import main; "
+        "code = main(['discover', '2x2x2', 'seconds=1', '--json']); print('torch' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stderr.strip().splitlines()[-1] == "False"

@@ -1,0 +1,65 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from palaestra.apps.matmul.discover_config import DiscoverConfig
+from palaestra.apps.matmul.discovering import find_or_make
+from palaestra.apps.matmul.discovery_run import checkpoint_file, run_discovery
+from palaestra.contracts.errors import DamagedFile
+from palaestra.contracts.run import RunState
+from palaestra.runs.journal import read_journal
+from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.status import read_record
+
+
+def searched(name, **settings):
+    config = DiscoverConfig(format="2x2x2", **settings)
+    directory = find_or_make(config, name, "palaestra discover")
+    return directory, run_discovery(directory, config, lambda _text: None)
+
+
+def test_a_search_is_an_ordinary_run(workplace):
+    directory, outcome = searched("first", seconds=5)
+    record = read_record(directory)
+    assert (record.state, record.kind, record.exit_code) == (RunState.FINISHED, "matmul", 0)
+    assert record.agent_step == outcome.flips
+    events = [entry.event for entry in read_journal(directory.journal_file)]
+    assert events[:2] == ["run.created", "run.started"]
+    assert events[-2:] == ["artifact.saved", "run.finished"]
+    with closing(MetricsReader(directory.metrics_file)) as metrics:
+        assert metrics.last("discover/best_rank").value == 7
+
+
+def test_a_run_that_goes_on_starts_at_its_checkpoint(workplace):
+    directory, first = searched("first", seconds=0.05, target=0)
+    _, second = searched("first", seconds=0.05, target=0)
+    assert second.flips > first.flips
+    resumed = next(entry for entry in read_journal(directory.journal_file) if entry.event == "run.resumed")
+    assert resumed.data["step"] == first.flips
+    assert resumed.data["exact"]
+
+
+def test_a_damaged_checkpoint_is_refused_and_the_run_says_so(workplace):
+    directory, _ = searched("first", seconds=5)
+    checkpoint_file(directory).write_text("{")
+    with pytest.raises(DamagedFile):
+        searched("first", seconds=5)
+    assert read_record(directory).state is RunState.FAILED
+
+
+def test_a_signal_ends_the_round_saves_and_keeps_what_was_found(workplace):
+    words = [sys.executable, "-m", "palaestra", "discover", "3x3x3", "target=0", "run=long", "seconds=200"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr.readline().startswith("rank ")
+        os.kill(process.pid, signal.SIGTERM)
+        process.stderr.read()
+        assert process.wait() == 143
+    run = workplace / "runs" / "by-name" / "long"
+    assert json.loads((run / "status.json").read_text())["state"] == "cancelled"
+    assert (run / "checkpoints" / "search.json").exists()
+    assert list((workplace / "runs" / "discoveries").glob("3x3x3-gf2-*.json"))

@@ -1,0 +1,40 @@
+from dataclasses import replace
+
+import pytest
+
+from palaestra.apps.matmul.factorization import schoolbook
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.format import Format, parse_format
+from palaestra.apps.matmul.known_ranks import Verdict, as_of, compare, known_formats, known_rank
+from palaestra.apps.matmul.verification import verify
+
+
+def test_fields_are_never_mixed():
+    ranks = {field: known_rank(Format(4, 4, 4), field) for field in Field}
+    assert ranks == {Field.GF2: 47, Field.ZT: 49, Field.Z: 49, Field.Q: 48}
+
+
+def test_the_order_of_sides_does_not_matter():
+    assert known_rank(Format(5, 3, 4), Field.Z) == known_rank(Format(3, 4, 5), Field.Z) == 47
+
+
+@pytest.mark.parametrize("name", known_formats())
+def test_ranks_of_the_table_are_consistent(name):
+    """More freedom never costs: q needs at most what z needs, z at most what zt needs, all at most the schoolbook's."""
+    format_ = parse_format(name)
+    q, z, zt = (known_rank(format_, field) for field in (Field.Q, Field.Z, Field.ZT))
+    assert format_ == format_.ascending
+    assert q <= z <= zt < format_.schoolbook_rank
+    assert known_rank(format_, Field.GF2) <= z  # whole coefficients hold modulo 2, too
+
+
+def test_a_proof_gets_its_place(strassen):
+    assert compare(verify(strassen)).verdict is Verdict.MATCHES
+    assert compare(verify(schoolbook(Format(2, 2, 2), Field.GF2))).verdict is Verdict.ABOVE
+    assert compare(verify(schoolbook(Format(1, 1, 7), Field.Z))).verdict is Verdict.UNKNOWN
+
+
+def test_fewer_than_known_is_below(strassen, monkeypatch):
+    monkeypatch.setattr("palaestra.apps.matmul.known_ranks.known_rank", lambda _format, _field: 8)
+    place = compare(verify(replace(strassen)))
+    assert (place.verdict, place.known, place.as_of) == (Verdict.BELOW, 8, as_of())

@@ -1,0 +1,40 @@
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from palaestra.apps.matmul.archive import Archive, Provenance
+from palaestra.apps.matmul.listing import list_discoveries
+from palaestra.apps.matmul.verification import verify
+from palaestra.contracts.errors import UsageError
+
+ORIGIN = Provenance("01RUN", "flip", 3, 1000, 1.5, 1.4, 0.0)
+
+
+def test_each_discovery_stands_beside_the_rank_of_its_own_field(strassen, strassen_bits, workplace):
+    for claim in (strassen, strassen_bits):
+        Archive(Path("runs")).add(verify(claim), ORIGIN)
+    answer = list_discoveries(Namespace(format=None))
+    assert [row[:5] for row in answer.rows] == [("2x2x2", "gf2", 7, 7, "matches"), ("2x2x2", "zt", 7, 7, "matches")]
+    assert answer.data["known_as_of"] in answer.notes[-1]
+
+
+def test_a_format_is_looked_for_whatever_the_order_of_its_sides(strassen, workplace):
+    Archive(Path("runs")).add(verify(strassen), ORIGIN)
+    assert len(list_discoveries(Namespace(format="2x2x2")).rows) == 1
+    assert list_discoveries(Namespace(format="3x3x3")).rows == ()
+    with pytest.raises(UsageError):
+        list_discoveries(Namespace(format="3x3"))
+
+
+def test_an_empty_archive_says_what_to_try(workplace):
+    answer = list_discoveries(Namespace(format=None))
+    assert answer.columns == ()
+    assert "palaestra discover" in answer.notes[-1]
+
+
+def test_a_damaged_entry_is_told(strassen, workplace):
+    entry, _ = Archive(Path("runs")).add(verify(strassen), ORIGIN)
+    entry.file.write_text("{")
+    answer = list_discoveries(Namespace(format=None))
+    assert entry.file.name in answer.data["damaged"][0]

@@ -1,0 +1,101 @@
+import json
+
+import numpy as np
+import pytest
+
+from palaestra.apps.matmul.factorization import schoolbook
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.format import Format
+from palaestra.apps.matmul.scheme_file import decode_scheme, encode_scheme, read_schemes
+from palaestra.apps.matmul.verification import NotAnAlgorithm, verify
+from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, UsageError
+
+
+def holding(readings):
+    found = []
+    for reading in readings:
+        try:
+            found.append(verify(reading))
+        except NotAnAlgorithm:
+            continue
+    return found
+
+
+def turned(claim):
+    rows, _, columns = claim.format.sides
+    return claim.w.reshape(-1, rows, columns).transpose(0, 2, 1).reshape(claim.rank, -1)
+
+
+def test_our_own_json_there_and_back(strassen, tmp_path):
+    file = tmp_path / "one.json"
+    file.write_text(json.dumps(encode_scheme(strassen)))
+    (readings,) = read_schemes(file).values()
+    assert [verify(reading).rank for reading in readings] == [7]
+
+
+def test_a_catalogues_json_with_its_third_factor_transposed_is_read(tmp_path):
+    claim = schoolbook(Format(2, 3, 4), Field.Z)
+    data = {
+        "n": [2, 3, 4],
+        "m": 24,
+        "z2": False,
+        "u": claim.u.tolist(),
+        "v": claim.v.tolist(),
+        "w": turned(claim).tolist(),
+    }
+    file = tmp_path / "one.json"
+    file.write_text(json.dumps(data))
+    first = holding(read_schemes(file)[""])[0]
+    assert first.field is Field.ZT
+    assert (first.claim.w == claim.w).all()
+
+
+def test_alphatensors_npz_is_read_with_all_its_schemes(strassen, tmp_path):
+    stacked = np.stack([strassen.u.T, strassen.v.T, turned(strassen).T])
+    file = tmp_path / "factorizations.npz"
+    np.savez(file, **{"2,2,2": stacked})
+    readings = read_schemes(file)["2,2,2"]
+    assert holding(readings)[0].rank == 7
+
+
+def test_a_field_that_is_given_is_the_only_one_tried(strassen, tmp_path):
+    file = tmp_path / "factorizations.npz"
+    np.savez(file, **{"2,2,2": np.stack([factor.T for factor in strassen.factors])})
+    assert {reading.field for reading in read_schemes(file, Field.GF2)["2,2,2"]} == {Field.GF2}
+
+
+def test_python_objects_in_a_file_are_never_loaded(tmp_path):
+    file = tmp_path / "objects.npz"
+    np.savez(file, **{"2,2,2": np.array([{"a": 1}], dtype=object)})
+    with pytest.raises(RefusedFile):
+        read_schemes(file)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"n": [2, 2, 2]}', '{"n": [2, 2], "u": [], "v": [], "w": []}'])
+def test_what_is_no_scheme_is_refused_by_name(text, tmp_path):
+    file = tmp_path / "strange.json"
+    file.write_text(text)
+    with pytest.raises(DamagedFile, match="strange.json"):
+        read_schemes(file)
+
+
+def test_a_truncated_npz_is_refused_by_name(strassen, tmp_path):
+    file = tmp_path / "cut.npz"
+    np.savez(file, **{"2,2,2": np.stack([factor.T for factor in strassen.factors])})
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(DamagedFile, match="cut.npz"):
+        read_schemes(file)
+
+
+@pytest.mark.parametrize("name", ["absent.json", "absent.npz"])
+def test_a_file_that_is_not_there_is_not_found(name, tmp_path):
+    with pytest.raises(NotFound):
+        read_schemes(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"denominators": [1, 1]}, {"denominators": [1, 1, 0]}, {"u": [[1]]}, {"field": "r"}]
+)
+def test_a_scheme_of_ours_with_one_thing_wrong_is_refused(damage, strassen):
+    with pytest.raises(UsageError):
+        decode_scheme(encode_scheme(strassen) | damage)

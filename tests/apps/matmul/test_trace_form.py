@@ -1,0 +1,16 @@
+import numpy as np
+
+from palaestra.apps.matmul.factorization import schoolbook
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.format import Format
+from palaestra.apps.matmul.trace_form import trace_form
+
+
+def test_the_scheme_is_the_trace_of_a_product_of_three():
+    x, y, z = trace_form(schoolbook(Format(2, 3, 4), Field.Z))
+    dice = np.random.default_rng(0)
+    a, b, c = (dice.integers(-5, 5, shape) for shape in ((2, 3), (3, 4), (4, 2)))
+    forms = [(factor * matrix).sum(axis=(1, 2)) for factor, matrix in ((x, a), (y, b), (z, c))]
+    assert np.prod(forms, axis=0).sum() == sum(
+        a[i, j] * b[j, k] * c[k, i] for i in range(2) for j in range(3) for k in range(4)
+    )

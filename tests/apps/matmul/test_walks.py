@@ -1,0 +1,69 @@
+"""The compiled walk and the one in Python take the same steps."""
+
+import threading
+
+import pytest
+
+from palaestra.apps.matmul import walks
+from palaestra.apps.matmul.factorization import schoolbook
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.format import Format
+from palaestra.apps.matmul.masks import to_masks
+from palaestra.apps.matmul.python_walk import PythonWalk
+
+needs_compiler = pytest.mark.skipif(not walks.IS_COMPILED, reason="installed without a compiler")
+
+
+def school(*sides):
+    return to_masks(schoolbook(Format(*sides), Field.GF2))
+
+
+@needs_compiler
+@pytest.mark.parametrize("sides", [(2, 2, 2), (2, 3, 2), (3, 3, 3)])
+@pytest.mark.parametrize("seed", [1, 7, 2**63 + 5])
+def test_both_walks_are_one_throw_for_throw(sides, seed):
+    rows = school(*sides)
+    native, python = walks.resume_walk(rows, rows, seed, 0), PythonWalk(rows, rows, seed, 0)
+    for _ in range(10):
+        assert native.go(150, 40, 2, 0) == python.go(150, 40, 2, 0)
+        assert (native.dice, native.since_fall) == (python.dice, python.since_fall)
+        assert (native.current, native.best) == (python.current, python.best)
+
+
+def test_a_walk_that_was_put_away_goes_on_as_if_it_never_stopped():
+    rows = school(3, 3, 3)
+    through = walks.resume_walk(rows, rows, 5, 0)
+    pieces = walks.resume_walk(rows, rows, 5, 0)
+    for _ in range(5):
+        through.go(500, 100, 2, 0)
+        pieces.go(500, 100, 2, 0)
+        pieces = walks.resume_walk(pieces.current, pieces.best, pieces.dice, pieces.since_fall)
+    assert (pieces.current, pieces.dice) == (through.current, through.dice)
+
+
+@needs_compiler
+@pytest.mark.parametrize("rows", [[], [[0, 1, 1]]])
+def test_what_is_no_scheme_is_refused(rows):
+    with pytest.raises(ValueError, match="a scheme has|a row has"):
+        walks.resume_walk(rows, rows, 1, 0)
+
+
+@needs_compiler
+def test_python_goes_on_while_a_walk_walks():
+    """Python's lock is let go: this thread can stand at the barrier only while the other is inside its walk."""
+    rows = school(3, 3, 3)
+    walk = walks.resume_walk(rows, rows, 1, 0)
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(walk.go(500_000, 1000, 2, 0)))
+    thread.start()
+    turns = 0
+    while thread.is_alive():
+        turns += 1
+    thread.join()
+    assert seen == [500_000]
+    assert turns > 1000
+
+
+def test_without_a_compiler_the_walk_is_pythons(monkeypatch):
+    monkeypatch.setattr(walks, "IS_COMPILED", False)
+    assert isinstance(walks.resume_walk(school(2, 2, 2), school(2, 2, 2), 1, 0), PythonWalk)
