@@ -74,7 +74,7 @@ def test_a_recorded_episode_is_moved_through_and_its_agents_are_inspected(open_p
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("slider", name="Step").fill("10")
     expect(step).to_have_text("step 10 of 64")
-    page.get_by_label("Next step").click()
+    page.get_by_role("button", name="Next step").click()
     expect(step).to_have_text("step 11 of 64")
     page.get_by_label(re.compile("^Agent")).select_option("1")
     expect(page.get_by_role("complementary")).to_contain_text("row")
