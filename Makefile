@@ -12,7 +12,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check lint types layers pages keys docs ui ui-check bench bench-sb3 bench-learning traps chaos lock clean
+.PHONY: help setup demo test browser quick check lint types layers pages keys docs ui ui-check bench bench-sb3 bench-learning traps chaos lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,8 +34,14 @@ $(VENV)/.installed: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
 demo: setup ## train Arena's agents, judge them beside random play (a minute or two)
 	@$(BIN)/python examples/demo.py
 
-test: setup ## the whole suite
+test: setup browser ## the whole suite
 	$(BIN)/python -m pytest -m "not chaos"
+
+browser: ## Debian's Chromium for the tests of the page, where it is missing and can be had
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+		run=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); export DEBIAN_FRONTEND=noninteractive; \
+		{ $$run apt-get update -qq; $$run apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1; } || \
+		echo "No Chromium can be installed here: the tests of the page will be skipped."
 
 quick: setup ## only the tests that take no time
 	$(BIN)/python -m pytest -m "not chaos and not slow"

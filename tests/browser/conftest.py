@@ -83,6 +83,13 @@ class Serving:
         body = {"kind": "native", "recipe": "cartpole", "name": name, "config": config}
         return self.ask("/api/runs", body)["run"]["id"]
 
+    def end_runs(self) -> None:
+        """Runs outlive their daemon, so whoever started them ends them."""
+        for state in ("queued", "running", "stopping"):
+            for run in self.ask(f"/api/runs?state={state}&limit=100")["runs"]:
+                self.ask(f"/api/runs/{run['id']}/cancel", {})
+                self.wait_for(run["id"], "finished", "failed", "cancelled", "lost")
+
     def wait_for(self, run: str, *states: str) -> dict[str, Any]:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
@@ -122,6 +129,7 @@ def serving(built_page, tmp_path_factory):
     found = Serving(tmp_path_factory.mktemp("serving"))
     found.start()
     yield found
+    found.end_runs()
     found.stop()
 
 
