@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -36,8 +37,8 @@ def test_a_search_is_an_ordinary_run(workplace):
 
 
 def test_a_run_that_goes_on_starts_at_its_checkpoint(workplace):
-    directory, first = searched("first", seconds=0.05, target=0)
-    _, second = searched("first", seconds=0.05, target=0)
+    directory, first = searched("first", seconds=1e-9, target=0, round_flips=1000)
+    _, second = searched("first", seconds=1e-9, target=0, round_flips=1000)
     assert second.flips > first.flips
     resumed = next(entry for entry in read_journal(directory.journal_file) if entry.event == "run.resumed")
     assert resumed.data["step"] == first.flips
@@ -63,3 +64,19 @@ def test_a_signal_ends_the_round_saves_and_keeps_what_was_found(workplace):
     assert json.loads((run / "status.json").read_text())["state"] == "cancelled"
     assert (run / "checkpoints" / "search.json").exists()
     assert list((workplace / "runs" / "discoveries").glob("3x3x3-gf2-*.json"))
+
+
+def test_a_search_can_begin_with_what_was_found_before(workplace):
+    _, first = searched("first", seconds=5)
+    config = DiscoverConfig(format="2x2x4", start="archive", seconds=5)
+    directory = find_or_make(config, "second", "palaestra discover")
+    outcome = run_discovery(directory, config, lambda _text: None)
+    assert (outcome.rank, outcome.flips) == (14, 0)  # twice seven is the best known: nothing is left to do
+    assert json.loads(Path(outcome.file).read_text())["provenance"]["parents"] == [first.fingerprint]
+
+
+def test_the_schoolbooks_scheme_is_no_discovery(workplace):
+    directory, outcome = searched("first", round_flips=1, seconds=1e-9)
+    assert (outcome.rank, outcome.flips, outcome.file) == (8, 1, "")
+    assert not (workplace / "runs" / "discoveries").exists()
+    assert read_record(directory).state is RunState.FINISHED

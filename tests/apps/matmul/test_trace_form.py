@@ -1,9 +1,14 @@
+from itertools import permutations
+
 import numpy as np
+import pytest
 
 from palaestra.apps.matmul.factorization import schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
-from palaestra.apps.matmul.trace_form import trace_form
+from palaestra.apps.matmul.trace_form import trace_form, turned_to
+from palaestra.apps.matmul.verification import verify
+from palaestra.contracts.errors import UsageError
 
 
 def test_the_scheme_is_the_trace_of_a_product_of_three():
@@ -14,3 +19,14 @@ def test_the_scheme_is_the_trace_of_a_product_of_three():
     assert np.prod(forms, axis=0).sum() == sum(
         a[i, j] * b[j, k] * c[k, i] for i in range(2) for j in range(3) for k in range(4)
     )
+
+
+@pytest.mark.parametrize("sides", list(permutations((2, 3, 4))))
+def test_a_scheme_turned_to_other_sides_multiplies_those(sides):
+    claim = schoolbook(Format(2, 3, 4), Field.Z)
+    assert verify(turned_to(claim, Format(*sides))).format == Format(*sides)
+
+
+def test_a_scheme_cannot_be_turned_to_other_lengths():
+    with pytest.raises(UsageError):
+        turned_to(schoolbook(Format(2, 3, 4), Field.Z), Format(2, 3, 5))

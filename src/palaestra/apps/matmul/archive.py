@@ -90,6 +90,10 @@ class Archive:
                 yield error
 
 
+def sound_entries(archive: Archive) -> list[Discovery]:
+    return [entry for entry in archive.entries() if isinstance(entry, Discovery)]
+
+
 def _encode(entry: Discovery) -> dict[str, Any]:
     return {
         "scheme": encode_scheme(entry.scheme.claim),

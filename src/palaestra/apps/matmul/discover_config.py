@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -26,6 +26,9 @@ class DiscoverConfig(Frozen):
     margin: int = Field(default=2, ge=0, description="how far above its best rank a walker may climb")
     patience: int = Field(default=20_000_000, ge=1, description="flips without a new best before a walker starts again")
     round_flips: int = Field(default=200_000, ge=1, description="of each walker, between two looks at the clock")
+    start: Literal["schoolbook", "archive"] = Field(
+        default="schoolbook", description="begin with the schoolbook's scheme, or with the best that discoveries make"
+    )
     pool_size: int = Field(default=4, ge=1, description="schemes kept to start again from")
 
     @field_validator("format")

@@ -10,11 +10,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from palaestra.apps.matmul.archive import Archive, Provenance
+from palaestra.apps.matmul.archive import Archive, Provenance, sound_entries
+from palaestra.apps.matmul.extension import best_start
 from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.fingerprint import fingerprint
 from palaestra.apps.matmul.known_ranks import compare
 from palaestra.apps.matmul.lifting import lift
-from palaestra.apps.matmul.masks import from_masks
+from palaestra.apps.matmul.masks import Masks, from_masks, to_masks
 from palaestra.apps.matmul.search import Search, advance, begin, decode_search, encode_search
 from palaestra.apps.matmul.verification import VerifiedFactorization, verify
 from palaestra.contracts.clock import SystemClock
@@ -52,7 +54,7 @@ class Outcome:
     seconds: float
     fingerprint: str
     is_new: bool  # to this archive
-    file: str
+    file: str  # in the archive; empty when it is no better than the schoolbook's
     exit_code: int
     remark: str = ""
 
@@ -88,12 +90,32 @@ def _opened(directory: RunDirectory, config: DiscoverConfig, session: RunSession
     file = checkpoint_file(directory)
     if not file.exists():
         session.journal.record("run.started", pid=os.getpid(), seed=config.seed, world_size=config.walkers)
-        return begin(config.product, config.seed, config.walkers)
+        return begin(config.product, config.seed, config.walkers, _start(directory, config))
     search = decode_search(unstamped(read_json(file), SCHEMA_VERSION, file), config.product)
     session.journal.record(
         "run.resumed", pid=os.getpid(), step=search.flips, checkpoint=str(file.name), exact=True, reason=""
     )
     return search
+
+
+def _start(directory: RunDirectory, config: DiscoverConfig) -> Masks | None:
+    """What discoveries make of it; kept beside the checkpoint, since the archive grows. For z only of such over z."""
+    if config.start != "archive":
+        return None
+    entries = sound_entries(Archive(directory.path.parent))
+    usable = [entry for entry in entries if config.field == Field.GF2 or entry.scheme.field is not Field.GF2]
+    start = best_start(config.product, [(entry.fingerprint, entry.scheme) for entry in usable])
+    write_json(parents_file(directory), {"rank": start.scheme.rank, "parents": list(start.parents)})
+    return to_masks(start.scheme.claim)
+
+
+def parents_file(directory: RunDirectory) -> Path:
+    return directory.artifacts / "parents.json"
+
+
+def _parents(directory: RunDirectory) -> tuple[str, ...]:
+    file = parents_file(directory)
+    return tuple(map(str, read_json(file)["parents"])) if file.exists() else ()
 
 
 def _searched(
@@ -104,25 +126,28 @@ def _searched(
     stop: StopRequest,
     say: Callable[[str], None],
 ) -> Search:
-    """Rounds until the time is up, the target is reached, or somebody says stop."""
-    rules, saved_at, begun_with = config.rules, time.monotonic(), search.flips
-    rounds = 0
+    """Rounds until the time is up, the target is reached, or somebody says stop; at least one."""
+    rules, begun_with, rounds = config.rules, search.flips, 0
+    rate = 0.0
+    begun_at = saved_at = time.monotonic()
     with ThreadPoolExecutor(config.walkers) as pool:
-        while not stop and session.seconds < config.seconds and search.best_rank > rules.target:
+        while not stop and search.best_rank > rules.target:
+            if rounds and time.monotonic() - begun_at >= config.seconds:
+                break
             before = search.best_rank
             search = advance(search, rules, pool if config.walkers > 1 else None)
             rounds += 1
-            rate = (search.flips - begun_with) / max(session.seconds, 1e-9)
+            rate = (search.flips - begun_with) / max(time.monotonic() - begun_at, 1e-9)
             session.beat(rounds, search.flips, rate, {"best_rank": search.best_rank})
             has_fallen = search.best_rank < before
             if has_fallen:
-                say(f"rank {search.best_rank} after {search.flips:,} flips, {session.seconds:.2f} s")
+                say(f"rank {search.best_rank} after {search.flips:,} flips, {time.monotonic() - begun_at:.2f} s")
             if has_fallen or time.monotonic() - saved_at >= SAVE_SECONDS:
                 metrics.write(_sample(search, rate))
                 _save(search, session)
                 saved_at = time.monotonic()
         if rounds:
-            metrics.write(_sample(search, (search.flips - begun_with) / max(session.seconds, 1e-9)))
+            metrics.write(_sample(search, rate))
             metrics.flush()
     _save(search, session)
     return search
@@ -162,11 +187,15 @@ def _settled(
         wall_seconds=round(session.seconds, 3),
         cpu_seconds=round(time.process_time(), 3),
         found_at=time.time(),
+        parents=_parents(directory),
         machine=read_json(directory.environment_file),
     )
-    entry, is_new = Archive(directory.path.parent).add(proved, provenance)
-    session.journal.record("artifact.saved", file=str(entry.file), kind="discovery")
     place = compare(proved)
+    file, is_new = "", False
+    if proved.rank < proved.format.schoolbook_rank:  # what everybody knows is no discovery
+        entry, is_new = Archive(directory.path.parent).add(proved, provenance)
+        file = str(entry.file)
+        session.journal.record("artifact.saved", file=file, kind="discovery")
     return Outcome(
         run=directory.id,
         name=session.record.name,
@@ -176,9 +205,9 @@ def _settled(
         comparison=str(place.verdict),
         flips=search.flips,
         seconds=session.seconds,
-        fingerprint=entry.fingerprint,
+        fingerprint=fingerprint(proved),
         is_new=is_new,
-        file=str(entry.file),
+        file=file,
         exit_code=0 if stop.signal is None else exit_code_of(stop.signal),
         remark=remark,
     )

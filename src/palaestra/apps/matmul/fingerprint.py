@@ -15,7 +15,7 @@ import numpy as np
 
 from palaestra.apps.matmul.algebra import rank_of
 from palaestra.apps.matmul.field import Field
-from palaestra.apps.matmul.trace_form import trace_form
+from palaestra.apps.matmul.trace_form import STRAIGHT, trace_form
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.factorization import Integers
@@ -49,7 +49,7 @@ def row_colours(
     above, beside = _pair_ranks(factors, prime)
     found = []
     for order in permutations(range(3)):
-        straight = order in {(0, 1, 2), (1, 2, 0), (2, 0, 1)}  # else the transposed product
+        straight = order in STRAIGHT
         first, second = (above, beside) if straight else (beside, above)
         pairs = np.stack([*(first[k] for k in order), *(second[k] for k in order)], axis=-1)  # [rank, rank, 6]
         found.append((_sides(format_, order, straight=straight), _refined(pairs)))

@@ -1,8 +1,8 @@
 """A search as a value: walkers, the pool of the best, and what is needed to go on as if it had never stopped.
 
-Each walker starts from the schoolbook scheme, or, every second time on average, from the pool; one that has not
-fallen for `patience` flips starts again. Rounds are of a fixed number of flips, so that the same seed gives the same
-search, whatever the clock and however many threads carry it out.
+Each walker starts from the schoolbook's scheme, or the one it was given; every second time on average, from the pool.
+One that has not fallen for `patience` flips starts again. Rounds are of a fixed number of flips, so that the same seed
+gives the same search, whatever the clock and however many threads carry it out.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Search:
     format: Format
     seed: int
     walkers: tuple[Walker, ...]
+    start: Masks  # where walkers begin: the schoolbook's scheme, or a better one
     pool: tuple[Masks, ...] = ()  # the best first
     flips: int = 0
 
@@ -65,7 +66,7 @@ def begin(format_: Format, seed: int, walkers: int, start: Masks | None = None) 
     check_fits(format_)
     rows = start or to_masks(schoolbook(format_, Field.GF2))
     made = tuple(Walker(rows, rows, throw(seed, index, 0)) for index in range(walkers))
-    return Search(format_, seed, made, pool=(rows,) if start else ())
+    return Search(format_, seed, made, rows)
 
 
 def advance(search: Search, rules: Rules, pool: ThreadPoolExecutor | None = None) -> Search:
@@ -100,7 +101,13 @@ def encode_search(search: Search) -> dict[str, Any]:
         }
         for walker in search.walkers
     ]
-    return {"seed": search.seed, "flips": search.flips, "walkers": walkers, "pool": [_hex(one) for one in search.pool]}
+    return {
+        "seed": search.seed,
+        "flips": search.flips,
+        "walkers": walkers,
+        "start": _hex(search.start),
+        "pool": [_hex(one) for one in search.pool],
+    }
 
 
 def decode_search(data: dict[str, Any], format_: Format) -> Search:
@@ -117,7 +124,7 @@ def decode_search(data: dict[str, Any], format_: Format) -> Search:
             for one in data["walkers"]
         )
         pool = tuple(_masks(one) for one in data["pool"])
-        return Search(format_, int(data["seed"]), walkers, pool, int(data["flips"]))
+        return Search(format_, int(data["seed"]), walkers, _masks(data["start"]), pool, int(data["flips"]))
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile(f"A search cannot be read: {error!r}.", "Begin again with another run=NAME.") from error
 
@@ -135,7 +142,7 @@ def _start_again(walker: Walker, index: int, search: Search, pool: tuple[Masks, 
     starts = walker.starts + 1
     word = throw(search.seed, index, starts)
     from_pool = bool(pool) and bool(word & 2)
-    rows = pool[(word >> 8) % len(pool)] if from_pool else to_masks(schoolbook(search.format, Field.GF2))
+    rows = pool[(word >> 8) % len(pool)] if from_pool else search.start
     return Walker(rows, rows, word, starts=starts)
 
 

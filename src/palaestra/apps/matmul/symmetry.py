@@ -16,7 +16,7 @@ import numpy as np
 from palaestra.apps.matmul.algebra import Echelon, Rows, multiply, rank_of
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.fingerprint import prime_of, row_colours
-from palaestra.apps.matmul.trace_form import trace_form
+from palaestra.apps.matmul.trace_form import trace_form, view
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.factorization import Integers
@@ -50,16 +50,10 @@ def are_one(first: VerifiedFactorization, second: VerifiedFactorization) -> bool
     seen = row_colours(second.format, target, prime)
     views = zip(permutations(range(3)), seen, strict=True)
     return any(
-        _find(_puzzle(source, _view(target, order), colours, other, first.format.sides, prime))
+        _find(_puzzle(source, view(target, order), colours, other, first.format.sides, prime))
         for order, (sides, other) in views
         if sides == first.format.sides and Counter(other) == Counter(colours)
     )
-
-
-def _view(factors: tuple[Integers, ...], order: tuple[int, ...]) -> tuple[Integers, ...]:
-    if order in {(0, 1, 2), (1, 2, 0), (2, 0, 1)}:
-        return tuple(factors[k] for k in order)
-    return tuple(factors[k].transpose(0, 2, 1) for k in order)
 
 
 def _puzzle(

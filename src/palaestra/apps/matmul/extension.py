@@ -1,0 +1,116 @@
+"""Larger schemes put together from smaller ones: a side is cut in two, and each part has a scheme of its own.
+
+From the schoolbook's scheme a search for 4x4x4 stays far above the best known rank;
+from a good 3x4x4 and a strip it does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palaestra.apps.matmul.factorization import Factorization, Integers, schoolbook
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.format import Format
+from palaestra.apps.matmul.trace_form import turned_to
+from palaestra.apps.matmul.verification import VerifiedFactorization, verify
+from palaestra.contracts.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SIDES = ("rows", "inner", "columns")
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A scheme to begin with, modulo 2, and the fingerprints of those it was put together from."""
+
+    scheme: VerifiedFactorization
+    parents: tuple[str, ...]
+
+
+def join(first: Factorization, second: Factorization, side: str) -> Factorization:
+    """A scheme for both parts of a product that is cut along `side`; the other two sides are the same."""
+    at = SIDES.index(side)
+    sides = list(first.format.sides)
+    offsets = [0, 0, 0]
+    offsets[at] = sides[at]
+    sides[at] += second.format.sides[at]
+    others = [k for k in range(3) if k != at]
+    if first.field is not second.field or any(first.format.sides[k] != second.format.sides[k] for k in others):
+        raise UsageError(
+            f"{first.format} over {first.field} and {second.format} over {second.field} do not join along {side}.",
+            "Field and the other two sides must be the same.",
+        )
+    whole = Format(sides[0], sides[1], sides[2])
+    corners = ((0, 1), (1, 2), (0, 2))  # the sides of A, of B and of the product
+    u, v, w = (
+        np.concatenate(
+            [_placed(a, first.format, whole, pair, [0, 0, 0]), _placed(b, second.format, whole, pair, offsets)]
+        )
+        for a, b, pair in zip(first.factors, second.factors, corners, strict=True)
+    )
+    return Factorization(whole, first.field, u, v, w)
+
+
+def best_start(format_: Format, known: Iterable[tuple[str, VerifiedFactorization]]) -> Start:
+    """The scheme of lowest rank that the known ones (by fingerprint) and the schoolbook put together; modulo 2."""
+    best: dict[Format, tuple[str, Factorization]] = {}
+    for mark, proved in known:
+        if proved.field is Field.Q:
+            continue  # a half has no meaning modulo 2
+        claim = _modulo_2(proved.claim)
+        key = claim.format.ascending
+        if key not in best or claim.rank < best[key][1].rank:
+            best[key] = (mark, claim)
+    made: dict[Format, tuple[Factorization, frozenset[str]]] = {}
+    scheme, parents = _grown(format_, best, made)
+    return Start(verify(scheme), tuple(sorted(parents)))
+
+
+def _grown(
+    format_: Format,
+    best: dict[Format, tuple[str, Factorization]],
+    made: dict[Format, tuple[Factorization, frozenset[str]]],
+) -> tuple[Factorization, frozenset[str]]:
+    """Every cut of every side is tried, and every part grown in the same way."""
+    if format_ in made:
+        return made[format_]
+    found: tuple[Factorization, frozenset[str]] = (schoolbook(format_, Field.GF2), frozenset())
+    if format_.ascending in best:
+        mark, claim = best[format_.ascending]
+        found = (turned_to(claim, format_), frozenset({mark}))
+    for at, side in enumerate(SIDES):
+        for cut in range(1, format_.sides[at] // 2 + 1):
+            first, one = _grown(_with_side(format_, at, format_.sides[at] - cut), best, made)
+            second, other = _grown(_with_side(format_, at, cut), best, made)
+            if first.rank + second.rank < found[0].rank:
+                found = (join(first, second, side), one | other)
+    made[format_] = found
+    return found
+
+
+def _with_side(format_: Format, at: int, length: int) -> Format:
+    sides = list(format_.sides)
+    sides[at] = length
+    return Format(sides[0], sides[1], sides[2])
+
+
+def _placed(factor: Integers, part: Format, whole: Format, pair: tuple[int, int], offsets: list[int]) -> Integers:
+    """The factor's matrices at their place in larger ones of zeros."""
+    high, wide = (part.sides[k] for k in pair)
+    top, left = (offsets[k] for k in pair)
+    canvas = np.zeros((len(factor), whole.sides[pair[0]], whole.sides[pair[1]]), dtype=np.int64)
+    canvas[:, top : top + high, left : left + wide] = factor.reshape(len(factor), high, wide)
+    return canvas.reshape(len(factor), -1)
+
+
+def _modulo_2(claim: Factorization) -> Factorization:
+    """Whole coefficients hold modulo 2, too; rows that become nothing are left out."""
+    factors = [factor % 2 for factor in claim.factors]
+    kept = np.logical_and.reduce([factor.any(axis=1) for factor in factors])
+    u, v, w = (factor[kept] for factor in factors)
+    return replace(claim, field=Field.GF2, u=u, v=v, w=w)
