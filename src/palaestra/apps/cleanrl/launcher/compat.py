@@ -85,15 +85,17 @@ def _wrappers() -> list[str]:
     if not hasattr(wrappers, "GrayScaleObservation"):
         wrappers.GrayScaleObservation = lambda env, keep_dim=False: wrappers.GrayscaleObservation(env, keep_dim)
         done.append("wrappers.GrayScaleObservation is GrayscaleObservation")
-    transform = wrappers.TransformObservation
+    wrappers.TransformObservation = _old_transform(wrappers.TransformObservation)
+    return [*done, "wrappers.TransformObservation keeps the space when none is given"]
 
-    class TransformObservation(transform):  # type: ignore[misc]  # the class is only known now
+
+def _old_transform(base: Any) -> Any:
+    class TransformObservation(base):  # type: ignore[misc]  # the class is only known now
         def __init__(self, env: Any, func: Any = None, observation_space: Any = None, *, f: Any = None) -> None:
             space = env.observation_space if observation_space is None else observation_space
             super().__init__(env, f if func is None else func, space)
 
-    wrappers.TransformObservation = TransformObservation
-    return [*done, "wrappers.TransformObservation keeps the space when none is given"]
+    return TransformObservation
 
 
 def _registered() -> list[str]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .observer import Observer
 
 
-class Probe(gymnasium.Wrapper):  # type: ignore[type-arg]  # old versions cannot be subscripted
+class Probe(gymnasium.Wrapper):
     """Hands everything through as it is."""
 
     def __init__(self, env: Any, observer: Observer, index: int) -> None:

@@ -33,6 +33,6 @@ def install(say: Callable[..., None]) -> None:
 def as_number(value: Any) -> float | None:
     """Of a number, a tensor or an array that holds one; None for anything else, which is the script's business."""
     try:
-        return float(value.reshape(-1)[0] if getattr(value, "ndim", 0) else value)
-    except (TypeError, ValueError, IndexError, RuntimeError):
+        return float(value.reshape(-1)[0].item() if hasattr(value, "reshape") else value)
+    except (TypeError, ValueError, IndexError, RuntimeError, AttributeError):
         return None

@@ -1,0 +1,55 @@
+import os
+import signal
+
+import pytest
+
+from palaestra.apps.cleanrl.launcher.observer import Observer, Stopped
+
+
+def test_the_step_is_the_scripts_own_where_it_counts_one():
+    observer = Observer(lambda *_: None, 0)
+    observer.stepped()
+    assert observer.global_step == 1
+    observer.script["global_step"] = 640
+    assert observer.global_step == 640
+
+
+def test_an_environment_in_another_process_does_not_know_the_step_nor_stop():
+    observer = Observer(lambda *_: None, 0)
+    observer._owner = os.getpid() + 1
+    observer.stop_signal = signal.SIGTERM
+    observer.stepped()
+    assert observer.global_step == -1
+
+
+def test_a_stop_is_carried_out_at_the_next_step():
+    observer = Observer(lambda *_: None, 0)
+    observer.stepped()
+    observer.stop_signal = signal.SIGTERM
+    with pytest.raises(Stopped) as stopped:
+        observer.stepped()
+    assert stopped.value.code == 143
+
+
+def test_saving_happens_inside_a_step_when_it_is_due():
+    saved = []
+    observer = Observer(lambda *_: None, 1e-9)
+    observer.save = saved.append
+    observer.stepped()
+    assert saved == ["periodic"]
+
+
+def test_without_an_interval_nothing_is_saved_on_the_way():
+    saved = []
+    observer = Observer(lambda *_: None, 0)
+    observer.save = saved.append
+    observer.stepped()
+    assert saved == []
+
+
+def test_episodes_are_told_with_all_their_figures():
+    said = []
+    observer = Observer(lambda *message: said.append(message), 0)
+    observer.episode_ended(2, 10.0, 5, terminated=False)
+    assert said[0][:6] == ("episode", 2, 10.0, 5, False, 0)
+    assert observer.episodes == 1

@@ -1,0 +1,30 @@
+import gymnasium
+
+from palaestra.apps.cleanrl.launcher import probe
+from palaestra.apps.cleanrl.launcher.observer import Observer
+
+
+def test_returns_and_lengths_are_those_that_are_counted_by_hand():
+    said = []
+    observer = Observer(lambda *message: said.append(message), 0)
+    env = probe.Probe(gymnasium.make("CartPole-v1"), observer, 4)
+    env.reset(seed=3)
+    total, length, ended = 0.0, 0, False
+    while not ended:
+        _, reward, terminated, truncated, _ = env.step(0)
+        total, length, ended = total + reward, length + 1, terminated or truncated
+    assert said[0][:5] == ("episode", 4, total, length, True)
+    assert observer.steps == length
+    env.close()
+
+
+def test_every_environment_that_is_made_gets_a_probe_and_a_number(monkeypatch):
+    monkeypatch.setattr(gymnasium, "make", gymnasium.make)
+    monkeypatch.setattr(gymnasium.envs.registration, "make", gymnasium.make)
+    observer = Observer(lambda *_: None, 0)
+    probe.install(observer)
+    made = [gymnasium.make("CartPole-v1") for _ in range(2)]
+    assert [env._index for env in made] == [0, 1]
+    assert made[0].spec.id == "CartPole-v1"
+    for env in made:
+        env.close()

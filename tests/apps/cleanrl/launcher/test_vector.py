@@ -1,0 +1,35 @@
+import signal
+
+import gymnasium
+import numpy as np
+import pytest
+
+from palaestra.apps.cleanrl.launcher.observer import Observer, Stopped
+from palaestra.apps.cleanrl.launcher.probe import Probe
+from palaestra.apps.cleanrl.launcher.vector import observed
+
+
+@pytest.fixture
+def observer():
+    return Observer(lambda *_: None, 0)
+
+
+def test_each_member_keeps_its_number_also_in_a_second_vector(observer):
+    def make():
+        return Probe(gymnasium.make("CartPole-v1"), observer, observer.take_index())
+
+    vector = observed(gymnasium.vector.SyncVectorEnv, observer)
+    first, second = vector([make, make]), vector([make])
+    assert [env._index for env in (*first.envs, *second.envs)] == [0, 1, 2]
+    first.close()
+    second.close()
+
+
+def test_a_stop_is_seen_after_a_step_although_the_members_do_not_see_it(observer):
+    vector = observed(gymnasium.vector.SyncVectorEnv, observer)([lambda: gymnasium.make("CartPole-v1")])
+    vector.reset(seed=1)
+    vector.step(np.array([0]))
+    observer.stop_signal = signal.SIGTERM
+    with pytest.raises(Stopped):
+        vector.step(np.array([0]))
+    vector.close()

@@ -1,0 +1,113 @@
+"""A script's run from its first line to its last, in processes as a daemon starts them."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from palaestra.apps.cleanrl.kind import KIND
+from palaestra.apps.cleanrl.notes import read_notes
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.contracts.run import RunState
+from palaestra.runs.journal import read_journal
+from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.status import read_record
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+PATIENCE_SECONDS = 240
+
+
+def start(directory):
+    return subprocess.Popen(
+        KIND.command(directory.path), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def carry_out(directory):
+    process = start(directory)
+    output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    return process.returncode, output
+
+
+def metric_names(directory):
+    reader = MetricsReader(directory.metrics_file)
+    try:
+        return {*reader.names(timings=False), *reader.names(timings=True)}
+    finally:
+        reader.close()
+
+
+def checkpoint(directory):
+    return CheckpointManager(directory).open("latest")
+
+
+@pytest.mark.slow
+def test_a_script_finishes_with_metrics_episodes_and_a_checkpoint(runs, scripts):
+    directory = runs.make(scripts / "ppo.py", total_timesteps=512)
+    code, output = carry_out(directory)
+    record = read_record(directory)
+    assert (code, record.state, record.failure) == (0, RunState.FINISHED, ""), output
+    assert record.agent_step == 512
+    assert record.summary["episodes"] > 5
+    assert {"charts/episodic_return", "losses/value_loss", "charts/SPS"} <= metric_names(directory)
+    opened = checkpoint(directory)
+    assert opened.checkpoint.agent_step == 512
+    assert read_notes(next(iter(opened.parts.values())))["source"] == (scripts / "ppo.py").read_text()
+    assert list(directory.tensorboard.iterdir())
+    assert (directory.artifacts / "script.py").read_text() == (scripts / "ppo.py").read_text()
+    assert "Adapted for the script" in directory.log_file().read_text()
+
+
+@pytest.mark.slow
+def test_a_stop_saves_and_leaves_no_process(runs, scripts):
+    directory = runs.make(scripts / "ppo.py", total_timesteps=10**9)
+    process = start(directory)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while read_record(directory).agent_step < 200 and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_SECONDS)
+    record = read_record(directory)
+    assert (process.returncode, record.state) == (143, RunState.CANCELLED)
+    assert checkpoint(directory).checkpoint.agent_step >= 200
+    left = subprocess.run(["pgrep", "-f", directory.id], capture_output=True, text=True).stdout
+    assert left == ""
+
+
+@pytest.mark.slow
+def test_environments_in_processes_of_their_own_keep_numbers_and_episodes(runs, scripts):
+    directory = runs.make(scripts / "ppo.py", total_timesteps=512, asynchronous=True)
+    code, output = carry_out(directory)
+    assert code == 0, output
+    reader = MetricsReader(directory.metrics_file)
+    try:
+        assert {episode.env_index for episode in reader.episodes()} == {0, 1}
+    finally:
+        reader.close()
+
+
+@pytest.mark.slow
+def test_a_script_that_fails_is_told_by_its_error(runs, scripts):
+    directory = runs.make(scripts / "ppo.py", env_id="CartPool-v1")
+    code, output = carry_out(directory)
+    record = read_record(directory)
+    assert (code, record.state) == (1, RunState.FAILED)
+    assert "CartPole" in record.failure  # Gymnasium names the nearest
+    assert "Traceback" in output
+
+
+@pytest.mark.slow
+def test_a_plain_script_is_watched_too_and_says_when_nothing_was_seen(runs, tmp_path):
+    script = tmp_path / "plain.py"
+    script.write_text("import sys\nprint('hello', sys.argv[1:])\n")
+    directory = runs.make(script, kind="script", some_key=3)
+    code, output = carry_out(directory)
+    assert (code, read_record(directory).state) == (0, RunState.FINISHED)
+    assert "hello ['--some-key', '3']" in output
+    log = directory.log_file().read_text()
+    assert "No episode was seen" in log
+    assert "no network was found" in log
+    assert "run.finished" in [entry.event for entry in read_journal(directory.journal_file)]
