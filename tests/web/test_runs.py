@@ -103,6 +103,18 @@ def test_an_evaluation_is_a_run_of_its_own_with_a_parent(client, daemon, make_ru
     assert read_request(daemon.directory(made["id"])).config["episodes"] == 2
 
 
+def test_an_evaluation_may_begin_with_another_seed_and_leave_replays(client, daemon, make_run, save_checkpoint):
+    run = make_run("first")
+    save_checkpoint(run)
+    submit(client)  # takes the only place
+    made = client.post(f"/api/runs/{run.id}/evaluate", json={"seed": 0, "replays": True}).json()["run"]
+    asked = read_request(daemon.directory(made["id"])).config
+    assert (asked["seed"], asked["replays"]) == (0, True)
+    plain = client.post(f"/api/runs/{run.id}/evaluate", json={}).json()["run"]
+    assert {"seed", "replays"} & set(read_request(daemon.directory(plain["id"])).config) == set()
+    assert client.post(f"/api/runs/{run.id}/evaluate", json={"seed": -1}).status_code == 422
+
+
 def test_tags_and_notes_are_kept_and_found(client, make_run):
     run = make_run("first")
     make_run("second")

@@ -40,11 +40,13 @@ export class Match {
   ready: Ready | null = $state.raw(null);
   results: Ended[] = $state.raw([]);
   seed = $state(0);
+  pace: number; // steps a second, as it was chosen last
   epoch: number | null = $state(null); // of the newest checkpoint, where it is followed
 
   constructor(readonly order: MatchOrder) {
     this.seed = order.seed ?? 0;
-    this.feed = new Feed(() => socketAddress('/api/match'), (frame) => this.tiles.show(frame), () => this.order, (message) => this.hear(message));
+    this.pace = order.pace ?? 10;
+    this.feed = new Feed(() => socketAddress('/api/match'), (frame) => this.tiles.show(frame), () => ({ ...this.order, pace: this.pace }), (message) => this.hear(message));
   }
 
   label(seat: number): string {
