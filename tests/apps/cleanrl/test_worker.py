@@ -60,6 +60,31 @@ def test_a_script_finishes_with_metrics_episodes_and_a_checkpoint(runs, scripts)
     assert "Adapted for the script" in directory.log_file().read_text()
 
 
+FAMILIES = [
+    ("ppo_continuous_action.py", {}, {"agent.actor_logstd", "normalisers.0.mean"}, "losses/policy_loss"),
+    ("dqn.py", {}, {"q_network.network.0.weight", "target_network.network.0.weight"}, "losses/td_loss"),
+    ("dqn.py", {"n_atoms": 11}, {"q_network.atoms"}, "losses/td_loss"),
+    (
+        "sac_continuous_action.py",
+        {},
+        {"actor.fc.weight", "tensors.log_alpha", "qf1_target.layers.0.weight"},
+        "losses/qf_loss",
+    ),
+    ("sac_continuous_action.py", {"deterministic": True}, {"actor.action_scale"}, "losses/qf_loss"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "settings", "tensors", "loss"), FAMILIES)
+def test_every_family_logs_its_returns_and_is_saved(runs, scripts, name, settings, tensors, loss):
+    directory = runs.make(scripts / name, **settings)
+    code, output = carry_out(directory)
+    assert code == 0, output
+    assert {"charts/episodic_return", loss} <= metric_names(directory)
+    weights, _ = CheckpointManager(directory).load_agent()
+    assert tensors <= set(weights)
+
+
 @pytest.mark.slow
 def test_a_stop_saves_and_leaves_no_process(runs, scripts):
     directory = runs.make(scripts / "ppo.py", total_timesteps=10**9)
