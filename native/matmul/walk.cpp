@@ -3,9 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "../dispatch.hpp"
+
 namespace matmul {
 
 namespace {
+
+// No branch inside, so that the compiler compares several at once.
+PALAESTRA_CLONES
+std::uint64_t count_equal(const Mask* column, std::size_t rank, Mask factor) {
+    std::uint64_t count = 0;
+    for (std::size_t k = 0; k < rank; ++k) count += column[k] == factor ? 1 : 0;
+    return count;
+}
 
 bool is_nothing(const Row& row) { return row[0] == 0 || row[1] == 0 || row[2] == 0; }
 
@@ -38,6 +48,8 @@ Walk::Walk(Scheme scheme, std::uint64_t seed)
 void Walk::rebuild() {
     const std::size_t rank = current.size();
     for (int axis = 0; axis < 3; ++axis) {
+        columns_[axis].resize(rank);
+        for (std::size_t i = 0; i < rank; ++i) columns_[axis][i] = current[i][axis];
         pairs_[axis].clear();
         degree_[axis].assign(rank, 0);
         for (std::size_t i = 0; i < rank; ++i)
@@ -66,8 +78,11 @@ void Walk::refresh(int axis, std::uint16_t row) {
         pairs.pop_back();
     }
     const Mask factor = current[row][axis];
-    for (std::size_t other = 0; other < current.size(); ++other)
-        if (current[other][axis] == factor && other != row) {
+    std::vector<Mask>& column = columns_[axis];
+    column[row] = factor;
+    if (count_equal(column.data(), column.size(), factor) == 1) return;
+    for (std::size_t other = 0; other < column.size(); ++other)
+        if (column[other] == factor && other != row) {
             pairs.push_back({row, static_cast<std::uint16_t>(other)});
             ++degree[row];
             ++degree[other];

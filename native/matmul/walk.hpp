@@ -56,6 +56,7 @@ class Walk {
     void drop(std::size_t row);
     bool flip();  // whether the rank fell
 
+    std::array<std::vector<Mask>, 3> columns_;  // the factors once more, axis by axis: rows are compared in a sweep
     std::array<std::vector<Pair>, 3> pairs_;  // rows that share this factor
     std::array<std::vector<std::uint16_t>, 3> degree_;  // in how many of those pairs a row is
 };

@@ -1,0 +1,46 @@
+"""A search as a kind of worker: what `palaestra discover` asks, the daemon can be asked too."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from palaestra.apps.matmul.discover_config import DiscoverConfig
+from palaestra.config.resolve import resolve_config
+from palaestra.config.schema import config_schema
+from palaestra.contracts.errors import PalaestraError
+from palaestra.contracts.worker_kind import Complaint, Prepared, RequestRefused, Resources
+from palaestra.workers.complaints import complaints_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from palaestra.contracts.run import RunRequest
+
+
+class MatmulKind:
+    name = "matmul"
+
+    def schema(self) -> dict[str, Any]:
+        return config_schema(DiscoverConfig)
+
+    def prepare(self, request: RunRequest, machine: Resources, runs_root: Path) -> Prepared:
+        del machine, runs_root
+        complaints, config = [], None
+        try:
+            config = resolve_config(DiscoverConfig, None, request.config)
+        except PalaestraError as error:
+            complaints += complaints_of(error, DiscoverConfig)
+        if request.nproc != 1 or request.executor != "local":
+            complaints.append(Complaint("nproc", "A search has one process.", "For several threads set 'walkers'."))
+        if complaints or config is None:
+            raise RequestRefused(complaints)
+        made = replace(request, recipe=request.recipe or f"discover {config.format}")
+        return Prepared(made, config.model_dump(mode="json"), Resources(config.walkers))
+
+    def command(self, run_directory: Path) -> list[str]:
+        return [sys.executable, "-m", "palaestra.apps.matmul.worker", str(run_directory)]
+
+
+KIND = MatmulKind()

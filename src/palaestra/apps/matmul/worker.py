@@ -1,0 +1,37 @@
+"""`python -m palaestra.apps.matmul.worker RUN_DIRECTORY`: a search that a daemon has written down."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from palaestra.apps.matmul.discover_config import DiscoverConfig
+from palaestra.apps.matmul.discovery_run import run_discovery
+from palaestra.contracts.errors import DamagedFile, PalaestraError
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.documents import read_config
+
+INTERRUPTED = 130
+
+
+def main(directory: RunDirectory) -> int:
+    try:
+        return run_discovery(directory, stored_config(directory), print).exit_code
+    except PalaestraError as error:
+        print(f"palaestra: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def stored_config(directory: RunDirectory) -> DiscoverConfig:
+    try:
+        return DiscoverConfig.model_validate(read_config(directory))
+    except ValidationError as error:
+        raise DamagedFile(f"{directory.config_file} does not describe a search: {error}.") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main(RunDirectory(Path(sys.argv[1]))))

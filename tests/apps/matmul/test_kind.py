@@ -1,0 +1,39 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from palaestra.apps.matmul.kind import KIND
+from palaestra.contracts.run import RunRequest
+from palaestra.contracts.worker_kind import RequestRefused, Resources
+
+
+def prepared(**config):
+    return KIND.prepare(RunRequest("matmul", "", config), Resources(2), Path("runs"))
+
+
+def test_a_search_takes_a_core_for_each_walker():
+    made = prepared(format="3x3x3", walkers=2)
+    assert made.resources.cpus == 2
+    assert made.request.recipe == "discover 3x3x3"
+    assert (made.config["format"], made.config["field"]) == ("3x3x3", "gf2")
+
+
+def test_everything_that_is_wrong_is_told_at_once():
+    request = RunRequest("matmul", "", {"format": "3x3", "seconds": 0}, nproc=2)
+    with pytest.raises(RequestRefused) as caught:
+        KIND.prepare(request, Resources(), Path("runs"))
+    assert {complaint.key for complaint in caught.value.complaints} == {"format", "seconds", "nproc"}
+
+
+def test_the_form_knows_every_key():
+    assert {"format", "field", "seconds", "seed", "walkers", "start"} <= set(KIND.schema()["properties"])
+
+
+def test_the_daemon_may_load_it():
+    script = (
+        "import sys; import palaestra.apps.matmul.kind; print([m for m in ('torch', 'gymnasium') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "set()"
