@@ -36,4 +36,4 @@ def test_the_daemon_may_load_it():
         "import sys; import palaestra.apps.matmul.kind; print([m for m in ('torch', 'gymnasium') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.strip() == "set()"
+    assert done.stdout.strip() == "[]"
