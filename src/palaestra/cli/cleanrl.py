@@ -58,5 +58,5 @@ COMMAND = Group(
             run=run_scan,
         )
     },
-    examples=("palaestra cleanrl scan .", "palaestra cleanrl scan . --json"),
+    examples=("palaestra cleanrl scan .", "palaestra cleanrl scan ~/cleanrl", "palaestra cleanrl scan . --json"),
 )

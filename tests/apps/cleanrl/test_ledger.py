@@ -54,3 +54,11 @@ def test_numbers_that_are_not_finite_are_left_out_and_remembered():
         ledger.take([["scalar", "losses/a", float("nan"), 8, 1.0], ["episode", 0, float("inf"), 3, True, 8, 1.0]]) == []
     )
     assert ledger.not_finite == {"losses/a", "the return of an episode"}
+
+
+def test_the_last_step_is_the_one_at_which_the_script_ended():
+    ledger = Ledger()
+    assert (
+        ledger.take([["beat", 90, 1.0], ["saved", "finished", "/x", 96, {}], ["ended", "finished", "", 100, 4]]) == []
+    )
+    assert ledger.step == 100

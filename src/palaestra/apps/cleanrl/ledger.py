@@ -39,6 +39,8 @@ class Ledger:
                 self._add(samples, self._scalar(*rest))
             elif kind == "episode":
                 self._add(samples, self._episode(*rest))
+            elif kind in {"saved", "ended"}:
+                self.step = max(self.step, int(rest[2]))
         return samples
 
     @property
