@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Triple = tuple[Rows, Rows, Rows]
 Bases = tuple[Rows, Rows, Rows]
 SIGNS = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
-MOST_STEPS = 20_000  # of the search; who needs more is not recognised, and stands as an entry of its own
+MOST_STEPS = 2_000  # of the search; who needs more is not recognised, and stands as an entry of its own
 
 
 @dataclass(frozen=True)
