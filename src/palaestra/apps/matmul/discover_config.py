@@ -38,7 +38,7 @@ class DiscoverConfig(Frozen):
             format_ = parse_format(text)
             check_fits(format_)
         except PalaestraError as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(str(error).rstrip(".")) from error
         return str(format_)
 
     @field_validator("field")
@@ -47,7 +47,7 @@ class DiscoverConfig(Frozen):
         try:
             field = fields.parse_field(text)
         except PalaestraError as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(str(error).rstrip(".")) from error
         if field not in SEARCHED:
             raise ValueError(f"there is no search over {field} yet; field=gf2 and field=z can be searched")
         return str(field)
