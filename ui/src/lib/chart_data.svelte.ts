@@ -3,8 +3,8 @@ import * as api from './api.ts';
 import { originOf, type Range } from './curves.ts';
 import type { Axis, Run, Series } from './types.ts';
 
-const MOST_POINTS = 40_000; // of one chart; more curves get fewer stretches each, and none loses a spike
-const AT_ONCE = 20; // runs per question: answers come in pieces that are read without holding up the page
+const MOST_POINTS = 10_000; // of one chart; more curves get fewer stretches each, and none loses a spike
+const AT_ONCE = 8000; // points per question: answers come in pieces that are read without holding up the page
 
 export interface Wanted {
   runs: readonly Run[];
@@ -51,7 +51,7 @@ async function fetchSeries({ runs, name, axis, range, width }: Wanted, signal: A
     return api.series({ runs: ids, names: [name], buckets, axis, from, to }, signal);
   };
   // Every run began at a time of its own: zoomed into wall time, each is asked for by itself.
-  const size = axis === 'time' && range ? 1 : AT_ONCE;
+  const size = axis === 'time' && range ? 1 : Math.max(1, Math.floor(AT_ONCE / buckets));
   const parts: Promise<Series[]>[] = [];
   for (let start = 0; start < runs.length; start += size) {
     const part = runs.slice(start, start + size);

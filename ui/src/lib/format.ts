@@ -2,14 +2,22 @@
 const NONE = '–';
 const MINUS = '\u2212';
 
+const writers = new Map<number, Intl.NumberFormat>(); // making one takes a thousand times as long as using it
+
+function writer(places: number): Intl.NumberFormat {
+  const found = writers.get(places) ?? new Intl.NumberFormat('en-US', { minimumFractionDigits: places, maximumFractionDigits: places });
+  writers.set(places, found);
+  return found;
+}
+
 /** About `digits` significant digits, without exponents where a plain number is short. */
 export function number(value: number | null | undefined, digits = 4): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e7)) return tidy(value.toExponential(Math.min(2, digits - 1)));
-  if (Number.isInteger(value)) return minus(value.toLocaleString('en-US'));
+  if (Number.isInteger(value)) return minus(writer(0).format(value));
   const places = Math.max(0, digits - 1 - Math.max(0, Math.floor(Math.log10(size))));
-  return minus(value.toLocaleString('en-US', { minimumFractionDigits: places, maximumFractionDigits: places }));
+  return minus(writer(places).format(value));
 }
 
 /** 1,200,000 → 1.2 M: for axes and counts of steps. */

@@ -3,116 +3,183 @@ import type uPlot from 'uplot';
 import { firstAtOrAfter, type Curve } from '../lib/curves.ts';
 
 const FEW = 80; // points up to which each is marked
+// More curves than can be told apart are drawn in the ways that cost a fifth: hairlines, and bands and marks of whole pixels.
+const CROWD = 28;
+
+type Values = readonly (number | null)[];
+
+/** From values to pixels of the canvas, worked out once for a whole chart: it is asked a hundred thousand times. */
+class Brush {
+  readonly ctx: CanvasRenderingContext2D;
+  readonly from: number;
+  readonly to: number;
+  private readonly left: number;
+  private readonly top: number;
+  private readonly scaleX: number;
+  private readonly scaleY: number;
+  private readonly highest: number;
+
+  constructor(
+    plot: uPlot,
+    private readonly isLog: boolean,
+  ) {
+    const { bbox, scales } = plot;
+    const [low, high] = [this.height(scales['y']?.min ?? 0), this.height(scales['y']?.max ?? 1)];
+    this.ctx = plot.ctx;
+    this.from = scales['x']?.min ?? 0;
+    this.to = scales['x']?.max ?? 1;
+    [this.left, this.top, this.highest] = [bbox.left, bbox.top, high];
+    this.scaleX = bbox.width / (this.to - this.from || 1);
+    this.scaleY = bbox.height / (high - low || 1);
+  }
+
+  x(value: number): number {
+    return this.left + (value - this.from) * this.scaleX;
+  }
+
+  y(value: number): number {
+    return this.top + (this.highest - this.height(value)) * this.scaleY;
+  }
+
+  /** On a log axis there is no place for zero and below. */
+  has(value: number | null | undefined): value is number {
+    return typeof value === 'number' && (!this.isLog || value > 0);
+  }
+
+  /** Indices of what is seen, with one point more on either side so that lines run out of the picture. */
+  seen({ x }: Pick<Curve, 'x'>): [number, number] {
+    return [Math.max(0, firstAtOrAfter(x, this.from) - 1), Math.min(x.length - 1, firstAtOrAfter(x, this.to))];
+  }
+
+  private height(value: number): number {
+    return this.isLog ? Math.log(value) : value;
+  }
+}
 
 export function paint(plot: uPlot, curves: readonly Curve[], isLog: boolean): void {
   const { ctx, bbox } = plot;
+  const brush = new Brush(plot, isLog);
+  const air = 3 * devicePixelRatio; // a mark on the edge is seen whole
   ctx.save();
   ctx.beginPath();
-  const air = 3 * devicePixelRatio; // a mark on the edge is seen whole
   ctx.rect(bbox.left - air, bbox.top - air, bbox.width + 2 * air, bbox.height + 2 * air);
   ctx.clip();
-  for (const curve of curves) paintBand(plot, curve, isLog);
-  for (const curve of curves) paintLines(plot, curve, isLog);
-  for (const curve of curves) paintBad(plot, curve);
+  const isCrowd = curves.length > CROWD;
+  for (const curve of curves) (isCrowd ? paintColumns : paintBand)(brush, curve);
+  for (const curve of curves) (isCrowd ? paintHairline : paintLines)(brush, curve);
+  for (const curve of curves) paintBad(brush, curve, bbox.top + bbox.height);
   ctx.restore();
 }
 
-/** Indices of what is seen, with one point more on either side so that lines run out of the picture. */
-function seen(plot: uPlot, curve: Curve): [number, number] {
-  const { min = 0, max = 0 } = plot.scales['x'] ?? {};
-  const last = firstAtOrAfter(curve.x, max ?? 0);
-  return [Math.max(0, firstAtOrAfter(curve.x, min ?? 0) - 1), Math.min(curve.x.length - 1, last)];
-}
-
-function drawable(value: number | null | undefined, isLog: boolean): value is number {
-  return typeof value === 'number' && (!isLog || value > 0);
-}
-
-function paintBand(plot: uPlot, curve: Curve, isLog: boolean): void {
-  const { ctx } = plot;
-  const [first, last] = seen(plot, curve);
+function paintBand(brush: Brush, curve: Curve): void {
+  if (curve.low === curve.mean && curve.high === curve.mean) return; // single points: the line says it all
+  const { ctx } = brush;
+  const [first, last] = brush.seen(curve);
   ctx.fillStyle = curve.look.colour;
   ctx.globalAlpha = 0.17;
   ctx.beginPath();
   let start = first;
   for (let place = first; place <= last + 1; place++) {
-    const isGap = place > last || !drawable(curve.low[place], isLog) || !drawable(curve.high[place], isLog);
+    const isGap = place > last || !brush.has(curve.low[place]) || !brush.has(curve.high[place]);
     if (!isGap) continue;
-    if (place - start > 0) outline(plot, curve, start, place - 1);
+    if (place > start) outline(brush, curve, start, place - 1);
     start = place + 1;
   }
   ctx.fill();
   ctx.globalAlpha = 1;
 }
 
-function outline(plot: uPlot, curve: Curve, start: number, end: number): void {
-  const { ctx } = plot;
-  for (let place = start; place <= end; place++) {
-    const [x, y] = [plot.valToPos(curve.x[place]!, 'x', true), plot.valToPos(curve.high[place]!, 'y', true)];
-    if (place === start) ctx.moveTo(x, y);
-    else ctx.lineTo(x, y);
+/** The band as one column of whole pixels for each stretch, from its lowest to its highest. */
+function paintColumns(brush: Brush, { x, low, high, mean, look }: Curve): void {
+  if (low === mean && high === mean) return;
+  const { ctx } = brush;
+  const [first, last] = brush.seen({ x });
+  ctx.fillStyle = look.colour;
+  ctx.globalAlpha = 0.1;
+  for (let place = first; place <= last; place++) {
+    const [lowest, highest] = [low[place], high[place]];
+    if (!brush.has(lowest) || !brush.has(highest)) continue;
+    const left = Math.round(brush.x(x[place]!));
+    const width = place < last ? Math.max(1, Math.round(brush.x(x[place + 1]!)) - left) : 2;
+    const top = Math.floor(brush.y(highest));
+    ctx.fillRect(left, top, width, Math.max(1, Math.ceil(brush.y(lowest)) - top));
   }
-  for (let place = end; place >= start; place--) {
-    ctx.lineTo(plot.valToPos(curve.x[place]!, 'x', true), plot.valToPos(curve.low[place]!, 'y', true));
-  }
+  ctx.globalAlpha = 1;
+}
+
+function outline(brush: Brush, { x, low, high }: Curve, start: number, end: number): void {
+  const { ctx } = brush;
+  ctx.moveTo(brush.x(x[start]!), brush.y(high[start]!));
+  for (let place = start + 1; place <= end; place++) ctx.lineTo(brush.x(x[place]!), brush.y(high[place]!));
+  for (let place = end; place >= start; place--) ctx.lineTo(brush.x(x[place]!), brush.y(low[place]!));
   ctx.closePath();
 }
 
-function paintLines(plot: uPlot, curve: Curve, isLog: boolean): void {
-  const { ctx } = plot;
+function paintLines(brush: Brush, curve: Curve): void {
+  const { ctx } = brush;
   const scale = devicePixelRatio;
-  const isSmoothed = curve.line.some((value, place) => value !== curve.mean[place]);
   ctx.strokeStyle = ctx.fillStyle = curve.look.colour;
   ctx.lineJoin = 'round';
-  if (isSmoothed) {
+  if (curve.line.some((value, place) => value !== curve.mean[place])) {
     ctx.globalAlpha = 0.32;
-    stroke(plot, curve, curve.mean, 1 * scale, [], isLog);
+    stroke(brush, curve, curve.mean, scale, []);
     ctx.globalAlpha = 1;
   }
-  stroke(plot, curve, curve.line, 1.7 * scale, curve.look.dash, isLog);
-  const [first, last] = seen(plot, curve);
+  stroke(brush, curve, curve.line, 1.7 * scale, curve.look.dash);
+  const [first, last] = brush.seen(curve);
+  if (last - first >= FEW) return;
+  const size = 4 * scale;
+  ctx.beginPath();
+  for (let place = first; place <= last; place++) {
+    const value = curve.mean[place];
+    if (brush.has(value)) ctx.roundRect(brush.x(curve.x[place]!) - size / 2, brush.y(value) - size / 2, size, size, size / 2);
+  }
+  ctx.fill();
+}
+
+function paintHairline(brush: Brush, curve: Curve): void {
+  const { ctx } = brush;
+  ctx.strokeStyle = ctx.fillStyle = curve.look.colour;
+  ctx.lineJoin = 'bevel';
+  stroke(brush, curve, curve.line, 1, []);
+  const [first, last] = brush.seen(curve);
   if (last - first >= FEW) return;
   for (let place = first; place <= last; place++) {
     const value = curve.mean[place];
-    if (!drawable(value, isLog)) continue;
-    ctx.beginPath();
-    ctx.arc(plot.valToPos(curve.x[place]!, 'x', true), plot.valToPos(value, 'y', true), 2.2 * scale, 0, 2 * Math.PI);
-    ctx.fill();
+    if (brush.has(value)) ctx.fillRect(Math.round(brush.x(curve.x[place]!)) - 1, Math.round(brush.y(value)) - 1, 2, 2);
   }
 }
 
-function stroke(plot: uPlot, curve: Curve, values: readonly (number | null)[], width: number, dash: readonly number[], isLog: boolean): void {
-  const { ctx } = plot;
-  const [first, last] = seen(plot, curve);
+function stroke(brush: Brush, curve: Curve, values: Values, width: number, dash: readonly number[]): void {
+  const { ctx } = brush;
+  const [first, last] = brush.seen(curve);
   ctx.lineWidth = width;
   ctx.setLineDash(dash.map((part) => part * devicePixelRatio));
   ctx.beginPath();
   let isDown = false;
   for (let place = first; place <= last; place++) {
     const value = values[place];
-    if (!drawable(value, isLog)) {
-      isDown = false;
-      continue;
+    if (!brush.has(value)) isDown = false;
+    else if (isDown) ctx.lineTo(brush.x(curve.x[place]!), brush.y(value));
+    else {
+      ctx.moveTo(brush.x(curve.x[place]!), brush.y(value));
+      isDown = true;
     }
-    const [x, y] = [plot.valToPos(curve.x[place]!, 'x', true), plot.valToPos(value, 'y', true)];
-    if (isDown) ctx.lineTo(x, y);
-    else ctx.moveTo(x, y);
-    isDown = true;
   }
   ctx.stroke();
   ctx.setLineDash([]);
 }
 
 /** What was not a number has no height: a small cross at the foot says that it was there. */
-function paintBad(plot: uPlot, curve: Curve): void {
-  const { ctx, bbox } = plot;
+function paintBad(brush: Brush, curve: Curve, foot: number): void {
+  const { ctx } = brush;
   const size = 3 * devicePixelRatio;
-  const y = bbox.top + bbox.height - 2 * size;
+  const y = foot - 2 * size;
   ctx.strokeStyle = curve.look.colour;
   ctx.lineWidth = 1.5 * devicePixelRatio;
   ctx.beginPath();
   for (const at of curve.bad) {
-    const x = plot.valToPos(at, 'x', true);
+    const x = brush.x(at);
     ctx.moveTo(x - size, y - size);
     ctx.lineTo(x + size, y + size);
     ctx.moveTo(x + size, y - size);

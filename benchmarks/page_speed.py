@@ -1,0 +1,233 @@
+"""How the page behaves over many long runs: `python benchmarks/page_speed.py --runs 100 --points 1000000`.
+
+Makes the runs (finished, with a metrics.db of that many points), serves them, opens the page in Chromium, scrolls and
+zooms, and counts how long every picture took. Everything is under --root and is removed afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import random
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from playwright.sync_api import sync_playwright
+
+from palaestra.config.recipes.find import find_recipe
+from palaestra.contracts.run import RunRequest, RunState
+from palaestra.contracts.sink import Sample
+from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.status import read_record, write_record
+from palaestra.runs.store import RunStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+STEPS = 512  # between two samples
+KINDS = 4  # different metrics.db; runs share them by hard links
+NAMES = ["charts/episodic_return", "charts/episodic_length", "eval/episodic_return"]
+
+# When each picture was shown, as the page itself sees it.
+WATCH = """() => {
+  window.pictures = [];
+  let last = performance.now();
+  const look = now => { pictures.push(now - last); last = now; requestAnimationFrame(look); };
+  requestAnimationFrame(look);
+}"""
+READ = """() => { const seen = pictures; window.pictures = []; return seen; }"""
+TRACED = ["disabled-by-default-devtools.timeline", "toplevel", "devtools.timeline"]
+
+
+def make_metrics(path: Path, names: list[str], samples: int, seed: int) -> None:
+    with MetricsWriter(path) as writer:
+        writer.write(Sample(0, dict.fromkeys(names, 0.0), at=0.0))
+    dice = random.Random(seed)
+    noise = [dice.random() for _ in range(4096)]
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute("BEGIN")
+    rows = ((number + 1, number * STEPS, float(number)) for number in range(1, samples))
+    connection.executemany("INSERT INTO samples VALUES (?, ?, ?)", rows)
+    points = (
+        (number * STEPS, name, noise[(number * 31 + name * 7) & 4095] + math.tanh(number / samples * 3), number + 1)
+        for number in range(1, samples)
+        for name in range(1, len(names) + 1)
+    )
+    connection.executemany("INSERT INTO points VALUES (?, ?, ?, ?)", points)
+    connection.execute("COMMIT")
+    connection.close()
+
+
+def make_store(root: Path, runs: int, points: int) -> None:
+    names = [*NAMES, *(f"losses/curve_{number:02}" for number in range(17))]
+    samples = points // len(names)
+    kinds = [root / f"metrics-{kind}.db" for kind in range(min(KINDS, runs))]
+    for kind, path in enumerate(kinds):
+        make_metrics(path, names, samples, kind)
+    store, recipe = RunStore(root / "runs"), find_recipe("cartpole")
+    for number in range(runs):
+        config = {**recipe.config.model_dump(mode="json"), "seed": number, "total_steps": samples * STEPS}
+        request = RunRequest("native", "cartpole", {"seed": number}, f"long-{number:03}")
+        directory = store.create(request, config, total_steps=samples * STEPS)
+        os.link(kinds[number % len(kinds)], directory.metrics_file)
+        record = read_record(directory)
+        over = replace(
+            record, state=RunState.FINISHED, agent_step=samples * STEPS, exit_code=0, summary={"episodic_return": 1.9}
+        )
+        write_record(directory, over)
+
+
+class Serving:
+    def __init__(self, root: Path) -> None:
+        words = [sys.executable, "-m", "palaestra", "serve", "--port", "0", "--json"]
+        self.process = subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        text = ""
+        for line in self.process.stdout:
+            text += line
+            if line.startswith("}"):
+                break
+        self.ready = json.loads(text)
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def watched(page) -> Iterator[dict[str, float]]:
+    """How long pictures and tasks took meanwhile. A task's processor time is its own; its wall time is also others'."""
+    found: dict[str, float] = {}
+    browser = page.context.browser
+    page.evaluate(READ)
+    browser.start_tracing(page=page, categories=TRACED)
+    yield found
+    pictures = sorted(page.evaluate(READ)) or [0.0]
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    tasks = main_tasks(events)
+    found |= {
+        "pictures": len(pictures),
+        "median picture, ms": round(statistics.median(pictures), 1),
+        "longest picture, ms": round(pictures[-1], 1),
+        "tasks": len(tasks),
+        "longest task, ms": round(max(one["dur"] for one in tasks) / 1000, 1),
+        "longest task, ms of processor time": round(max(one.get("tdur", 0) for one in tasks) / 1000, 1),
+        "tasks over 50 ms of processor time": sum(one.get("tdur", 0) > 50_000 for one in tasks),
+    }
+
+
+def main_tasks(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the thread that runs the page's own code."""
+    threads = {
+        (one["pid"], one["tid"])
+        for one in events
+        if one["name"] == "thread_name" and one["args"]["name"] == "CrRendererMain"
+    }
+    busy = [one for one in events if one["name"] in {"RunTask"} and "dur" in one]
+    return [one for one in busy if (one["pid"], one["tid"]) in threads]
+
+
+def settle(page) -> None:
+    """Until nothing was asked for half a second."""
+    page.wait_for_load_state("networkidle", timeout=600_000)
+
+
+def first_page(page, url: str) -> float:
+    """Milliseconds from the beginning of the navigation to the first row of the table, best of five."""
+    times = []
+    for _ in range(5):
+        page.goto("about:blank")
+        page.goto(f"{url}/#/runs")
+        page.locator("td.name a").first.wait_for()
+        times.append(page.evaluate("() => performance.now()"))
+        settle(page)
+    return round(min(times), 0)
+
+
+def scroll(page, pixels: int, steps: int) -> dict[str, float]:
+    with watched(page) as found:
+        for _ in range(steps):
+            page.mouse.wheel(0, pixels)
+            page.wait_for_timeout(50)
+        settle(page)
+    return found
+
+
+def zoom(page) -> dict[str, float]:
+    """In twice, to single points, and out again, on a chart of all runs."""
+    page.evaluate("() => scrollTo(0, 0)")
+    chart = page.get_by_role("region", name="episodic_return").first.get_by_role("figure")
+    chart.wait_for()
+    settle(page)
+    with watched(page) as found:
+        for share in (0.4, 0.1):
+            box = chart.bounding_box()
+            page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 90)
+            page.mouse.down()
+            page.mouse.move(box["x"] + box["width"] * (0.4 + share), box["y"] + 90, steps=8)
+            page.mouse.up()
+            settle(page)
+        chart.dblclick()
+        settle(page)
+    return found
+
+
+def measure(serving: Serving, runs: int) -> dict[str, object]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.set_default_timeout(600_000)
+        page.goto(serving.ready["link"])
+        found: dict[str, object] = {"first page, ms": first_page(page, serving.ready["url"])}
+        page.evaluate(WATCH)
+        found["scrolling the table"] = scroll(page, 400, 30)
+        ids = page.evaluate(
+            "async n => (await (await fetch(`/api/runs?limit=${n}`)).json()).runs.map(run => run.id)", runs
+        )
+        page.goto(f"{serving.ready['url']}/#/compare?runs={','.join(ids)}")
+        page.get_by_role("figure").first.wait_for()
+        settle(page)
+        found["scrolling charts of all runs"] = scroll(page, 300, 40)
+        found["zooming into all runs"] = zoom(page)
+        browser.close()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--points", type=int, default=1_000_000, help="of each run, all 20 metrics together")
+    parser.add_argument("--root", type=Path, default=Path("/tmp/palaestra-page-speed"))
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--keep", action="store_true", help="the runs stay, and are used again the next time")
+    arguments = parser.parse_args()
+    if not (arguments.root / "runs").is_dir():
+        arguments.root.mkdir(parents=True)
+        make_store(arguments.root, arguments.runs, arguments.points)
+    serving = Serving(arguments.root)
+    try:
+        load = os.getloadavg()[0]
+        found = {"runs": arguments.runs, "points of each": arguments.points, **measure(serving, arguments.runs)}
+        found |= {"cores": os.cpu_count(), "load before": round(load, 1), "measured": time.strftime("%Y-%m-%d")}
+    finally:
+        serving.close()
+    text = json.dumps(found, indent=2)
+    print(text)
+    if arguments.json:
+        arguments.json.write_text(text + "\n")
+    if not arguments.keep:
+        shutil.rmtree(arguments.root)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+// Charts take turns: as many as fit are drawn between two pictures, the others wait for the next. A zoom that redraws ten
+// charts of a hundred curves each never holds up the page for longer than one of them takes.
+const SHARE = 10; // milliseconds of each picture
+
+const waiting = new Map<object, () => void>();
+let frame = 0;
+
+/** The newest word of each chart counts; an earlier one that has not come to its turn is forgotten. */
+export function takeTurn(who: object, draw: () => void): void {
+  waiting.delete(who);
+  waiting.set(who, draw);
+  frame ||= next();
+}
+
+export function leaveTurn(who: object): void {
+  waiting.delete(who);
+}
+
+async function work(): Promise<void> {
+  const end = performance.now() + SHARE;
+  for (const [who, draw] of waiting) {
+    waiting.delete(who);
+    draw();
+    await Promise.resolve(); // uPlot draws when the turn is over: its time counts too
+    if (performance.now() > end) break;
+  }
+  frame = waiting.size > 0 ? next() : 0;
+}
+
+function next(): number {
+  return requestAnimationFrame(() => void work());
+}
