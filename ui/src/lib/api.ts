@@ -67,8 +67,8 @@ export const series = async (query: MetricQuery, signal?: AbortSignal) => {
   const { runs: run, names: name, buckets, axis, from, to } = query;
   return (await get<{ series: Series[] }>('/api/metrics', { run, name, buckets, axis, from, to }, signal)).series;
 };
-export const sparklines = async (ids: readonly string[]) =>
-  (await get<{ series: Series[] }>('/api/sparklines', { run: ids })).series;
+export const sparklines = async (ids: readonly string[], name: string) =>
+  (await get<{ series: Series[] }>('/api/sparklines', { run: ids, name })).series;
 
 export const checkpoints = (id: string) => get<Checkpoints>(`${of(id)}/checkpoints`);
 export const checkpointFile = (id: string, epoch: number) => `${of(id)}/checkpoints/${epoch}/download`;
