@@ -134,9 +134,9 @@ class ForkServer:
         answer = self.ask(words=list(words), out=str(out), err=str(err), plant=plant, variables=variables or {})
         return Trainer(self, answer["pid"], out, err)
 
-    def __call__(self, *words: str) -> Finished:
+    def __call__(self, *words: str, plant: str = "") -> Finished:
         """Like `Palaestra`, without the seconds that importing torch takes."""
-        trainer = self.start(*words)
+        trainer = self.start(*words, plant=plant)
         return Finished(trainer.wait(), trainer.out.read_text(), trainer.err.read_text())
 
     def run(self, name: str) -> RunDirectory | None:

@@ -42,7 +42,12 @@ def forget_to_rewind() -> None:
     Fanout.rewind = lambda _fanout, _step: None
 
 
-PLANTS = {"": lambda: None, "normaliser": forget_the_normaliser, "rewind": forget_to_rewind}
+def forget_ray() -> None:
+    """As if the extra were not installed."""
+    sys.modules["ray"] = None
+
+
+PLANTS = {"": lambda: None, "normaliser": forget_the_normaliser, "rewind": forget_to_rewind, "no ray": forget_ray}
 
 
 def write_as_slowly_as_a_disk() -> None:

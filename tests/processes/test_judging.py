@@ -196,7 +196,7 @@ def test_simulations_that_cannot_be_played_are_refused_before_anything_is_on_dis
 
 
 def test_judging_elsewhere_without_the_means_is_refused_before_anything_is_on_disk(server):
-    done = server(*words("far", "evaluate_interval=2", "evaluate_remote=true"))
+    done = server(*words("far", "evaluate_interval=2", "evaluate_remote=true"), plant="no ray")
     assert done.code == 4
     assert "palaestra[cluster]" in done.err
     assert server.run("far") is None

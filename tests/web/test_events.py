@@ -5,7 +5,7 @@ import json
 import socket as socket_module
 import time
 
-import httpx
+import httpx2
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -175,7 +175,7 @@ def test_a_bad_frame_ends_the_socket_with_its_code(live, frame, code):
     with raw, stream:
         raw.sendall(frame)
         assert close_code(stream) == code
-    assert httpx.get(f"{live.url}/api/system", headers=live.bearer).status_code == 200
+    assert httpx2.get(f"{live.url}/api/system", headers=live.bearer).status_code == 200
 
 
 @pytest.fixture

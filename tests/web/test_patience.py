@@ -3,7 +3,7 @@
 import socket
 import time
 
-import httpx
+import httpx2
 import pytest
 
 from palaestra.web import patience
@@ -16,7 +16,7 @@ def status(answer):
 
 
 def is_alive(live):
-    return httpx.get(f"{live.url}/api/system", headers=live.bearer).status_code == 200
+    return httpx2.get(f"{live.url}/api/system", headers=live.bearer).status_code == 200
 
 
 MALFORMED = [
@@ -97,7 +97,7 @@ def test_who_says_nothing_is_cut_off_and_so_is_a_slow_second_request(live, monke
 
 
 def test_a_kept_connection_serves_many_requests(live):
-    with httpx.Client(base_url=live.url, headers=live.bearer) as client:
+    with httpx2.Client(base_url=live.url, headers=live.bearer) as client:
         assert [client.get("/api/system").status_code for _ in range(5)] == [200] * 5
 
 

@@ -12,7 +12,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import psutil
 import pytest
 from websockets.sync.client import connect
@@ -64,7 +64,7 @@ def test_it_is_soon_ready_small_without_torch_and_leaves_in_time_with_viewers(tm
         took = time.monotonic() - began
         loaded = Path(f"/proc/{process.pid}/maps").read_text()
         assert [name for name in ("libtorch", "gymnasium") if name in loaded] == []
-        assert httpx.get(f"{ready['url']}/api/runs", headers=bearer(tmp_path)).json()["total"] == 0
+        assert httpx2.get(f"{ready['url']}/api/runs", headers=bearer(tmp_path)).json()["total"] == 0
         for _ in range(16):
             address = ready["url"].replace("http", "ws") + "/api/events"
             stack.enter_context(connect(address, additional_headers=bearer(tmp_path), proxy=None)).recv(timeout=5)
@@ -83,7 +83,7 @@ def test_it_says_one_line_and_the_link_in_it_signs_in_once(tmp_path):
     with serving(tmp_path) as (process, ready):
         assert set(ready) == {"url", "link", "runs"}
         assert ready["link"].startswith(ready["url"] + "/login?code=")
-        assert [httpx.get(ready["link"]).status_code for _ in range(2)] == [303, 401]
+        assert [httpx2.get(ready["link"]).status_code for _ in range(2)] == [303, 401]
         plate = read_doorplate(tmp_path)
         assert (plate.url, plate.pid, plate.is_current) == (ready["url"], process.pid, True)
         assert stat.S_IMODE(doorplate_file(tmp_path).stat().st_mode) == 0o600
@@ -101,15 +101,17 @@ def test_killed_and_started_again_it_has_the_same_token_and_the_same_runs(tmp_pa
     with serving(tmp_path) as (process, ready):
         headers = bearer(tmp_path)
         body = {"recipe": "cartpole", "name": "one", "config": {"total_steps": 128}}
-        assert httpx.post(f"{ready['url']}/api/runs", headers=headers, json=body).status_code == 201
+        assert httpx2.post(f"{ready['url']}/api/runs", headers=headers, json=body).status_code == 201
         process.kill()
         process.wait()
         assert read_doorplate(tmp_path).is_current is False
     with serving(tmp_path) as (process, ready):
         assert bearer(tmp_path) == headers
-        assert [run["name"] for run in httpx.get(f"{ready['url']}/api/runs", headers=headers).json()["runs"]] == ["one"]
+        assert [run["name"] for run in httpx2.get(f"{ready['url']}/api/runs", headers=headers).json()["runs"]] == [
+            "one"
+        ]
         deadline = time.monotonic() + 60
-        while httpx.get(f"{ready['url']}/api/runs/one", headers=headers).json()["run"]["state"] not in {"finished"}:
+        while httpx2.get(f"{ready['url']}/api/runs/one", headers=headers).json()["run"]["state"] not in {"finished"}:
             assert time.monotonic() < deadline
             time.sleep(0.2)
 
@@ -179,10 +181,10 @@ def test_with_tls_the_cookie_is_secure_and_the_client_trusts_the_certificate(tmp
     with serving(runs, *flags) as (_, ready):
         assert ready["url"].startswith("https://")
         trusting = ssl.create_default_context(cafile=str(certificate[0]))
-        answer = httpx.get(ready["link"], verify=trusting)
+        answer = httpx2.get(ready["link"], verify=trusting)
         assert "Secure" in answer.headers["set-cookie"]
-        with pytest.raises(httpx.ConnectError):
-            httpx.get(ready["url"])
+        with pytest.raises(httpx2.ConnectError):
+            httpx2.get(ready["url"])
         environment = {**os.environ, "PALAESTRA_RUNS_DIR": str(runs)}
         top = [sys.executable, "-m", "palaestra", "top", "--json"]
         done = subprocess.run(top, env=environment, capture_output=True, text=True)

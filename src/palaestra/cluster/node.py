@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 PORT = 6379  # Ray's usual one
+STANDARD_INPUT = 0
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def main(words: Sequence[str]) -> int:
 
 def _end_with_parent() -> None:
     """Our parent holds the other end of standard input; SIGTERM, because Ray needs a moment to end all of its own."""
-    sys.stdin.buffer.read()
+    while os.read(STANDARD_INPUT, 1024):  # no buffer: at the end of Python nobody may hold its lock
+        pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 

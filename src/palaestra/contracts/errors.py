@@ -6,6 +6,7 @@ The command line prints both and leaves with `exit_code`; nothing else in the ho
     PalaestraError
     ├── UsageError            2   a key, a value, a combination that cannot be
     │   ├── RequestRefused        a request, with all that is wrong with it (contracts/worker_kind)
+    │   ├── TooManyViewers        of live pictures (frames/hub)
     │   ├── Conflict              not in the state in which the run is (daemon/errors)
     │   └── StoreInUse            another daemon serves these runs (daemon/errors)
     ├── NotFound              3   a run, recipe, checkpoint or environment that is not there
@@ -19,6 +20,7 @@ The command line prints both and leaves with `exit_code`; nothing else in the ho
     ├── DamagedFile           1   a file of ours that does not verify
     │   ├── DamagedIndex          the daemon's own database (daemon/errors)
     │   └── RefusedFile           a file that could run code if we let it
+    ├── NotAnAlgorithm        1   a scheme that does not multiply matrices (apps/matmul)
     ├── EnvCheckFailed        1   what `check_env` found (testing/check_env)
     └── BelowScore            5   `--min-score` was not reached
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from palaestra import plugins
@@ -29,7 +30,7 @@ EXTRA = "cluster"
 
 def require_remote() -> None:
     """Before anything is on disk: whoever asks for it without the means is told so."""
-    if NAME not in plugins.names(GROUP):
+    if NAME not in plugins.names(GROUP) or find_spec(NAME) is None:
         raise MissingExtra("evaluate_remote=true", EXTRA)
 
 
