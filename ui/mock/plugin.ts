@@ -60,6 +60,7 @@ const GET: [RegExp, Answer][] = [
   [/^\/api\/runs\/([^/]+)\/evaluations$/, () => ({ batches: [1, 2, 3].map((batch) => ({ batch, epoch: 40, episodes: 50, avg: 112.3 + batch, min: 90.1, max: 142.6, std: 11.2, seconds: 4.2, suite: 'default', complete: batch !== 3, at: Date.now() / 1000 - 900 + batch * 60 })) })],
   [/^\/api\/runs\/([^/]+)\/(videos|replays|artifacts)$/, ([, shelf]) => ({ [shelf!]: shelf === 'artifacts' ? [{ name: 'learning-curve.png', bytes: 48211, created_at: 1.79e9 }] : [] })],
   [/^\/api\/runs\/([^/]+)\/log$/, (_, query) => { const text = query.has('from') ? '' : LINES.join('\n') + '\n'; return { text, from: 0, next: 40000, size: 40000 }; }],
+  [/^\/api\/runs\/([^/]+)\/journal$/, () => ({ entries: [{ number: 1, at: 1.79e9, event: 'run.started', level: 'info', rank: 0, data: {} }], next: 1, total: 1 })],
   [/^\/api\/runs\/([^/]+)\/diff$/, () => ({ differences: [{ key: 'ppo.gamma', here: 0.98, there: 0.99 }, { key: 'seed', here: 1, there: 2 }] })],
 ];
 
