@@ -12,7 +12,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser quick check lint types layers pages keys docs ui ui-check bench bench-sb3 bench-learning traps chaos lock clean
+.PHONY: help setup demo test full browser quick check lint types layers pages keys docs ui ui-check bench bench-sb3 bench-learning traps chaos lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,8 +34,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
 demo: setup ## train Arena's agents, judge them beside random play (a minute or two)
 	@$(BIN)/python examples/demo.py
 
-test: setup browser ## the whole suite
-	$(BIN)/python -m pytest -m "not chaos"
+test: setup browser ## the suite
+	$(BIN)/python -m pytest -m "not chaos and not full"
 
 browser: ## Debian's Chromium for the tests of the page, where it is missing and can be had
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
@@ -44,7 +44,7 @@ browser: ## Debian's Chromium for the tests of the page, where it is missing and
 		echo "No Chromium can be installed here: the tests of the page will be skipped."
 
 quick: setup ## only the tests that take no time
-	$(BIN)/python -m pytest -m "not chaos and not slow"
+	$(BIN)/python -m pytest -m "not chaos and not full and not slow"
 
 check: lint types layers pages docs ui-check ## style, types, layers, documentation, the page ('make -k check' tells everything at once)
 
@@ -87,6 +87,9 @@ bench-learning: setup ## returns after equal steps beside Stable-Baselines3 with
 
 traps: setup ## plant every known defect into a copy and see which test catches it; writes docs/traps.md (half an hour)
 	$(BIN)/python benchmarks/plant_traps.py
+
+full: setup browser ## the long stories: the page in Chromium, whole sweeps, families of scripts (about ten minutes)
+	$(BIN)/python -m pytest -m full
 
 chaos: setup ## the full-size fault injections: kills, full disks, damaged files
 	$(BIN)/python -m pytest -m chaos --timeout 3600

@@ -1,5 +1,32 @@
 """One thread per test process: two processes of pytest with two threads each make two cores slower, not faster."""
 
+import logging
 import os
 
+import pytest
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_before():
+    """Programs that are processes of their own in truth set them up for good; the next test wants them plain."""
+    before = {name: _state(logger) for name, logger in _own_loggers()}
+    yield
+    for name, logger in _own_loggers():
+        handlers, logger.propagate, logger.disabled, level = before.get(name, ([], True, False, logging.NOTSET))
+        logger.handlers = list(handlers)
+        logger.setLevel(level)
+
+
+def _own_loggers():
+    known = logging.Logger.manager.loggerDict.items()
+    return [
+        (name, logger)
+        for name, logger in list(known)
+        if isinstance(logger, logging.Logger) and name.partition(".")[0] in {"palaestra", "uvicorn"}
+    ]
+
+
+def _state(logger):
+    return list(logger.handlers), logger.propagate, logger.disabled, logger.level

@@ -19,7 +19,7 @@ from palaestra.apps.arena.message import encode_whole
 from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import empty_rows
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 HEADER = struct.Struct("<2sBBHHHxxxxxxQQQddd")
 WIDTH, HEIGHT = 48, 32

@@ -1,7 +1,6 @@
 """One small real run, trained once and copied for every test that wants runs to look at."""
 
 import importlib.util
-import logging
 import shutil
 from pathlib import Path
 
@@ -47,17 +46,6 @@ def call(workplace, capsys):
         return code, captured.out, captured.err
 
     return run
-
-
-@pytest.fixture(autouse=True)
-def loggers_as_before():
-    """A verb that is a process of its own in truth (`serve`) sets them up for good."""
-    loggers = [logging.getLogger(name) for name in ("palaestra", "uvicorn")]
-    before = [(logger.handlers, logger.propagate, logger.level) for logger in loggers]
-    yield
-    for logger, (handlers, propagates, level) in zip(loggers, before, strict=True):
-        logger.handlers, logger.propagate = handlers, propagates
-        logger.setLevel(level)
 
 
 @pytest.fixture

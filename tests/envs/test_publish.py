@@ -161,7 +161,7 @@ def test_watched_environments_play_exactly_as_unwatched_ones(writer, reader):
     publisher = Publisher(writer, 1.0, 64)
     watched = PublishedEnvs(inner, scene_of(inner), publisher, 0, 4)
     seen = played(watched, 60, lambda: look_again(publisher, reader))
-    assert writer.frames > 10
+    assert writer.frames >= 5
     assert seen == played(vector(), 60)
 
 

@@ -145,6 +145,7 @@ def test_killed_in_the_middle_and_continued_every_trial_is_there_once_as_if_noth
     assert sum(sessions_of(root, f"killed-t{number}")["run.resumed"] for number in (1, 2, 3, 4)) >= 1
 
 
+@pytest.mark.full
 def test_interrupted_it_saves_and_the_same_command_goes_on(root, whole):
     with start(root, *SWEEP, "sweep=stopped") as sweeper:
         until(lambda: at_work(root, "stopped-t1", 4) or at_work(root, "stopped-t2", 4))
@@ -161,6 +162,7 @@ def test_interrupted_it_saves_and_the_same_command_goes_on(root, whole):
         assert rows_of(root, f"stopped-t{number}") == rows_of(root, f"whole-t{number}")
 
 
+@pytest.mark.full
 def test_each_seed_is_the_run_that_it_would_be_alone_and_a_failed_one_stops_nobody(root):
     words = ("train", "cartpole", "total_steps=256", *SMALL)
     code, out, err = run(root, *words, "--seeds", "1..2", "run=many", "--json")
@@ -173,6 +175,7 @@ def test_each_seed_is_the_run_that_it_would_be_alone_and_a_failed_one_stops_nobo
     assert [sessions_of(root, f"many-s{seed}")["run.started"] for seed in (1, 2, 3)] == [1, 1, 1]
 
 
+@pytest.mark.full
 def test_seeds_that_were_interrupted_go_on_with_the_same_command(root):
     words = ("train", "cartpole", f"total_steps={64 * ITERATIONS}", "checkpoints.save_interval=1", *SMALL)
     seeds = (*words, "--seeds", "1..2", "run=held", "--slots", "2")
@@ -188,6 +191,7 @@ def test_seeds_that_were_interrupted_go_on_with_the_same_command(root):
     assert rows_of(root, "held-s1") == rows_of(root, "unheld")
 
 
+@pytest.mark.full
 def test_a_search_over_silly_and_sensible_rates_finds_a_sensible_one(root):
     words = ("ppo.learning_rate=1e-7..1:log", "trials=6", "sampler_seed=4", "total_steps=6144", "metric=return")
     code, out, err = run(root, "sweep", "cartpole", "sweep=rates", *words, "seed=1", "--json")

@@ -75,6 +75,7 @@ FAMILIES = [
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "settings", "tensors", "loss"), FAMILIES)
 def test_every_family_logs_its_returns_and_is_saved(runs, scripts, name, settings, tensors, loss):
     directory = runs.make(scripts / name, **settings)
