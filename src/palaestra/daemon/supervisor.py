@@ -188,11 +188,7 @@ class Supervisor:
 
     def _refresh(self, entry: Entry, kept: Kept) -> None:
         now = self._clock.monotonic()
-        if not kept.is_told and (note := kept.note()) is not None and note.worker is not None:
-            kept.is_told = True
-            Journal(kept.directory, self._clock).record(
-                "worker.started", pid=note.worker.pid, attempt=note.attempt, command=kept.command, gpus=list(note.gpus)
-            )
+        self._tell_of_start(kept)
         stamp = stamp_of(kept.directory)
         if kept.has_made_a_sound():
             kept.heard_at = now
@@ -205,6 +201,14 @@ class Supervisor:
             self._roster.note(replace(entry, record=replace(record, state=state), status_stamp=stamp))
         elif not entry.is_silent and now - kept.heard_at > self._settings.silence_seconds:
             self._roster.note(replace(entry, is_silent=True))
+
+    def _tell_of_start(self, kept: Kept) -> None:
+        """Once, and before its end is told: a worker may be gone before anybody looked at it."""
+        if not kept.is_told and (note := kept.note()) is not None and note.worker is not None:
+            kept.is_told = True
+            Journal(kept.directory, self._clock).record(
+                "worker.started", pid=note.worker.pid, attempt=note.attempt, command=kept.command, gpus=list(note.gpus)
+            )
 
     def _hurry(self, kept: Kept) -> None:
         late = self._clock.monotonic() - kept.kill_at
@@ -222,6 +226,7 @@ class Supervisor:
             if kept.is_stopping:
                 kept.ask()
             return
+        self._tell_of_start(kept)
         left = kill_members(lambda: find_members(run_id, None), PATIENCE_SECONDS)
         if left:
             logger.warning("%d processes of run %s cannot be ended.", left, run_id)
