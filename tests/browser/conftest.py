@@ -142,7 +142,7 @@ def trained(serving):
         "evaluation": {"episodes": 2},
         "checkpoints": {"save_interval": 4},
     }
-    runs = [serving.train(f"pole-{seed}", seed=seed, **config) for seed in (1, 2)]
+    runs = [serving.train(f"twin-{seed}", seed=seed, **config) for seed in (1, 2)]
     for run in runs:
         serving.wait_for(run, "finished")
     return runs

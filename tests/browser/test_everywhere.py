@@ -91,7 +91,7 @@ def test_a_daemon_that_comes_back_is_found_again_and_the_place_is_kept(open_page
     serving.stop()
     try:
         expect(page.get_by_text("The daemon does not answer.")).to_be_visible()
-        expect(page.get_by_role("heading", name="pole-1")).to_be_visible()
+        expect(page.get_by_role("heading", name="twin-1")).to_be_visible()
     finally:
         serving.start()
     expect(page.get_by_text("The daemon does not answer.")).to_be_hidden(timeout=60_000)

@@ -239,7 +239,7 @@ def test_a_snapshot_and_a_film_are_saved(watched):
     expect(page.locator("figcaption").nth(1)).to_contain_text("return 61.50")
     with page.expect_download() as saved:
         page.get_by_role("button", name="Snapshot").click()
-    assert saved.value.suggested_filename == "pole-1-step12288.png"
+    assert saved.value.suggested_filename == "twin-1-step12288.png"
     picture = np.asarray(Image.open(saved.value.path()).convert("RGB"), np.int16)
     assert np.abs(picture[HEIGHT // 2, picture.shape[1] // 4] - (200, 30, 30)).max() < 12
     page.get_by_role("button", name="Record").click()

@@ -37,7 +37,7 @@ def test_a_policy_plays_batch_after_batch_under_its_line(open_page, trained, ser
     page.wait_for_url(re.compile("#/run/.*/live"))
     judging = page.url.split("#/run/")[1].split("/")[0]
     hud = page.get_by_test_id("hud")
-    expect(hud).to_contain_text("pole-1 (Eval)", timeout=60_000)
+    expect(hud).to_contain_text("twin-1 (Eval)", timeout=60_000)
     expect(hud).to_contain_text(
         re.compile(r"eval batch \d+ \| episodes=2 avg=[\d.]+ min=[\d.]+ max=[\d.]+"), timeout=60_000
     )

@@ -27,7 +27,7 @@ def arena(serving):
 def test_the_shadow_plays_the_newest_checkpoint_in_four_worlds(open_page, trained):
     page = open_page(f"#/run/{trained[0]}/live")
     page.get_by_role("button", name="Latest policy, smooth").click()
-    expect(page.locator("figcaption").nth(3)).to_contain_text(re.compile(r"pole-1 · epoch \d+.*len"), timeout=PATIENCE)
+    expect(page.locator("figcaption").nth(3)).to_contain_text(re.compile(r"twin-1 · epoch \d+.*len"), timeout=PATIENCE)
     expect(page.locator(".state")).to_contain_text("connected")
     page.get_by_role("button", name="Training envs").click()
     expect(page.get_by_role("heading", name="This run is over")).to_be_visible()

@@ -17,7 +17,7 @@ def row(page, name):
 def test_a_finished_run_shows_its_state_return_and_curve(open_page, trained, serving):
     run = serving.ask(f"/api/runs/{trained[0]}")["run"]
     page = open_page("#/runs")
-    line = row(page, "pole-1")
+    line = row(page, "twin-1")
     expect(line).to_contain_text("finished")
     expect(line.locator("td.return")).to_have_text(re.compile(rf"^{run['summary']['episodic_return']:.4g}"[:4]))
     expect(line.locator("svg path.line")).to_have_attribute("d", re.compile(r"^M[\d. L]+$"))
@@ -26,57 +26,57 @@ def test_a_finished_run_shows_its_state_return_and_curve(open_page, trained, ser
 def test_searching_leaves_what_fits_and_says_when_nothing_does(open_page, trained):
     page = open_page("#/runs")
     page.keyboard.press("/")
-    page.keyboard.type("pole-2")
-    expect(row(page, "pole-2")).to_have_count(1)
-    expect(row(page, "pole-1")).to_have_count(0)
+    page.keyboard.type("twin-2")
+    expect(row(page, "twin-2")).to_have_count(1)
+    expect(row(page, "twin-1")).to_have_count(0)
     page.get_by_label("Search runs").fill("no run is called this")
     expect(page.get_by_role("heading", name="No run fits")).to_be_visible()
     page.reload()
     expect(page.get_by_label("Search runs")).to_have_value("no run is called this")
     page.get_by_role("button", name="Show all runs").click()
-    expect(row(page, "pole-1")).to_have_count(1)
+    expect(row(page, "twin-1")).to_have_count(1)
 
 
 def test_sorting_by_name_goes_both_ways(open_page, trained):
-    page = open_page("#/runs?search=pole-")
+    page = open_page("#/runs?search=twin-")
     names = page.locator("td.name a")
     page.get_by_role("button", name="Name").click()
-    expect(names.first).to_have_text("pole-1")
+    expect(names.first).to_have_text("twin-1")
     page.get_by_role("button", name="Name").click()
-    expect(names.first).to_have_text("pole-2")
+    expect(names.first).to_have_text("twin-2")
 
 
 def test_a_tag_is_kept_and_found_by(open_page, trained, serving):
-    page = open_page("#/runs?search=pole-")
-    page.get_by_label("Select pole-2").check()
+    page = open_page("#/runs?search=twin-")
+    page.get_by_label("Select twin-2").check()
     page.get_by_label("Tag for all that are selected").fill("<b>bold</b>")
     page.get_by_role("button", name="Tag", exact=True).click()
-    expect(row(page, "pole-2")).to_contain_text("<b>bold</b>")
+    expect(row(page, "twin-2")).to_contain_text("<b>bold</b>")
     assert serving.ask(f"/api/runs/{trained[1]}")["run"]["tags"] == ["<b>bold</b>"]
     page.get_by_label("Tag", exact=True).select_option("<b>bold</b>")
-    expect(row(page, "pole-1")).to_have_count(0)
-    expect(row(page, "pole-2")).to_have_count(1)
+    expect(row(page, "twin-1")).to_have_count(0)
+    expect(row(page, "twin-2")).to_have_count(1)
 
 
 def test_seeds_of_one_configuration_become_one_row(open_page, trained):
-    page = open_page("#/runs?search=pole-")
+    page = open_page("#/runs?search=twin-")
     page.get_by_role("button", name="group seeds").click()
     group = page.get_by_role("row").filter(has_text="2 seeds")
     expect(group).to_have_count(1)
-    expect(row(page, "pole-1")).to_have_count(0)
-    group.get_by_role("button", name="pole").click()
-    expect(row(page, "pole-1")).to_have_count(1)
+    expect(row(page, "twin-1")).to_have_count(0)
+    group.get_by_role("button", name="twin").click()
+    expect(row(page, "twin-1")).to_have_count(1)
 
 
 def test_two_seeds_are_compared_as_curves_scores_and_settings(open_page, trained):
-    page = open_page("#/runs?search=pole-")
+    page = open_page("#/runs?search=twin-")
     page.get_by_label("Select all that are shown").check()
     page.get_by_role("link", name="Compare").last.click()
     chart = page.get_by_role("figure", name=re.compile("^episodic_return")).first
     expect(chart.locator("canvas")).to_be_visible()
     chart.hover(position={"x": 240, "y": 90})
-    expect(chart.locator(".tip")).to_contain_text("pole-1")
-    expect(chart.locator(".tip")).to_contain_text("pole-2")
+    expect(chart.locator(".tip")).to_contain_text("twin-1")
+    expect(chart.locator(".tip")).to_contain_text("twin-2")
 
     page.get_by_role("button", name="mean of seeds").click()
     expect(page.get_by_role("listitem").filter(has_text="2 seeds")).to_have_count(1)
@@ -97,7 +97,7 @@ def test_a_run_that_is_started_elsewhere_appears_by_itself(open_page, serving):
 
 def test_hostile_names_are_shown_as_text(open_page, serving, trained):
     hostile = '<img src=x onerror="document.title=1"><script>document.title=2</script>\u202egnol' + "x" * 10_000
-    found = serving.ask("/api/runs?search=pole-")
+    found = serving.ask("/api/runs?search=twin-")
     for run in found["runs"]:
         run.update(name=hostile, failure=hostile, tags=[hostile[:60]], recipe=hostile)
     page = open_page("")

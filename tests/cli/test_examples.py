@@ -53,7 +53,9 @@ def put_sweep(runs):
 
 
 @pytest.mark.parametrize("example", [marked(example) for example in sorted(set(all_examples()))])
-def test_the_example_works(example, runs, call):
+def test_the_example_works(example, runs, call, monkeypatch):
+    monkeypatch.setenv("HOME", str(runs.parent))
+    (runs.parent / "cleanrl").mkdir()
     program, *words = shlex.split(example)
     assert program == "palaestra"
     if words[0] in STAYING:

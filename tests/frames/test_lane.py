@@ -63,7 +63,7 @@ def test_without_room_nothing_is_left_behind(lanes):
             LaneOwner(lane_path("RUN"), 8, CAPACITY, 1.0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert refusal.value.errno == errno.EFBIG
+    assert refusal.value.errno == errno.ENOSPC
     assert not lane_path("RUN").exists()
 
 

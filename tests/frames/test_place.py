@@ -1,15 +1,37 @@
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from palaestra.contracts.errors import UsageError
+from palaestra.frames import place
 from palaestra.frames.place import VARIABLE, every_lane, lane_path, lanes_directory, role_of_rank, roles_of
 
 
-def test_lanes_lie_in_shared_memory_where_there_is_some(monkeypatch):
+@pytest.fixture
+def memory(tmp_path, monkeypatch):
+    """What stands for the machine's memory, for somebody who said nothing of lanes."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert lanes_directory() == Path("/dev/shm")
-    assert lane_path("01ABC").parent == Path("/dev/shm")
+    monkeypatch.setattr(place, "MEMORY", tmp_path)
+    return tmp_path
+
+
+def test_lanes_lie_in_shared_memory_where_there_is_some(memory):
+    assert lanes_directory() == memory
+    assert lane_path("01ABC").parent == memory
+
+
+def test_memory_that_is_missing_closed_or_of_no_size_is_not_used(memory, monkeypatch):
+    elsewhere = Path(tempfile.gettempdir())
+    with monkeypatch.context() as closed:
+        closed.setattr(place.os, "access", lambda path, mode: False)
+        assert lanes_directory() == elsewhere
+    with monkeypatch.context() as tiny:
+        tiny.setattr(place, "LEAST_MEMORY", 1 << 60)
+        assert lanes_directory() == elsewhere
+    assert lanes_directory() == memory
+    monkeypatch.setattr(place, "MEMORY", memory / "none")
+    assert lanes_directory() == elsewhere
 
 
 @pytest.mark.parametrize("word", ["", "..", "a/b", "a b", "x" * 65, "a\x00", "a-b", "ä"])

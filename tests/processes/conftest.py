@@ -58,7 +58,10 @@ class Palaestra:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.runs = home / "runs"
-        self.variables = {**os.environ, "NO_COLOR": "1", "PALAESTRA_RUNS_DIR": str(self.runs)}
+        lanes = home / "lanes"  # whatever the machine's shared memory is like
+        lanes.mkdir()
+        own = {"NO_COLOR": "1", "PALAESTRA_RUNS_DIR": str(self.runs), "PALAESTRA_LANES_DIR": str(lanes)}
+        self.variables = {**os.environ, **own}
 
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "palaestra", *words]

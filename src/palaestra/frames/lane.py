@@ -36,7 +36,8 @@ class LaneOwner:
         self.descriptor = os.open(path, OPEN | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
         try:
             # A mapped page for which there is no room would be a SIGBUS later; here it is an error that can be told.
-            os.posix_fallocate(self.descriptor, 0, self.about.head_bytes)
+            # Written and not reserved: not every file system can reserve.
+            _write_zeros(self.descriptor, self.about.head_bytes)
             os.truncate(self.descriptor, self.about.file_bytes)  # pictures take up memory when they are written
             os.pwrite(self.descriptor, self.about.pack(), ABOUT_AT)
         except OSError:
@@ -61,6 +62,12 @@ class LaneOwner:
         if self.descriptor >= 0:
             os.close(self.descriptor)
         self.descriptor = -1
+
+
+def _write_zeros(descriptor: int, count: int) -> None:
+    done = os.pwrite(descriptor, bytes(count), 0)
+    if done != count:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class LaneFile:

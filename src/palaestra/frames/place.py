@@ -11,17 +11,29 @@ from palaestra.contracts.errors import UsageError
 
 VARIABLE = "PALAESTRA_LANES_DIR"
 MEMORY = Path("/dev/shm")  # noqa: S108  lanes are made with O_EXCL and mode 0600
+LEAST_MEMORY = 8 << 20  # bytes in all; the pictures of a few small tiles
 PREFIX, SUFFIX = "palaestra-", ".lane"
 WORD = re.compile(r"[A-Za-z0-9_]{1,64}")
 TRAIN, EVALUATE = "train", "eval"
 
 
 def lanes_directory() -> Path:
-    """Memory where the machine has it as files, else its place for temporary ones."""
+    """Memory where the machine has it as files that can be written, else its place for temporary ones.
+
+    It depends on nothing that changes while runs come and go: whoever asks gets the same answer.
+    """
     told = os.environ.get(VARIABLE)
     if told:
         return Path(told)
-    return MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
+    return MEMORY if _is_of_use(MEMORY) else Path(tempfile.gettempdir())
+
+
+def _is_of_use(directory: Path) -> bool:
+    """Some containers have it read-only, closed to this user, or of no size."""
+    if not os.access(directory, os.W_OK | os.X_OK):
+        return False
+    found = os.statvfs(directory)
+    return found.f_blocks * found.f_frsize >= LEAST_MEMORY
 
 
 def lane_path(run_id: str, role: str = TRAIN) -> Path:

@@ -1,18 +1,17 @@
 """A match over a WebSocket: the shadow of a training, a person at the keyboard, or several policies side by side.
 
 The first message says who plays (`palaestra.workers.match_plan.MatchPlan`). From then on it is a live view like that of
-a run (see `frames_socket`), with a few words more: the viewer may send `action`, `pace`, `paused` and `again`, and gets
+a run (see `live_socket`), with a few words more: the viewer may send `action`, `pace`, `paused` and `again`, and gets
 what the match says of itself (`ready`, `round`, `ended`, `newer`, `error`). It lasts as long as the socket.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import secrets
 from collections import deque
-from time import monotonic
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -21,18 +20,28 @@ from starlette.websockets import WebSocketDisconnect
 from palaestra.contracts.errors import PalaestraError
 from palaestra.frames.hub import TooManyViewers
 from palaestra.frames.viewer import Viewer
-from palaestra.web.answers import encode
 from palaestra.web.errors import Refusal
 from palaestra.web.frames_room import Seat, frames_room
-from palaestra.web.frames_socket import HUD_SECONDS, NOT_UNDERSTOOD, TRY_LATER, Said, close_with, understood_as
+from palaestra.web.live_socket import (
+    NOT_UNDERSTOOD,
+    TRY_LATER,
+    Said,
+    close_with,
+    hear,
+    show,
+    together,
+    understood_as,
+)
 from palaestra.web.match_process import MatchProcess, played
 from palaestra.web.route import Socket
 from palaestra.workers.match_plan import FASTEST, PERSON, RANDOM, ROLE, MatchPlan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from starlette.websockets import WebSocket
 
-    from palaestra.web.frames_room import FramesRoom
+    from palaestra.frames.watch import Status
     from palaestra.web.house import House
 
 ROOM = "matches"
@@ -110,45 +119,18 @@ async def _serve(house: House, websocket: WebSocket, plan: MatchPlan, lane: str)
     told: deque[dict[str, Any]] = deque(maxlen=MOST_WORDS)
     try:
         async with played(plan, house.daemon.root, lane) as match:
-            await _together(
-                _hear(websocket, viewer, match, ready),
+            await together(
+                hear(websocket, viewer, ready, MatchSaid, partial(_pass_on, match)),
                 _listen(match, told, ready),
-                _tell(websocket, room, seat, told, ready),
+                show(websocket, room, seat, ready, why=_why, words=partial(_taken, told)),
             )
     finally:
         room.hub.leave(seat.watch, viewer)
 
 
-async def _together(*jobs: Any) -> None:
-    """Until the first of them ends or fails; the others end with it."""
-    tasks = [asyncio.create_task(job) for job in jobs]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            await task
-    finally:
-        for task in tasks:
-            task.cancel()
-            with contextlib.suppress(
-                asyncio.CancelledError, WebSocketDisconnect, OSError, PalaestraError, RuntimeError
-            ):
-                await task
-
-
-async def _hear(websocket: WebSocket, viewer: Viewer, match: MatchProcess, ready: asyncio.Event) -> None:
-    while True:
-        message = await websocket.receive()
-        if message["type"] == "websocket.disconnect":
-            raise WebSocketDisconnect(message.get("code", 1005))
-        text = message.get("text")
-        if text is None:
-            raise Refusal(400, "A message was not text.", "Send JSON as text.")
-        said = understood_as(MatchSaid, text)
-        viewer.wish = said.wish(viewer.wish)
-        viewer.acknowledge(said.ack)
-        if word := said.word():
-            match.say(word)
-        ready.set()
+def _pass_on(match: MatchProcess, said: MatchSaid) -> None:
+    if word := said.word():
+        match.say(word)
 
 
 async def _listen(match: MatchProcess, told: deque[dict[str, Any]], ready: asyncio.Event) -> None:
@@ -160,30 +142,13 @@ async def _listen(match: MatchProcess, told: deque[dict[str, Any]], ready: async
         ready.set()
 
 
-async def _tell(
-    websocket: WebSocket, room: FramesRoom, seat: Seat, told: deque[dict[str, Any]], ready: asyncio.Event
-) -> None:
-    state, hud_at = "", 0.0
-    while True:
-        now, status = monotonic(), seat.watch.status
-        if status.condition != state:
-            state = status.condition
-            why = "The players are being loaded." if state == "unavailable" else status.reason
-            await _send(websocket, {"state": state, "why": why, "role": ROLE})
-        while told:
-            await _send(websocket, told.popleft())
-        if now >= hud_at:
-            hud_at = now + HUD_SECONDS
-            await _send(websocket, {"hud": await room.hud(seat)})
-        while (frame := seat.watch.take(seat.viewer, monotonic())) is not None:
-            await websocket.send_bytes(frame)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ready.wait(), max(0.0, hud_at - monotonic()))
-        ready.clear()
+def _why(status: Status) -> str:
+    return "The players are being loaded." if status.condition == "unavailable" else status.reason
 
 
-async def _send(websocket: WebSocket, data: dict[str, Any]) -> None:
-    await websocket.send_text(encode(data).decode())
+def _taken(told: deque[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    while told:
+        yield told.popleft()
 
 
 ROUTES = (Socket("/api/match", play_match, "a match, played and shown while the socket is open"),)

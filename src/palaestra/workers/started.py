@@ -53,13 +53,13 @@ def train_in(directory: RunDirectory, request: RunRequest) -> int:
     """The run exists, so this is going on with it; without a checkpoint yet, from the first step."""
     config = stored_config(directory)
     asked = replace(request, name=read_written_record(directory).name)
-    job = Job(asked, config, directory.path.parent, resume_only=True, quiet=True)
+    job = Job(asked, config, directory.path.parent, resume_only=True)
     if request.executor != LOCAL:
         outcome = plugins.load("executors", request.executor)(job, request.nproc)
     elif request.nproc > 1:
         outcome = launch(job, request.nproc)
     else:
-        outcome = run_training(asked, config, job.runs_root, resume_only=True, quiet=True)
+        outcome = run_training(asked, config, job.runs_root, resume_only=True)
     code: int = outcome.exit_code
     return code
 

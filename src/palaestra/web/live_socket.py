@@ -1,0 +1,145 @@
+"""What every live view does over its WebSocket, whether a run is watched or a match is played.
+
+The viewer says what it wants and that frames have arrived (`Said`). It gets frames (binary, see docs/live.md),
+`{"state", "why"}` whenever that changes, and `{"hud": {…}}` twice a second. Nothing is queued: what cannot be sent now
+is replaced by what is newer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+from starlette.websockets import WebSocketDisconnect
+
+from palaestra.contracts.errors import PalaestraError
+from palaestra.frames.viewer import Viewer, Wish
+from palaestra.web.answers import encode
+from palaestra.web.errors import Refusal
+from palaestra.web.json_text import parse_json
+from palaestra.web.reading import Body
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from starlette.websockets import WebSocket
+
+    from palaestra.frames.watch import Status
+    from palaestra.web.frames_room import FramesRoom, Seat
+
+Message = TypeVar("Message", bound=BaseModel)
+Word = dict[str, Any]
+
+NOT_UNDERSTOOD, TRY_LATER = 1008, 1013
+HUD_SECONDS = 0.5
+MOST_ACKNOWLEDGED = 64
+LONGEST_REASON = 120  # bytes; a close frame holds 123
+
+
+class Said(Body):
+    """A message of the viewer. What is not said stays as it was."""
+
+    fps: float | None = Field(None, gt=0, le=60)
+    side: int | None = Field(None, ge=16, le=4096)
+    slots: list[int] | None = Field(None, max_length=1024)
+    quality: int | None = Field(None, ge=1, le=100)
+    ack: int = Field(0, ge=0, le=MOST_ACKNOWLEDGED)
+
+    def wish(self, before: Wish) -> Wish:
+        given = self.model_fields_set
+        slots = None if self.slots is None else frozenset(self.slots)
+        return Wish(
+            self.fps or before.frames_per_second,
+            slots if "slots" in given else before.slots,
+            self.side or before.largest_side,
+            self.quality or before.quality,
+        )
+
+
+Heard = TypeVar("Heard", bound=Said)
+
+
+async def hear(
+    websocket: WebSocket, viewer: Viewer, ready: asyncio.Event, kind: type[Heard], on_said: Callable[[Heard], None]
+) -> None:
+    """Until the viewer goes, or says something that cannot be."""
+    while True:
+        message = await websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1005))
+        text = message.get("text")
+        if text is None:
+            raise Refusal(400, "A message was not text.", "Send JSON as text.")
+        said = understood_as(kind, text)
+        viewer.wish = said.wish(viewer.wish)
+        viewer.acknowledge(said.ack)
+        on_said(said)
+        ready.set()
+
+
+async def show(
+    websocket: WebSocket,
+    room: FramesRoom,
+    seat: Seat,
+    ready: asyncio.Event,
+    *,
+    why: Callable[[Status], str],
+    words: Callable[[], Iterable[Word]] = tuple,
+) -> None:
+    """Whatever there is to see, as soon as the viewer can take it; `words` are said beside it."""
+    state, hud_at = "", 0.0
+    while True:
+        room.follow(seat)
+        now, status = monotonic(), seat.watch.status
+        if status.condition != state:
+            state = status.condition
+            await _send(websocket, {"state": state, "why": why(status), "role": seat.role})
+        for word in words():
+            await _send(websocket, word)
+        if now >= hud_at:
+            hud_at = now + HUD_SECONDS
+            await _send(websocket, {"hud": await room.hud(seat)})
+        while (frame := seat.watch.take(seat.viewer, monotonic())) is not None:
+            await websocket.send_bytes(frame)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ready.wait(), max(0.0, hud_at - monotonic()))
+        ready.clear()
+
+
+async def together(*jobs: Coroutine[Any, Any, None]) -> None:
+    """Until the first of them ends or fails; the others end with it."""
+    tasks = [asyncio.create_task(job) for job in jobs]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            await task
+    finally:
+        for task in tasks:
+            task.cancel()
+            with contextlib.suppress(
+                asyncio.CancelledError, WebSocketDisconnect, OSError, PalaestraError, RuntimeError
+            ):
+                await task
+
+
+def understood_as(kind: type[Message], text: str) -> Message:
+    """What a viewer said, as what it must be; or a refusal with the first thing that is wrong."""
+    try:
+        return kind.model_validate(parse_json(text.encode("utf-8", "replace")))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the message"
+        raise Refusal(422, f"'{where}' cannot be: {first['msg'].lower()}.") from error
+
+
+async def close_with(websocket: WebSocket, code: int, error: PalaestraError) -> None:
+    reason = f"{error.message} {error.hint}".strip().encode()[:LONGEST_REASON].decode("utf-8", "ignore")
+    with contextlib.suppress(WebSocketDisconnect, OSError, RuntimeError):
+        await websocket.close(code, reason)
+
+
+async def _send(websocket: WebSocket, data: Word) -> None:
+    await websocket.send_text(encode(data).decode())
