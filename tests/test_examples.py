@@ -99,6 +99,7 @@ def test_two_ways_to_learn_are_judged_and_compared(tmp_path):
     assert (tmp_path / "bold.mp4").stat().st_size > 1000
 
 
+@pytest.mark.full
 def test_the_demo_reaches_its_score_and_says_what_to_do_next(tmp_path):
     text = output_of("demo.py", tmp_path / "runs", "total_steps=1.5e6")
     assert "$ palaestra train arena.basic_easy_shaped run=demo-1" in text

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("palaestra.apps.arena.core", reason="the reference would take minutes")
 
 
+@pytest.mark.full
 def test_a_claim_is_tried_on_both_sides_and_told_with_its_interval(tmp_path, monkeypatch, capsys):
     words = ["--claims", "team", "--seeds", "1,2", "--steps", "12288", "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["arena_learning.py", *words])

@@ -16,7 +16,7 @@ from palaestra.contracts.worker_kind import Prepared, RequestRefused, Resources
 from palaestra.daemon.errors import Conflict, QueueFull, StoreRefused
 from palaestra.daemon.index import Index
 from palaestra.daemon.service import Daemon
-from palaestra.daemon.ticket import Terms
+from palaestra.daemon.ticket import Terms, read_ticket
 from palaestra.runs.documents import read_config, read_request
 from palaestra.runs.journal import read_journal
 from palaestra.runs.names import RunNames
@@ -112,6 +112,18 @@ def test_slots_bound_how_many_run_and_order_is_by_priority_then_acceptance(serve
     started = [news.run for news in daemon.news.since(0) if news.happening == "started"]
     assert started == [wide.id, urgent.id, late.id, later.id]
     assert daemon.slots().used.cpus == 0
+
+
+def test_a_waiting_run_can_be_moved_within_the_queue(serve, wait_until):
+    daemon = serve()
+    wide = daemon.submit(script(SLEEP, nproc=2))
+    wait_until(lambda: daemon.get(wide.id).state is RunState.RUNNING, "the first to start")
+    early, late = (daemon.submit(script("pass", nproc=2)) for _ in range(2))
+    assert daemon.prioritise(late.id, 3).ticket.terms.priority == 3
+    assert [entry.id for entry in daemon.waiting()] == [late.id, early.id]
+    assert read_ticket(daemon.directory(late.id)).terms.priority == 3, "it must outlive the daemon"
+    with pytest.raises(Conflict, match="is running"):
+        daemon.prioritise(wide.id, 3)
 
 
 def test_each_run_gets_graphics_cards_of_its_own(serve):

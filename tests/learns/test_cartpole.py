@@ -2,7 +2,7 @@ import pytest
 
 from palaestra.config.request import resolve_training
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 
 def test_the_recipe_cartpole_solves_cartpole(learn_recipe):

@@ -15,10 +15,12 @@ def last_returns(graph: str, total_steps: int) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_with_memory_the_cue_is_recalled():
     assert last_returns("memory", 240_000) > 0.9
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_without_memory_it_stays_a_coin_toss():
     assert last_returns("mlp", 120_000) < 0.65

@@ -8,7 +8,7 @@ import torch
 
 from palaestra.testing.envs import OPTIMAL_RETURNS
 
-SEEDS = [1, 2]
+SEEDS = [1, pytest.param(2, marks=pytest.mark.full)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

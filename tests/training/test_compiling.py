@@ -52,6 +52,7 @@ def test_a_compiled_network_trains_as_the_plain_one_does(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore")  # of inductor, about the machine it finds
 def test_inductor_trains_and_what_it_leaves_loads_into_a_plain_policy():
     compiled, plain = new_training_state(COMPILED), new_training_state(CONFIG)

@@ -111,6 +111,7 @@ def test_small_curves_for_a_list_of_runs(client, make_run):
     assert one["max"] == [9.0] * 4
     many = client.get("/api/sparklines?run=first&name=a&buckets=4").json()["series"]
     assert many == [one]
+    assert client.get("/api/sparklines?run=removed&run=first&name=a&buckets=4").json()["series"] == [one]
 
 
 @pytest.mark.parametrize(

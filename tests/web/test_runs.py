@@ -127,6 +127,14 @@ def test_tags_and_notes_are_kept_and_found(client, make_run):
     assert client.patch(f"/api/runs/{run.id}", json={"tags": ["\x1b[31m"]}).status_code == 422
 
 
+def test_only_a_run_that_waits_has_a_priority_to_change(client, make_run):
+    run = make_run("first")
+    answer = client.patch(f"/api/runs/{run.id}", json={"priority": 5})
+    assert answer.status_code == 409
+    assert "Only a run that waits" in answer.text
+    assert client.patch(f"/api/runs/{run.id}", json={"priority": 1001}).status_code == 422
+
+
 def test_the_list_is_filtered_sorted_and_paged(client, make_run):
     for name in ("Carl", "anna", "Berta"):
         make_run(name)

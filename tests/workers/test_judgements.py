@@ -63,6 +63,20 @@ def test_what_is_said_goes_to_the_sinks_at_its_step_and_is_made_durable(bench, s
     assert (sample.metrics, sample.timings) == ({"eval/episodic_return": 7.5}, {"time/evaluation": 2.0})
 
 
+def test_the_runs_score_is_that_of_its_newest_judged_checkpoint_whenever_that_came(bench, saved):
+    judge = Judge()
+    judgements = bench.judgements(judge)
+    for checkpoint in saved[:3]:
+        judgements.ask(checkpoint)
+    judge.answers = [answer(2, 7.5)]
+    judgements.collect()
+    assert bench.session.record.summary["score"] == 7.5
+    judge.answers = [answer(3, 9.0), answer(1, 5.0)]
+    judgements.collect()
+    bench.session.beat(4, 128, 1.0, {"steps_per_second": 1.0})
+    assert bench.session.record.summary == {"score": 9.0, "steps_per_second": 1.0}
+
+
 def test_a_checkpoint_is_held_against_retention_until_it_was_judged(bench, saved):
     judge = Judge()
     judgements = bench.judgements(judge)

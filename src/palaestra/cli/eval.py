@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.targets import find_target
 from palaestra.cli.command import Command
+from palaestra.cli.judging import ADDRESS_KEY, SUITE_KEY, add_plan_flags
 from palaestra.cli.output import note, plain, print_json, print_pairs, print_table
-from palaestra.cli.parser import natural, positive
+from palaestra.cli.parser import positive
 from palaestra.cli.progress import Progress
 from palaestra.cli.targets import run_selectors
 from palaestra.config.overrides import parse_overrides, split_word
@@ -28,13 +29,11 @@ if TYPE_CHECKING:
 
     from palaestra.cli.parser import Parser
     from palaestra.contracts.evaluation import SuiteReport
-    from palaestra.evaluation.judged import Judged
+    from palaestra.evaluation.judged import Subject
     from palaestra.evaluation.local import Players
     from palaestra.workers.signals import StopRequest
 
-SUITE_KEY = "suite"
 REMOTE_KEY = "remote"
-ADDRESS_KEY = "cluster.address"
 OWN_KEYS = (SUITE_KEY, REMOTE_KEY, ADDRESS_KEY)
 TRUTH = {"true": True, "false": False, "": False}
 
@@ -55,9 +54,7 @@ def add_arguments(parser: Parser) -> None:
         metavar="run | key=value",
         help="RUN (its best, else its latest), RUN:EPOCH, a path, hub:OWNER/NAME, several; suite=NAME; remote=true",
     )
-    parser.add_flag("--episodes", type=positive, metavar="N", help="of each simulation; default: as the run has it")
-    parser.add_flag("--seed", type=natural, metavar="N", help="of the first episode, the others follow")
-    parser.add_flag("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
+    add_plan_flags(parser)
     parser.add_flag("--repeat", action="store_true", help="batch after batch, with the seeds that follow, until Ctrl-C")
     parser.add_flag(
         "--workers", type=positive, default=1, metavar="N", help="processes that play; results are the same"
@@ -119,7 +116,7 @@ def run(arguments: Namespace) -> int:
 
 def judged(words: EvalWords, arguments: Namespace, stop: StopRequest) -> Iterator[tuple[int, SuiteReport]]:
     """Number of the batch, counted from 1, and what came of it; with --repeat, one target after another for ever."""
-    from palaestra.evaluation.judged import load_judged
+    from palaestra.evaluation.judged import invite
     from palaestra.evaluation.local import Asked, Evaluation, Watcher
 
     asked = Asked(
@@ -132,7 +129,7 @@ def judged(words: EvalWords, arguments: Namespace, stop: StopRequest) -> Iterato
         replays=arguments.replays,
         workers=arguments.workers,
     )
-    subjects = [load_judged(target, runs_root()) for target in words.targets]
+    subjects = [invite(target, runs_root()) for target in words.targets]
     with ExitStack() as stack:
         players = _players(subjects, words, stack)
         evaluations = [Evaluation(one, asked, players=each) for one, each in zip(subjects, players, strict=True)]
@@ -146,7 +143,7 @@ def judged(words: EvalWords, arguments: Namespace, stop: StopRequest) -> Iterato
                 yield batch + 1, report
 
 
-def _players(subjects: Sequence[Judged], words: EvalWords, stack: ExitStack) -> Sequence[Players | None]:
+def _players(subjects: Sequence[Subject], words: EvalWords, stack: ExitStack) -> Sequence[Players | None]:
     """Of Ray, for each; None: whoever judges plays."""
     if not words.is_remote:
         return [None] * len(subjects)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.targets import find_target
 from palaestra.cli.command import Command
+from palaestra.cli.judging import ADDRESS_KEY, SUITE_KEY, add_plan_flags
 from palaestra.cli.output import note, print_json, print_table
-from palaestra.cli.parser import natural, positive
 from palaestra.cli.request_progress import RequestProgress
 from palaestra.cli.targets import run_names, run_selectors
 from palaestra.config.overrides import parse_overrides, split_word
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from palaestra.cluster.orders import Order
     from palaestra.workers.signals import StopRequest
 
-SUITE_KEY = "suite"
-ADDRESS_KEY = "cluster.address"
 ALL = ":all"
 REASONS_SHOWN = 5
 GOOD = ("new", "known", "twice", "done")
@@ -50,9 +48,7 @@ def add_arguments(parser: Parser) -> None:
         metavar="run | key=value",
         help="RUN (its best, else its latest), RUN:EPOCH, RUN:all, a path; suite=NAME, also several; cluster.address=…",
     )
-    parser.add_flag("--episodes", type=positive, metavar="N", help="of each simulation; default: as the run has it")
-    parser.add_flag("--seed", type=natural, metavar="N", help="of the first episode, the others follow")
-    parser.add_flag("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
+    add_plan_flags(parser)
     parser.add_flag("--again", action="store_true", help="also what was judged before")
     parser.add_flag("--dry-run", action="store_true", help="show what would be asked, and ask nothing")
     parser.add_flag("--json", action="store_true", help="JSON on stdout, nothing else there")

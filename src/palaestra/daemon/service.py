@@ -245,6 +245,24 @@ class Daemon:
             raise Conflict(f"Run '{entry.record.name}' is {entry.state} already.")
         return self.stop(entry.id)
 
+    def prioritise(self, run: str, priority: int) -> Entry:
+        """Move a run that waits before all of lower priority, and behind all of higher."""
+        with self._roster.guard:
+            entry = self.get(run)
+            if not entry.is_waiting or entry.ticket is None:
+                raise Conflict(
+                    f"Run '{entry.record.name}' is {entry.state}.", "Only a run that waits has a place in the queue."
+                )
+            directory = self._store.directory(entry.id)
+            ticket = replace(entry.ticket, terms=replace(entry.ticket.terms, priority=priority))
+            try:
+                write_ticket(directory, ticket)
+            except OSError as error:
+                raise _refused(directory, error) from error
+            self._roster.put(replace(entry, ticket=ticket), "changed")
+        Journal(directory, self._clock).record("run.prioritised", priority=priority)
+        return self.get(entry.id)
+
     def remove(self, run: str) -> Entry:
         """Its directory and everything in it."""
         with self._roster.guard:
@@ -312,7 +330,7 @@ class Daemon:
             write_ticket(directory, ticket)
             write_record(directory, record, durable=True)
         except OSError as error:
-            raise StoreRefused(f"{directory.path} cannot be written: {error.strerror}.", "Make room first.") from error
+            raise _refused(directory, error) from error
         queued = Entry(record, ticket, status_stamp=stamp_of(directory))
         self._roster.put(queued, "accepted")
         return queued
@@ -323,7 +341,7 @@ class Daemon:
         try:
             write_record(directory, record, durable=True)
         except OSError as error:
-            raise StoreRefused(f"{directory.path} cannot be written: {error.strerror}.", "Make room first.") from error
+            raise _refused(directory, error) from error
         Journal(directory, self._clock).record(
             "run.cancelled", epoch=record.epoch, step=record.agent_step, reason="queue"
         )
@@ -344,6 +362,10 @@ class Daemon:
     def _grace(self, entry: Entry, asked: float | None) -> float:
         own = entry.ticket.terms.grace_seconds if entry.ticket is not None else None
         return next(value for value in (asked, own, self.settings.grace_seconds) if value is not None)
+
+
+def _refused(directory: RunDirectory, error: OSError) -> StoreRefused:
+    return StoreRefused(f"{directory.path} cannot be written: {error.strerror}.", "Make room first.")
 
 
 def _ticket(prepared: Prepared, terms: Terms, sequence: int) -> Ticket:

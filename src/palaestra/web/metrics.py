@@ -82,8 +82,16 @@ def show_sparkline(call: Call) -> dict[str, Any]:
 def show_sparklines(call: Call) -> dict[str, Any]:
     wanted: SparklinesQuery = call.query
     window = Window.model_validate({"buckets": wanted.buckets})
-    directories = [call.house.daemon.directory(run) for run in wanted.run]
+    directories = [directory for run in wanted.run if (directory := _still_there(call, run)) is not None]
     return {"series": [_series(call, directory, wanted.name, window) for directory in directories]}
+
+
+def _still_there(call: Call, run: str) -> RunDirectory | None:
+    """A table asks for what it showed a moment ago; one run that was removed since leaves the others theirs."""
+    try:
+        return call.house.daemon.directory(run)
+    except NotFound:
+        return None
 
 
 def show_tail(call: Call) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pydantic import Field
 from palaestra.config.resolve import merge
 from palaestra.contracts.errors import DamagedFile, NotFound
 from palaestra.contracts.run import RunRequest, RunState
+from palaestra.daemon.ticket import HIGHEST_PRIORITY
 from palaestra.runs.annotations import LONGEST_NOTE, Annotations, check_tags
 from palaestra.runs.documents import read_request
 from palaestra.web.reading import Body, Query
@@ -44,6 +45,9 @@ class ListQuery(Query):
 class ChangeBody(Body):
     tags: list[str] | None = Field(None, max_length=100, description="all tags from now on")
     note: str | None = Field(None, max_length=LONGEST_NOTE, description="free text")
+    priority: int | None = Field(
+        None, ge=-HIGHEST_PRIORITY, le=HIGHEST_PRIORITY, description="of a run that waits; higher goes first"
+    )
 
 
 class CloneBody(Body):
@@ -91,6 +95,8 @@ def submit_run(call: Call) -> dict[str, Any]:
 def change_run(call: Call) -> dict[str, Any]:
     body: ChangeBody = call.body
     house, entry, directory = call.house, call.entry(), call.directory()
+    if body.priority is not None:
+        entry = house.daemon.prioritise(entry.id, body.priority)
     if body.tags is not None or body.note is not None:
         old = house.book.annotations(directory)
         tags = old.tags if body.tags is None else check_tags(body.tags)
@@ -212,7 +218,7 @@ ROUTES = (
         "PATCH",
         "/api/runs/{id}",
         change_run,
-        "tags and note",
+        "tags, note and place in the queue",
         body=ChangeBody,
         answer=ONE_RUN,
         errors=(409, 507),

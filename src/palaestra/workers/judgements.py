@@ -122,6 +122,8 @@ class Judgements:
         self._told.add(verdict.step)
         self._sinks.write(Sample(verdict.step, verdict.metrics, verdict.timings, at=self._clock.now()))
         self._sinks.flush()
+        if EVALUATED_RETURN in verdict.metrics and verdict.step == max(self._told):
+            self._session.judged(verdict.metrics[EVALUATED_RETURN])
 
     def _complain(self, epoch: int, error: str) -> None:
         level = logging.INFO if error in self._complaints else logging.WARNING

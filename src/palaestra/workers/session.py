@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 STATUS_SECONDS = 1.0
 HEARTBEAT_SECONDS = 10.0
+SCORE = "score"  # in the summary: what the newest judgement said
 
 
 class Events(Protocol):
@@ -86,10 +87,15 @@ class RunSession:
             **common,
         )
 
+    def judged(self, score: float) -> None:
+        """What the newest judgement of a checkpoint said; it stays until there is a newer one."""
+        self.record = replace(self.record, summary={**self.record.summary, SCORE: score})
+
     def beat(self, epoch: int, step: int, steps_per_second: float, summary: dict[str, float]) -> None:
         """Tell where the run stands; on disk at most once a second."""
         now = self._clock.monotonic()
-        self.record = replace(self.record, epoch=epoch, agent_step=step, summary=summary)
+        kept = {SCORE: self.record.summary[SCORE]} if SCORE in self.record.summary else {}
+        self.record = replace(self.record, epoch=epoch, agent_step=step, summary=kept | summary)
         if now - self._status_at >= STATUS_SECONDS:
             self._status_at = now
             self._write()
