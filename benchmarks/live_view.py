@@ -17,9 +17,14 @@ import os
 import select
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
 SIDES: dict[str, tuple[bool, int]] = {"off": (False, 0), "nobody watches": (True, 0), "watched": (True, 16)}
@@ -91,15 +96,23 @@ def measure(root: Path, name: str, side: str, steps: int) -> dict[str, Any]:
 
 def measure_all(rounds: int, steps: int) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["PALAESTRA_LANES_DIR"] = tempfile.mkdtemp(dir=shared_memory(folder))
+    with tempfile.TemporaryDirectory() as folder, own_lanes(folder):
         measure(Path(folder), "warm-up", "off", 4096)
         for number in range(rounds):
             sides = list(SIDES)
             for side in sides[number % 3 :] + sides[: number % 3]:  # nobody always comes first
                 found[side].append(measure(Path(folder), f"{side.replace(' ', '-')}-{number}", side, steps))
-        Path(os.environ["PALAESTRA_LANES_DIR"]).rmdir()  # fails when a lane was left behind
     return found
+
+
+@contextmanager
+def own_lanes(otherwise: str) -> Iterator[None]:
+    """A place of our own for lanes, told to our children too. What was told before is told again afterwards: whoever
+    is started later would look for lanes in a folder that is gone."""
+    lanes = Path(tempfile.mkdtemp(dir=shared_memory(otherwise)))
+    with patch.dict(os.environ, {"PALAESTRA_LANES_DIR": str(lanes)}):
+        yield
+    lanes.rmdir()  # fails when a lane was left behind
 
 
 def shared_memory(otherwise: str) -> str:

@@ -1,3 +1,4 @@
+import os
 import struct
 
 import live_view
@@ -34,7 +35,9 @@ def test_the_age_of_a_picture_is_read_where_the_page_on_the_live_view_says():
 
 
 @pytest.mark.slow
-def test_a_small_try_sees_pictures_and_leaves_no_lane(tmp_path):
+def test_a_small_try_sees_pictures_and_leaves_no_lane_and_no_word_of_where_they_were():
+    before = os.environ.get("PALAESTRA_LANES_DIR")
     found = live_view.measure_all(1, 4096)
+    assert os.environ.get("PALAESTRA_LANES_DIR") == before
     assert found["watched"][0]["sent"] >= found["watched"][0]["encoded"]
     assert all(one["seconds"] > 0 for rounds in found.values() for one in rounds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -31,6 +32,11 @@ def load_page_builder():
     return module
 
 
+def plain_environment():
+    """As a person's: settings that other tests of this process made for themselves are not the daemon's."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PALAESTRA_")}
+
+
 @dataclass
 class Serving:
     """`palaestra serve` as a process of its own, with the few questions that tests ask beside the browser."""
@@ -43,7 +49,9 @@ class Serving:
     def start(self) -> None:
         words = [sys.executable, "-m", "palaestra", "serve", "--port", str(self.port), "--json"]
         with (self.folder / "serve.log").open("a") as log:
-            self.process = subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=log, text=True)
+            self.process = subprocess.Popen(
+                words, cwd=self.folder, env=plain_environment(), stdout=subprocess.PIPE, stderr=log, text=True
+            )
         text = ""
         for line in self.process.stdout:
             text += line
@@ -64,7 +72,10 @@ class Serving:
     @property
     def token(self) -> str:
         words = [sys.executable, "-m", "palaestra", "token"]
-        return subprocess.run(words, cwd=self.folder, capture_output=True, text=True, check=True).stdout.split()[-1]
+        done = subprocess.run(
+            words, cwd=self.folder, env=plain_environment(), capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()[-1]
 
     def ask(self, path: str, body: Any = None, method: str | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -85,10 +96,14 @@ class Serving:
 
     def end_runs(self) -> None:
         """Runs outlive their daemon, so whoever started them ends them."""
-        for state in ("queued", "running", "stopping"):
+        for state in ("queued", "running", "stopping"):  # in this order none is started meanwhile
             for run in self.ask(f"/api/runs?state={state}&limit=100")["runs"]:
-                self.ask(f"/api/runs/{run['id']}/cancel", {})
-                self.wait_for(run["id"], "finished", "failed", "cancelled", "lost")
+                self._end(run["id"])
+
+    def _end(self, run: str) -> None:
+        with contextlib.suppress(urllib.error.HTTPError):  # it has just ended by itself
+            self.ask(f"/api/runs/{run}/stop", {"grace_seconds": 0})
+        self.wait_for(run, "finished", "failed", "cancelled", "lost")
 
     def wait_for(self, run: str, *states: str) -> dict[str, Any]:
         deadline = time.monotonic() + PATIENCE
@@ -149,7 +164,14 @@ def trained(serving):
 
 
 @pytest.fixture
-def open_page(browser, serving):
+def train(serving):
+    """Begins runs. What a story began, by this or in the page, ends with it: all share a daemon of two slots."""
+    yield serving.train
+    serving.end_runs()
+
+
+@pytest.fixture
+def open_page(browser, serving, train):
     """open_page("#/runs"): a signed-in page. Afterwards it must have been silent, and asked nobody but the daemon."""
     contexts, complaints = [], []
 

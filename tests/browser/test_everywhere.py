@@ -28,6 +28,15 @@ PLACES = {
     "settings": "#/compare?runs={run},{other}&view=config",
     "new": "#/new?recipe=cartpole",
     "yaml": "#/new?recipe=cartpole&view=yaml",
+    "live": "#/run/{run}/live",
+    "replays": "#/run/{run}/replays",
+    "tensorboard": "#/run/{run}/tensorboard",
+    "load": "#/load?run={run}",
+    "side": "#/side",
+    "play": "#/play?run={run}",
+    "cleanrl": "#/new?kind=cleanrl",
+    "search": "#/new?kind=matmul",
+    "discoveries": "#/discoveries",
     "system": "#/system",
 }
 

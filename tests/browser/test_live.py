@@ -250,8 +250,8 @@ def test_a_snapshot_and_a_film_are_saved(watched):
     assert saved.value.path().read_bytes()[:4] == b"\x1a\x45\xdf\xa3"
 
 
-def test_a_training_is_watched_while_it_trains_and_is_closed_when_it_ends(open_page, serving):
-    run = serving.train("watched", total_steps=3_000_000)
+def test_a_training_is_watched_while_it_trains_and_is_closed_when_it_ends(open_page, serving, train):
+    run = train("watched", total_steps=3_000_000)
     serving.wait_for(run, "running")
     page = open_page(f"#/run/{run}/live")
     expect(page.locator("figure")).to_have_count(8, timeout=60_000)
@@ -259,4 +259,3 @@ def test_a_training_is_watched_while_it_trains_and_is_closed_when_it_ends(open_p
     expect(page.get_by_test_id("hud")).to_contain_text(re.compile(r"watched \| step [\d,]+ \| [\d,]+ steps/s"))
     serving.ask(f"/api/runs/{run}/stop", {"grace_seconds": 20})
     expect(page.locator(".state")).to_contain_text("closed", timeout=60_000)
-    serving.wait_for(run, "cancelled", "finished")

@@ -33,14 +33,12 @@ def test_the_shadow_plays_the_newest_checkpoint_in_four_worlds(open_page, traine
     expect(page.get_by_role("heading", name="This run is over")).to_be_visible()
 
 
-def test_the_shadow_of_a_run_without_a_checkpoint_says_so(open_page, serving):
-    run = serving.train("young", total_steps=3_000_000)
+def test_the_shadow_of_a_run_without_a_checkpoint_says_so(open_page, serving, train):
+    run = train("young", total_steps=3_000_000)
     serving.wait_for(run, "running")
     page = open_page(f"#/run/{run}/live?view=shadow")
     expect(page.locator(".state")).to_contain_text(re.compile("refused.*checkpoint"), timeout=PATIENCE)
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
-    serving.ask(f"/api/runs/{run}/stop", {"grace_seconds": 0})
-    serving.wait_for(run, "cancelled", "finished", "failed", "lost")
 
 
 def test_a_policy_chance_and_a_person_play_the_same_seeds_together(open_page, trained):

@@ -32,7 +32,7 @@ def start(page):
 
 def test_an_untouched_form_sends_nothing_but_the_recipe(open_page):
     page = open_page(FORM, allows="503")
-    expect(page.get_by_text("Nothing: it is run as the recipe says.")).to_be_visible()
+    expect(page.get_by_text("Nothing: it is run as shown.")).to_be_visible()
     body = sent_by(page, start(page))
     assert body["config"] == {}
     assert (body["recipe"], body["kind"]) == ("cartpole", "native")

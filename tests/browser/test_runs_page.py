@@ -86,10 +86,10 @@ def test_two_seeds_are_compared_as_curves_scores_and_settings(open_page, trained
     expect(page.locator("tbody tr")).to_have_text(re.compile(r"^\s*seed\s*(1\s*2|2\s*1)\s*$"))
 
 
-def test_a_run_that_is_started_elsewhere_appears_by_itself(open_page, serving):
+def test_a_run_that_is_started_elsewhere_appears_by_itself(open_page, serving, train):
     page = open_page("#/runs?search=from-elsewhere")
     expect(page.get_by_role("heading", name="No run fits")).to_be_visible()
-    run = serving.train("from-elsewhere", total_steps=512)
+    run = train("from-elsewhere", total_steps=512)
     expect(row(page, "from-elsewhere")).to_be_visible()
     serving.wait_for(run, "finished")
     expect(row(page, "from-elsewhere")).to_contain_text("finished")

@@ -11,7 +11,7 @@ import pytest
 from palaestra.contracts.errors import DamagedFile, NotFound
 from palaestra.frames.lane import UNFINISHED_SECONDS, LaneFile, LaneOwner, sweep_dead_lanes
 from palaestra.frames.layout import PAGE
-from palaestra.frames.place import lane_path
+from palaestra.frames.place import VARIABLE, lane_path
 from palaestra.runs.processes import is_alive
 
 CAPACITY = 640 * 640 * 3
@@ -42,6 +42,13 @@ def test_a_name_that_is_taken_is_not_taken_over(lanes):
         with pytest.raises(FileExistsError):
             LaneOwner(lane_path("RUN"), 1, CAPACITY, 1.0)
         assert owner.path.exists()
+
+
+def test_a_folder_that_is_gone_is_named_with_the_setting_that_named_it(lanes, tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "gone"))
+    with pytest.raises(NotFound, match=r"gone to make lanes in") as refused:
+        LaneOwner(lane_path("RUN"), 1, CAPACITY, 1.0)
+    assert VARIABLE in refused.value.hint
 
 
 def test_a_link_in_its_place_is_not_followed(lanes, tmp_path):

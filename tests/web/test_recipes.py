@@ -32,3 +32,33 @@ def test_what_is_not_there_is_said(client):
     assert client.get("/api/kinds/nobody/form").status_code == 404
     assert client.get("/api/kinds/native/form?recipe=carpole").status_code == 422
     assert client.get("/api/kinds/native/form?run=nobody").status_code == 404
+
+
+SCRIPT = '''
+from dataclasses import dataclass
+
+
+@dataclass
+class Args:
+    env_id: str = "CartPole-v1"
+    """the environment"""
+    learning_rate: float = 0.25
+    target_kl: float = None
+'''
+
+
+def test_a_script_that_is_named_brings_its_own_arguments(client, tmp_path):
+    before = client.get("/api/kinds/cleanrl/form").json()
+    assert "learning_rate" not in before["schema"]["properties"]
+    script = tmp_path / "small.py"
+    script.write_text(SCRIPT)
+    form = client.get("/api/kinds/cleanrl/form", params={"script": str(script)}).json()
+    found = {name: form["defaults"][name] for name in ("script", "env_id", "learning_rate", "target_kl")}
+    assert found == {"script": str(script), "env_id": "CartPole-v1", "learning_rate": 0.25, "target_kl": None}
+    assert form["schema"]["properties"]["env_id"]["description"] == "the environment"
+
+
+def test_a_script_that_is_not_there_is_named(client, tmp_path):
+    answer = client.get("/api/kinds/cleanrl/form", params={"script": str(tmp_path / "none.py")})
+    assert answer.status_code in {404, 422}
+    assert "none.py" in answer.json()["error"]["message"]

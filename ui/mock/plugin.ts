@@ -14,6 +14,8 @@ const runs: Run[] = makeRuns(Number(process.env['MOCK_RUNS'] ?? 24), Date.now() 
 const find = (id: string | undefined): Run => runs.find((run) => run.id === id) ?? refuse(404, `No run is called '${id}'.`);
 const LINES = Array.from({ length: 400 }, (_, line) => `2026-11-16 03:${String(line % 60).padStart(2, '0')} info run=01K rank=0 update ${line} return=${(line * 1.21).toFixed(1)}`);
 
+const FOUND = { id: '2x2x2-zt-r7-0123', format: '2x2x2', field: 'zt', field_meaning: 'coefficients -1, 0 and 1', rank: 7, naive_rank: 8, known: 7, comparison: 'matches', additions_naive: 18, additions_eliminated: 15, additions_known: 15, largest_coefficient: 1, fingerprint: '0123', run: '', method: 'flip', seed: 1, step: 123456, wall_seconds: 1.2, cpu_seconds: 1.1, found_at: 1.79e9, verdict: 'discovered', parents: [], benchmark_count: 0, file: '/runs/discoveries/2x2x2.json' };
+
 class Refusal extends Error {
   constructor(readonly status: number, message: string, readonly fields: object[] = []) {
     super(message);
@@ -49,6 +51,8 @@ function list(query: URLSearchParams): object {
 
 const GET: [RegExp, Answer][] = [
   [/^\/api\/system$/, () => ({ version: '0.1.0', pid: 4711, started_at: Date.now() / 1000 - 5400, cores: 2, memory: { total: 24e9, available: 17e9 }, gpus: [], slots: { cpus: 2, gpus: 0, memory: 20000, used: { cpus: 2, gpus: 0, memory: 3000 } }, queued: 1, running: 2, disk: { path: '/runs', total: 500e9, free: 212e9 }, ray: { configured: false, address: null }, executors: ['local', 'ray'], kinds: ['native', 'evaluate'], runs_root: '/home/ada/runs' })],
+  [/^\/api\/discoveries$/, () => ({ known_as_of: '2026-07', known: [{ format: '2x2x2', naive: 8, gf2: 7, zt: 7, z: 7, q: 7, additions: 15 }], discoveries: [FOUND], damaged: [] })],
+  [/^\/api\/discoveries\/[^/]+$/, () => ({ ...FOUND, formulas: ['m1 = (a11 + a22) * (b11 + b22)', 'c11 = m1 + m4 - m5 + m7'], straight_line: ['s1 = a21 + a22'], code: 'def multiply_2x2x2(a, b):\n    ...', machine: { cpu: 'made up' }, benchmarks: [] })],
   [/^\/api\/recipes$/, () => ({ recipes: [['cartpole', 'CartPole-v1, solved in a minute'], ['arena.basic', 'Arena with walls and batteries'], ['lunarlander', 'LunarLander-v3 in a quarter of an hour']].map(([name, summary]) => ({ name, summary, env: name, kind: 'native', missing_extra: name === 'lunarlander' ? 'box2d' : null })) })],
   [/^\/api\/kinds\/[^/]+\/form$/, () => realForm()],
   [/^\/api\/runs$/, (_, query) => list(query)],

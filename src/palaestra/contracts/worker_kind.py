@@ -7,7 +7,7 @@ it, so its module must not import torch; what it starts may.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from palaestra.contracts.errors import UsageError
 
@@ -77,4 +77,13 @@ class WorkerKind(Protocol):
 
     def command(self, run_directory: Path) -> list[str]:
         """What to start on a directory that holds request, config and status; also to continue such a run."""
+        ...
+
+
+@runtime_checkable
+class TellsSchema(Protocol):
+    """A kind with more settings once it knows some of them: a script that is named has arguments of its own."""
+
+    def schema_of(self, config: dict[str, Any]) -> dict[str, Any]:
+        """The JSON schema of `RunRequest.config`, with what is known of it; PalaestraError says why there is none."""
         ...

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from palaestra.contracts.errors import DamagedFile, NotFound
 from palaestra.frames.layout import ABOUT, ABOUT_AT, CHECK, About, unpack_about
-from palaestra.frames.place import every_lane
+from palaestra.frames.place import VARIABLE, every_lane
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,11 +29,14 @@ class LaneOwner:
     """Makes the file and removes it again, in the process that made it and in no child of that."""
 
     def __init__(self, path: Path, slot_count: int, capacity: int, started_at: float) -> None:
-        """OSError when there is no room, or the name is taken. `started_at`: of this process."""
+        """OSError when there is no room, or the name is taken; NotFound when the place for lanes is gone.
+
+        `started_at`: of this process.
+        """
         self.path = path
         self._pid = os.getpid()
         self.about = About(slot_count, capacity, self._pid, started_at, time.time())
-        self.descriptor = os.open(path, OPEN | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
+        self.descriptor = _create(path)
         try:
             # A mapped page for which there is no room would be a SIGBUS later; here it is an error that can be told.
             # Written and not reserved: not every file system can reserve.
@@ -62,6 +65,14 @@ class LaneOwner:
         if self.descriptor >= 0:
             os.close(self.descriptor)
         self.descriptor = -1
+
+
+def _create(path: Path) -> int:
+    try:
+        return os.open(path, OPEN | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
+    except FileNotFoundError as error:
+        hint = f"Make it, or let {VARIABLE} name one that is there, for the daemon too."
+        raise NotFound(f"There is no folder {path.parent} to make lanes in.", hint) from error
 
 
 def _write_zeros(descriptor: int, count: int) -> None:

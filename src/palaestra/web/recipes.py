@@ -8,7 +8,7 @@ from pydantic import Field
 
 from palaestra.config.recipes.find import find_recipe, is_installed, recipe_names
 from palaestra.contracts.run import RunRequest
-from palaestra.contracts.worker_kind import RequestRefused
+from palaestra.contracts.worker_kind import RequestRefused, TellsSchema
 from palaestra.runs.documents import read_request
 from palaestra.web.reading import Query
 from palaestra.web.route import Call, Endpoint
@@ -20,6 +20,7 @@ KIND_OF_RECIPES = "native"
 class FormQuery(Query):
     recipe: str = Field("", max_length=200, description="defaults from this recipe")
     run: str = Field("", max_length=200, description="defaults as that run was asked for")
+    script: str = Field("", max_length=4096, description="for kinds that run one: with the arguments of this script")
 
 
 def list_recipes(_call: Call) -> dict[str, Any]:
@@ -30,20 +31,29 @@ def show_form(call: Call) -> dict[str, Any]:
     """Defaults are complete: the form shows what would be run if nothing were touched."""
     daemon, query = call.house.daemon, call.query
     kind = daemon.kinds.get(call.path["kind"])
-    schema = kind.schema()
-    asked: dict[str, Any] = {}
+    asked: dict[str, Any] = {"script": query.script} if query.script else {}
     recipe: str = query.recipe
     if query.run:
         request = read_request(daemon.directory(query.run))
-        asked, recipe = request.config, recipe or request.recipe
-    try:
-        request = RunRequest(kind.name, recipe, asked)
-        defaults = kind.prepare(request, daemon.settings.machine, daemon.root).config
-    except RequestRefused:
-        if recipe or query.run:
-            raise
-        defaults = default_values(schema)  # a kind that cannot do without something, such as a target
+        asked, recipe = {**request.config, **asked}, recipe or request.recipe
+    if isinstance(kind, TellsSchema):
+        schema = kind.schema_of(asked)
+        defaults = {**default_values(schema), **asked}  # what it is given, and not what it makes of that
+    else:
+        schema = kind.schema()
+        defaults = _complete(call, RunRequest(kind.name, recipe, asked), schema)
     return {"schema": schema, "defaults": defaults, "keys": list_schema_keys(schema, defaults), "recipe": recipe}
+
+
+def _complete(call: Call, request: RunRequest, schema: dict[str, Any]) -> dict[str, Any]:
+    daemon = call.house.daemon
+    try:
+        kind = daemon.kinds.get(request.kind)
+        return kind.prepare(request, daemon.settings.machine, daemon.root).config
+    except RequestRefused:
+        if request.recipe or request.config:
+            raise
+        return default_values(schema)  # a kind that cannot do without something, such as a target
 
 
 def _describe(name: str) -> dict[str, Any]:

@@ -43,8 +43,8 @@ export const logout = () => post<undefined>('/api/logout');
 export const system = () => get<System>('/api/system');
 export const recipes = async () => (await get<{ recipes: Recipe[] }>('/api/recipes')).recipes;
 
-export const form = (kind: string, recipe: string, run: string) =>
-  get<Form>(`/api/kinds/${encodeURIComponent(kind)}/form`, { recipe, run });
+export const form = (kind: string, recipe: string, run: string, script = '') =>
+  get<Form>(`/api/kinds/${encodeURIComponent(kind)}/form`, { recipe, run, script });
 export const check = (request: RunRequest, signal: AbortSignal) =>
   post<Checked>('/api/requests/check', request, signal);
 export const parse = async (yaml: string) => (await post<{ config: Nested }>('/api/requests/parse', { yaml })).config;

@@ -14,6 +14,8 @@ export interface Field {
   variants: Field[]; // of a union
 }
 
+export const SCRIPTED = ['cleanrl', 'script']; // kinds whose settings are those of the script that is named above the form
+
 const DEEPEST = 12; // a schema that refers to itself ends here, as JSON
 
 export function readForm(schema: Schema): Field {

@@ -1,7 +1,7 @@
 // One form being filled in: its fields, what was changed, and what the daemon says of it.
 import * as api from './api.ts';
 import { changesTo, flatten, layOver, type Nested } from './flat.ts';
-import { readForm, type Field } from './form_model.ts';
+import { readForm, SCRIPTED, type Field } from './form_model.ts';
 import { valueAt, without, withValue } from './form_values.ts';
 import type { Checked, FieldError, Form, Json, RunRequest } from './types.ts';
 
@@ -23,7 +23,9 @@ export class FormState {
     readonly base: Nested,
     private readonly request: () => Omit<RunRequest, 'config'>,
   ) {
-    this.root = readForm(form.schema);
+    const root = readForm(form.schema);
+    const isShown = (field: Field) => field.path[0] !== 'script' || !SCRIPTED.includes(request().kind);
+    this.root = { ...root, fields: root.fields.filter(isShown) };
     this.defaults = form.defaults;
   }
 

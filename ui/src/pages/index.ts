@@ -17,6 +17,7 @@ export const PAGES: Page[] = [
   { word: 'load', label: 'Load a policy', icon: 'load', key: 'l', load: () => import('./Load.svelte') },
   { word: 'side', label: 'Side by side', icon: 'side', key: 'b', load: () => import('./SideBySide.svelte') },
   { word: 'compare', label: 'Compare', icon: 'compare', key: 'c', load: () => import('./Compare.svelte') },
+  { word: 'discoveries', label: 'Discoveries', icon: 'found', key: 'd', load: () => import('./Discoveries.svelte') },
   { word: 'system', label: 'System', icon: 'system', key: 's', load: () => import('./System.svelte') },
   { word: 'play', label: 'Play', icon: 'play', key: '', load: () => import('./Play.svelte') },
   { word: 'run', label: 'Run', icon: 'runs', key: '', load: () => import('./Run.svelte') },

@@ -1,0 +1,139 @@
+"""Discoveries: listed by format beside what is known over the same field, and one of them to take along."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.slow
+
+STRASSEN = {
+    "id": "2x2x2-zt-r7-0123456789abcdef",
+    "format": "2x2x2",
+    "field": "zt",
+    "field_meaning": "coefficients -1, 0 and 1",
+    "rank": 7,
+    "naive_rank": 8,
+    "known": 7,
+    "comparison": "matches",
+    "known_as_of": "2026-07",
+    "additions_naive": 18,
+    "additions_eliminated": 15,
+    "additions_known": 15,
+    "largest_coefficient": 1,
+    "fingerprint": "0123456789abcdef",
+    "run": "",
+    "method": "flip",
+    "seed": 1,
+    "step": 123456,
+    "wall_seconds": 1.2,
+    "cpu_seconds": 1.1,
+    "found_at": 1789.0,
+    "verdict": "discovered",
+    "parents": [],
+    "benchmark_count": 1,
+    "file": "/runs/discoveries/<script>.json",
+}
+MEASURED = {
+    "dtype": "float32",
+    "size": 1024,
+    "levels": 1,
+    "seconds": 0.02,
+    "baseline_seconds": 0.01,
+    "baseline": "BLAS",
+    "gain": 0.5,
+    "kernel_gain": 1.0,
+    "algorithm_gain": 0.5,
+    "error": 1e-6,
+    "exact": False,
+    "verdict": "loss",
+}
+DETAIL = {
+    **STRASSEN,
+    "formulas": ["m1 = (a11 + a22) * (b11 + b22)", "c11 = m1 + m4 - m5 + m7"],
+    "straight_line": ["s1 = a21 + a22"],
+    "code": "def multiply_2x2x2(a, b):\n    return a @ b\n",
+    "machine": {"cpu": "<img src=x onerror=alert(1)>"},
+    "benchmarks": [{"id": "bench-1", "made_at": 1789.0, "hardware": "a box", "threads": 1, "rows": [MEASURED]}],
+}
+OTHERS = [
+    {**STRASSEN, "id": "3x3x3-gf2-r25-ab", "format": "3x3x3", "field": "gf2", "rank": 25, "naive_rank": 27, "known": 23}
+    | {"comparison": "above"},
+    {**STRASSEN, "id": "3x3x3-z-r23-cd", "format": "3x3x3", "field": "z", "rank": 23, "naive_rank": 27, "known": 23},
+]
+KNOWN = [{"format": "2x2x2", "naive": 8, "gf2": 7, "zt": 7, "z": 7, "q": 7, "additions": 15}]
+CATALOGUE = {"known_as_of": "2026-07", "known": KNOWN, "discoveries": [STRASSEN, *OTHERS], "damaged": []}
+
+
+@pytest.fixture
+def told(open_page):
+    """A page whose daemon has found just this."""
+
+    def open_told(place, catalogue=CATALOGUE):
+        page = open_page("#/system")
+        page.route(re.compile(r"/api/discoveries(\?|$)"), lambda route: route.fulfill(json=catalogue))
+        page.route(re.compile(r"/api/discoveries/"), lambda route: route.fulfill(json=DETAIL))
+        page.goto(page.url.split("#")[0] + place)
+        return page
+
+    return open_told
+
+
+def test_each_is_beside_the_best_known_of_its_own_field(told):
+    page = told("#/discoveries")
+    groups = page.locator("table").first.locator("tbody")
+    expect(groups).to_have_count(2)
+    expect(groups.nth(0)).to_contain_text("8 by the schoolbook")
+    rows = groups.nth(1).locator("tr").filter(has=page.locator("td"))
+    expect(rows.nth(0)).to_have_text(re.compile(r"gf2\s*25\s*23\s*2 above the best known"))
+    expect(rows.nth(1)).to_have_text(re.compile(r"z\s*23\s*23\s*matches the best known"))
+
+
+def test_one_has_formulas_and_code_to_copy_its_origin_and_its_losses(told):
+    page = told("#/discoveries")
+    page.get_by_role("link", name="2x2x2 over zt with 7").click()
+    expect(page.get_by_role("heading", name="2x2x2 with 7 multiplications")).to_be_visible()
+    main = page.get_by_role("main")
+    expect(main).to_contain_text("m1 = (a11 + a22) * (b11 + b22)")
+    expect(page.locator("code").filter(has_text="def multiply_2x2x2")).to_have_text(DETAIL["code"])
+    expect(main).to_contain_text("15 (18 as written, best known 15)")
+    row = page.get_by_role("row").filter(has_text="float32")
+    expect(row).to_contain_text(re.compile(r"20 ms\s*BLAS\s*10 ms\s*0\.5\d* \u00d7"))
+    expect(row).to_contain_text("loss")
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_with_nothing_found_the_page_says_what_to_do(told):
+    page = told("#/discoveries", {**CATALOGUE, "discoveries": [], "damaged": ["x.json is not to be trusted."]})
+    expect(page.get_by_role("main")).to_contain_text("palaestra discover 2x2x2 seconds=1")
+    expect(page.get_by_role("main")).to_contain_text("x.json is not to be trusted.")
+
+
+@pytest.mark.full
+def test_a_search_from_the_form_ends_among_the_discoveries(open_page, serving):
+    page = open_page("#/discoveries")
+    page.get_by_role("link", name="Search for one").click()
+    page.locator("#field-seconds").fill("20")
+    page.get_by_label("Name").fill("seeker")
+    page.get_by_role("button", name="Start training").click()
+    expect(page.get_by_role("heading", name="seeker")).to_be_visible()
+    run = serving.wait_for("seeker", "finished")
+    found = serving.ask("/api/discoveries?format=2x2x2")["discoveries"]
+    best = next(one for one in found if one["run"] == run["id"] and one["rank"] == 7)
+    page.goto(f"{serving.url}/#/discoveries/{best['id']}")
+    expect(page.get_by_role("main")).to_contain_text("matches the best known")
+    expect(page.get_by_role("link", name=run["id"])).to_be_visible()
+    code = page.locator("code").filter(has_text="def multiply_2x2x2").inner_text()
+    assert product_of(code) == [[19, 22], [43, 50]]
+
+
+def product_of(code):
+    """The product of two small matrices by the code that the page gives, taken as it stands."""
+    ask = "\nimport numpy as np\nprint(multiply_2x2x2(np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]])).tolist())"
+    done = subprocess.run([sys.executable, "-c", code + ask], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
