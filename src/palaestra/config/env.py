@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,14 @@ class EnvConfig(Frozen):
         default_factory=dict, description="passed to gymnasium.make as they are; names are checked by the environment"
     )
     max_episode_steps: int | None = Field(default=None, ge=1, description="time limit; default: the environment's own")
+    workers: int = Field(
+        default=0, ge=0, le=256, description="processes (threads for MuJoCo's batch) that step beside this one"
+    )
+    stepping: Literal["auto", "copies", "mujoco"] = Field(
+        default="auto",
+        description="copy by copy, or MuJoCo's as one batch; auto: as a batch where workers are asked for and it fits",
+    )
+    worker_timeout: float = Field(default=60.0, gt=0, description="seconds until a worker that is silent is given up")
 
     @classmethod
     def settle(cls, override: Any, base: dict[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from palaestra.envs.batch import BatchEnvs, NativeBatch, OffersBatch
 from palaestra.envs.make import AnyEnv, find_creator, find_spec, make_env, refuse_unknown_render_mode
 from palaestra.envs.tasks import TaskSwitch, make_task_env
 from palaestra.envs.vector import InProcessEnvs, VectorEnvs
+from palaestra.envs.workers import WorkerEnvs
 
 if TYPE_CHECKING:
     from palaestra.config.curriculum import CurriculumConfig
@@ -22,6 +23,9 @@ def make_vector_envs(
     """`count` rows to train in; environments or tasks that do not fit are refused here."""
     if offers_batch(env):
         return _batch_envs(env, curriculum, count, tasks)
+    workers = min(env.workers, count - 1)  # this process steps a share too, and nobody steps nothing
+    if workers:
+        return WorkerEnvs(env.model_copy(update={"workers": workers}), curriculum, count, tasks)
     envs = InProcessEnvs(lambda: make_task_env(env, curriculum), count, tasks)
     first = envs.envs[0]
     if isinstance(first, TaskSwitch):

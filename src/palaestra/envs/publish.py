@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from palaestra.contracts.spaces import EnvInterface
-    from palaestra.envs.scene import EnvsScene, Scene, WorldsScene
+    from palaestra.envs.scene import AnyScene, Scene
     from palaestra.envs.vector import Arrays, VectorEnvs, VectorStep
     from palaestra.frames.beat import Condition
     from palaestra.frames.demand import Demand
@@ -122,9 +122,7 @@ class Publisher:
 class PublishedEnvs:
     """A `palaestra.envs.vector.VectorEnvs` that plays exactly as the one that it is given, and can be watched."""
 
-    def __init__(
-        self, envs: VectorEnvs, scene: EnvsScene | WorldsScene, publisher: Publisher, steps_taken: int, rows: int
-    ) -> None:
+    def __init__(self, envs: VectorEnvs, scene: AnyScene, publisher: Publisher, steps_taken: int, rows: int) -> None:
         """`steps_taken`: of the run so far. `rows`: that one step counts for, over all processes."""
         self.count = envs.count
         self.interface: EnvInterface = envs.interface

@@ -12,6 +12,7 @@ from palaestra.envs.batch import BatchEnvs
 from palaestra.envs.easel import Easel, as_picture
 from palaestra.envs.tasks import TaskSwitch
 from palaestra.envs.vector import InProcessEnvs
+from palaestra.envs.workers import WorkerEnvs
 
 if TYPE_CHECKING:
     from palaestra.envs.batch import NativeBatch
@@ -61,6 +62,25 @@ class EnvsScene:
         return View(easel.draw(), reward, total_reward, length)
 
 
+class WorkersScene:
+    """Environments in several processes: each is drawn where it lives, and keeps its tile."""
+
+    def __init__(self, envs: WorkerEnvs) -> None:
+        self.tiles = envs.count
+        self.last: VectorStep | None = None
+        self._envs = envs
+        self._own = EnvsScene(envs.own)
+
+    def view(self, tile: int) -> View:
+        if tile < self._envs.own.count:
+            self._own.last = self.last
+            return self._own.view(tile)
+        drawn = self._envs.draw(tile)
+        length = drawn["length"]
+        reward = float(self.last.rewards[tile]) if self.last is not None and length else 0.0
+        return View(drawn["picture"], reward, drawn["total_reward"], length)
+
+
 class WorldsScene:
     """A native batch: a tile for each world, with the mean of its players."""
 
@@ -75,10 +95,15 @@ class WorldsScene:
         return view_world(self._batch, tile, 0.0 if rewards is None else float(np.mean(rewards)))
 
 
-def scene_of(envs: VectorEnvs) -> EnvsScene | WorldsScene | None:
+AnyScene = EnvsScene | WorkersScene | WorldsScene
+
+
+def scene_of(envs: VectorEnvs) -> AnyScene | None:
     """None for environments of a kind that cannot be shown."""
     if isinstance(envs, InProcessEnvs):
         return EnvsScene(envs)
+    if isinstance(envs, WorkerEnvs):
+        return WorkersScene(envs)
     return WorldsScene(envs) if isinstance(envs, BatchEnvs) else None
 
 

@@ -46,7 +46,10 @@ class VectorStep(NamedTuple):
 
 
 class VectorEnvs(Protocol):
-    """What the trainer needs of its environments, however they are stepped: `InProcessEnvs`, `BatchEnvs`."""
+    """What the trainer needs of its environments, however they are stepped.
+
+    `InProcessEnvs`, `WorkerEnvs`, `MujocoEnvs`, `BatchEnvs`.
+    """
 
     count: int  # rows: environments, or players where a world has several
     interface: EnvInterface
@@ -68,26 +71,31 @@ class InProcessEnvs:
     """`count` environments, stepped one after the other; the cheapest way for light environments."""
 
     def __init__(
-        self, make: Callable[[], gymnasium.Env[Any, Any]], count: int, tasks: TaskSource | None = None
+        self,
+        make: Callable[[], gymnasium.Env[Any, Any]],
+        count: int,
+        tasks: TaskSource | None = None,
+        first_index: int = 0,
     ) -> None:
+        """`first_index`: by which everybody else knows the first of them, when these are a share of more."""
         self.envs = [make() for _ in range(count)]
         self.count = count
+        self.first_index = first_index
         self.interface: EnvInterface = interface_of(self.envs[0])
         self._to_env_actions = _action_door(self.interface.action_space)
         self._write = _observation_door(self.interface.observation_space)
-        self._steps = [env.step for env in self.envs]
+        self._steps: list[Callable[[Any], Any]] = [env.step for env in self.envs]
         self._tasks = tasks
         self._seeds: list[int | None] = [None] * count
         self._returns = [0.0] * count
         self._lengths = [0] * count
 
     def reset(self, seeds: Sequence[int], out: Arrays) -> None:
-        for index, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
-            observation, _ = env.reset(seed=int(seed), **self._next_task(index))
-            self._write(out, index, observation)
-        self._seeds = list(seeds)
+        self._seeds = [int(seed) for seed in seeds]
         self._returns = [0.0] * self.count
         self._lengths = [0] * self.count
+        for index, seed in zip(range(self.count), self._seeds, strict=True):
+            self._write(out, index, self._begin(index, seed))
 
     def step(self, actions: np.ndarray, out: Arrays) -> VectorStep:
         """Take `actions` [B, …]; the observations to act on next are written into `out` [B, …]."""
@@ -101,16 +109,18 @@ class InProcessEnvs:
                 returns[index] += float(reward)
                 if terminated or truncated:
                     endings.append(self._end(index, observation, bool(terminated), info))
-                    observation, _ = self.envs[index].reset(**self._next_task(index))
+                    observation = self._begin(index)
                 write(out, index, observation)
             except Exception as error:
                 raise self._failure(index, action, error) from error
             rewards.append(float(reward))
         return VectorStep(rewards, endings)
 
-    def _next_task(self, index: int) -> dict[str, Any]:
-        """Further arguments of `reset`."""
-        return {} if self._tasks is None else {"options": self._tasks.next_options(index)}
+    def _begin(self, index: int, seed: int | None = None) -> Any:
+        """The first observation of the next episode."""
+        options = {} if self._tasks is None else {"options": self._tasks.next_options(self.first_index + index)}
+        observation, _ = self.envs[index].reset(seed=seed, **options)
+        return observation
 
     def _end(self, index: int, observation: Any, terminated: bool, info: dict[str, Any]) -> Ending:
         episode = EpisodeResult(
@@ -118,19 +128,19 @@ class InProcessEnvs:
             total_reward=self._returns[index],
             length=self._lengths[index],
             terminated=terminated,
-            env_index=index,
+            env_index=self.first_index + index,
             extras=scalars(info),
         )
         if self._tasks is not None:
-            self._tasks.ended(index, episode.total_reward)
+            self._tasks.ended(episode.env_index, episode.total_reward)
         self._returns[index] = 0.0
         self._lengths[index] = 0
         kept = deepcopy(observation)  # the reset may write into the same array
-        return Ending(index, observation_arrays(self.interface.observation_space, kept), episode)
+        return Ending(episode.env_index, observation_arrays(self.interface.observation_space, kept), episode)
 
     def _failure(self, index: int, action: Any, error: Exception) -> RunFailed:
         return RunFailed(
-            f"Environment {index} (seed {self._seeds[index]}) raised {type(error).__name__} at step "
+            f"Environment {self.first_index + index} (seed {self._seeds[index]}) raised {type(error).__name__} at step "
             f"{self._lengths[index]} of its episode, with action {action!r}: {error}."
         )
 

@@ -1,0 +1,55 @@
+"""The environments of one worker process, which leaves a mark of where it is for when it can no longer speak."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palaestra.contracts.errors import RunFailed
+from palaestra.envs.vector import InProcessEnvs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import gymnasium
+    from numpy.typing import NDArray
+
+    from palaestra.envs.tasks import TaskSource
+    from palaestra.envs.vector import Arrays
+
+NOWHERE = -1
+
+
+class Share(InProcessEnvs):
+    """Steps as all others do; before every step and reset it writes down which environment is meant."""
+
+    def __init__(
+        self, make: Callable[[], gymnasium.Env[Any, Any]], count: int, tasks: TaskSource | None, first_index: int
+    ) -> None:
+        super().__init__(make, count, tasks, first_index)
+        self.mark: NDArray[np.int64] = np.full(2, NOWHERE)  # [2]: which environment, and at which step of its episode
+        self._steps = [self._marked(index, env.step) for index, env in enumerate(self.envs)]
+
+    def _marked(self, index: int, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        number = self.first_index + index
+
+        def marked_step(action: Any) -> Any:
+            mark = self.mark
+            mark[0], mark[1] = number, self._lengths[index]
+            return step(action)
+
+        return marked_step
+
+    def reset(self, seeds: Sequence[int], out: Arrays) -> None:
+        try:
+            super().reset(seeds, out)
+        except Exception as error:
+            name, said = type(error).__name__, f"{error}".removesuffix(".")
+            index = int(self.mark[0])
+            seed = seeds[index - self.first_index]
+            raise RunFailed(f"Environment {index} (seed {seed}) raised {name} when it began: {said}.") from error
+
+    def _begin(self, index: int, seed: int | None = None) -> Any:
+        self.mark[:] = self.first_index + index, self._lengths[index]
+        return super()._begin(index, seed)

@@ -1,0 +1,157 @@
+"""What is said between the process that trains and those that step environments for it.
+
+A message is a kind, a header of plain data as JSON, and a tail with the bytes that the header speaks of. A message
+that only wakes has neither: one write, one read. Nothing that arrives is ever executed.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Generator
+
+HEAD = struct.Struct("<BIQ")  # kind, bytes of the header, bytes of the tail
+BYTES, ARRAY = "$bytes", "$array"  # keys of a header that point into the tail
+SLICE_SECONDS = 1.0
+
+
+class Kind(IntEnum):
+    START = 1  # to a worker: what to make
+    LAYOUT = 2  # where everything lies in the shared memory
+    RESET = 3
+    STEP = 4
+    CAPTURE = 5
+    RESTORE = 6
+    DRAW = 7
+    CLOSE = 8
+    DONE = 9  # from a worker: as asked
+    FAILED = 10  # could not be done
+    TASK = 11  # which task is to be played next?
+    OPTIONS = 12  # to a worker: this one
+
+
+@dataclass(frozen=True)
+class Message:
+    kind: Kind
+    content: Any = None  # plain data, bytes and arrays anywhere inside
+
+
+class LineClosed(Exception):
+    """The other side is gone."""
+
+
+class NoAnswer(Exception):
+    """The other side is there and says nothing."""
+
+
+class Line:
+    """One end of a pair of connected sockets. Without a timeout it waits for as long as the other side lives.
+
+    Waiting is counted in slices, so that a machine that slept, or a job that was stopped for an hour and went on,
+    counts for one second at most.
+    """
+
+    def __init__(self, connection: socket.socket, timeout: float | None = None) -> None:
+        """`timeout`: seconds without a sign of life."""
+        self._connection = connection
+        self._timeout = timeout
+        self._slice = None if timeout is None else min(timeout, SLICE_SECONDS)
+        connection.settimeout(self._slice)
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def send(self, kind: Kind, content: Any = None) -> None:
+        header, tail = _packed(content)
+        rest = memoryview(HEAD.pack(kind, len(header), len(tail)) + header + tail)
+        while rest:
+            rest = rest[self._patiently(self._connection.send, rest) :]
+
+    def receive(self) -> Message:
+        kind, header_size, tail_size = HEAD.unpack(self._read(HEAD.size))
+        if not header_size:
+            return Message(Kind(kind))
+        header = self._read(header_size)
+        return Message(Kind(kind), _unpacked(header, self._read(tail_size)))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _read(self, size: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            found = self._patiently(self._connection.recv, size - len(parts))
+            if not found:
+                raise LineClosed
+            parts += found
+        return bytes(parts)
+
+    def _patiently(self, call: Callable[[Any], Any], argument: Any) -> Any:
+        waited = 0.0
+        while True:
+            try:
+                return call(argument)
+            except TimeoutError:
+                assert self._timeout is not None
+                assert self._slice is not None
+                waited += self._slice
+                if waited >= self._timeout:
+                    raise NoAnswer from None
+            except OSError as error:
+                raise LineClosed from error
+
+
+def _packed(content: Any) -> tuple[bytes, bytes]:
+    if content is None:
+        return b"", b""
+    tail: list[bytes] = []
+
+    def aside(value: Any) -> dict[str, Any]:
+        match value:
+            case bytes():
+                tail.append(value)
+                return {BYTES: len(value)}
+            case np.ndarray():
+                tail.append(value.tobytes())
+                return {ARRAY: value.dtype.str, "shape": value.shape}
+            case np.generic():
+                return {**aside(np.asarray(value)), "scalar": True}
+        raise TypeError(f"{type(value).__name__} is not plain data")
+
+    return json.dumps(content, default=aside).encode(), b"".join(tail)
+
+
+def _unpacked(header: bytes, tail: bytes) -> Any:
+    places = _places(tail)
+    next(places)
+
+    def from_tail(found: dict[str, Any]) -> Any:
+        match found:
+            case {"$bytes": int(size), **others} if not others:
+                return places.send(size)
+            case {"$array": str(dtype), "shape": list(shape)}:
+                kind = np.dtype(dtype)
+                size = kind.itemsize * int(np.prod(shape, dtype=np.int64))
+                array = np.frombuffer(places.send(size), kind).reshape(shape).copy()
+                return array[()] if found.get("scalar") else array
+            case _:
+                return found
+
+    return json.loads(header, object_hook=from_tail)
+
+
+def _places(tail: bytes) -> Generator[bytes, int, None]:
+    """Pieces of the tail, one after the other, each of the size that is sent in."""
+    begin, piece = 0, b""
+    while True:
+        size = yield piece
+        piece = tail[begin : begin + size]
+        begin += size

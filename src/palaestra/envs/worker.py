@@ -1,0 +1,168 @@
+"""A process that steps a share of the environments for the one that trains: `python -m palaestra.envs.worker`.
+
+It does what it is told, one message after the other, and ends with the one that started it, however that ends.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import socket
+import sys
+import threading
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palaestra.config.curriculum import CurriculumConfig
+from palaestra.config.env import EnvConfig
+from palaestra.contracts.codec import encode_interface
+from palaestra.contracts.errors import PalaestraError
+from palaestra.envs.share import NOWHERE, Share
+from palaestra.envs.shared_block import Field, lay_out
+from palaestra.envs.tasks import make_task_env
+from palaestra.envs.wire import Kind, Line, LineClosed
+from palaestra.envs.worker_view import Studio
+from palaestra.runs.processes import die_with_parent
+
+if TYPE_CHECKING:
+    from palaestra.envs.vector import Arrays
+
+SEED_BITS = 32  # of NumPy's and Python's own generators
+
+
+class AskingTasks:
+    """A `TaskSource` that asks the one in the process that trains."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._ended: float | None = None  # what the episode came to, after which the next is asked for
+
+    def next_options(self, env_index: int) -> dict[str, Any]:
+        self._line.send(Kind.TASK, {"env_index": env_index, "ended": self._ended})
+        self._ended = None
+        options: dict[str, Any] = self._line.receive().content
+        return options
+
+    def ended(self, env_index: int, total_reward: float) -> None:
+        del env_index
+        self._ended = total_reward
+
+
+class Worker:
+    def __init__(self, line: Line, memory: int, start: dict[str, Any]) -> None:
+        env = EnvConfig.model_validate(start["env"])
+        curriculum = CurriculumConfig.model_validate(start["curriculum"])
+        tasks = AskingTasks(line) if start["has_tasks"] else None
+        self.share = Share(lambda: make_task_env(env, curriculum), start["count"], tasks, start["first_index"])
+        self._studio = Studio(self.share)
+        self._memory = memory
+        self._rows = slice(start["first_index"], start["first_index"] + start["count"])
+        self._number = start["number"]
+        self._actions = self._rewards = np.empty(0)
+        self._out: Arrays = np.empty(0)
+
+    def do(self, kind: Kind, content: Any) -> Any:
+        match kind:
+            case Kind.STEP:
+                return self._step()
+            case Kind.LAYOUT:
+                return self._lay_out(content)
+            case Kind.RESET:
+                return self._reset(content)
+            case Kind.CAPTURE:
+                return {"state": self.share.capture()}
+            case Kind.RESTORE:
+                return self.share.restore(content)
+            case Kind.DRAW:
+                return self._studio.draw(content)
+            case _:
+                raise ValueError(f"a worker is not asked for {kind!r}")
+
+    def _step(self) -> Any:
+        result = self.share.step(self._actions, self._out)
+        self._rewards[:] = result.rewards
+        self.share.mark[0] = NOWHERE
+        if not result.endings:
+            return None
+        return [
+            {
+                "env_index": ending.env_index,
+                "final_observation": ending.final_observation,
+                "total_reward": ending.episode.total_reward,
+                "length": ending.episode.length,
+                "terminated": ending.episode.terminated,
+                "extras": ending.episode.extras,
+            }
+            for ending in result.endings
+        ]
+
+    def _reset(self, seeds: list[int]) -> None:
+        """An environment may draw from generators of the whole process, although it should not."""
+        random.seed(seeds[0])
+        np.random.seed(seeds[0] % 2**SEED_BITS)
+        self.share.reset(seeds, self._out)
+        self.share.mark[0] = NOWHERE
+
+    def _lay_out(self, content: dict[str, Any]) -> None:
+        fields = [Field(name, dtype, tuple(shape)) for name, dtype, shape in content["fields"]]
+        arrays = lay_out(self._memory, fields)
+        self._actions = arrays.pop("actions")[self._rows]
+        self._rewards = arrays.pop("rewards")[self._rows]
+        self.share.mark = arrays.pop("marks")[self._number, :2]
+        seen = {name.removeprefix("seen."): part[self._rows] for name, part in arrays.items()}
+        self._out = seen if content["has_parts"] else seen[""]
+
+
+def main(arguments: list[str]) -> int:
+    connection, memory, parent = (int(word) for word in arguments)
+    line = Line(socket.socket(fileno=connection))
+    _end_with_the_caller(line, parent)
+    # Both are for the process that trains: it ends its update, saves, and then tells us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        return _serve(line, memory)
+    except LineClosed:
+        return 1
+    except Exception as error:
+        _tell(line, error)
+        raise SystemExit(1) from error
+
+
+def _serve(line: Line, memory: int) -> int:
+    worker = Worker(line, memory, line.receive().content)
+    line.send(Kind.DONE, encode_interface(worker.share.interface))
+    while (message := line.receive()).kind is not Kind.CLOSE:
+        line.send(Kind.DONE, worker.do(message.kind, message.content))
+    worker.share.close()
+    return 0
+
+
+def _tell(line: Line, error: Exception) -> None:
+    told = (
+        (error.message, error.hint) if isinstance(error, PalaestraError) else (f"{type(error).__name__}: {error}.", "")
+    )
+    trace = "".join(traceback.format_exception(error))
+    line.send(Kind.FAILED, {"message": told[0], "hint": told[1], "traceback": trace})
+
+
+def _end_with_the_caller(line: Line, parent: int) -> None:
+    """At once, also in the middle of a step. `parent` is 0 when a thread started us that may end before its process."""
+    if parent:
+        die_with_parent(parent)
+    waiting = select.poll()
+    waiting.register(line.fileno(), 0)  # only the end of the line wakes us, no message does
+
+    def watch() -> None:
+        waiting.poll()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,271 @@
+"""Environments in several processes: the same numbers as in one, and clear words when one of them goes wrong."""
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+from palaestra.config.curriculum import CurriculumConfig
+from palaestra.config.env import EnvConfig
+from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.envs.build import make_vector_envs
+from palaestra.envs.vector import InProcessEnvs
+from palaestra.envs.workers import WorkerEnvs
+from palaestra.runs.processes import process_started_at
+
+NO_TASKS = CurriculumConfig()
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def odd_envs_can_be_imported(monkeypatch):
+    monkeypatch.syspath_prepend(str(HERE))
+
+
+def opened(count, seeds, out, tasks=None, curriculum=NO_TASKS, **config):
+    envs = make_vector_envs(EnvConfig(**config), curriculum, count, tasks)
+    envs.reset(seeds, out)
+    return envs
+
+
+def odd(workers=1, count=4, **kwargs):
+    """Seeds are 10, 20, …; with one worker it has the upper half."""
+    timeout = kwargs.pop("timeout", 60)
+    config = {"id": "odd_envs:Odd-v0", "kwargs": kwargs, "workers": workers, "worker_timeout": timeout}
+    out = np.zeros((count, 2), np.float32)
+    return opened(count, [10 * (index + 1) for index in range(count)], out, **config), out
+
+
+def gone(pid):
+    return process_started_at(pid) is None
+
+
+def in_memory():
+    return set(Path("/dev/shm").iterdir()) if Path("/dev/shm").exists() else set()
+
+
+def eventually(condition, seconds=20.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.01)
+
+
+def played(envs, steps, out, actions):
+    seen = []
+    for step in range(steps):
+        result = envs.step(actions[step], out)
+        finals = [(end.final_observation.tolist(), end.final_observation.dtype) for end in result.endings]
+        seen.append((out.copy().tolist(), list(result.rewards), finals, [end.episode for end in result.endings]))
+    return seen
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+def test_the_same_seeds_give_the_same_bits_however_many_processes_step(env_id):
+    chance = np.random.default_rng(3)
+    is_box = env_id.startswith("Pendulum")
+    actions = chance.normal(scale=2, size=(40, 5, 1)).astype(np.float32) if is_box else chance.integers(2, size=(40, 5))
+    stories = []
+    for workers in (0, 1, 2):
+        out = np.zeros((5, 3 if is_box else 4), np.float32)
+        envs = opened(5, [1, 2, 3, 4, 5], out, id=env_id, max_episode_steps=15, workers=workers)
+        assert isinstance(envs, WorkerEnvs if workers else InProcessEnvs)
+        stories.append([out.tolist(), played(envs, 40, out, actions)])
+        envs.close()
+    assert stories[0] == stories[1] == stories[2]
+    ends = [end.env_index for *_, episodes in stories[0][1] for end in episodes]
+    assert set(ends) == {0, 1, 2, 3, 4}
+
+
+def test_workers_are_processes_and_this_one_steps_too():
+    envs, out = odd(workers=2, count=6, length=1)
+    pids = [end.episode.extras["pid"] for end in envs.step(np.zeros(6, np.int64), out).endings]
+    envs.close()
+    assert pids[:2] == [os.getpid()] * 2
+    assert len(set(pids)) == 3
+
+
+def test_a_state_goes_from_workers_to_one_process_and_back():
+    actions = np.random.default_rng(4).integers(2, size=(60, 4))
+    config = {"id": "CartPole-v1", "max_episode_steps": 12}
+    out, other_out = np.zeros((4, 4), np.float32), np.zeros((4, 4), np.float32)
+    envs = opened(4, [1, 2, 3, 4], out, workers=1, **config)
+    played(envs, 8, out, actions)
+    state = envs.capture()
+    expected = played(envs, 30, out, actions)
+    alone = opened(4, [6, 7, 8, 9], other_out, **config)
+    alone.restore(state)
+    assert alone.capture() == state
+    assert played(alone, 30, other_out, actions) == expected
+    envs.restore(state)
+    assert played(envs, 30, out, actions) == expected
+    envs.close()
+
+
+@pytest.mark.parametrize(("at", "words"), [(2, "at step 2 of its episode, with action 4"), (0, "when it began")])
+def test_an_environment_that_raises_in_a_worker_is_named_and_its_traceback_kept(at, words):
+    with pytest.raises(RunFailed) as failed:
+        envs, out = odd(culprit=40, what="raise", at=at)
+        for _ in range(2):
+            envs.step(np.array([0, 1, 2, 4]), out)
+    assert "ZeroDivisionError" in str(failed.value)
+    assert words in str(failed.value)
+    assert "misbehave" in str(failed.value.__cause__)
+    assert "Environment 3 (seed 40)" in str(failed.value)
+    if at:
+        with pytest.raises(RunFailed, match="Environment 3"):  # nothing else is said by whoever asks again
+            envs.step(np.array([0, 1, 2, 4]), out)
+
+
+def test_a_worker_that_hangs_is_named_within_its_timeout_and_ended():
+    envs, out = odd(culprit=30, what="hang", timeout=20)
+    [worker] = envs.workers
+    envs.step(np.array([0, 1, 3, 4]), out)
+    worker._line._timeout = 0.5  # to start may take long on a loaded machine, to hang need not
+    with pytest.raises(RunFailed) as failed:
+        envs.step(np.array([0, 1, 3, 4]), out)
+    text = str(failed.value)
+    assert "has not answered" in text
+    assert "environment 2 (seed 30) was at step 2 of its episode, with action 3" in text
+    assert "env.worker_timeout" in text
+    assert gone(worker.pid)
+
+
+@pytest.mark.parametrize(("what", "words"), [("die", "was ended by SIGKILL"), ("exit", "ended with exit code 7")])
+def test_a_worker_that_ends_is_named_with_how_and_where(what, words):
+    envs, out = odd(culprit=40, what=what)
+    envs.step(np.array([0, 1, 2, 3]), out)
+    with pytest.raises(RunFailed) as failed:
+        envs.step(np.array([0, 1, 2, 3]), out)
+    text = str(failed.value)
+    assert words in text
+    assert "environment 3 (seed 40) was at step 2 of its episode, with action 3" in text
+
+
+def test_a_worker_killed_while_it_waits_is_said_to_have_waited():
+    envs, out = odd()
+    [worker] = envs.workers
+    os.kill(worker.pid, signal.SIGKILL)
+    with pytest.raises(RunFailed, match="SIGKILL between two steps"):
+        envs.step(np.zeros(4, np.int64), out)
+
+
+def test_what_an_environment_prints_goes_to_the_log_and_disturbs_nothing(capfd):
+    envs, out = odd(culprit=40, what="print")
+    for _ in range(3):
+        envs.step(np.array([0, 1, 2, 3]), out)
+    envs.close()
+    said, told = capfd.readouterr()
+    assert "SAID BY" not in said
+    assert "SAID BY AN ENVIRONMENT" in told
+    assert "AND TO THE DESCRIPTOR" in told
+    assert out[3].tolist() == [40, 0]
+
+
+def test_interrupts_are_for_the_process_that_trains():
+    envs, out = odd()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(envs.workers[0].pid, number)
+    assert envs.step(np.array([0, 1, 2, 3]), out).rewards == [0.0, 1.0, 2.0, 3.0]
+    envs.close()
+
+
+def test_workers_end_when_nobody_needs_them():
+    envs, _ = odd(workers=2, count=3)
+    pids = [worker.pid for worker in envs.workers]
+    assert not any(gone(pid) for pid in pids)
+    del envs
+    gc.collect()
+    assert all(gone(pid) for pid in pids)
+
+
+DOOMED = """
+import json, sys, numpy as np
+from palaestra.config.curriculum import CurriculumConfig
+from palaestra.config.env import EnvConfig
+from palaestra.envs.build import make_vector_envs
+config = EnvConfig(id="odd_envs:Odd-v0", kwargs={"culprit": 30, "what": "hang"}, workers=2)
+envs = make_vector_envs(config, CurriculumConfig(), 3)
+out = np.zeros((3, 2), np.float32)
+envs.reset([10, 20, 30], out)
+print(json.dumps([worker.pid for worker in envs.workers]), flush=True)
+while True:
+    envs.step(np.zeros(3, np.int64), out)
+"""
+
+
+def test_after_a_kill_of_the_parent_no_worker_and_no_memory_is_left():
+    """One of the workers hangs in a step, the other waits."""
+    before = in_memory()
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)])}
+    with subprocess.Popen([sys.executable, "-c", DOOMED], stdout=subprocess.PIPE, env=variables) as parent:
+        pids = json.loads(parent.stdout.readline())
+        parent.kill()
+    eventually(lambda: all(gone(pid) for pid in pids))
+    assert {path.name for path in in_memory() - before if "envs" in path.name} == set()
+
+
+def test_an_environment_that_only_this_program_knows_is_refused_with_the_way():
+    class Local(gymnasium.Env):
+        observation_space = gymnasium.spaces.Discrete(2)
+        action_space = gymnasium.spaces.Discrete(2)
+
+    gymnasium.register("OnlyHere-v0", entry_point=Local)
+    try:
+        with pytest.raises(UsageError) as refused:
+            make_vector_envs(EnvConfig(id="OnlyHere-v0", workers=1), NO_TASKS, 2)
+    finally:
+        del gymnasium.registry["OnlyHere-v0"]
+    assert "worker process cannot make 'OnlyHere-v0'" in refused.value.message
+    assert "env.id=module:Env-v0" in refused.value.hint
+
+
+def test_a_setting_that_cannot_be_told_is_refused():
+    config = EnvConfig(id="odd_envs:Odd-v0", kwargs={"what": object()}, workers=1)
+    with pytest.raises(UsageError, match="cannot be told to a worker"):
+        make_vector_envs(config, NO_TASKS, 2)
+
+
+class Diary:
+    """A TaskSource that writes down what it is asked, and gives a task by that."""
+
+    def __init__(self, names):
+        self.names, self.asked = names, []
+
+    def next_options(self, env_index):
+        self.asked.append(("next", env_index))
+        return {"task": self.names[len(self.asked) % len(self.names)]}
+
+    def ended(self, env_index, total_reward):
+        self.asked.append(("ended", env_index, total_reward))
+
+
+def test_tasks_are_asked_for_in_the_same_order_as_in_one_process():
+    tasks = {"short": {"kwargs": {"length": 2}}, "long": {"kwargs": {"length": 5}}}
+    curriculum = CurriculumConfig(tasks=tasks)
+    actions = np.random.default_rng(5).integers(5, size=(14, 5))
+    stories = []
+    for workers in (0, 2):
+        diary, out = Diary(list(tasks)), np.zeros((5, 2), np.float32)
+        envs = opened(5, [1, 2, 3, 4, 5], out, diary, curriculum, id="odd_envs:Odd-v0", workers=workers)
+        rewards = [envs.step(row, out).rewards for row in actions]
+        stories.append((diary.asked, rewards, out.tolist(), envs.capture()))
+        envs.close()
+    assert stories[0] == stories[1]
+    assert len({entry[1] for entry in stories[0][0]}) == 5
+
+
+def test_fewer_environments_than_workers_leave_nobody_idle():
+    envs, _ = odd(workers=9, count=3)
+    assert len(envs.workers) == 2
+    envs.close()
+    alone, _ = odd(workers=9, count=1)
+    assert isinstance(alone, InProcessEnvs)
