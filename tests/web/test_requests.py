@@ -68,3 +68,21 @@ def test_the_command_line_means_the_same_request(config):
 
 def test_a_kind_without_a_verb_of_its_own_is_submitted():
     assert command_of(RunRequest("nap", "", {"seconds": 1})) == "palaestra submit --kind=nap seconds=1"
+
+
+def test_of_a_script_the_request_is_shown_complete_and_not_what_was_made_of_it(client, tmp_path):
+    script = tmp_path / "small.py"
+    script.write_text(
+        "from dataclasses import dataclass\n\n@dataclass\nclass Args:\n    seed: int = 3\n    lr: float = 0.5\n"
+    )
+    found = check(client, kind="cleanrl", config={"script": str(script), "lr": 0.25})
+    assert found["errors"] == []
+    assert {key: found["config"][key] for key in ("script", "seed", "lr")} == {
+        "script": str(script),
+        "seed": 3,
+        "lr": 0.25,
+    }
+    again = check(
+        client, kind="cleanrl", config=client.post("/api/requests/parse", json={"yaml": found["yaml"]}).json()["config"]
+    )
+    assert (again["errors"], again["config"]) == ([], found["config"])

@@ -11,11 +11,12 @@ from pydantic import Field
 from palaestra.config.yaml_text import dump_yaml, parse_yaml
 from palaestra.contracts.errors import DamagedFile
 from palaestra.contracts.run import RunRequest
-from palaestra.contracts.worker_kind import Complaint, RequestRefused
+from palaestra.contracts.worker_kind import Complaint, RequestRefused, TellsSchema
 from palaestra.daemon.ticket import Terms
 from palaestra.web.errors import Refusal, error_data
 from palaestra.web.reading import Body
 from palaestra.web.route import Call, Endpoint
+from palaestra.web.schema_keys import default_values
 from palaestra.web.security import SCOPE_KEY
 
 LONGEST_YAML = 1 << 17  # ten times the longest config; reading a mebibyte of it takes seconds
@@ -70,12 +71,10 @@ def check_request(call: Call) -> dict[str, Any]:
     except RequestRefused as refused:
         listed = error_data("", fields=refused.complaints)["error"]["fields"]
         return {"errors": listed, "config": None, "yaml": "", "command": request.command}
-    return {
-        "errors": [],
-        "config": prepared.config,
-        "yaml": dump_yaml(prepared.config),
-        "command": command_of(prepared.request),
-    }
+    kind, config = call.house.daemon.kinds.get(request.kind), prepared.config
+    if isinstance(kind, TellsSchema):  # its config is what it made of the request; a form speaks of the request
+        config = {**default_values(kind.schema_of(prepared.request.config)), **prepared.request.config}
+    return {"errors": [], "config": config, "yaml": dump_yaml(config), "command": command_of(prepared.request)}
 
 
 def parse_request(call: Call) -> dict[str, Any]:
