@@ -19,6 +19,23 @@ def loggers_as_before():
         logger.setLevel(level)
 
 
+@pytest.fixture(autouse=True)
+def variables_as_before():
+    """One of ours that a test leaves behind reaches every process that later tests start, and nobody finds out why."""
+    before = _own_variables()
+    yield
+    left = _own_variables()
+    if left != before:
+        for name in left:
+            del os.environ[name]
+        os.environ.update(before)
+    assert left == before, "this test changed variables and did not put them back"
+
+
+def _own_variables():
+    return {name: value for name, value in os.environ.items() if name.startswith("PALAESTRA_")}
+
+
 def _own_loggers():
     known = logging.Logger.manager.loggerDict.items()
     return [
