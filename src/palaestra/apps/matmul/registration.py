@@ -1,0 +1,20 @@
+"""Makes the environments of this app known to Gymnasium when imported; the rest waits until used."""
+
+from __future__ import annotations
+
+import gymnasium
+
+ENTRIES = {
+    "palaestra/TensorGame-v0": "palaestra.apps.matmul.game_env:TensorGameEnv",
+    "palaestra/FlipGraph-v0": "palaestra.apps.matmul.flip_graph_env:FlipGraphEnv",
+}
+
+
+def register() -> None:
+    """Once; importing this module twice under two names must not warn."""
+    for name, entry in ENTRIES.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(name, entry_point=entry)
+
+
+register()

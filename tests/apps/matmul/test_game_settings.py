@@ -1,0 +1,41 @@
+import pytest
+
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.game_settings import GameSettings, read_game_settings
+from palaestra.contracts.errors import UsageError
+
+
+def test_an_episode_has_as_many_moves_as_the_schoolbook_unless_said_otherwise():
+    assert GameSettings(format="2x3x4").moves == 24
+    assert GameSettings(format="2x3x4", max_rank=20).moves == 20
+
+
+def test_an_action_has_a_coefficient_for_every_entry_of_the_three_matrices():
+    assert GameSettings(format="2x3x4").action_size == 6 + 12 + 8
+
+
+def test_other_names_of_a_field_are_known():
+    assert GameSettings(field="ternary").coefficients is Field.ZT
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"format": "3x3"}, "'3x3' is not a format"),
+        ({"format": "0x2x2"}, "side of 0"),
+        ({"format": "9x9x9"}, "too large for a game"),
+        ({"field": "q"}, "no game over q"),
+        ({"field": "gf3"}, "No field is called 'gf3'"),
+        ({"max_rank": -1}, "max_rank"),
+        ({"max_rnak": 1}, "no setting 'max_rnak'"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_with_its_value(settings, said):
+    with pytest.raises(UsageError, match=said):
+        read_game_settings(settings)
+
+
+def test_a_misspelt_setting_is_guessed():
+    with pytest.raises(UsageError) as error:
+        read_game_settings({"fromat": "2x2x2"})
+    assert error.value.hint == "Did you mean 'format'?"

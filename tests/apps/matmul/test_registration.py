@@ -1,0 +1,18 @@
+import gymnasium
+
+from palaestra.apps.matmul.registration import ENTRIES, register
+from palaestra.config.env import EnvConfig
+from palaestra.envs.make import make_env
+
+
+def test_the_trunk_makes_every_environment_by_its_id():
+    for name in ENTRIES:
+        env = make_env(EnvConfig(id=name))
+        assert env.unwrapped.spec.id == name
+        env.close()
+
+
+def test_registering_twice_changes_nothing():
+    before = {name: gymnasium.registry[name] for name in ENTRIES}
+    register()
+    assert {name: gymnasium.registry[name] for name in ENTRIES} == before
