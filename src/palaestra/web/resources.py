@@ -8,6 +8,7 @@ from palaestra.web import (
     artifacts,
     checkpoints,
     diff,
+    discoveries,
     evaluations,
     events,
     frames_socket,
@@ -49,6 +50,7 @@ RESOURCES: tuple[tuple[Declared, ...], ...] = (
     tensorboard.ROUTES,
     uploads.ROUTES,
     checkpoints.ROUTES,
+    discoveries.ROUTES,
 )
 
 

@@ -13,6 +13,14 @@ B = [[1, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, -1], [-1, 0, 1, 0], [0, 0, 0, 1], [1,
 C = [[1, 0, 0, 1], [0, 0, 1, -1], [0, 1, 0, 1], [1, 0, 1, 0], [-1, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def kernels(tmp_path_factory):
+    """What is compiled goes to a folder of the tests, once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("kernels")))
+        yield
+
+
 @pytest.fixture
 def strassen():
     u, v, w = (np.array(rows, dtype=np.int64) for rows in (A, B, C))

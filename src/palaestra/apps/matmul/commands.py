@@ -29,6 +29,16 @@ def _discover_words(parser: ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no line for each improvement")
 
 
+def _bench_words(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "words",
+        nargs="+",
+        metavar="DISCOVERY | key=value",
+        help="an id, fingerprint, run or format; dtypes=[float32], sizes=[1024], threads=1, levels=3, seconds=2",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no line for each comparison")
+
+
 VERIFY = CommandPlugin(
     summary="prove that a file's scheme multiplies matrices, in exact whole numbers",
     examples=(
@@ -54,4 +64,14 @@ DISCOVER = CommandPlugin(
     ),
     add_arguments=_discover_words,
     work="palaestra.apps.matmul.discovering:discover",
+)
+BENCH = CommandPlugin(
+    summary="a discovered scheme as compiled code, timed against NumPy and BLAS",
+    examples=(
+        "palaestra bench 2x2x2 sizes=[64] dtypes=[float64] seconds=0.1",
+        "palaestra bench 2x2x2 sizes=[64] dtypes=[int64] seconds=0.1 --quiet",
+        "palaestra bench 2x2x2 dtypes=[object] object_sizes=[4] bits=[1024] seconds=0.1 --json",
+    ),
+    add_arguments=_bench_words,
+    work="palaestra.apps.matmul.benching:bench",
 )

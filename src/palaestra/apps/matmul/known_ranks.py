@@ -9,9 +9,10 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from palaestra.apps.matmul.format import Format, parse_format
+
 if TYPE_CHECKING:
     from palaestra.apps.matmul.field import Field
-    from palaestra.apps.matmul.format import Format
     from palaestra.apps.matmul.verification import VerifiedFactorization
 
 
@@ -36,6 +37,20 @@ def known_rank(format_: Format, field: Field) -> int | None:
     row = _table()["ranks"].get(str(format_.ascending), {})
     rank: int | None = row.get(str(field))
     return rank
+
+
+def known_additions(format_: Format, field: Field) -> int | None:
+    """The fewest that are known after elimination, at the best rank over zt; they say nothing about other fields."""
+    row = _table()["ranks"].get(str(format_.ascending), {})
+    additions: int | None = row.get("additions") if field == "zt" else None
+    return additions
+
+
+def known_table() -> list[dict[str, Any]]:
+    """Every format with its ranks by field."""
+    return [
+        {"format": name, "naive": parse_format(name).schoolbook_rank, **row} for name, row in _table()["ranks"].items()
+    ]
 
 
 def known_formats() -> list[str]:

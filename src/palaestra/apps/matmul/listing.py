@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from palaestra.apps.matmul.archive import Archive, Discovery
-from palaestra.apps.matmul.format import parse_format
-from palaestra.apps.matmul.known_ranks import as_of, compare
+from palaestra.apps.matmul.catalogue import CATALOGUE
+from palaestra.apps.matmul.known_ranks import as_of
 from palaestra.contracts.command import Answer
 from palaestra.runs.store import runs_root
 
@@ -28,35 +27,12 @@ KEYS = (
 
 
 def list_discoveries(arguments: Namespace) -> Answer:
-    wanted = parse_format(arguments.format).ascending if arguments.format else None
-    found, damaged = [], []
-    for entry in Archive(runs_root()).entries():
-        if not isinstance(entry, Discovery):
-            damaged.append(str(entry))
-        elif wanted is None or entry.scheme.format.ascending == wanted:
-            found.append(describe(entry))
-    found.sort(key=lambda one: (one["format"], one["field"], one["rank"]))
+    data = CATALOGUE.listing(runs_root(), arguments.format or "")
+    found, damaged = data["discoveries"], data["damaged"]
     rows = tuple(tuple(one[key] for key in KEYS) for one in found)
     notes = (*damaged, f"Known ranks as of {as_of()}, non-commutative, each of the same field.")
     if not found:
         notes = (*damaged, "Nothing was found yet. Try: palaestra discover 2x2x2 seconds=1")
-    return Answer(
-        {"discoveries": found, "damaged": damaged, "known_as_of": as_of()}, COLUMNS if found else (), rows, notes
-    )
-
-
-def describe(entry: Discovery) -> dict[str, Any]:
-    place = compare(entry.scheme)
-    return {
-        "format": str(entry.scheme.format),
-        "field": str(entry.scheme.field),
-        "rank": entry.scheme.rank,
-        "known": place.known,
-        "comparison": str(place.verdict),
-        "additions_naive": entry.additions_naive,
-        "additions_eliminated": entry.additions_eliminated,
-        "fingerprint": entry.fingerprint,
-        "run": entry.provenance.get("run", ""),
-        "seed": entry.provenance.get("seed"),
-        "file": str(entry.file),
-    }
+    if arguments.format and found:
+        data = {**data, "entries": [CATALOGUE.entry(runs_root(), one["id"]) for one in found]}
+    return Answer(data, COLUMNS if found else (), rows, notes)

@@ -1,0 +1,126 @@
+"""A benchmark as it is kept: what was compared, on which machine, by which code, and whose scheme it is."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palaestra.apps.matmul.auto import AutoTable
+from palaestra.apps.matmul.bench_cells import Cell, float_cell, integer_cell, object_cell
+from palaestra.apps.matmul.bench_exact import check_exactly
+from palaestra.apps.matmul.big_integers import BigIntegerExecutor
+from palaestra.apps.matmul.compiler import compiler_version, find_compiler
+from palaestra.apps.matmul.executor import Executor
+from palaestra.runs.environment import describe_hardware
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from palaestra.apps.matmul.archive import Discovery
+    from palaestra.apps.matmul.bench_config import BenchConfig
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    id: str
+    discovery: str
+    fingerprint: str
+    source_run_id: str
+    format: str
+    field: str
+    rank: int
+    additions: int  # of the program that was compiled
+    made_at: float  # seconds since 1970
+    threads: int
+    hardware: dict[str, Any]
+    software: dict[str, str]
+    products_checked: int  # exactly, through the generated code
+    cells: tuple[Cell, ...]
+    crossovers: dict[str, int | None]  # by dtype: from this size on the scheme gains
+
+
+def run_benchmark(entry: Discovery, config: BenchConfig, name: str, say: Callable[[str], None]) -> Benchmark:
+    checked = check_exactly(entry.scheme, config.dtypes, config.threads, config.seed)
+    say(f"{checked} products through the generated code are exact.")
+    cells = []
+    for cell in _cells(entry, config):
+        cells.append(cell)
+        say(sentence(cell))
+    table = auto_table(cells)
+    return Benchmark(
+        id=name,
+        discovery=entry.file.stem,
+        fingerprint=entry.fingerprint,
+        source_run_id=str(entry.provenance.get("run", "")),
+        format=str(entry.scheme.format),
+        field=str(entry.scheme.field),
+        rank=entry.scheme.rank,
+        additions=_additions(entry),
+        made_at=time.time(),
+        threads=config.threads,
+        hardware=describe_hardware(),
+        software=describe_software(),
+        products_checked=checked,
+        cells=tuple(cells),
+        crossovers={dtype: table.crossover(dtype) for dtype in table.levels},
+    )
+
+
+def auto_table(cells: list[Cell]) -> AutoTable:
+    """Python's own integers are not in it: there the length decides more than the size."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for cell in cells:
+        if cell.dtype != "object":
+            found.setdefault(cell.dtype, []).append((cell.size, cell.auto_levels))
+    return AutoTable({dtype: tuple(sorted(rows)) for dtype, rows in found.items()})
+
+
+def plain(benchmark: Benchmark) -> dict[str, Any]:
+    return asdict(benchmark)
+
+
+def describe_software() -> dict[str, str]:
+    built: Any = np.show_config(mode="dicts")
+    blas = built["Build Dependencies"]["blas"]
+    return {
+        "palaestra": version("palaestra"),
+        "numpy": np.__version__,
+        "blas": f"{blas['name']} {blas['version']}",
+        "compiler": compiler_version(find_compiler()),
+        "cupy": "not used: there is no executor for GPUs",
+    }
+
+
+def sentence(cell: Cell) -> str:
+    """One comparison in words; a loss is said as plainly as a win."""
+    detail = f" {cell.detail}" if cell.detail else ""
+    against = f"{cell.gain:.2f} x {cell.baseline}" if cell.gain is not None else f"{cell.baseline} not timed"
+    return (
+        f"{cell.dtype}{detail} {cell.size}: {cell.verdict}, {cell.seconds * 1e3:.3g} ms, {against}, "
+        f"algorithm {cell.algorithm_gain:.2f} x ({cell.levels} levels)"
+    )
+
+
+def _cells(entry: Discovery, config: BenchConfig) -> Iterator[Cell]:
+    for dtype in config.dtypes:
+        if dtype == "object":
+            big = BigIntegerExecutor(entry.scheme)
+            yield from (object_cell(big, size, bits, config) for bits in config.bits for size in config.object_sizes)
+            continue
+        executor = Executor(entry.scheme, "int64" if dtype == "modular" else dtype, config.threads)
+        for size in sorted(set(config.sizes)):
+            if dtype.startswith("float"):
+                yield float_cell(executor, size, config)
+            else:
+                yield integer_cell(executor, size, config, config.modulus if dtype == "modular" else 0)
+            executor.forget()
+
+
+def _additions(entry: Discovery) -> int:
+    return BigIntegerExecutor(entry.scheme).programs.additions

@@ -1,0 +1,43 @@
+"""Benchmarks that were made, beside the discoveries they are of: a JSON file and a page each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from palaestra.apps.matmul.archive import FOLDER
+from palaestra.apps.matmul.bench_plot import make_page
+from palaestra.apps.matmul.bench_report import SCHEMA_VERSION, Benchmark, plain
+from palaestra.contracts.errors import PalaestraError
+from palaestra.runs.files import read_json, write_atomic, write_json
+from palaestra.runs.schema import stamped, unstamped
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class BenchStore:
+    def __init__(self, runs_root: Path) -> None:
+        self.path = runs_root / FOLDER / "benchmarks"
+
+    def add(self, benchmark: Benchmark) -> Path:
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = self.path / f"{benchmark.id}.json"
+        write_json(file, stamped(plain(benchmark), SCHEMA_VERSION))
+        write_atomic(self.page(benchmark.id), make_page(plain(benchmark)))
+        return file
+
+    def page(self, name: str) -> Path:
+        return self.path / f"{name}.html"
+
+    def of(self, discovery: str) -> list[dict[str, Any]]:
+        """All of one discovery, the newest first; one that cannot be read is left out, it proves nothing."""
+        return [data for data in self.all() if data.get("discovery") == discovery]
+
+    def all(self) -> list[dict[str, Any]]:
+        found = []
+        for file in sorted(self.path.glob("*.json"), reverse=True):
+            try:
+                found.append(unstamped(read_json(file), SCHEMA_VERSION, file))
+            except PalaestraError:
+                continue
+        return found

@@ -1,0 +1,33 @@
+import numpy as np
+
+from palaestra.apps.matmul.auto import NUMPY, AutoTable, choose
+from palaestra.apps.matmul.executor import Executor
+from palaestra.apps.matmul.verification import verify
+
+TABLE = AutoTable({"float64": ((64, 0), (512, 0), (1024, 1), (2048, 2)), "int64": ((64, 0), (256, 1))})
+
+
+def test_between_two_measured_sizes_the_fewer_levels_hold():
+    assert [TABLE.levels_at("float64", size) for size in (64, 600, 1024, 1500, 2048, 9000)] == [0, 0, 1, 1, 2, 2]
+
+
+def test_nothing_is_guessed_below_what_was_measured_or_for_other_types():
+    assert TABLE.levels_at("float64", 63) == NUMPY
+    assert TABLE.levels_at("float32", 4096) == NUMPY
+
+
+def test_the_crossover_is_where_every_larger_size_gains():
+    assert TABLE.crossover("float64") == 1024
+    assert AutoTable({"x": ((64, 1), (128, 0), (256, 0))}).crossover("x") is None
+    assert AutoTable({"x": ((64, 1), (128, 0), (256, 1))}).crossover("x") == 256
+
+
+def test_where_nothing_is_gained_it_is_numpys_own_function(strassen):
+    executors = {dtype: Executor(verify(strassen), dtype) for dtype in ("float64", "int64")}
+    assert choose(TABLE, executors, "float64", 600) is np.matmul
+    assert choose(TABLE, {}, "float64", 2048) is np.matmul
+    chosen = choose(TABLE, executors, "int64", 64)  # our leaf alone
+    assert chosen is not np.matmul
+    a = np.arange(16).reshape(4, 4)
+    assert (chosen(a, a) == a @ a).all()
+    assert (choose(TABLE, executors, "int64", 300)(a, a, np.empty_like(a)) == a @ a).all()

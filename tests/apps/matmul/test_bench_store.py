@@ -1,0 +1,45 @@
+import json
+
+from palaestra.apps.matmul.bench_cells import Cell
+from palaestra.apps.matmul.bench_report import Benchmark
+from palaestra.apps.matmul.bench_store import BenchStore
+
+WON = Cell("float32", 1024, "NumPy (BLAS)", 1.1, 1.0, 1, 1.1, 1.0, 1.1, "win", 1)
+
+
+def made(name, discovery):
+    software = {"blas": "b", "compiler": "c"}
+    return Benchmark(
+        name,
+        discovery,
+        "f",
+        "01RUN",
+        "2x2x2",
+        "zt",
+        7,
+        15,
+        0.0,
+        1,
+        {"cpu": "x"},
+        software,
+        6,
+        (WON,),
+        {"float32": 1024},
+    )
+
+
+def test_benchmarks_are_found_by_their_discovery_the_newest_first(tmp_path):
+    store = BenchStore(tmp_path)
+    for name, discovery in (("01A", "one"), ("01B", "two"), ("01C", "one")):
+        file = store.add(made(name, discovery))
+        assert store.page(name).read_text().startswith("<!doctype html>")
+        assert json.loads(file.read_text())["source_run_id"] == "01RUN"
+    assert [data["id"] for data in store.of("one")] == ["01C", "01A"]
+    assert store.of("three") == []
+
+
+def test_a_damaged_one_hides_no_other(tmp_path):
+    store = BenchStore(tmp_path)
+    store.add(made("01A", "one"))
+    store.add(made("01B", "one")).write_text("{")
+    assert [data["id"] for data in store.all()] == ["01A"]

@@ -1,0 +1,63 @@
+import subprocess
+import sys
+
+import pytest
+
+from palaestra.apps.matmul.archive import Archive, Provenance
+from palaestra.apps.matmul.catalogue import CATALOGUE, DiscoveryCatalogue
+from palaestra.apps.matmul.verification import verify
+from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.plugins import load
+
+ORIGIN = Provenance("01RUN", "flip", 3, 1000, 1.5, 1.4, 9.0, machine={"cpu": "x"})
+
+
+def test_an_entry_is_described_with_formulas_code_and_origin(strassen, tmp_path):
+    entry, _ = Archive(tmp_path).add(verify(strassen), ORIGIN)
+    catalogue = DiscoveryCatalogue()
+    (listed,) = catalogue.listing(tmp_path, "2x2x2")["discoveries"]
+    assert (listed["id"], listed["rank"], listed["known"], listed["comparison"]) == (entry.file.stem, 7, 7, "matches")
+    assert (listed["run"], listed["seed"], listed["step"], listed["found_at"]) == ("01RUN", 3, 1000, 9.0)
+    assert listed["verdict"] == "discovered"
+    full = catalogue.entry(tmp_path, entry.file.stem)
+    assert full["formulas"][0] == "m1 = (a11 + a22) * (b11 + b22)"
+    assert "def multiply_2x2x2" in full["code"]
+    assert full["machine"] == {"cpu": "x"}
+    assert full["benchmarks"] == []
+
+
+def test_what_was_shown_to_a_learner_is_reproduced(strassen, tmp_path):
+    shown = Provenance("01RUN", "agent", 3, 1, 1.0, 1.0, 1.0, demonstrations=("abc",))
+    Archive(tmp_path).add(verify(strassen), shown)
+    assert DiscoveryCatalogue().listing(tmp_path, "")["discoveries"][0]["verdict"] == "reproduced"
+
+
+def test_a_file_is_proved_again_only_when_it_has_changed(strassen, tmp_path, monkeypatch):
+    entry, _ = Archive(tmp_path).add(verify(strassen), ORIGIN)
+    catalogue = DiscoveryCatalogue()
+    first = catalogue.entries(tmp_path)
+    assert catalogue.entries(tmp_path)[0] is first[0]
+    entry.file.write_text(entry.file.read_text().replace('"01RUN"', '"02RUN2"'))
+    assert catalogue.listing(tmp_path, "")["discoveries"][0]["run"] == "02RUN2"
+    entry.file.write_text("{")
+    listed = catalogue.listing(tmp_path, "")
+    assert listed["discoveries"] == []
+    assert entry.file.name in listed["damaged"][0]
+    entry.file.unlink()
+    assert catalogue.listing(tmp_path, "")["damaged"] == []
+
+
+def test_what_cannot_be_is_refused(tmp_path):
+    with pytest.raises(UsageError):
+        CATALOGUE.listing(tmp_path, "3x3")
+    with pytest.raises(NotFound):
+        CATALOGUE.entry(tmp_path, "nothing")
+
+
+def test_it_comes_by_the_door_and_without_torch():
+    assert load("catalogues", "discoveries") is CATALOGUE
+    script = (
+        "import sys; import palaestra.apps.matmul.catalogue; print('torch' in sys.modules, 'gymnasium' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "False"]
