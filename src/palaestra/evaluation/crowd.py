@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections import deque
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from palaestra.contracts.errors import RunFailed
@@ -35,21 +35,30 @@ LOOK_SECONDS = 0.1  # how soon a stop is noticed while nothing comes
 STANDARD_ERROR = 2
 
 
+@dataclass(frozen=True)
+class Program:
+    """What each process runs; the descriptor for its answers is added as the last word."""
+
+    command: tuple[str, ...]
+    variables: dict[str, str]  # beside those that we have
+    directory: Path | None = None  # to work in
+
+
 class PlayerProcess:
     """One process with the policy; it ends with the one that started it, however that ends."""
 
-    def __init__(self, number: int, start: dict[str, Any]) -> None:
+    def __init__(self, number: int, start: dict[str, Any], program: Program) -> None:
         self.number = number
         self.share: list[int] = []  # seeds that it was given and has not answered
         self._text = b""
         self.answers, told = os.pipe()
-        variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         # What an environment prints must not get between the answers, so they have a pipe of their own.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "palaestra.evaluation.player_process", str(told)],
+            [*program.command, str(told)],
             stdin=subprocess.PIPE,
             stdout=STANDARD_ERROR,
-            env=variables,
+            cwd=program.directory,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **program.variables},
             pass_fds=(told,),
             process_group=0,  # Ctrl-C is for who started it
         )
@@ -89,22 +98,19 @@ class PlayerProcess:
             return
 
 
-class Crowd:
-    def __init__(self, judged: Judged, count: int, videos: Path | None = None, replays: Path | None = None) -> None:
-        self._start = {
-            "sidecar": str(judged.checkpoint.path),
-            "trust_module": True,  # whoever loaded it here has decided that already
-            "videos": None if videos is None else str(videos),
-            "replays": None if replays is None else str(replays),
-            "parent": os.getpid(),
-        }
+class Troupe:
+    """Processes that are told `start` and then plans, whatever it is that they run."""
+
+    def __init__(self, start: dict[str, Any], count: int, program: Program) -> None:
+        self._start = {**start, "parent": os.getpid()}
+        self._program = program
         self.lane: Path | None = None  # where they can be watched, each in the slot of its number
         self.count = count
         self._players: list[PlayerProcess] = []
 
     def __enter__(self) -> Self:
         for number in range(self.count):
-            self._players.append(PlayerProcess(number, self._start_of(number)))
+            self._players.append(PlayerProcess(number, self._start_of(number), self._program))
         return self
 
     def __exit__(
@@ -139,6 +145,9 @@ class Crowd:
                         missing.discard(int(episode.seed or 0))
                         yield episode
 
+    def episode_of(self, answer: dict[str, Any]) -> EpisodeResult:
+        return episode_from(answer["episode"])
+
     def _take(
         self, player: PlayerProcess, plan: EvaluationPlan, waiting: deque[int], selector: selectors.BaseSelector
     ) -> Iterator[EpisodeResult]:
@@ -152,7 +161,7 @@ class Crowd:
                 error = RunFailed(answer["error"], answer["hint"])
                 error.exit_code = answer["exit_code"]
                 raise error
-            episode = episode_from(answer["episode"])
+            episode = self.episode_of(answer)
             player.share.remove(int(episode.seed or 0))
             yield episode
         if not player.share:
@@ -179,3 +188,18 @@ class Crowd:
         for other in self._players:
             if not other.share:
                 self._supply(other, plan, waiting)
+
+
+class Crowd(Troupe):
+    """Of our own policies."""
+
+    def __init__(self, judged: Judged, count: int, videos: Path | None = None, replays: Path | None = None) -> None:
+        start = {
+            "sidecar": str(judged.checkpoint.path),
+            "trust_module": True,  # whoever loaded it here has decided that already
+            "videos": None if videos is None else str(videos),
+            "replays": None if replays is None else str(replays),
+        }
+        path = os.pathsep.join(filter(None, sys.path))
+        command = (sys.executable, "-m", "palaestra.evaluation.player_process")
+        super().__init__(start, count, Program(command, {"PYTHONPATH": path}))

@@ -14,8 +14,9 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.reading import survey
 from palaestra.checkpoints.targets import FILE_ENDINGS, find_target
 from palaestra.config.evaluation import EvaluationConfig
-from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile
+from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, UsageError
 from palaestra.contracts.evaluation import DEFAULT
+from palaestra.evaluation.guests import Guest, find_guest
 from palaestra.evaluation.suites import Suite, suite_of
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config
@@ -65,13 +66,34 @@ class Judged(Subject):
     loaded: LoadedPolicy
 
 
-def load_judged(target: str, runs_root: Path) -> Judged:
+@dataclass(frozen=True)
+class Visiting(Subject):
+    """Its policy is not of our making: a plugin knows who can play it."""
+
+    guest: Guest
+
+
+def invite(target: str, runs_root: Path) -> Judged | Visiting:
     """Without a selector the best is meant, or the latest while none was judged."""
     found = find_target(target, runs_root)
     opened = _open(target, found)
     subject = _subject(opened.checkpoint, is_own=found.is_own)
-    loaded = policy_from(opened, trust_module=found.is_own)
-    return Judged(loaded.checkpoint, subject.directory, subject.is_own, subject.settings, loaded)
+    about = (opened.checkpoint, subject.directory, subject.is_own, subject.settings)
+    guest = find_guest(opened, subject.directory, is_own=found.is_own)
+    if guest is not None:
+        return Visiting(*about, guest)
+    return Judged(*about, policy_from(opened, trust_module=found.is_own))
+
+
+def load_judged(target: str, runs_root: Path) -> Judged:
+    """The same for those who want the policy itself in this process."""
+    found = invite(target, runs_root)
+    if isinstance(found, Visiting):
+        raise UsageError(
+            f"{found.name} was saved by a run of kind '{found.checkpoint.policy['kind']}', which alone can play it.",
+            f"To judge it: palaestra eval {found.name}",
+        )
+    return found
 
 
 def find_subjects(target: str, runs_root: Path) -> list[Subject]:

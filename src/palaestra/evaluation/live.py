@@ -16,7 +16,7 @@ from palaestra.config.live import LiveConfig
 from palaestra.contracts.errors import PalaestraError
 from palaestra.envs.publish import Publisher
 from palaestra.envs.scene import View, easel_for, view_world
-from palaestra.evaluation.crowd import Crowd
+from palaestra.evaluation.crowd import Troupe
 from palaestra.frames.beat import Beat
 from palaestra.frames.lane import LaneFile, LaneOwner, sweep_dead_lanes
 from palaestra.frames.place import EVALUATE, lane_path
@@ -74,17 +74,17 @@ class LiveTile:
 
 
 @contextmanager
-def watchable(directory: RunDirectory | None, player: Player, players: object) -> Iterator[None]:
-    """While this lasts, what `player` plays, or the processes of a `Crowd` that is not yet entered, can be watched.
+def watchable(directory: RunDirectory | None, player: Player | None, players: object) -> Iterator[None]:
+    """While this lasts, what `player` plays, or the processes of a `Troupe` that is not yet entered, can be watched.
 
     Only where there is a run to find it by; and not when another evaluation of that run is being shown.
     """
     live = None if directory is None else read_live(directory)
-    if directory is None or live is None or not live.enabled or not (players is None or isinstance(players, Crowd)):
+    if directory is None or live is None or not live.enabled or not (players is None or isinstance(players, Troupe)):
         yield
         return
     with ExitStack() as stack:
-        count = players.count if isinstance(players, Crowd) else 1
+        count = players.count if isinstance(players, Troupe) else 1
         try:
             sweep_dead_lanes(is_alive)
             path = lane_path(directory.id, EVALUATE)
@@ -95,16 +95,17 @@ def watchable(directory: RunDirectory | None, player: Player, players: object) -
             logger.info("This evaluation cannot be watched: %s.", error)
             yield
             return
-        if isinstance(players, Crowd):
+        if isinstance(players, Troupe):
             players.lane = path
             stack.callback(lambda: writer.beat(_last_words()))
-        else:
+        elif player is not None:
             publisher = stack.enter_context(closing(Publisher(writer, BUDGET, live.largest_side)))
             player.onlooker = LiveTile(publisher)
         try:
             yield
         finally:
-            player.onlooker = None
+            if player is not None:
+                player.onlooker = None
 
 
 @contextmanager

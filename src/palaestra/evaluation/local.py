@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from palaestra.contracts.clock import SystemClock
-from palaestra.contracts.errors import PalaestraError, RunFailed
+from palaestra.contracts.errors import PalaestraError, RunFailed, UsageError
 from palaestra.contracts.evaluation import EvaluationReport, Stopped, SuiteReport
 from palaestra.evaluation.crowd import Crowd
-from palaestra.evaluation.judged import load_judged
+from palaestra.evaluation.judged import Visiting, invite
 from palaestra.evaluation.live import watchable
 from palaestra.evaluation.overrides import apply_overrides
 from palaestra.evaluation.plan import make_plans
@@ -83,7 +83,7 @@ class Players(Protocol):
 class Evaluation:
     """Opened, refused or played; the checkpoint is held until it is closed."""
 
-    def __init__(self, judged: Judged, asked: Asked, players: Players | None = None) -> None:
+    def __init__(self, judged: Judged | Visiting, asked: Asked, players: Players | None = None) -> None:
         self.judged = judged
         self._asked = asked
         self._suite, counts = choose_suite(judged, asked)
@@ -93,13 +93,27 @@ class Evaluation:
         directory = judged.directory
         self._videos = (Path("videos") if directory is None else directory.videos) if asked.video else None
         self._replays = (Path("replays") if directory is None else directory.replays) if asked.replays else None
-        self._player = Player(judged.loaded, self._videos, self._replays)
-        for plan in self.plans():
-            self._player.prepare(plan)
-        self._players = players
-        if players is None and asked.workers > 1:
-            self._players = Crowd(judged, asked.workers, self._videos, self._replays)
+        self._player, self._players = self._cast(judged, players)
         self._stack = ExitStack()
+
+    def _cast(self, judged: Judged | Visiting, players: Players | None) -> tuple[Player | None, Players | None]:
+        """Who plays: this process, or others. What they cannot play is refused here."""
+        workers = self._asked.workers
+        if isinstance(judged, Visiting):
+            if players is not None or self._replays is not None:
+                raise UsageError(
+                    f"{judged.name} is played by processes of this machine, and leaves no replays.",
+                    "Leave out remote=true and --replays.",
+                )
+            for plan in self.plans():
+                judged.guest.prepare(plan)
+            return None, judged.guest.troupe(workers, self._videos)
+        player = Player(judged.loaded, self._videos, self._replays)
+        for plan in self.plans():
+            player.prepare(plan)
+        if players is None and workers > 1:
+            players = Crowd(judged, workers, self._videos, self._replays)
+        return player, players
 
     def __enter__(self) -> Evaluation:
         self._stack.enter_context(self.judged.held())
@@ -175,6 +189,7 @@ class Evaluation:
 
     def _episodes(self, plan: EvaluationPlan, is_late: Callable[[], bool], watcher: Watcher) -> Iterator[EpisodeResult]:
         player = self._player if self._players is None else self._players
+        assert player is not None, "somebody was cast"
         for episode in player.episodes(plan, is_late):
             watcher.on_episode(episode)
             yield episode
@@ -224,7 +239,7 @@ def evaluate_target(target: str, runs_root: Path, **asked: Any) -> SuiteReport:
 
     The score reaches the sidecar only when it is of the simulations that the run is judged by, and complete.
     """
-    with Evaluation(load_judged(target, runs_root), Asked(**asked)) as evaluation:
+    with Evaluation(invite(target, runs_root), Asked(**asked)) as evaluation:
         return evaluation.judge()
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from palaestra.contracts.clock import SystemClock
 from palaestra.contracts.errors import DamagedFile, PalaestraError
 from palaestra.contracts.evaluation import Stopped
-from palaestra.evaluation.judged import load_judged
+from palaestra.evaluation.judged import invite
 from palaestra.evaluation.local import Asked, Evaluation, Watcher
 from palaestra.runs.documents import read_config
 from palaestra.runs.lock import run_lock
@@ -33,7 +33,7 @@ def run_evaluation(directory: RunDirectory, request: RunRequest) -> int:
     del request  # the config says it all
     config = stored_config(directory)
     with run_lock(directory), run_log(directory), stop_on_signals() as stop:
-        evaluation = Evaluation(load_judged(config.target, directory.path.parent), _asked(config))
+        evaluation = Evaluation(invite(config.target, directory.path.parent), _asked(config))
         episodes = sum(len(plan.seeds) for plan in evaluation.plans())
         session = RunSession(directory, 0 if config.repeat else episodes, SystemClock())
         session.journal.record("run.started", pid=os.getpid(), total_steps=session.record.total_steps)

@@ -1,12 +1,23 @@
+import json
+import sys
+import types
 from dataclasses import dataclass
 from pathlib import Path
 
+import gymnasium
 import pytest
+import torch
 
+from palaestra.apps.cleanrl.keeping import Keeper
 from palaestra.apps.cleanrl.kind import KIND, PLAIN_KIND
+from palaestra.apps.cleanrl.launcher import building, excerpt, snapshot
+from palaestra.apps.cleanrl.ledger import Ledger
+from palaestra.apps.cleanrl.order import read_order
+from palaestra.contracts.clock import SystemClock
 from palaestra.contracts.run import RunRequest
 from palaestra.contracts.worker_kind import Resources
 from palaestra.runs.store import RunStore
+from palaestra.workers.session import RunSession
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -23,6 +34,27 @@ class Runs:
         prepared = maker.prepare(request, Resources(1), self.store.root)
         return self.store.create(prepared.request, prepared.config, total_steps=prepared.total_steps)
 
+    def saved(self, script, kept, **config):
+        """A run of it that has saved what is among the globals `kept`, without the time to train."""
+        directory = self.make(script, **config)
+        order = read_order(directory)
+        tensors, classes = snapshot.take(kept)
+        source = Path(script).read_text()
+        notes = {
+            "script": Path(script).name,
+            "sha256": order.sha256,
+            "source": source,
+            "args": json.dumps(order.settings),
+            "classes": json.dumps(classes),
+            "env_id": "",
+        }
+        path = directory.path / "made.safetensors"
+        snapshot.write(path, tensors, notes)
+        session = RunSession(directory, 0, SystemClock())
+        assert Keeper(session, order, Ledger()).keep(path, 100) is not None
+        session.finished()
+        return directory
+
 
 @pytest.fixture
 def runs(tmp_path):
@@ -32,3 +64,28 @@ def runs(tmp_path):
 @pytest.fixture
 def scripts():
     return SCRIPTS
+
+
+@pytest.fixture
+def definitions(monkeypatch):
+    """The classes and functions of a script, with its arguments and a vector environment among its globals."""
+    monkeypatch.setitem(sys.modules, "tyro", types.ModuleType("tyro"))
+
+    def load(path, classes, **arguments):
+        monkeypatch.setitem(sys.modules, excerpt.NAME, types.ModuleType(excerpt.NAME))
+        script = excerpt.load_excerpt(path.read_bytes(), str(path), classes)
+        building.set_scene(script, types.SimpleNamespace(**arguments))
+        env = building.make_env(script, script.args, 0)
+        script.envs = gymnasium.vector.SyncVectorEnv([lambda: env])
+        return script
+
+    return load
+
+
+@pytest.fixture
+def ppo_agent(definitions):
+    """A network of the test's own PPO script, with weights of its own."""
+    script = definitions(SCRIPTS / "ppo.py", {"agent": "Agent"}, env_id="CartPole-v1", capture_video=False, num_envs=2)
+    torch.manual_seed(5)
+    yield script.Agent(script.envs)
+    script.envs.close()

@@ -81,7 +81,7 @@ class Keeper:
             run_name=record.name,
             saved_at=self._session.record.updated_at or record.created_at,
             policy=policy,
-            env={"id": str(arguments.get("env_id", ""))},
+            env={"id": str(arguments.get("env_id") or notes["env_id"])},
             interface={},
             avg_reward=self._ledger.average_return,
             seed=seed if isinstance(seed, int) and seed >= 0 else 0,

@@ -21,4 +21,4 @@ def read_notes(data: bytes, source: str = "this snapshot") -> dict[str, str]:
         raise DamagedFile(f"{source}: it does not say its {', '.join(missing)}.", "Was it saved from a script's run?")
     if hashlib.sha256(notes["source"].encode()).hexdigest() != notes["sha256"]:
         raise DamagedFile(f"{source}: the script in it is not the one whose hash it names.")
-    return {name: notes[name] for name in NAMES}
+    return {name: notes[name] for name in NAMES} | {"env_id": str(notes.get("env_id", ""))}

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.errors import DamagedFile
+from palaestra.frames.place import TRAIN, lane_path
+from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from palaestra.runs.directory import RunDirectory
 
 OUTBOX = ".snapshots"
 SCRIPT_RUNS = "runs"  # where CleanRL's scripts put their TensorBoard files
@@ -29,6 +29,12 @@ class LaunchOrder:
     save_seconds: float
     keep: int
     wandb_mode: str
+    start_from: str = ""  # a sidecar
+    live_budget: float = 0.0  # 0: it cannot be watched
+
+    @property
+    def lane(self) -> Path | None:
+        return lane_path(RunDirectory(self.run_directory).id, TRAIN) if self.live_budget else None
 
     @property
     def outbox(self) -> Path:
@@ -41,6 +47,8 @@ class LaunchOrder:
             "save_seconds": self.save_seconds,
             "outbox": str(self.outbox),
             "parent": os.getpid(),
+            "lane": None if self.lane is None else str(self.lane),
+            "live_budget": self.live_budget,
         }
 
     def environment(self) -> dict[str, str]:
@@ -62,6 +70,8 @@ def read_order(directory: RunDirectory) -> LaunchOrder:
             save_seconds=float(config["save_seconds"]),
             keep=int(config["keep"]),
             wandb_mode=str(config["wandb_mode"]),
+            start_from=str(config.get("start_from", "")),
+            live_budget=float(config.get("live_budget", 0.0)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile(f"{directory.config_file} does not describe a script's run ({error!r}).") from error

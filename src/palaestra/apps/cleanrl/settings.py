@@ -14,6 +14,12 @@ class LaunchConfig(Frozen):
     python: str = Field(default="", description="path of the interpreter to run it with; empty: the one of Palaestra")
     save_seconds: float = Field(default=60.0, ge=0, description="between checkpoints; 0: only at the end")
     keep: int = Field(default=5, ge=1, description="how many checkpoints to keep")
+    start_from: str = Field(
+        default="", description="checkpoint of a run of the same script to begin with: RUN, RUN:best, RUN:EPOCH"
+    )
+    live_budget: float = Field(
+        default=0.015, ge=0, le=1, description="share of the time for pictures while watched; 0: cannot be watched"
+    )
     wandb_mode: Literal["", "online", "offline", "disabled"] = Field(
         default="", description="of a script that tracks with W&B; empty: as the machine has it"
     )

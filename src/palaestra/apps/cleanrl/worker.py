@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from palaestra.apps.cleanrl.child import KILL_SECONDS, started
 from palaestra.apps.cleanrl.keeping import Keeper
 from palaestra.apps.cleanrl.ledger import Ledger
+from palaestra.apps.cleanrl.live import ScriptLane
 from palaestra.apps.cleanrl.order import make_room, read_order
 from palaestra.apps.cleanrl.script import read_source
 from palaestra.contracts.clock import SystemClock
 from palaestra.contracts.errors import PalaestraError, RunFailed
+from palaestra.envs.headless import prepare_rendering
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
@@ -40,8 +42,9 @@ LOOK_SECONDS = 0.25
 class ScriptRun:
     """One start of a script, from its first message to its last."""
 
-    def __init__(self, session: RunSession, order: LaunchOrder, metrics: MetricsWriter) -> None:
+    def __init__(self, session: RunSession, order: LaunchOrder, metrics: MetricsWriter, lane: ScriptLane) -> None:
         self._session = session
+        self._lane = lane
         self._order = order
         self._metrics = metrics
         self._ledger = Ledger()
@@ -67,6 +70,7 @@ class ScriptRun:
     def take(self, messages: list[list[Any]]) -> None:
         for sample in self._ledger.take(messages):
             self._metrics.write(sample)
+        self._lane.take(messages, self._ledger)
         for kind, *rest in messages:
             if kind == "adapted":
                 self._note_adapted(*rest)
@@ -127,11 +131,16 @@ def main(directory: RunDirectory) -> int:
 
 def _carry_out(session: RunSession, order: LaunchOrder, stop: StopRequest) -> int:
     seed = order.settings.get("seed")
+    prepare_rendering("rgb_array")  # for whoever watches; the script inherits it
     session.journal.record("run.started", pid=os.getpid(), seed=seed, total_steps=session.record.total_steps)
     try:
-        with MetricsWriter(session.directory.metrics_file) as metrics, started(order) as child:
+        with (
+            MetricsWriter(session.directory.metrics_file) as metrics,
+            ScriptLane(order.lane, session.journal) as lane,
+            started(order) as child,
+        ):
             metrics.rewind(-1)  # a script that is started again begins at its first step
-            run = ScriptRun(session, order, metrics)
+            run = ScriptRun(session, order, metrics, lane)
             code = run.follow(child, stop)
     except BaseException as error:
         session.failed(error, error.exit_code if isinstance(error, PalaestraError) else 1)

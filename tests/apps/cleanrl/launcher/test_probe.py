@@ -13,7 +13,8 @@ def test_returns_and_lengths_are_those_that_are_counted_by_hand():
     while not ended:
         _, reward, terminated, truncated, _ = env.step(0)
         total, length, ended = total + reward, length + 1, terminated or truncated
-    assert said[0][:5] == ("episode", 4, total, length, True)
+    assert said[0] == ("env", 4)
+    assert said[1][:5] == ("episode", 4, total, length, True)
     assert observer.steps == length
     env.close()
 
@@ -24,7 +25,7 @@ def test_every_environment_that_is_made_gets_a_probe_and_a_number(monkeypatch):
     observer = Observer(lambda *_: None, 0)
     probe.install(observer)
     made = [gymnasium.make("CartPole-v1") for _ in range(2)]
-    assert [env._index for env in made] == [0, 1]
+    assert [env.index for env in made] == [0, 1]
     assert made[0].spec.id == "CartPole-v1"
     for env in made:
         env.close()

@@ -20,7 +20,7 @@ def test_each_member_keeps_its_number_also_in_a_second_vector(observer):
 
     vector = observed(gymnasium.vector.SyncVectorEnv, observer)
     first, second = vector([make, make]), vector([make])
-    assert [env._index for env in (*first.envs, *second.envs)] == [0, 1, 2]
+    assert [env.index for env in (*first.envs, *second.envs)] == [0, 1, 2]
     first.close()
     second.close()
 

@@ -1,4 +1,7 @@
-"""`python begin.py JSON`: become the script that the JSON names. Run by path, in whatever interpreter."""
+"""`python begin.py JSON`: become the script that the JSON names; `python begin.py play FD`: play a checkpoint of one.
+
+Run by path, in whatever interpreter.
+"""
 
 from __future__ import annotations
 
@@ -26,4 +29,7 @@ def load_launcher() -> None:
 
 if __name__ == "__main__":
     load_launcher()
-    importlib.import_module(f"{PACKAGE}.running").run(json.loads(sys.argv[1]))
+    if sys.argv[1] == "play":
+        importlib.import_module(f"{PACKAGE}.playing").main(int(sys.argv[2]))
+    else:
+        importlib.import_module(f"{PACKAGE}.running").run(json.loads(sys.argv[1]))

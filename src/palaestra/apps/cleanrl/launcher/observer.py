@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOOK_SECONDS = 0.05  # how often a step looks at the clock's consequences at most
+
+
+def _unseen(_probes: dict[int, Any], _now: float) -> float:
+    """Of a run that cannot be watched."""
+    return float("inf")
 
 
 class Stopped(SystemExit):
@@ -24,7 +30,11 @@ class Observer:
         self.episodes = 0
         self.next_index = 0  # of the next environment that is made
         self.stop_signal = 0
+        self.env_id = ""  # of the first environment
         self.save: Callable[[str], None] | None = None
+        self.show: Callable[[dict[int, Any], float], float] = _unseen  # gives when to call it again
+        self.show_at = 0.0  # as `time.monotonic` counts
+        self._probes: dict[int, Any] = {}
         self._owner = os.getpid()
         self._save_seconds = save_seconds
         self._look_at = 0.0
@@ -43,6 +53,18 @@ class Observer:
         told = self.script.get("global_step")
         return told if isinstance(told, int) and told > 0 else self.steps
 
+    def made(self, probe: Any, env_id: str) -> None:
+        """An environment, in whichever process."""
+        self.env_id = self.env_id or env_id
+        self._probes[probe.index] = weakref.ref(probe)
+        self.say("env", probe.index)
+
+    @property
+    def probes(self) -> dict[int, Any]:
+        """Of this process, by number; those that are in an episode."""
+        found = {index: probe() for index, probe in self._probes.items()}
+        return {index: probe for index, probe in found.items() if probe is not None and probe.is_open}
+
     def stepped(self) -> None:
         """Called after every step of an environment, so it must cost next to nothing."""
         self.steps += 1
@@ -51,11 +73,24 @@ class Observer:
         now = time.monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
-            self._save_if_due(now)
+            self.save_if_due(now)
+        if now >= self.show_at:
+            self.show_at = self.show(self.probes, now)
+
+    def all_stepped(self) -> None:
+        """After a step of a vector environment, whose members may be in processes of their own."""
+        self.stop_if_asked()
+        now = time.monotonic()
+        self.save_if_due(now)
+        if now >= self.show_at:
+            self.show_at = self.show(self.probes, now)
 
     def stop_if_asked(self) -> None:
         if self.stop_signal and self.is_owner:
             raise Stopped(128 + self.stop_signal)
+
+    def episode_left(self, total: float, length: int) -> None:
+        """Reset before it ended: what the script does not count is not counted."""
 
     def episode_ended(self, index: int, total: float, length: int, *, terminated: bool) -> None:
         self.episodes += 1
@@ -68,7 +103,7 @@ class Observer:
         self.next_index += 1
         return self.next_index - 1
 
-    def _save_if_due(self, now: float) -> None:
+    def save_if_due(self, now: float) -> None:
         if now >= self._save_at and self.save is not None and self.is_owner:
             self.save("periodic")
             self._save_at = time.monotonic() + self._save_seconds

@@ -2,45 +2,70 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
-
-if TYPE_CHECKING:
-    from .observer import Observer
 
 
 class Probe(gymnasium.Wrapper):
     """Hands everything through as it is."""
 
-    def __init__(self, env: Any, observer: Observer, index: int) -> None:
+    def __init__(self, env: Any, observer: Any, index: int) -> None:
         super().__init__(env)
         self._observer = observer
-        self._index = index
-        self._total = 0.0
-        self._length = 0
+        self.index = index
+        self.reward = 0.0  # of the last step
+        self.total = 0.0  # of the episode so far
+        self.length = 0
+        self.steps = 0  # since it was made
+        self.is_open = False  # was reset and not closed: it can be drawn
+        observer.made(self, getattr(env.spec, "id", ""))
 
     def reset(self, **options: Any) -> Any:
-        self._total, self._length = 0.0, 0
+        if self.length:
+            self._observer.episode_left(self.total, self.length)
+        self.reward, self.total, self.length, self.is_open = 0.0, 0.0, 0, True
         return self.env.reset(**options)
 
     def step(self, action: Any) -> Any:
         result = self.env.step(action)
-        self._total += float(result[1])
-        self._length += 1
+        self.reward = float(result[1])
+        self.total += self.reward
+        self.length += 1
+        self.steps += 1
         if result[2] or result[3]:
-            self._observer.episode_ended(self._index, self._total, self._length, terminated=bool(result[2]))
-            self._total, self._length = 0.0, 0
-        self._observer.stepped()
+            self._observer.episode_ended(self.index, self.total, self.length, terminated=bool(result[2]))
+            self._observer.stepped()
+            self.total, self.length = 0.0, 0
+        else:
+            self._observer.stepped()
         return result
 
+    def close(self) -> None:
+        self.is_open = False
+        self.env.close()
 
-def install(observer: Observer) -> None:
-    """From here on `gymnasium.make` gives probed environments."""
+
+def install(observer: Any) -> None:
+    """From here on `gymnasium.make` gives probed environments, and `observer` (or a referee) hears of them."""
     make = gymnasium.make
 
     def make_probed(*arguments: Any, **options: Any) -> Any:
         return Probe(make(*arguments, **options), observer, observer.take_index())
 
-    gymnasium.make = make_probed
-    gymnasium.envs.registration.make = make_probed
+    _put(make_probed)
+
+
+def install_options(**added: Any) -> None:
+    """From here on environments are made with these, unless the script says otherwise."""
+    make = gymnasium.make
+
+    def make_with(*arguments: Any, **options: Any) -> Any:
+        return make(*arguments, **{**added, **options})
+
+    _put(make_with)
+
+
+def _put(make: Any) -> None:
+    gymnasium.make = make
+    gymnasium.envs.registration.make = make

@@ -33,12 +33,15 @@ def run(order: dict[str, Any]) -> None:
     observer = Observer(wire.say, float(order["save_seconds"]))
     script = Path(order["script"])
     source = script.read_bytes()
-    own = str(Path(__file__).resolve().parent)
-    sys.path[:] = [str(script.parent), str(script.parent.parent), *(one for one in sys.path if one != own)]
+    set_paths(script)
     wire.say("adapted", adapt(observer), versions())
     wire.start(observer.beat)
     if importlib.util.find_spec("torch") is not None:
         observer.save = Saver(observer, wire, Path(order["outbox"]), script, source).save
+    if order["lane"] is not None and importlib.util.find_spec("gymnasium") is not None:
+        show = sibling("live").Show(Path(order["lane"]), float(order["live_budget"]), wire.say)
+        show.figures = lambda: (observer.global_step, observer.episodes)
+        observer.show = show.look
     listen(observer)
     code = become(script, order["argv"], observer, wire)
     wire.close()
@@ -68,7 +71,7 @@ class Saver:
             self._wire.say("unsaved", why, "no network was found among the globals of the script")
             return
         arguments = json.dumps(snapshot.arguments_of(self._observer.script))
-        notes = {**self._notes, "args": arguments, "classes": json.dumps(classes)}
+        notes = {**self._notes, "args": arguments, "classes": json.dumps(classes), "env_id": self._observer.env_id}
         self._count += 1
         path = self._outbox / f"{self._count:06d}.safetensors"
         try:
@@ -122,10 +125,7 @@ class Ending:
 def adapt(observer: Observer) -> list[str]:
     """What was changed for the script's sake, in words."""
     warnings.filterwarnings("ignore", message=PARSER_WARNING, module=r"tyro.*")
-    done: list[str] = []
-    if importlib.util.find_spec("tyro") is None:
-        sibling("tyro_stand_in").install()
-        done.append("tyro is not installed; a small one stands in for it")
+    done = stand_in_for_tyro()
     if importlib.util.find_spec("gymnasium") is not None:
         done += sibling("compat").install()
         sibling("probe").install(observer)
@@ -133,6 +133,19 @@ def adapt(observer: Observer) -> list[str]:
     if all(importlib.util.find_spec(name) is not None for name in ("torch", "tensorboard")):
         sibling("scalars").install(observer.say)
     return done
+
+
+def set_paths(script: Path) -> None:
+    """The script finds what lies beside it, and nothing of ours."""
+    own = str(Path(__file__).resolve().parent)
+    sys.path[:] = [str(script.parent), str(script.parent.parent), *(one for one in sys.path if one != own)]
+
+
+def stand_in_for_tyro() -> list[str]:
+    if importlib.util.find_spec("tyro") is not None:
+        return []
+    sibling("tyro_stand_in").install()
+    return ["tyro is not installed; a small one stands in for it"]
 
 
 def sibling(name: str) -> Any:

@@ -39,8 +39,8 @@ def take(script: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
             continue
         if isinstance(value, torch.nn.Module):
             seen.add(id(value))
-            classes[name] = type(value).__name__
-            tensors.update(_prefixed(name, _plain_names(value.state_dict())))
+            classes[name] = type(_bare(value)).__name__
+            tensors.update(_prefixed(name, _plain_names(_bare(value).state_dict())))
         elif isinstance(value, torch.optim.Optimizer):
             tensors.update(_prefixed(f"{OPTIMISERS}.{name}", _optimiser_tensors(value)))
         elif isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad:
@@ -89,6 +89,12 @@ def write(path: Path, tensors: dict[str, Any], notes: dict[str, str]) -> None:
 def _bytes_of(tensor: Any) -> bytes:
     flat = tensor.detach().to("cpu").contiguous().reshape(-1)
     return bytes(flat.view(torch.uint8).numpy().tobytes()) if flat.numel() else b""
+
+
+def _bare(network: Any) -> Any:
+    """Without what torch.compile puts around it."""
+    inner = vars(network).get("_modules", {}).get("_orig_mod")
+    return network if inner is None else inner
 
 
 def _plain_names(state: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def observed(base: Any, observer: Observer) -> Any:
 
         def step(self, actions: Any) -> Any:
             result = super().step(actions)
-            observer.stop_if_asked()
+            observer.all_stepped()
             return result
 
     Observed.__name__ = base.__name__

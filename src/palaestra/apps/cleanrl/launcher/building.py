@@ -1,0 +1,124 @@
+"""Environment and networks of a script made again from what a checkpoint holds: source, arguments, weights."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+import gymnasium
+import torch
+
+from .excerpt import ENV_MAKER, NETWORK_MAKER
+from .snapshot import NORMALISERS
+from .weights import NotFitting, fill, of_network
+
+FACTORIES = ("make_env", "make_thunk", "make_environment")
+SWITCHED_OFF = {"capture_video": False, "track": False, "cuda": False, "save_model": False, "upload_model": False}
+TARGET = "target"  # in the name of a network that only learning needs
+
+
+def arguments_again(saved: dict[str, Any], env_id: str) -> types.SimpleNamespace:
+    """As the script had them, but nothing is filmed, tracked or uploaded."""
+    off = {name: value for name, value in SWITCHED_OFF.items() if name in saved}
+    return types.SimpleNamespace(**{**saved, **off, **({"env_id": env_id} if env_id else {})})
+
+
+def set_scene(script: Any, args: types.SimpleNamespace) -> None:
+    """What the script's own words look for among its globals."""
+    known = {"args": args, "device": torch.device("cpu"), "run_name": "evaluation", "writer": None}
+    for name, value in known.items():
+        setattr(script, name, value)
+
+
+def make_env(script: Any, args: types.SimpleNamespace, seed: int) -> Any:
+    """By the script's own words, else by its factory with arguments found by their names, else plainly by its id."""
+    maker = getattr(script, ENV_MAKER, None)
+    if maker is not None:
+        try:
+            return _opened(maker())
+        except (NameError, AttributeError):  # it spoke of something that the main block had
+            pass
+    factory = next((getattr(script, name) for name in FACTORIES if callable(getattr(script, name, None))), None)
+    if factory is not None:
+        known = {**vars(args), "args": args, "idx": 0, "index": 0, "i": 0, "rank": 0, "seed": seed, "env_seed": seed}
+        return _opened(call_by_names(factory, {**known, "capture_video": False, "run_name": "evaluation"}))
+    return gymnasium.make(args.env_id)
+
+
+def _opened(made: Any) -> Any:
+    """Factories give an environment, or a function that does."""
+    return made if hasattr(made, "step") else made()
+
+
+def call_by_names(function: Any, known: dict[str, Any], first: Any = None) -> Any:
+    """Arguments by the names of parameters; the first one whose name says nothing gets `first`, when there is one."""
+    given: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            continue
+        if name in known:
+            given[name] = known[name]
+        elif parameter.default is inspect.Parameter.empty:
+            if first is None:
+                raise NotFitting(f"{getattr(function, '__name__', function)} wants '{name}', which nobody knows")
+            given[name], first = first, None
+    return function(**given)
+
+
+def make_networks(script: Any, classes: dict[str, str], tensors: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Those that act, with their weights, and why there are no others."""
+    made: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, kind in classes.items():
+        if TARGET in name.lower():
+            continue
+        try:
+            network = _network(script, name, kind)
+            fill(network, of_network(tensors, name), name)
+        except NotFitting as error:
+            problems.append(str(error))
+            continue
+        made[name] = network.to("cpu").eval().requires_grad_(False)  # noqa: FBT003
+    return made, problems
+
+
+def _network(script: Any, name: str, kind: str) -> Any:
+    maker = getattr(script, NETWORK_MAKER + name, None)
+    if maker is not None:
+        try:
+            return maker()
+        except (NameError, AttributeError):  # as above
+            pass
+    known_class = getattr(script, kind, None)
+    if known_class is None:
+        raise NotFitting(f"the script has no class {kind} any more, of which '{name}' was")
+    known = {**vars(script.args), "args": script.args, "envs": script.envs, "env": script.envs, "device": script.device}
+    try:
+        return call_by_names(known_class, known, script.envs)
+    except TypeError as error:
+        raise NotFitting(f"'{name}' could not be made: {kind}: {error}") from error
+
+
+def restore_statistics(env: Any, tensors: dict[str, Any]) -> None:
+    """Of observation normalisers, down the wrappers, as the first environment had them; from here on they stand still.
+
+    An evaluation without them shows a policy something else than it has learned from.
+    """
+    while env is not None and hasattr(env, "__dict__"):
+        statistics = vars(env).get("obs_rms")
+        if statistics is not None:
+            _freeze(statistics, tensors)
+        env = vars(env).get("env")
+
+
+def _freeze(statistics: Any, tensors: dict[str, Any]) -> None:
+    if f"{NORMALISERS}.0.mean" not in tensors:
+        raise NotFitting(
+            "the environments normalise observations, but the checkpoint has no statistics of them: they were in "
+            "processes of their own (AsyncVectorEnv)"
+        )
+    for name in ("mean", "var", "count"):
+        value = tensors[f"{NORMALISERS}.0.{name}"].numpy()
+        setattr(statistics, name, float(value) if name == "count" else value)
+    statistics.update = lambda _batch: None

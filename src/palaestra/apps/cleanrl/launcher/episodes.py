@@ -1,0 +1,113 @@
+"""One episode of the script's own environment, played by its own networks.
+
+What counts is the environment under all wrappers: a life that is lost ends an episode for the learner and not for the
+score, a reward that is clipped is clipped for the learner alone.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LARGEST_SEED = 2**32  # of NumPy's
+
+
+class Referee:
+    """Stands where the observer stands in a training, and keeps the score."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Another environment."""
+        self.probe: Any = None  # around the environment that plays
+        self.forget()
+
+    def forget(self) -> None:
+        self.ended: tuple[float, int, bool] | None = None  # return, length, terminated
+
+    def made(self, probe: Any, env_id: str) -> None:
+        del env_id
+        self.probe = probe
+
+    def take_index(self) -> int:
+        return 0
+
+    def stepped(self) -> None:
+        """Episodes are watched from above."""
+
+    def episode_ended(self, index: int, total: float, length: int, *, terminated: bool) -> None:
+        del index
+        self.ended = (total, length, terminated)
+
+    def episode_left(self, total: float, length: int) -> None:
+        """Reset before it had ended by itself: a time limit of the script's own."""
+        if self.ended is None:
+            self.ended = (total, length, False)
+
+
+def play(
+    env: Any,
+    act: Callable[[Any, bool], Any],
+    seed: int,
+    referee: Referee,
+    *,
+    is_likeliest: bool,
+    look: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """As `palaestra.contracts.episodes.EpisodeResult`; `look` is called after the reset and after every step."""
+    seed_everything(seed)
+    observation, _ = env.reset(seed=seed)
+    referee.forget()  # wrappers may step, and even end an episode, while they reset
+    total, length = 0.0, 0
+    look()
+    while True:
+        with torch.no_grad():
+            action = act(batch_of(observation), is_likeliest)
+        observation, reward, terminated, truncated, _ = env.step(as_action(action))
+        total, length = total + float(reward), length + 1
+        look()
+        if referee.ended is None and (terminated or truncated):
+            if referee.probe is None:
+                return result(seed, total, length, bool(terminated))
+            observation, _ = env.reset()  # a life is lost, or the script's own time limit has come
+        if referee.ended is not None:
+            return result(seed, *referee.ended)
+
+
+def result(seed: int, total: float, length: int, terminated: bool) -> dict[str, Any]:
+    return {
+        "seed": seed,
+        "total_reward": float(total),
+        "length": int(length),
+        "terminated": bool(terminated),
+        "env_index": 0,
+        "env_step": 0,
+        "extras": {},
+    }
+
+
+def seed_everything(seed: int) -> None:
+    """Results depend on the seed alone, whoever played what before."""
+    random.seed(seed)
+    np.random.seed(seed % LARGEST_SEED)  # scripts draw from it
+    torch.manual_seed(seed)
+
+
+def batch_of(observation: Any) -> Any:
+    """[1, …] as scripts hand it to their networks."""
+    if isinstance(observation, dict):
+        return {name: batch_of(part) for name, part in observation.items()}
+    return torch.as_tensor(np.asarray(observation)[None], dtype=torch.float32)
+
+
+def as_action(action: Any) -> Any:
+    """For one environment: a number for a discrete space, else an array."""
+    array = action.detach().cpu().numpy() if isinstance(action, torch.Tensor) else np.asarray(action)
+    return array.reshape(-1)[0] if array.size == 1 and array.ndim <= 1 else array[0]

@@ -1,0 +1,62 @@
+"""Snapshots read again, with nothing but the standard library and torch; nothing in them is executed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .snapshot import TYPES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KINDS = {name: kind for kind, name in TYPES.items()}
+LENGTH_BYTES = 8
+
+
+class NotFitting(Exception):
+    """The text says what does not fit what."""
+
+
+def read(path: Path, sha256: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """Notes and tensors of a file that has exactly that hash."""
+    data = bytearray(path.read_bytes())
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise NotFitting(f"{path.name} is not the file that was verified")
+    begin = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "little")
+    header = json.loads(bytes(data[LENGTH_BYTES:begin]))
+    notes = header.pop("__metadata__", {})
+    return notes, {name: _tensor(data, begin, entry) for name, entry in header.items()}
+
+
+def _tensor(data: bytearray, begin: int, entry: dict[str, Any]) -> Any:
+    first, last = entry["data_offsets"]
+    kind = KINDS[entry["dtype"]]
+    if first == last:
+        return torch.zeros(entry["shape"], dtype=kind)
+    return torch.frombuffer(bytearray(data[begin + first : begin + last]), dtype=kind).reshape(entry["shape"])
+
+
+def of_network(tensors: dict[str, Any], name: str) -> dict[str, Any]:
+    """What belongs to the network in the global `name`, by its own names."""
+    return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(f"{name}.")}
+
+
+def fill(network: Any, state: dict[str, Any], name: str) -> None:
+    """`NotFitting` names what differs, in words of the script."""
+    has = {key.replace("_orig_mod.", ""): key for key in network.state_dict()}
+    missing, surplus = sorted(set(has) - set(state)), sorted(set(state) - set(has))
+    there = network.state_dict()
+    other = [key for key in has if key in state and there[has[key]].shape != state[key].shape]
+    kind = type(network).__name__
+    if missing or surplus:
+        which = ", ".join([*(f"no {key}" for key in missing[:3]), *(f"{key} too many" for key in surplus[:3])])
+        raise NotFitting(f"'{name}' is now another {kind} than the one that was saved: the checkpoint has {which}")
+    if other:
+        key = other[0]
+        shapes = f"{tuple(state[key].shape)} in the checkpoint and {tuple(there[has[key]].shape)} now"
+        raise NotFitting(f"'{name}' is now another {kind} than the one that was saved: {key} is {shapes}")
+    network.load_state_dict({has[key]: value for key, value in state.items()})

@@ -1,0 +1,43 @@
+"""Checkpoints whose policy is not of our making: the kind of run that saved them knows who can play them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from palaestra import plugins
+from palaestra.contracts.errors import RefusedFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from palaestra.checkpoints.reading import OpenedCheckpoint
+    from palaestra.contracts.evaluation import EvaluationPlan
+    from palaestra.evaluation.crowd import Troupe
+    from palaestra.runs.directory import RunDirectory
+
+GROUP = "guests"  # plugins by the kind of run: called with a verified checkpoint and its run, they give a Guest
+
+
+class Guest(Protocol):
+    def prepare(self, plan: EvaluationPlan) -> None:
+        """Refuse what cannot be played, before anything is."""
+        ...
+
+    def troupe(self, count: int, videos: Path | None) -> Troupe:
+        """Processes that play; `videos`: where films of the episodes go, when they are asked for."""
+        ...
+
+
+def find_guest(opened: OpenedCheckpoint, directory: RunDirectory | None, *, is_own: bool) -> Guest | None:
+    """None for a policy of ours. Playing a guest runs code that came with it, so it must be from here."""
+    kind = str(opened.checkpoint.policy.get("kind", ""))
+    if kind not in plugins.names(GROUP):
+        return None
+    if not is_own or directory is None:
+        raise RefusedFile(
+            f"{opened.checkpoint.path or 'This checkpoint'} was saved by a run of kind '{kind}'; playing it would run "
+            "the code that came with it.",
+            "If you trust it, copy the whole run into your own runs directory.",
+        )
+    guest: Guest = plugins.load(GROUP, kind)(opened, directory)
+    return guest

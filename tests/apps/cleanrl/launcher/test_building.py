@@ -1,0 +1,96 @@
+import types
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from palaestra.apps.cleanrl.launcher import building
+from palaestra.apps.cleanrl.launcher.snapshot import take
+from palaestra.apps.cleanrl.launcher.weights import NotFitting
+
+
+def test_arguments_are_as_they_were_but_nothing_is_filmed_or_tracked():
+    saved = {"env_id": "A-v0", "capture_video": True, "track": True, "gamma": 0.9}
+    again = building.arguments_again(saved, "B-v0")
+    assert vars(again) == {"env_id": "B-v0", "capture_video": False, "track": False, "gamma": 0.9}
+
+
+def test_a_network_is_made_again_with_its_weights(definitions, scripts):
+    script = definitions(scripts / "dqn.py", {"q_network": "QNetwork"}, env_id="CartPole-v1", n_atoms=11)
+    before = script.QNetwork(script.envs, 11)
+    tensors, classes = take({"q_network": before, "target_network": script.QNetwork(script.envs, 11)})
+    made, problems = building.make_networks(script, classes, tensors)
+    assert (list(made), problems) == (["q_network"], [])
+    assert all(torch.equal(made["q_network"].state_dict()[name], value) for name, value in before.state_dict().items())
+    assert not made["q_network"].training
+    script.envs.close()
+
+
+def test_without_the_scripts_own_words_arguments_are_found_by_their_names(definitions, scripts):
+    script = definitions(scripts / "dqn.py", {}, env_id="CartPole-v1", n_atoms=5)
+    tensors, classes = take({"q_network": script.QNetwork(script.envs, 5)})
+    assert building.make_networks(script, classes, tensors)[0]["q_network"].n_atoms == 5
+    script.args.n_atoms = 7
+    made, problems = building.make_networks(script, classes, tensors)
+    assert made == {}
+    assert "another QNetwork" in problems[0]
+    script.envs.close()
+
+
+def test_a_class_that_is_gone_is_named(definitions, scripts):
+    script = definitions(scripts / "dqn.py", {}, env_id="CartPole-v1")
+    assert building.make_networks(script, {"agent": "Agent"}, {})[1] == [
+        "the script has no class Agent any more, of which 'agent' was"
+    ]
+    script.envs.close()
+
+
+@pytest.mark.parametrize("name", ["make_env", "make_thunk"])
+def test_a_factory_gets_what_its_parameters_are_called_after(name):
+    asked = {}
+
+    def factory(env_id, seed, idx, capture_video, run_name, gamma, size=3):
+        asked.update(locals())
+        return lambda: gymnasium.make(env_id)
+
+    script = types.SimpleNamespace(**{name: factory})
+    env = building.make_env(script, types.SimpleNamespace(env_id="CartPole-v1", gamma=0.5), 12)
+    assert env.spec.id == "CartPole-v1"
+    assert (asked["seed"], asked["idx"], asked["gamma"], asked["capture_video"]) == (12, 0, 0.5, False)
+    env.close()
+
+
+def test_a_parameter_that_nobody_knows_is_named():
+    with pytest.raises(NotFitting, match="make_env wants 'frames'"):
+
+        def make_env(env_id, frames):
+            raise AssertionError("never called")
+
+        building.make_env(types.SimpleNamespace(make_env=make_env), types.SimpleNamespace(env_id="x"), 0)
+
+
+def test_without_a_factory_the_id_is_enough():
+    env = building.make_env(types.SimpleNamespace(), types.SimpleNamespace(env_id="CartPole-v1"), 0)
+    assert env.spec.id == "CartPole-v1"
+    env.close()
+
+
+def test_statistics_of_observations_come_back_and_stand_still():
+    env = gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1"))
+    told = {"mean": [1.0, 2.0, 3.0, 4.0], "var": [4.0] * 4, "count": 50.0}
+    tensors = {f"normalisers.0.{name}": torch.tensor(value, dtype=torch.float64) for name, value in told.items()}
+    building.restore_statistics(env, tensors)
+    observation, _ = env.reset(seed=1)
+    raw, _ = gymnasium.make("CartPole-v1").reset(seed=1)
+    assert np.allclose(observation, (raw - [1, 2, 3, 4]) / 2, atol=1e-5)
+    env.step(0)
+    assert env.obs_rms.mean.tolist() == told["mean"]
+    env.close()
+
+
+def test_statistics_that_were_never_saved_are_missed_aloud():
+    env = gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1"))
+    with pytest.raises(NotFitting, match="no statistics of them"):
+        building.restore_statistics(env, {})
+    env.close()

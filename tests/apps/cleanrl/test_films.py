@@ -1,0 +1,28 @@
+import av
+import numpy as np
+import pytest
+
+from palaestra.apps.cleanrl.films import make_film, pictures_in
+from palaestra.apps.cleanrl.launcher.film import Film
+from palaestra.contracts.errors import DamagedFile
+
+
+def test_a_film_has_as_many_pictures_as_were_put_aside_which_are_gone_then(tmp_path):
+    film = Film(tmp_path / "a.pictures")
+    for shade in range(0, 250, 25):
+        film.add(np.full((16, 24, 3), shade, dtype=np.uint8))
+    film.close()
+    made = tmp_path / "videos" / "a.mp4"
+    make_film(film.path, made, 10.0)
+    with av.open(str(made)) as container:
+        shades = [int(frame.to_ndarray(format="rgb24").mean()) for frame in container.decode(video=0)]
+    assert shades == pytest.approx(range(0, 250, 25), abs=6)
+    assert not film.path.exists()
+
+
+@pytest.mark.parametrize("data", [b"\x01", b"\x04\x00\x00\x00" * 3 + b"nothing"])
+def test_what_holds_no_pictures_is_refused(tmp_path, data):
+    path = tmp_path / "b.pictures"
+    path.write_bytes(data)
+    with pytest.raises(DamagedFile, match="b.pictures holds no pictures"):
+        list(pictures_in(path))

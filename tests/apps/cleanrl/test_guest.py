@@ -1,0 +1,104 @@
+"""A script's checkpoint is judged like any other; what it plays is played again by hand."""
+
+import gymnasium
+import pytest
+import torch
+
+from palaestra.apps.cleanrl.guest import ScriptGuest, families
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, RunFailed, UsageError
+from palaestra.evaluation.judged import Visiting, invite, load_judged
+from palaestra.evaluation.local import Asked, Evaluation, evaluate_target
+from palaestra.runs.documents import read_config, write_config
+from palaestra.runs.files import read_json
+
+
+@pytest.fixture
+def saved(runs, scripts, ppo_agent):
+    return runs.saved(scripts / "ppo.py", {"agent": ppo_agent})
+
+
+def by_hand(agent, seed):
+    env = gymnasium.make("CartPole-v1")
+    observation, _ = env.reset(seed=seed)
+    total, ended = 0.0, False
+    while not ended:
+        with torch.no_grad():
+            action = agent.actor(torch.tensor(observation)[None]).argmax(1).item()
+        observation, reward, terminated, truncated, _ = env.step(action)
+        total, ended = total + reward, terminated or truncated
+    env.close()
+    return total
+
+
+@pytest.mark.slow
+def test_the_script_plays_as_its_network_says_and_the_score_reaches_the_sidecar(saved, ppo_agent, runs):
+    with Evaluation(invite(saved.id, runs.store.root), Asked(episodes=2, seed=40, video=True)) as evaluation:
+        first, second = evaluation.judge(0), evaluation.judge(1)
+    played = first.returns + second.returns
+    assert played == [by_hand(ppo_agent, seed) for seed in (40, 41, 42, 43)]
+    batches = read_json(saved.eval_summary_file)["batches"]
+    assert [batch["mean"] for batch in batches] == [first.mean, second.mean]
+    assert CheckpointManager(saved).open("best").checkpoint.score == sum(played) / 4
+    films = sorted(path.name for path in saved.videos.iterdir())
+    assert films == [f"1-seed{seed}.mp4" for seed in (40, 41, 42, 43)]
+
+
+@pytest.mark.slow
+def test_a_network_that_its_class_no_longer_makes_is_told_in_one_sentence(runs, scripts, tmp_path, ppo_agent):
+    beside = tmp_path / "networks.py"
+    beside.write_text("SIZE = 32\n")
+    script = tmp_path / "ppo.py"
+    text = (scripts / "ppo.py").read_text().replace("import tyro\n", "import tyro\nfrom networks import SIZE\n")
+    script.write_text(
+        text.replace("nn.Linear(size, 32)", "nn.Linear(size, SIZE)").replace("nn.Linear(32", "nn.Linear(SIZE")
+    )
+    directory = runs.saved(script, {"agent": ppo_agent})
+    beside.write_text("SIZE = 16\n")
+    with pytest.raises(
+        RunFailed, match=r"'agent' is now another Agent .* \(32, 4\) in the checkpoint and \(16, 4\) now"
+    ):
+        evaluate_target(directory.id, runs.store.root, episodes=1)
+
+
+def test_only_the_id_of_its_environment_can_be_changed(saved, runs):
+    asked = Asked(episodes=1, overrides={"env": {"max_episode_steps": 5}})
+    with pytest.raises(UsageError, match="made by the script"):
+        Evaluation(invite(saved.id, runs.store.root), asked)
+    with pytest.raises(UsageError, match="leaves no replays"):
+        Evaluation(invite(saved.id, runs.store.root), Asked(replays=True))
+
+
+def test_who_wants_the_policy_itself_is_told_who_can_play_it(saved, runs):
+    assert isinstance(invite(saved.id, runs.store.root), Visiting)
+    with pytest.raises(UsageError, match=f"palaestra eval {saved.id}:1"):
+        load_judged(saved.id, runs.store.root)
+
+
+def test_a_checkpoint_from_elsewhere_is_not_played_for_its_code(saved, runs, tmp_path):
+    with pytest.raises(RefusedFile, match="would run the code that came with it"):
+        invite(str(saved.path), tmp_path / "another-store")
+
+
+def test_a_script_beside_the_weights_that_is_not_the_one_they_name_is_refused(saved):
+    opened = CheckpointManager(saved).open("latest")
+    opened.checkpoint.policy["sha256"] = "0" * 64
+    with pytest.raises(DamagedFile, match="not the one that it names"):
+        ScriptGuest(opened, saved)
+
+
+def test_an_interpreter_that_is_gone_is_named(saved):
+    write_config(saved, {**read_config(saved), "python": "/gone/python"})
+    with pytest.raises(NotFound, match="no interpreter /gone/python"):
+        ScriptGuest(CheckpointManager(saved).open("latest"), saved)
+
+
+def test_families_of_plugins_are_found_without_being_imported(monkeypatch, tmp_path):
+    (tmp_path / "made_family.py").write_text("raise RuntimeError('imported')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    class Point:
+        module = "made_family"
+
+    monkeypatch.setattr("palaestra.apps.cleanrl.guest.entry_points", lambda group: [Point()])
+    assert families() == [str(tmp_path / "made_family.py")]
