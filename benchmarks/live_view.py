@@ -1,11 +1,12 @@
 """What the live view costs a training: switched off; on with nobody watching; on with many viewers.
 
     python benchmarks/live_view.py
-    python benchmarks/live_view.py --rounds 1 --steps 20000 --out /tmp/bench    # a small try
+    python benchmarks/live_view.py --rounds 2 --iterations 4 --out /tmp/bench    # a small try
 
-CartPole in eight environments. Sides are taken in turns. Viewers sit in one other process, as those of a server do:
-each takes every tile as a JPEG and acknowledges it. Of a training the time counts from its first iteration to its last.
-The training's own processor time stands beside it: on two cores viewers take from the machine, but not from the run.
+CartPole in eight environments. All sides are stretches of one and the same training, taken in turns: two trainings of
+the same settings differ by more on most machines than what is looked for here. Viewers sit in one other process, as
+those of a server do: each takes every tile as a JPEG and acknowledges it. The training's own processor time stands
+beside the time on the clock: on two cores viewers take from the machine, but not from the run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import os
 import select
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -27,31 +29,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
-SIDES: dict[str, tuple[bool, int]] = {"off": (False, 0), "nobody watches": (True, 0), "watched": (True, 16)}
-FRAMES_PER_SECOND = 15.0
+SIDES = ("off", "nobody watches", "watched")
+VIEWERS, FRAMES_PER_SECOND = 16, 15.0
+RUN = "BENCH"
 
 
-def watch_latest(viewer_count: int, told: Any) -> None:
-    """A server's loop around a hub, until `told` says that it is enough; then it tells what was seen."""
+def watch_when_told(told: Any) -> None:
+    """A server's loop around a hub: "watch", "leave", and "enough", upon which it tells what was seen."""
     from palaestra.frames.hub import RENEW_SECONDS, Hub
-    from palaestra.frames.place import every_lane
     from palaestra.frames.viewer import Viewer, Wish
     from palaestra.runs.processes import is_alive
 
-    hub, viewers = Hub(is_alive), [Viewer(Wish(FRAMES_PER_SECOND)) for _ in range(viewer_count)]
-    watch, ages, sent_bytes, renewed_at, cost = None, [], 0, 0.0, 0.0
-    while not told.poll():
-        if watch is None:
-            found = every_lane()
-            if found:
-                run_id, _, role = found[0].name.removeprefix("palaestra-").removesuffix(".lane").partition("-")
-                for viewer in viewers:
-                    watch = hub.join(run_id, role, viewer)
-            time.sleep(0.01)
+    hub, watch, viewers = Hub(is_alive), None, []
+    ages, sent_bytes, encoded, renewed_at = [], 0, 0, 0.0
+    while (word := told.recv() if told.poll(0.0 if watch else None) else "") != "enough":
+        if word == "watch":
+            viewers = [Viewer(Wish(FRAMES_PER_SECOND)) for _ in range(VIEWERS)]
+            for viewer in viewers:
+                watch = hub.join(RUN, "train", viewer)
+            renewed_at = 0.0
+        if word == "leave":
+            encoded += watch.encoded
+            for viewer in viewers:
+                hub.leave(watch, viewer)
+            watch = None
             continue
         if time.monotonic() - renewed_at > RENEW_SECONDS:
             hub.renew(renewed_at := time.monotonic())
-            cost = watch.status.beat.cost if watch.status.beat else cost
         if select.select([hub], [], [], 0.05)[0]:
             hub.on_bell()
         for viewer in viewers:
@@ -59,8 +63,7 @@ def watch_latest(viewer_count: int, told: Any) -> None:
                 sent_bytes += len(message)
                 ages.append(time.time() - captured_at(message))
                 viewer.acknowledge()
-    encoded = watch.encoded if watch else 0
-    told.send({"sent": len(ages), "encoded": encoded, "bytes": sent_bytes, "ages": ages[::10], "cost": cost})
+    told.send({"sent": len(ages), "encoded": encoded, "bytes": sent_bytes, "ages": ages[::10]})
     hub.close()
 
 
@@ -70,39 +73,94 @@ def captured_at(message: bytes) -> float:
     return float(MESSAGE.unpack_from(message)[9])
 
 
-def measure(root: Path, name: str, side: str, steps: int) -> dict[str, Any]:
-    from palaestra.api import start_training
-    from palaestra.runs.metrics import MetricsReader
-
-    enabled, viewers = SIDES[side]
+@contextmanager
+def viewers_elsewhere() -> Iterator[Any]:
     ours, theirs = multiprocessing.get_context("spawn").Pipe()
-    watcher = None
-    if viewers:
-        watcher = multiprocessing.get_context("spawn").Process(target=watch_latest, args=(viewers, theirs))
-        watcher.start()
-    settings = {"total_steps": steps, "live": {"enabled": enabled}, "checkpoints": {"save_interval": 0}}
-    processor = time.process_time()
-    outcome = start_training("cartpole", settings, run=name, quiet=True, runs_root=root)
-    processor = time.process_time() - processor
-    seen: dict[str, Any] = {}
-    if watcher is not None:
-        ours.send("enough")
-        seen = ours.recv()
-        watcher.join()
-    with MetricsReader(outcome.directory.metrics_file) as metrics:
-        times = [point.value for point in metrics.steps()]
-    return {"seconds": max(times) - min(times), "processor_seconds": processor, **seen}
+    process = multiprocessing.get_context("spawn").Process(target=watch_when_told, args=(theirs,))
+    process.start()
+    try:
+        yield ours
+    finally:
+        process.join(timeout=10)
+        process.kill()
 
 
-def measure_all(rounds: int, steps: int) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
-    with tempfile.TemporaryDirectory() as folder, own_lanes(folder):
-        measure(Path(folder), "warm-up", "off", 4096)
-        for number in range(rounds):
-            sides = list(SIDES)
-            for side in sides[number % 3 :] + sides[: number % 3]:  # nobody always comes first
-                found[side].append(measure(Path(folder), f"{side.replace(' ', '-')}-{number}", side, steps))
-    return found
+def measure_all(rounds: int, iterations: int) -> dict[str, Any]:
+    """Of each side the stretches of one training, in the order in which they were taken."""
+    import torch
+
+    from palaestra.config.request import resolve_training
+    from palaestra.training.state import new_training_state
+    from palaestra.training.trainer import train
+
+    config = resolve_training("cartpole", {"total_steps": 10**9})
+    torch.set_num_threads(config.torch_threads)
+    state = new_training_state(config)
+    found: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
+    with tempfile.TemporaryDirectory() as folder, own_lanes(folder), viewers_elsewhere() as viewers:
+        with published(state) as (writer, sides):
+            training = train(state)
+            for number in range(-1, rounds):  # the first round is for warming up
+                for side in SIDES[number % 3 :] + SIDES[: number % 3]:  # nobody always comes first
+                    state.envs = sides[side]
+                    with watching(viewers, writer, is_wanted=side == "watched"):
+                        stretch = timed(training, iterations)
+                    if number >= 0:
+                        found[side].append(stretch)
+            state.envs = sides["off"]
+        viewers.send("enough")
+        seen = viewers.recv()
+    steps = iterations * state.config.ppo.env_count * state.config.ppo.horizon
+    return {"steps": steps, "sides": found, "seen": seen}
+
+
+@contextmanager
+def published(state: Any) -> Iterator[Any]:
+    """As a run does it: see palaestra.workers.live."""
+    from palaestra.envs.publish import PublishedEnvs, Publisher
+    from palaestra.envs.scene import scene_of
+    from palaestra.frames.lane import LaneOwner
+    from palaestra.frames.place import lane_path
+    from palaestra.frames.writer import FrameWriter
+    from palaestra.runs.processes import process_started_at
+
+    live, inner = state.config.live, state.envs
+    scene = scene_of(inner)
+    with ExitStack() as stack:
+        capacity = 3 * live.largest_side**2
+        owner = LaneOwner(lane_path(RUN), min(scene.tiles, live.tiles), capacity, process_started_at(os.getpid()))
+        stack.enter_context(owner)
+        writer = stack.enter_context(closing(FrameWriter(owner.descriptor, owner.about)))
+        publisher = stack.enter_context(closing(Publisher(writer, live.budget, live.largest_side)))
+        shown = PublishedEnvs(inner, scene, publisher, 0, inner.count)
+        yield writer, {"off": inner, "nobody watches": shown, "watched": shown}
+
+
+@contextmanager
+def watching(viewers: Any, writer: Any, *, is_wanted: bool) -> Iterator[None]:
+    """The lane says before and after that it is as it should be."""
+    if not is_wanted:
+        yield
+        return
+    viewers.send("watch")
+    wait_for(lambda: writer.is_wanted(time.monotonic()))
+    yield
+    viewers.send("leave")
+    wait_for(lambda: not writer.is_wanted(time.monotonic()))
+
+
+def wait_for(condition: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "the viewers do not answer"
+        time.sleep(0.01)
+
+
+def timed(training: Iterator[Any], iterations: int) -> dict[str, float]:
+    began, processor = time.perf_counter(), time.process_time()
+    for _ in islice(training, iterations):
+        pass
+    return {"seconds": time.perf_counter() - began, "processor_seconds": time.process_time() - processor}
 
 
 @contextmanager
@@ -119,44 +177,46 @@ def shared_memory(otherwise: str) -> str:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else otherwise
 
 
+def slower(side: list[dict[str, float]], off: list[dict[str, float]], what: str) -> tuple[float, float, float]:
+    """Each stretch beside that of its own round: the median, and between which two of the ratios it lies in 95 % of
+    such measurements (the sign test's interval: no assumption about how they are spread)."""
+    ratios = sorted(one[what] / other[what] - 1 for one, other in zip(side, off, strict=True))
+    reach = round(0.98 * len(ratios) ** 0.5)
+    middle = len(ratios) // 2
+    return median(ratios), ratios[max(middle - reach, 0)], ratios[min(middle + reach, len(ratios) - 1)]
+
+
 def page(result: dict[str, Any]) -> str:
-    sides, steps = result["sides"], result["steps"]
+    sides, steps, seen = result["sides"], result["steps"], result["seen"]
 
-    def rate(side: str) -> float:
-        return median(steps / one["seconds"] for one in sides[side])
+    def row(side: str) -> str:
+        cells = [f"{steps / median(one['seconds'] for one in sides[side]):,.0f}"]
+        for what in ("seconds", "processor_seconds"):
+            middle, low, high = slower(sides[side], sides["off"], what)
+            cells.append(f"{middle:+.2%} ({low:+.2%} to {high:+.2%})" if side != "off" else "")
+        return f"| {side} | {' | '.join(cells)} |"
 
-    def slower(side: str, what: str) -> float:
-        pairs = zip(sides[side], sides["off"], strict=True)
-        return median(one[what] / off[what] - 1 for one, off in pairs)
-
-    watched = sides["watched"]
-    ages = sorted(age for one in watched for age in one["ages"]) or [0.0]
-    seconds = sum(one["seconds"] for one in watched)
+    ages = sorted(seen["ages"]) or [0.0]
+    seconds = sum(one["seconds"] for one in sides["watched"])
     return "\n".join(
         [
             "# What watching costs",
             "",
-            f"Written by `python benchmarks/live_view.py`: {result['rounds']} rounds, taken in turns; medians.",
+            f"Written by `python benchmarks/live_view.py`: {result['rounds']} rounds, all in one training, in turns;",
+            "medians of the ratios within each round, with their 95 % intervals.",
             (
                 f"{result['cores']} cores, load before {result['load_before']:.2f}. CartPole-v1, 8 environments, "
-                f"{steps:,} steps; 16 viewers at {FRAMES_PER_SECOND:g} frames/s a tile in another process."
+                f"{steps:,} steps a stretch; {VIEWERS} viewers at {FRAMES_PER_SECOND:g} frames/s a tile, elsewhere."
             ),
             "",
             "| live view | steps/s | slower than off | processor time more than off |",
             "|---|---|---|---|",
-            f"| off | {rate('off'):,.0f} | | |",
-            *(
-                f"| {side} | {rate(side):,.0f} | {slower(side, 'seconds'):+.2%} | "
-                f"{slower(side, 'processor_seconds'):+.2%} |"
-                for side in list(SIDES)[1:]
-            ),
+            *(row(side) for side in SIDES),
             "",
             (
-                f"Watched, the run measured {median(one['cost'] for one in watched):.2%} of its time for pictures. "
-                f"Viewers got {sum(one['sent'] for one in watched) / seconds:,.0f} pictures/s in all from "
-                f"{sum(one['encoded'] for one in watched) / seconds:.1f} encodings/s, "
-                f"{sum(one['bytes'] for one in watched) / seconds / 1e6:.2f} MB/s, "
-                f"{ages[len(ages) // 2] * 1e3:.1f} ms old (median; 95 %: {ages[len(ages) * 95 // 100] * 1e3:.1f} ms)."
+                f"Viewers got {seen['sent'] / seconds:,.0f} pictures/s in all from {seen['encoded'] / seconds:.1f} "
+                f"encodings/s, {seen['bytes'] / seconds / 1e6:.2f} MB/s, {ages[len(ages) // 2] * 1e3:.1f} ms old "
+                f"(median; 95 %: {ages[len(ages) * 95 // 100] * 1e3:.1f} ms)."
             ),
             "",
         ]
@@ -165,18 +225,12 @@ def page(result: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--steps", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--iterations", type=int, default=36, help="of each stretch; one is 256 steps")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks")
     asked = parser.parse_args()
-    load_before = os.getloadavg()[0]
-    result = {
-        "rounds": asked.rounds,
-        "steps": asked.steps,
-        "cores": os.cpu_count(),
-        "load_before": load_before,
-        "sides": measure_all(asked.rounds, asked.steps),
-    }
+    result = {"rounds": asked.rounds, "cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
+    result |= measure_all(asked.rounds, asked.iterations)
     asked.out.mkdir(parents=True, exist_ok=True)
     (asked.out / "live-view.json").write_text(json.dumps(result, indent=1) + "\n")
     (asked.out / "live-view.md").write_text(page(result))
