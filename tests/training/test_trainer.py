@@ -2,7 +2,7 @@ import pytest
 
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import NonFinite
-from palaestra.training import trainer
+from palaestra.training.engines import torch_engine
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
@@ -35,13 +35,13 @@ def test_statistics_of_observations_change_only_after_the_update(monkeypatch):
     state = new_training_state(config)
     moments = state.agent.observation_normalizer.parts["part_"].moments
     seen_by_update = []
-    real_update = trainer.update
+    real_update = torch_engine.update
 
     def spying_update(*arguments, **options):
         seen_by_update.append(float(moments.count))
         return real_update(*arguments, **options)
 
-    monkeypatch.setattr(trainer, "update", spying_update)
+    monkeypatch.setattr(torch_engine, "update", spying_update)
     list(train(state))
     assert seen_by_update == [0.0, 100.0, 200.0]
     assert float(moments.count) == 300.0

@@ -80,6 +80,10 @@ class FlatOptimizer:
         self.regularizer.bound(self.flat)
         return norm
 
+    def adam_memory(self) -> dict[str, Tensor]:
+        """What a step reads and writes, for an engine that steps by itself: shared, not copied."""
+        return {"values": self.flat, "gradient": self.grad, **self._adam.memory()}
+
     def capture(self) -> dict[str, Tensor]:
         """On the CPU, copied."""
         muon = self._muon.capture() if self._muon is not None else {}
@@ -118,6 +122,9 @@ class FlatAdam:
             amsgrad=False,
             maximize=False,
         )
+
+    def memory(self) -> dict[str, Tensor]:
+        return {"mean": self._exp_avg, "spread": self._exp_avg_sq, "step_count": self._step_count}
 
     def capture(self) -> dict[str, Tensor]:
         parts = {"exp_avg": self._exp_avg, "exp_avg_sq": self._exp_avg_sq, "step_count": self._step_count}

@@ -20,6 +20,8 @@ from palaestra.envs.build import make_vector_envs
 from palaestra.training import plain
 from palaestra.training.curriculum import Curriculum
 from palaestra.training.device import choose_device, memory_on
+from palaestra.training.engines.choose import choose_engine
+from palaestra.training.engines.torch_engine import TORCH
 from palaestra.training.group import ALONE, Group
 from palaestra.training.kickstart import Teacher
 from palaestra.training.optim import FlatOptimizer
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from palaestra.envs.vector import VectorEnvs
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory
+    from palaestra.training.engines.base import Engine
 
 
 @dataclass
@@ -49,12 +52,14 @@ class TrainingState:
     curriculum: Curriculum | None = None
     teacher: Teacher | None = None
     group: Group = ALONE
+    engine: Engine = TORCH
     began_with: str = ""  # RUN:EPOCH of the checkpoint that the first weights came from
     iteration: int = 0
     env_steps: int = 0
 
     def capture(self) -> dict[str, Any]:
         """Plain containers and tensors only, copied: the caller may write them while training goes on."""
+        self.engine.hand_back(self)
         return {
             "iteration": self.iteration,
             "env_steps": self.env_steps,
@@ -84,6 +89,7 @@ class TrainingState:
             if self.teacher is not None:
                 self.teacher.restore(saved["teacher"])
             self._restore_play(saved)
+            self.engine.forget()
             plain.set_global_random_state(saved["global_random"])
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise DamagedFile(
@@ -118,7 +124,7 @@ def new_training_state(
         seed_global_random(_draw_seed(config.seed, "global", group.rank))
     sampler = Generator(device)
     sampler.manual_seed(_draw_seed(config.seed, "actions", group.rank))
-    return TrainingState(
+    state = TrainingState(
         config=config,
         agent=agent,
         envs=envs,
@@ -136,6 +142,8 @@ def new_training_state(
         group=group,
         began_with="" if origin is None else origin.checkpoint,
     )
+    state.engine = choose_engine(state, _draw_seed(config.seed, "native actions", group.rank))
+    return state
 
 
 def _new_curriculum(config: TrainConfig, group: Group) -> Curriculum | None:

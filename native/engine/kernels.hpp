@@ -1,0 +1,43 @@
+// What takes the time, compiled once per family of processors and chosen when the module is loaded.
+#pragma once
+
+#include <cstddef>
+
+#include "plan.hpp"
+
+namespace engine {
+
+struct AdamStep {
+    float scale;  // of the gradient, where it is clipped
+    float beta1, beta2, epsilon;
+    float step_size;       // learning rate over the first bias correction
+    float inverse_spread;  // one over the root of the second bias correction
+    float keep;            // 1 - learning rate * weight decay
+};
+
+enum Wanted : int { FOR_ACTION = 1, FOR_VALUE = 2, EVERYTHING = 3 };
+
+struct Kernels {
+    const char* name;
+    int width;  // floats in a register
+
+    // The parameters in the order in which a forward pass reads them.
+    void (*pack)(const Plan& plan, const float* parameters, float* packed);
+    // `input` [rows, stride of slot 0]; at most ROWS rows. `before`: what went into activations; may be null.
+    void (*forward)(const Plan& plan, const float* packed, const float* input, float* values, float* before, int rows,
+                    int wanted);
+    // Adds to `gradient` (a block of slopes) what the slopes of the last slots mean for the parameters.
+    void (*backward)(const Plan& plan, const float* parameters, const float* packed, const float* input,
+                     const float* values, const float* before, float* slopes, float* gradient, int rows);
+    // The sum of `count` blocks of slopes, in the parameters' order.
+    void (*spread)(const Plan& plan, const float* gradients, int count, float* flat);
+    double (*squares)(const float* numbers, std::size_t count);
+    void (*adam)(const AdamStep& step, std::size_t count, float* parameters, float* gradient, float* mean,
+                 float* spread);
+};
+
+// The best that this processor can run; `name` forces one, and null comes back where it cannot run here.
+const Kernels& best_kernels();
+const Kernels* kernels_called(const char* name);
+
+}  // namespace engine

@@ -1,0 +1,151 @@
+// Included by each variant_*.cpp with PALAESTRA_WIDTH and PALAESTRA_VARIANT set. Everything has internal linkage and
+// nothing comes from the standard library's templates: a function compiled for a new processor must never be the one
+// that the linker keeps for an old one.
+
+#include <cstring>
+
+#include "kernels.hpp"
+#include "tanh_fit.hpp"
+
+namespace engine {
+namespace {
+
+#include "body_products.hpp"
+#include "body_activations.hpp"
+
+void pack(const Plan& plan, const float* parameters, float* packed) {
+    for (int number = 0; number < plan.layer_count; ++number) {
+        const Layer& layer = plan.layers[number];
+        const std::size_t out_stride = plan.strides[layer.target], in_stride = plan.strides[layer.source];
+        const float* weight = parameters + layer.weight;
+        float* turned = packed + layer.packed;
+        for (int out = 0; out < layer.outputs; ++out) {
+            for (int in = 0; in < layer.inputs; ++in) turned[in * out_stride + out] = weight[out * layer.inputs + in];
+        }
+        std::memcpy(turned + layer.inputs * out_stride, parameters + layer.bias, layer.outputs * sizeof(float));
+        if (layer.widened == NOWHERE) continue;
+        for (int out = 0; out < layer.outputs; ++out) {
+            std::memcpy(packed + layer.widened + out * in_stride, weight + out * layer.inputs,
+                        layer.inputs * sizeof(float));
+        }
+    }
+}
+
+void forward(const Plan& plan, const float* packed, const float* input, float* values, float* before, int rows,
+             int wanted) {
+    for (int number = 0; number < plan.layer_count; ++number) {
+        const Layer& layer = plan.layers[number];
+        const int needed = (layer.is_for_action ? FOR_ACTION : 0) | (layer.is_for_value ? FOR_VALUE : 0);
+        if (!(needed & wanted)) continue;
+        const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
+        const float* turned = packed + layer.packed;
+        float* out = values + plan.places[layer.target];
+        product<Start::BIAS>(rows, static_cast<int>(out_stride), layer.inputs,
+                             {layer.source ? values + plan.places[layer.source] : input, in_stride, 1, turned,
+                              out_stride, out, out_stride, turned + layer.inputs * out_stride});
+        activate(layer.activation, out, before ? before + plan.places[layer.target] : nullptr, rows * out_stride);
+    }
+}
+
+void add_weight_slopes(const Plan& plan, const Layer& layer, const float* source, const float* slopes, float* gradient,
+                       int rows) {
+    const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
+    float* out = gradient + layer.slope;
+    if (layer.is_turned) {
+        product<Start::ADD>(layer.inputs, static_cast<int>(out_stride), rows,
+                            {source, 1, in_stride, slopes, out_stride, out, out_stride, nullptr});
+    } else {
+        product<Start::ADD>(layer.outputs, static_cast<int>(in_stride), rows,
+                            {slopes, 1, out_stride, source, in_stride, out, in_stride, nullptr});
+    }
+}
+
+void backward(const Plan& plan, const float* parameters, const float* packed, const float* input, const float* values,
+              const float* before, float* slopes, float* gradient, int rows) {
+    for (int number = plan.layer_count - 1; number >= 0; --number) {
+        const Layer& layer = plan.layers[number];
+        const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
+        const std::size_t at = plan.places[layer.target];
+        float* out = slopes + at;
+        deactivate(layer.activation, values + at, before ? before + at : nullptr, out, rows,
+                   static_cast<int>(out_stride), gradient + layer.bias_slope);
+        const float* source = layer.source ? values + plan.places[layer.source] : input;
+        add_weight_slopes(plan, layer, source, out, gradient, rows);
+        if (layer.source == 0) continue;
+        const float* weight = layer.widened == NOWHERE ? parameters + layer.weight : packed + layer.widened;
+        const Operands at_source = {out,       out_stride, 1, weight, in_stride, slopes + plan.places[layer.source],
+                                    in_stride, nullptr};
+        if (layer.adds_to_source) {
+            product<Start::ADD>(rows, static_cast<int>(in_stride), layer.outputs, at_source);
+        } else {
+            product<Start::ZERO>(rows, static_cast<int>(in_stride), layer.outputs, at_source);
+        }
+    }
+}
+
+INLINE float total_at(const float* gradients, std::size_t size, int count, std::size_t at) {
+    float total = gradients[at];
+    for (int block = 1; block < count; ++block) total += gradients[block * size + at];
+    return total;
+}
+
+void spread(const Plan& plan, const float* gradients, int count, float* flat) {
+    const std::size_t size = plan.slopes_size;
+    for (int number = 0; number < plan.layer_count; ++number) {
+        const Layer& layer = plan.layers[number];
+        const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
+        const std::size_t row = layer.is_turned ? 1 : in_stride, step = layer.is_turned ? out_stride : 1;
+        for (int out = 0; out < layer.outputs; ++out) {
+            float* to = flat + layer.weight + static_cast<std::size_t>(out) * layer.inputs;
+            const float* from = gradients + layer.slope + out * row;
+            if (count == 1 && step == 1) {
+                std::memcpy(to, from, layer.inputs * sizeof(float));
+                continue;
+            }
+            for (int in = 0; in < layer.inputs; ++in) to[in] = total_at(from, size, count, in * step);
+        }
+        for (int out = 0; out < layer.outputs; ++out) {
+            flat[layer.bias + out] = total_at(gradients + layer.bias_slope, size, count, out);
+        }
+    }
+}
+
+double squares(const float* numbers, std::size_t count) {
+    Vector sums[4] = {};
+    std::size_t at = 0;
+    for (; at + 4 * WIDTH <= count; at += 4 * WIDTH) {
+        for (int k = 0; k < 4; ++k) {
+            const Vector part = load(numbers + at + k * WIDTH);
+            sums[k] += part * part;
+        }
+    }
+    const Vector all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    double total = 0;
+    for (int k = 0; k < WIDTH; ++k) total += all[k];
+    for (; at < count; ++at) total += static_cast<double>(numbers[at]) * numbers[at];
+    return total;
+}
+
+void adam(const AdamStep& step, std::size_t count, float* __restrict parameters, float* __restrict gradient,
+          float* __restrict mean, float* __restrict spread) {
+    const float scale = step.scale, beta1 = step.beta1, beta2 = step.beta2, epsilon = step.epsilon;
+    const float step_size = step.step_size, inverse_spread = step.inverse_spread, keep = step.keep;
+    const float fresh1 = 1.0f - beta1, fresh2 = 1.0f - beta2;
+    for (std::size_t k = 0; k < count; ++k) {
+        const float slope = gradient[k] * scale;
+        const float average = beta1 * mean[k] + fresh1 * slope;
+        const float square = beta2 * spread[k] + fresh2 * slope * slope;
+        gradient[k] = slope;
+        mean[k] = average;
+        spread[k] = square;
+        parameters[k] = parameters[k] * keep - step_size * average / (__builtin_sqrtf(square) * inverse_spread + epsilon);
+    }
+}
+
+}  // namespace
+
+extern const Kernels PALAESTRA_VARIANT;
+const Kernels PALAESTRA_VARIANT = {PALAESTRA_VARIANT_NAME, WIDTH, &pack,    &forward, &backward,
+                                   &spread,                &squares, &adam};
+
+}  // namespace engine

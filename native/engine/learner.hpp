@@ -1,0 +1,96 @@
+// Inference, advantages and updates of one network over one recording.
+#pragma once
+
+#include <memory>
+
+#include "../arena/crew.hpp"
+#include "floats.hpp"
+#include "network.hpp"
+#include "recording.hpp"
+
+namespace engine {
+
+// The optimiser's memory, which belongs to torch.
+struct Parameters {
+    std::size_t count;
+    float *values, *gradient, *mean, *spread;  // [count]
+    float* step_count;                         // one number
+};
+
+struct UpdateRates {
+    LossWeights loss;
+    bool normalize_advantages;
+    float max_grad_norm, learning_rate, beta1, beta2, epsilon, weight_decay;
+};
+
+struct EpochResult {
+    double norm;        // of the last gradient, before clipping; not finite: nothing was done with it
+    double divergence;  // mean over the last minibatch
+};
+
+// What one thread works in.
+struct Bench {
+    explicit Bench(const Plan& plan);
+    Floats values, before, slopes;
+    Floats input;  // [ROWS, stride of slot 0]
+};
+
+class Learner {
+   public:
+    Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader, Parameters parameters, Recording recording,
+            int threads, std::uint64_t seed);
+
+    // Before the first action with these parameters.
+    void begin(std::uint64_t iteration);
+    // Reads row `step` of the observations, for environments from `first` to before `last`.
+    void read(int step, int first, int last);
+    // Draws actions for them; `bench` is the caller's.
+    void act(int step, int first, int last, int bench);
+    // Values of the whole recording and of what truly followed each step; then advantages and returns.
+    void judge(const std::vector<Cut>& cuts);
+    void estimate(float gamma, float gae_lambda);
+
+    void begin_update();
+    EpochResult epoch(const std::int64_t* order, int minibatch_size, const UpdateRates& rates);
+
+    // Of the update so far.
+    const Terms& terms() const { return terms_; }
+    double norm_sum() const { return norm_sum_; }
+    long minibatches() const { return minibatches_; }
+    long samples_learned() const { return samples_learned_; }
+    double explained_variance() const;
+
+    const Reader& reader() const { return reader_; }
+    const Recording& recording() const { return recording_; }
+    int action_parts() const { return head_.parts(); }
+    int input_stride() const { return network_->stride(0); }
+    arena::Crew& crew() { return crew_; }
+    const char* kernels_name() const { return network_->kernels().name; }
+
+   private:
+    const float* log_std() const;
+    void learn_slice(const std::int64_t* order, int count, float mean, float factor, float share,
+                     const LossWeights& loss, Bench& bench, float* gradient, Terms& terms) const;
+    void loss_of(const std::int64_t* order, int rows, float mean, float factor, float share, const LossWeights& loss,
+                 Bench& bench, float* gradient, Terms& terms) const;
+    void judge_rows(std::size_t first, std::size_t last, Bench& bench, float* last_values);
+    double step(int slices, const UpdateRates& rates);
+
+    const std::unique_ptr<Network> network_;
+    const HeadPlan head_;
+    const Reader reader_;
+    const Parameters parameters_;
+    const Recording recording_;
+    const std::uint64_t seed_;
+    arena::Crew crew_;
+    Dice dice_;
+    std::vector<Bench> benches_;
+    Floats packed_, inputs_, gradients_;
+    std::size_t gradient_slices_ = 0;  // for which there is room
+    Terms terms_;
+    double norm_sum_ = 0;
+    long minibatches_ = 0, samples_learned_ = 0;
+    std::vector<Terms> slice_terms_;
+};
+
+}  // namespace engine

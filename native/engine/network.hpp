@@ -1,0 +1,39 @@
+// A plan with the memory that it points to, checked once, so that kernels may trust it.
+#pragma once
+
+#include <vector>
+
+#include "kernels.hpp"
+
+namespace engine {
+
+class Network {
+   public:
+    // `sizes` of the slots; layers in an order in which every source is written before it is read.
+    Network(const std::vector<int>& sizes, std::vector<Layer> layers, std::size_t parameter_count, int action_slot,
+            int value_slot, const Kernels& kernels);
+
+    const Plan& plan() const { return plan_; }
+    const Kernels& kernels() const { return kernels_; }
+    int stride(int slot) const { return strides_[slot]; }
+    int size(int slot) const { return sizes_[slot]; }
+    std::size_t place(int slot) const { return places_[slot]; }
+    std::size_t log_std_slope() const { return log_std_slope_; }  // [stride of the action slot], in a block of slopes
+
+    const int action_slot, value_slot;
+
+   private:
+    void check(std::size_t parameter_count) const;
+    void mark_uses();
+    void lay_out();
+
+    const std::vector<int> sizes_;
+    std::vector<int> strides_;
+    std::vector<std::size_t> places_;
+    std::vector<Layer> layers_;
+    const Kernels& kernels_;
+    std::size_t log_std_slope_ = 0;
+    Plan plan_{};
+};
+
+}  // namespace engine

@@ -1,0 +1,73 @@
+#include "worlds.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <tuple>
+
+namespace engine {
+
+Worlds::Worlds(std::unique_ptr<Rules> rules, int count, int limit) : rules_(std::move(rules)), limit_(limit) {
+    if (count < 1 || limit < 1) throw std::invalid_argument("worlds and steps are counted from 1");
+    worlds_.resize(count);
+}
+
+void Worlds::step(Learner& learner, int step, int env, Share& share) {
+    const Recording& tape = learner.recording();
+    World& world = worlds_[env];
+    const std::size_t envs = tape.env_count, sample = step * envs + env, size = rules_->observation_size();
+    float* seen = static_cast<float*>(const_cast<void*>(tape.observations)) + (sample + envs) * size;
+    const Action action = {tape.actions.choices ? tape.actions.choices[sample] : 0,
+                           tape.actions.numbers ? tape.actions.numbers + sample * learner.action_parts() : nullptr};
+    const Outcome outcome = rules_->step(world.state, action);
+    tape.rewards[sample] = static_cast<float>(outcome.reward);
+    world.total_reward += outcome.reward;
+    world.length += 1;
+    world.elapsed += 1;
+    rules_->observe(world.state, seen);
+    const bool is_over = outcome.terminated || world.elapsed >= limit_;
+    tape.terminated[sample] = outcome.terminated;
+    tape.starts[sample + envs] = is_over;
+    if (!is_over) return;
+    share.ended.push_back({step, env, world.total_reward, world.length, outcome.terminated});
+    if (!outcome.terminated) {
+        share.cuts.push_back({step, env, std::vector<float>(learner.input_stride())});
+        learner.reader().read(seen, 0, share.cuts.back().observation.data());
+    }
+    world.total_reward = 0;
+    world.length = world.elapsed = 0;
+    rules_->begin(world.state, world.dice);
+    rules_->observe(world.state, seen);
+}
+
+void Worlds::play_share(Learner& learner, int worker, int first, int last, Share& share) {
+    const int horizon = learner.recording().horizon;
+    for (int now = 0; now < horizon; ++now) {
+        learner.read(now, first, last);
+        learner.act(now, first, last, worker);
+        for (int env = first; env < last; ++env) step(learner, now, env, share);
+    }
+    learner.read(horizon, first, last);
+}
+
+std::vector<Ended> Worlds::play(Learner& learner) {
+    const int size = learner.crew().size();
+    std::vector<Share> shares(size);
+    learner.crew().run([&](int worker) {
+        const int first = count() * worker / size, last = count() * (worker + 1) / size;
+        if (first < last) play_share(learner, worker, first, last, shares[worker]);
+    });
+    std::vector<Ended> ended;
+    std::vector<Cut> cuts;
+    for (Share& share : shares) {
+        ended.insert(ended.end(), share.ended.begin(), share.ended.end());
+        std::move(share.cuts.begin(), share.cuts.end(), std::back_inserter(cuts));
+    }
+    std::sort(ended.begin(), ended.end(), [](const Ended& one, const Ended& other) {
+        return std::tie(one.step, one.env) < std::tie(other.step, other.env);
+    });
+    learner.judge(cuts);
+    return ended;
+}
+
+}  // namespace engine

@@ -1,0 +1,58 @@
+"""Which engine a run gets: the one that was asked for, or native where it fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.errors import UsageError
+from palaestra.training.engines.native_engine import NativeEngine
+from palaestra.training.engines.network_plan import Unfit
+from palaestra.training.engines.torch_engine import TORCH, TorchEngine
+
+if TYPE_CHECKING:
+    from palaestra.config.train import TrainConfig
+    from palaestra.training.engines.base import Engine
+    from palaestra.training.state import TrainingState
+
+
+def choose_engine(state: TrainingState, seed: int) -> Engine:
+    """`engine=native` with something that it cannot take is refused by name. `seed` for the native engine's dice."""
+    asked = state.config.engine
+    if asked == "torch":
+        return TORCH
+    try:
+        _refuse_unfit(state)
+        return NativeEngine(state, seed)
+    except Unfit as unfit:
+        if asked == "auto":
+            return TorchEngine(str(unfit))
+        raise UsageError(
+            f"engine=native cannot take {unfit}.", "Set engine=torch, or engine=auto to take native wherever it fits."
+        ) from unfit
+
+
+def _refuse_unfit(state: TrainingState) -> None:
+    """What is asked of the update, as far as only torch can do it; networks are looked at by `plan_network`."""
+    if state.memory:
+        raise Unfit("a policy with memory")
+    if state.tape.device.type != "cpu":
+        raise Unfit(f"device={state.tape.device.type}")
+    if state.group.world_size > 1:
+        raise Unfit(f"{state.group.world_size} processes that train together")
+    for setting, is_asked in _only_torch(state.config).items():
+        if is_asked:
+            raise Unfit(setting)
+
+
+def _only_torch(config: TrainConfig) -> dict[str, bool]:
+    ppo, regularize = config.ppo, config.ppo.regularize
+    return {
+        "policy.compile=true": config.policy.compile,
+        f"ppo.optimizer={ppo.optimizer.kind}": ppo.optimizer.kind != "adam",
+        f"ppo.regularize.clip_range={regularize.clip_range}": regularize.clip_range is not None,
+        f"ppo.regularize.l2={regularize.l2}": regularize.l2 > 0,
+        f"ppo.regularize.l2_init={regularize.l2_init}": regularize.l2_init > 0,
+        "ppo.vtrace.enabled=true": ppo.vtrace.enabled,
+        "ppo.prioritized.enabled=true": ppo.prioritized.enabled,
+        f"ppo.kickstart.teacher={ppo.kickstart.teacher}": ppo.kickstart.teacher is not None,
+    }

@@ -1,0 +1,63 @@
+"""PPO for networks of linear layers (native/engine/). Arrays are taken as they are and written in place, or refused."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+EndedTuple = tuple[int, int, float, int, bool]  # step, environment, return, length, terminated
+WorldTuple = tuple[list[float], tuple[int, int, int, int], float, int, int]  # state, dice, return, length, elapsed
+
+def kernel_names() -> list[str]: ...
+
+class UpdateRates:
+    clip: float
+    clip_value: bool
+    value: float
+    entropy: float
+    normalize_advantages: bool
+    max_grad_norm: float
+    learning_rate: float
+    beta1: float
+    beta2: float
+    epsilon: float
+    weight_decay: float
+
+class Learner:
+    def __init__(
+        self,
+        *,
+        sizes: list[int],
+        layers: list[tuple[int, int, int, int, int, int, int]],
+        action_slot: int,
+        value_slot: int,
+        head: int,
+        counts: list[int],
+        log_std: int,
+        input: int,
+        input_counts: list[int],
+        input_firsts: list[int],
+        parameters: dict[str, NDArray[np.float32]],
+        recording: dict[str, NDArray[Any]],
+        normalizer: tuple[NDArray[np.float32], NDArray[np.float32], float] | None,
+        horizon: int,
+        env_count: int,
+        threads: int,
+        seed: int,
+        kernels: str = "",
+    ) -> None: ...
+    @property
+    def kernels(self) -> str: ...
+    def begin(self, iteration: int) -> None: ...
+    def act(self, step: int) -> None: ...
+    def judge(self, finals: NDArray[Any], steps: list[int], envs: list[int]) -> None: ...
+    def estimate(self, gamma: float, gae_lambda: float) -> None: ...
+    def begin_update(self) -> None: ...
+    def epoch(self, order: NDArray[np.int64], minibatch_size: int, rates: UpdateRates) -> tuple[float, float]: ...
+    def stats(self) -> dict[str, Any]: ...
+
+class Worlds:
+    def __init__(self, rules: str, constants: dict[str, float], count: int, limit: int) -> None: ...
+    def get(self, index: int) -> WorldTuple: ...
+    def set(self, index: int, world: WorldTuple) -> None: ...
+    def play(self, learner: Learner) -> list[EndedTuple]: ...

@@ -1,0 +1,220 @@
+"""The engine for networks of linear layers on a CPU: inference, sampling, advantages and updates compiled.
+
+It works in the memory of the torch modules, of the optimiser and of the tape. Actions are drawn from dice that are a
+function of seed, iteration, step and environment, so there is no further state to save; minibatches are ordered by the
+same generator as with torch. Results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from palaestra.contracts.episodes import EpisodeResult
+from palaestra.contracts.errors import NonFinite
+from palaestra.contracts.reports import PhaseTimes, UpdateStats
+from palaestra.envs.vector import InProcessEnvs
+from palaestra.training.engines.base import Iteration
+from palaestra.training.engines.network_plan import HeadCode, InputCode, Unfit, plan_head, plan_input, plan_network
+from palaestra.training.engines.worlds import EngineWorlds, stepped_by
+from palaestra.training.schedules import value_at
+from palaestra.training.tape import stack_observations
+
+learner: ModuleType | None
+try:
+    from palaestra.training.engines import learner
+except ImportError:  # no compiler has been here
+    learner = None
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+
+    from palaestra.config.ppo import PpoConfig
+    from palaestra.envs.vector import Ending
+    from palaestra.training.state import TrainingState
+
+MAX_CHOICES = 64  # parts of one action; native/engine/heads.hpp
+
+
+class NativeEngine:
+    name = "native"
+
+    def __init__(self, state: TrainingState, seed: int, kernels: str = "") -> None:
+        """Raises Unfit where this engine cannot do what the torch engine would. `seed` of 64 bits, for its dice."""
+        if learner is None:
+            raise Unfit("it was not compiled where palaestra was installed")
+        self._compiled = learner
+        agent, tape, interface = state.agent, state.tape, state.agent.interface
+        plan = plan_network(agent, state.optimizer.flat)
+        seen = plan_input(interface.observation_space)
+        head, counts = plan_head(interface.action_space)
+        if len(counts) > MAX_CHOICES:
+            raise Unfit(f"actions of {len(counts)} numbers")
+        self.recording = _new_recording(state, head, len(counts))
+        self._learner = learner.Learner(
+            sizes=plan.sizes,
+            layers=plan.layers,
+            action_slot=plan.action_slot,
+            value_slot=plan.value_slot,
+            head=int(head),
+            counts=counts,
+            log_std=plan.log_std,
+            input=int(seen.code),
+            input_counts=seen.counts,
+            input_firsts=seen.firsts,
+            parameters={name: part.numpy() for name, part in state.optimizer.adam_memory().items()},
+            recording=self.recording,
+            normalizer=_normalizer(state, seen.code),
+            horizon=tape.horizon,
+            env_count=state.envs.count,
+            threads=state.config.torch_threads,
+            seed=seed,
+            kernels=kernels,
+        )
+        self._worlds, why = self._take_worlds(state)
+        self.about = f"native, {self._learner.kernels}; environments stepped {why}"
+
+    def _take_worlds(self, state: TrainingState) -> tuple[EngineWorlds | None, str]:
+        envs = stepped_by(state.envs)
+        if not isinstance(envs, InProcessEnvs):
+            return None, "by their own batch"
+        try:
+            return EngineWorlds(envs, self._compiled), "inside"
+        except Unfit as unfit:
+            return None, f"in Python ({unfit})"
+
+    def iterate(self, state: TrainingState) -> Iteration:
+        began = perf_counter()
+        episodes = self._play(state)
+        played = perf_counter()
+        stats = self._learn(state)
+        return Iteration(stats, episodes, PhaseTimes(played - began, perf_counter() - played))
+
+    def hand_back(self, state: TrainingState) -> None:  # noqa: ARG002
+        if self._worlds is not None:
+            self._worlds.hand_back()
+
+    def forget(self) -> None:
+        if self._worlds is not None:
+            self._worlds.forget()
+
+    def _play(self, state: TrainingState) -> list[EpisodeResult]:
+        self._learner.begin(state.iteration)
+        episodes = self._play_inside(state) if self._worlds is not None else self._play_outside(state)
+        state.tape.refuse_non_finite()
+        scaler = state.agent.return_scaler
+        if scaler is not None:
+            rewards, ended = torch.from_numpy(state.tape.rewards), torch.from_numpy(state.tape.starts[1:])
+            scaled, state.reward_sums = scaler.scale(
+                rewards, ended, state.reward_sums, state.config.ppo.gamma, state.group.stack
+            )
+            rewards.copy_(scaled)
+        return episodes
+
+    def _play_inside(self, state: TrainingState) -> list[EpisodeResult]:
+        worlds = self._worlds
+        assert worlds is not None, "asked before"
+        worlds.take()
+        ended = worlds.worlds.play(self._learner)
+        worlds.show(state.envs, state.tape.horizon, len(ended), state.tape.rewards[-1])
+        return [
+            EpisodeResult(None, total_reward, length, terminated, env_index=env)
+            for _, env, total_reward, length, terminated in ended
+        ]
+
+    def _play_outside(self, state: TrainingState) -> list[EpisodeResult]:
+        """Everything but `step` of the environments."""
+        tape, envs, act = state.tape, state.envs, self._learner.act
+        actions = self.recording["actions"]
+        tape.starts[1:] = False
+        tape.terminated[:] = False
+        episodes: list[EpisodeResult] = []
+        cuts: list[tuple[int, Ending]] = []
+        for step in range(tape.horizon):
+            act(step)
+            result = envs.step(actions[step], tape.rows[step + 1])
+            tape.rewards[step] = result.rewards
+            for ending in result.endings:
+                tape.terminated[step, ending.env_index] = ending.episode.terminated
+                tape.starts[step + 1, ending.env_index] = True
+                episodes.append(ending.episode)
+                if not ending.episode.terminated:
+                    cuts.append((step, ending))
+        self._judge(state, cuts)
+        return episodes
+
+    def _judge(self, state: TrainingState, cuts: list[tuple[int, Ending]]) -> None:
+        finals: NDArray[Any] = state.tape.blocks[""][0, :0]
+        if cuts:
+            last_seen = [ending.final_observation for _, ending in cuts]
+            stacked = stack_observations(state.tape.space, last_seen)
+            assert isinstance(stacked, torch.Tensor), "named parts were refused"
+            finals = np.ascontiguousarray(stacked[0].numpy(), dtype=finals.dtype)
+        self._learner.judge(finals, [step for step, _ in cuts], [ending.env_index for _, ending in cuts])
+
+    def _learn(self, state: TrainingState) -> UpdateStats:
+        ppo, compiled = state.config.ppo, self._learner
+        progress = state.env_steps / state.config.total_steps
+        rates = self._rates(ppo, progress)
+        state.optimizer.learning_rate = learning_rate = value_at(ppo.learning_rate, progress)
+        compiled.estimate(ppo.gamma, ppo.gae_lambda)
+        compiled.begin_update()
+        for _ in range(ppo.update_epochs):
+            norm, divergence = compiled.epoch(state.shuffler.permutation(ppo.batch_size), ppo.minibatch_size, rates)
+            if not math.isfinite(norm):
+                raise NonFinite(f"The gradient's norm is {norm}.")
+            if ppo.target_kl is not None and divergence > ppo.target_kl:
+                break
+        stats = UpdateStats(**compiled.stats(), learning_rate=learning_rate)
+        if state.agent.observation_normalizer is not None:
+            state.agent.take_in(state.tape.observations, state.group.stack)
+        state.tape.rewind()
+        return stats
+
+    def _rates(self, ppo: PpoConfig, progress: float) -> Any:
+        rates = self._compiled.UpdateRates()
+        rates.clip = value_at(ppo.clip, progress)
+        rates.clip_value = ppo.clip_value_loss
+        rates.value = ppo.value_coefficient
+        rates.entropy = value_at(ppo.entropy_coefficient, progress)
+        rates.normalize_advantages = ppo.normalize_advantages
+        rates.max_grad_norm = ppo.max_grad_norm
+        rates.learning_rate = value_at(ppo.learning_rate, progress)
+        rates.beta1, rates.beta2 = ppo.optimizer.beta1, ppo.optimizer.beta2
+        rates.epsilon = ppo.optimizer.epsilon
+        rates.weight_decay = ppo.optimizer.weight_decay
+        return rates
+
+
+def _new_recording(state: TrainingState, head: HeadCode, parts: int) -> dict[str, NDArray[Any]]:
+    """The tape's arrays, and what the engine adds to them, each [T, B]."""
+    tape = state.tape
+    shape = (tape.horizon, state.envs.count)
+    is_single = head is HeadCode.CHOICES and parts == 1 and not hasattr(state.agent.interface.action_space, "counts")
+    dtype = np.float32 if head is HeadCode.NORMAL else np.int64
+    own: dict[str, NDArray[Any]] = {
+        name: np.zeros(shape, np.float32) for name in ("log_probs", "values", "next_values", "advantages", "returns")
+    }
+    own["actions"] = np.zeros(shape if is_single else (*shape, parts), dtype)
+    return {
+        **own,
+        "observations": tape.blocks[""],
+        "rewards": tape.rewards,
+        "starts": tape.starts,
+        "terminated": tape.terminated,
+    }
+
+
+def _normalizer(state: TrainingState, code: InputCode) -> tuple[NDArray[np.float32], NDArray[np.float32], float] | None:
+    normalizer = state.agent.observation_normalizer
+    if normalizer is None:
+        return None
+    assert code is InputCode.REALS, "the normaliser itself refuses everything else"
+    box: Any = normalizer.parts["part_"]
+    return box.shift.reshape(-1).numpy(), box.scale.reshape(-1).numpy(), box.clip

@@ -1,0 +1,199 @@
+"""A policy as a list of linear layers, for the native engine; or the reason why it is none.
+
+Slot 0 is the observation as one vector. Every layer reads one slot and writes another: towers side by side, a trunk
+with two heads, or anything between. Weights are told by their places in the optimiser's flat block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
+from palaestra.policies.activations import unchanged
+from palaestra.policies.components.dense import Linear, Mlp
+from palaestra.policies.components.heads import ActionHead, ValueHead
+from palaestra.policies.components.observe import Vector
+from palaestra.policies.components.shaping import Activation, Flatten
+from palaestra.policies.graph import GraphPolicy
+from palaestra.policies.graph_order import sorted_nodes
+from palaestra.policies.graph_spec import OBSERVATION
+from palaestra.policies.library.mlp import MlpPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from palaestra.policies.agent import Agent
+
+LayerTuple = tuple[int, int, int, int, int, int, int]
+
+
+class Unfit(Exception):
+    """The native engine cannot take this; the text says what, to be read after "native cannot take it:"."""
+
+
+class ActivationCode(IntEnum):
+    """As native/engine/plan.hpp numbers them."""
+
+    NONE = 0
+    TANH = 1
+    RELU = 2
+    GELU = 3
+
+
+class HeadCode(IntEnum):
+    CHOICES = 0
+    NORMAL = 1
+
+
+class InputCode(IntEnum):
+    REALS = 0
+    BYTES = 1
+    CHOICES = 2
+
+
+CODES: dict[Callable[[Tensor], Tensor], ActivationCode] = {
+    unchanged: ActivationCode.NONE,
+    torch.tanh: ActivationCode.TANH,
+    torch.relu: ActivationCode.RELU,
+    functional.gelu: ActivationCode.GELU,
+}
+
+
+@dataclass
+class NetworkPlan:
+    """As the compiled Learner takes it."""
+
+    flat: Tensor  # all parameters, one behind the other
+    sizes: list[int]  # of the slots
+    layers: list[LayerTuple] = field(default_factory=list)  # source, target, inputs, outputs, weight, bias, activation
+    action_slot: int = 0
+    value_slot: int = 0
+    log_std: int = 0  # its place, for continuous actions
+
+    def add(self, source: int, weight: Tensor, bias: Tensor, activation: Callable[[Tensor], Tensor]) -> int:
+        """The slot that a layer writes."""
+        code = CODES.get(activation)
+        if code is None:
+            raise Unfit(f"the activation {getattr(activation, '__name__', activation)}")
+        self.sizes.append(weight.shape[0])
+        target = len(self.sizes) - 1
+        outputs, inputs = weight.shape
+        self.layers.append((source, target, inputs, outputs, self.place(weight), self.place(bias), int(code)))
+        return target
+
+    def place(self, parameter: Tensor) -> int:
+        bytes_before = parameter.data_ptr() - self.flat.data_ptr()
+        assert 0 <= bytes_before <= self.flat.nbytes - parameter.nbytes, "every parameter is a view of the flat block"
+        return bytes_before // self.flat.element_size()
+
+
+def plan_network(agent: Agent, flat: Tensor) -> NetworkPlan:
+    """`flat`: the optimiser's block, of which the agent's parameters are views."""
+    if agent.feature_map is not None:
+        raise Unfit("an environment whose features have names")
+    network = agent.network
+    if type(network) is MlpPolicy:
+        plan = _towers(network, agent, flat)
+    elif type(network) is GraphPolicy:
+        plan = _graph(network, agent, flat)
+    else:
+        raise Unfit(f"a network of class {type(network).__name__}")
+    covered = sum(inputs * outputs + outputs for _, _, inputs, outputs, *_ in plan.layers)
+    covered += plan.sizes[plan.action_slot] if isinstance(agent.interface.action_space, BoxSpec) else 0
+    if covered != flat.numel():
+        raise Unfit("weights that are shared between layers, or not used")
+    return plan
+
+
+@dataclass(frozen=True)
+class InputPlan:
+    code: InputCode
+    size: int  # numbers in the vector
+    counts: list[int]
+    firsts: list[int]
+
+
+def plan_input(space: SpaceSpec) -> InputPlan:
+    """How the environment's observation becomes the vector of slot 0; as `flatten_observation` does it."""
+    match space:
+        case BoxSpec(dtype="uint8"):
+            return InputPlan(InputCode.BYTES, space.size, [], [])
+        case BoxSpec():
+            return InputPlan(InputCode.REALS, space.size, [], [])
+        case DiscreteSpec():
+            return InputPlan(InputCode.CHOICES, space.count, [space.count], [space.start])
+        case MultiDiscreteSpec():
+            firsts = list(space.starts or (0,) * len(space.counts))
+            return InputPlan(InputCode.CHOICES, sum(space.counts), list(space.counts), firsts)
+        case _:
+            raise Unfit("observations with named parts")
+
+
+def plan_head(space: SpaceSpec) -> tuple[HeadCode, list[int]]:
+    match space:
+        case DiscreteSpec():
+            return HeadCode.CHOICES, [space.count]
+        case MultiDiscreteSpec():
+            return HeadCode.CHOICES, list(space.counts)
+        case BoxSpec():
+            return HeadCode.NORMAL, [1] * space.size
+        case _:
+            raise Unfit("this kind of actions")
+
+
+def _towers(network: MlpPolicy, agent: Agent, flat: Tensor) -> NetworkPlan:
+    plan = NetworkPlan(flat, [plan_input(agent.interface.observation_space).size])
+    ends = []
+    for tower in (network.actor, network.critic):
+        slot = 0
+        *hidden, last = [layer for layer in tower.layers if isinstance(layer, nn.Linear)]
+        for layer in hidden:
+            slot = plan.add(slot, layer.weight, layer.bias, tower.activation)
+        ends.append(plan.add(slot, last.weight, last.bias, unchanged))
+    plan.action_slot, plan.value_slot = ends
+    if network.log_std is not None:
+        plan.log_std = plan.place(network.log_std)
+    return plan
+
+
+def _graph(network: GraphPolicy, agent: Agent, flat: Tensor) -> NetworkPlan:
+    plan = NetworkPlan(flat, [plan_input(agent.interface.observation_space).size])
+    slots = {OBSERVATION: 0}
+    for name in sorted_nodes(network.spec.sources):
+        sources = network.spec.sources[name]
+        if len(sources) != 1 or sources[0] not in slots:
+            raise Unfit(f"node '{name}', which reads {' and '.join(sources)}")
+        slots[name] = _node(plan, name, network.nodes[name], slots[sources[0]])
+    plan.action_slot, plan.value_slot = slots["action"], slots["value"]
+    return plan
+
+
+def _node(plan: NetworkPlan, name: str, node: Any, source: int) -> int:
+    """The slot in which the node's output is."""
+    kind = type(node)
+    if kind is Vector and source == 0:
+        return 0
+    if kind is Flatten:
+        return source
+    if kind is Mlp:
+        for layer in node.layers:
+            source = plan.add(source, layer.weight, layer.bias, node.activation)
+        return source
+    if kind is Linear and node.layer.in_features == plan.sizes[source]:
+        return plan.add(source, node.layer.weight, node.layer.bias, node.activation)
+    if kind is ValueHead:
+        return plan.add(source, node.layer.weight, node.layer.bias, unchanged)
+    if kind is ActionHead:
+        if node.is_wide or node.settings.squash:
+            raise Unfit(f"{'state_dependent_std' if node.is_wide else 'squash'}=true of node '{name}'")
+        if node.log_std is not None:
+            plan.log_std = plan.place(node.log_std)
+        return plan.add(source, node.layer.weight, node.layer.bias, unchanged)
+    what = "an activation of its own" if kind is Activation else f"of type {kind.__name__.lower()}"
+    raise Unfit(f"node '{name}', {what}")

@@ -1,0 +1,88 @@
+"""The engine for every network and device: rollouts and updates in torch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from palaestra.contracts.reports import PhaseTimes, UpdateStats
+from palaestra.training.advantages import estimate_advantages
+from palaestra.training.engines.base import Iteration
+from palaestra.training.kickstart import Tuition, lesson_weights
+from palaestra.training.ppo import update
+from palaestra.training.rollout import Rollout, collect_rollout
+
+if TYPE_CHECKING:
+    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.training.state import TrainingState
+
+
+class TorchEngine:
+    """Keeps nothing to itself."""
+
+    name = "torch"
+
+    def __init__(self, why: str = "") -> None:
+        """`why` not native, where that was looked at."""
+        self.about = f"torch; native cannot take it: {why}" if why else "torch"
+
+    def iterate(self, state: TrainingState) -> Iteration:
+        began = perf_counter()
+        rollout, episodes = _play(state)
+        played = perf_counter()
+        stats, metrics = _learn(state, rollout)
+        return Iteration(stats, episodes, PhaseTimes(played - began, perf_counter() - played), metrics)
+
+    def hand_back(self, state: TrainingState) -> None:
+        pass
+
+    def forget(self) -> None:
+        pass
+
+
+TORCH = TorchEngine()
+
+
+def _play(state: TrainingState) -> tuple[Rollout, list[EpisodeResult]]:
+    rollout, state.memory, episodes = collect_rollout(
+        state.agent, state.envs, state.tape, state.memory, state.sampler, state.stretch
+    )
+    scaler = state.agent.return_scaler
+    if scaler is not None:
+        rewards, state.reward_sums = scaler.scale(
+            rollout.rewards, rollout.ended, state.reward_sums, state.config.ppo.gamma, state.group.stack
+        )
+        rollout = replace(rollout, rewards=rewards)
+    return rollout, episodes
+
+
+def _learn(state: TrainingState, rollout: Rollout) -> tuple[UpdateStats, dict[str, float]]:
+    ppo = state.config.ppo
+    progress = state.env_steps / state.config.total_steps
+    advantages = estimate_advantages(rollout, ppo.gamma, ppo.gae_lambda)
+    tuition = _tuition(state, rollout, progress)
+    stats = update(
+        state.agent,
+        state.optimizer,
+        rollout,
+        advantages,
+        ppo,
+        progress,
+        state.shuffler,
+        stretch=state.stretch,
+        group=state.group,
+        tuition=tuition,
+    )
+    # Only now: within an iteration, acting and learning must see the same normalised observations.
+    state.agent.take_in(rollout.observations, state.group.stack)
+    state.tape.rewind()
+    return stats, {} if tuition is None else tuition.metrics()
+
+
+def _tuition(state: TrainingState, rollout: Rollout, progress: float) -> Tuition | None:
+    """The teacher's part in this update; None once its coefficients are 0."""
+    weights = lesson_weights(state.config.ppo.kickstart, progress)
+    if state.teacher is None or weights.are_zero:
+        return None
+    return Tuition(state.teacher.teach(rollout, state.agent), weights)

@@ -1,0 +1,145 @@
+"""Gymnasium's small environments, stepped inside the engine: taken from Python's copies and handed back to them.
+
+Between two calls of `take` and `hand_back` the compiled worlds are the true ones. State, dice, time limit and running
+return go both ways, so that captures, pictures and the torch engine find everything where it always is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.wrappers import TimeLimit
+
+from palaestra.envs.publish import PublishedEnvs
+from palaestra.envs.vector import InProcessEnvs, VectorStep
+from palaestra.training.engines.network_plan import Unfit
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+
+    from palaestra.envs.vector import VectorEnvs
+
+LOW_WORD = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class KnownEnv:
+    rules: str
+    constants: tuple[str, ...]  # attributes of the environment that its rules are made of
+    settled: tuple[tuple[str, Any], ...] = ()  # attributes that must be so
+
+
+KNOWN = {
+    "gymnasium.envs.classic_control.cartpole.CartPoleEnv": KnownEnv(
+        "cartpole",
+        (
+            "gravity",
+            "masspole",
+            "total_mass",
+            "length",
+            "polemass_length",
+            "force_mag",
+            "tau",
+            "theta_threshold_radians",
+            "x_threshold",
+            "_sutton_barto_reward",
+        ),
+        (("kinematics_integrator", "euler"),),
+    ),
+    "gymnasium.envs.classic_control.pendulum.PendulumEnv": KnownEnv(
+        "pendulum", ("g", "m", "l", "dt", "max_speed", "max_torque")
+    ),
+}
+
+
+class EngineWorlds:
+    def __init__(self, envs: InProcessEnvs, compiled: ModuleType) -> None:
+        """Refuses with Unfit what is not exactly one of the known environments with a time limit."""
+        self.envs = envs
+        known = [_known(env) for env in envs.envs]
+        if getattr(envs, "_tasks", None) is not None:
+            raise Unfit("a curriculum")
+        self._copies: list[Any] = envs.envs
+        first = self._copies[0]
+        constants = _constants(first, known[0])
+        limit = first._max_episode_steps
+        for env, kind in zip(self._copies, known, strict=True):
+            if _constants(env, kind) != constants or env._max_episode_steps != limit:
+                raise Unfit("copies of an environment that differ")
+        self.worlds = compiled.Worlds(known[0].rules, constants, envs.count, limit)
+        self.is_taken = False  # the compiled worlds are the true ones
+
+    def take(self) -> None:
+        if self.is_taken:
+            return
+        for index, env in enumerate(self._copies):
+            state = env.unwrapped.state
+            total_reward, length = self.envs.standing(index)
+            dice = env.unwrapped.np_random.bit_generator.state["state"]
+            words = tuple(word for number in (dice["state"], dice["inc"]) for word in (number >> 64, number & LOW_WORD))
+            world = ([float(number) for number in state], words, total_reward, length, env._elapsed_steps)
+            self.worlds.set(index, world)
+        self.is_taken = True
+
+    def hand_back(self) -> None:
+        """Both are true afterwards, until the next step here or there."""
+        if not self.is_taken:
+            return
+        for index, env in enumerate(self._copies):
+            state, words, total_reward, length, elapsed = self.worlds.get(index)
+            bare: Any = env.unwrapped
+            bare.state = np.array(state)
+            generator = bare.np_random.bit_generator
+            now = generator.state
+            now["state"] = {"state": (words[0] << 64) | words[1], "inc": (words[2] << 64) | words[3]}
+            generator.state = now
+            env._elapsed_steps = elapsed
+            self.envs._returns[index] = total_reward
+            self.envs._lengths[index] = length
+
+    def forget(self) -> None:
+        self.is_taken = False
+
+    def show(self, envs: VectorEnvs, steps: int, ended: int, rewards: NDArray[np.float32]) -> None:
+        """After `steps` steps of each: count them for whoever watches, and let them be drawn where that is due."""
+        if not isinstance(envs, PublishedEnvs):
+            return
+        envs._steps += steps
+        publisher = envs._publisher
+        publisher.episodes += ended
+        if monotonic() >= publisher.due:
+            self.hand_back()
+            envs._scene.last = VectorStep(rewards, [])
+            publisher.env_steps = envs._steps_taken + envs._steps * envs._rows
+            publisher.look(envs._scene, envs._steps)
+
+
+def stepped_by(envs: VectorEnvs) -> VectorEnvs:
+    """The environments themselves, without what publishes their pictures."""
+    return envs.inner if isinstance(envs, PublishedEnvs) else envs
+
+
+def _known(env: Any) -> KnownEnv:
+    if type(env) is not TimeLimit or env.env is not env.unwrapped:
+        raise Unfit("an environment with other wrappers than a time limit")
+    bare = env.unwrapped
+    kind = KNOWN.get(f"{type(bare).__module__}.{type(bare).__qualname__}")
+    if kind is None:
+        raise Unfit(f"environments of class {type(bare).__name__}")
+    if bare.render_mode is not None:
+        raise Unfit(f"render_mode={bare.render_mode}")
+    for name, wanted in kind.settled:
+        if getattr(bare, name) != wanted:
+            raise Unfit(f"{name}={getattr(bare, name)}")
+    if type(bare.np_random.bit_generator) is not np.random.PCG64:
+        raise Unfit("dice other than PCG64")
+    return kind
+
+
+def _constants(env: Any, kind: KnownEnv) -> dict[str, float]:
+    return {name.lstrip("_"): float(getattr(env.unwrapped, name)) for name in kind.constants}
