@@ -3,8 +3,8 @@
     python benchmarks/evaluation.py
     python benchmarks/evaluation.py --rounds 1 --episodes 4 --steps 4096 --out /tmp/bench    # a small try
 
-Sides are taken in turns. Processes are started and have played a batch before the clock starts. Of a training the time
-counts from its first iteration to its last; both sides save at the same epochs.
+Sides are taken in turns. Processes are started and have played a batch before the clock starts. What an evaluation
+costs is seen within one training: iterations during a judgement beside those shortly before and after it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import json
 import os
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 TASK, ENV_ID = "halfcheetah", "HalfCheetah-v5"  # 1,000 steps an episode, most of the time in MuJoCo
-INTERVAL = 20  # iterations between checkpoints, and between judgements
+INTERVAL = 40  # iterations between checkpoints, and between judgements
+EPISODES_BESIDE = 5  # so that judging takes about half of the time
 
 
 def episodes_per_second(root: Path, workers: int, episodes: int) -> float:
@@ -48,37 +50,59 @@ def measure_workers(rounds: int, episodes: int) -> dict[str, list[float]]:
     return rates
 
 
-def training_seconds(root: Path, name: str, interval: int, steps: int) -> float:
+def measure_beside(steps: int) -> list[dict[str, float]]:
+    """Of every judgement: how long the training's iterations took meanwhile, and how long those around it."""
     from palaestra.api import start_training
+    from palaestra.runs.journal import read_journal
     from palaestra.runs.metrics import MetricsReader
 
-    settings = {"total_steps": steps, "checkpoints": {"save_interval": INTERVAL}, "evaluate_interval": interval}
-    outcome = start_training("", settings, run=name, quiet=True, runs_root=root)
-    with MetricsReader(outcome.directory.metrics_file) as metrics:
-        return training_span([(point.step, point.value) for point in metrics.steps()])
+    settings = {
+        "total_steps": steps,
+        "checkpoints": {"save_interval": INTERVAL},
+        "evaluate_interval": INTERVAL,
+        "evaluation": {"episodes": EPISODES_BESIDE},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        directory = start_training("cartpole", settings, run="judged", quiet=True, runs_root=Path(folder)).directory
+        with MetricsReader(directory.metrics_file) as metrics:
+            ends = ends_of_iterations([(point.step, point.value) for point in metrics.steps()])
+        entries = list(read_journal(directory.journal_file))
+    return compare(ends, judgements([(entry.event, entry.at) for entry in entries]))
 
 
-def training_span(samples: list[tuple[int, float]]) -> float:
-    """Seconds from the first iteration to the last; a judgement's sample comes after the training's of its step."""
+def ends_of_iterations(samples: list[tuple[int, float]]) -> list[float]:
+    """A judgement's sample comes after the training's of its step."""
     first: dict[int, float] = {}
     for step, at in samples:
         first.setdefault(step, at)
-    return max(first.values()) - min(first.values())
+    return [first[step] for step in sorted(first)]
 
 
-def measure_beside(rounds: int, steps: int) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {"alone": [], "judged": []}
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(rounds):
-            for side, interval in (("alone", 0), ("judged", INTERVAL)):
-                seconds[side].append(training_seconds(Path(folder), f"{side}-{number}", interval, steps))
-    return seconds
+def judgements(events: list[tuple[str, float]]) -> list[tuple[float, float]]:
+    began = [at for event, at in events if event == "eval.started"]
+    ended = [at for event, at in events if event == "eval.batch"]
+    return list(zip(began, ended, strict=True))
+
+
+def compare(ends: list[float], windows: list[tuple[float, float]]) -> list[dict[str, float]]:
+    """Iterations that were half inside count for neither side; nor do those of a checkpoint, which are slow anyway."""
+    spans = [pair for number, pair in enumerate(pairwise(ends), 2) if (number - 1) % INTERVAL and number % INTERVAL]
+    found = []
+    for index, (began, ended) in enumerate(windows):
+        before = windows[index - 1][1] if index else ends[0]
+        after = windows[index + 1][0] if index + 1 < len(windows) else ends[-1]
+        inside = [end - start for start, end in spans if began <= start and end <= ended]
+        around = [(before, began), (ended, after)]
+        outside = [end - start for start, end in spans for low, high in around if low <= start and end <= high]
+        if inside and outside:
+            found.append({"meanwhile": median(inside), "around": median(outside)})
+    return found
 
 
 def page(result: dict[str, Any]) -> str:
-    rates, seconds = result["episodes_per_second"], result["training_seconds"]
+    rates, beside = result["episodes_per_second"], result["iterations_beside"]
     gain = median(rates["2"]) / median(rates["1"])
-    cost = median(seconds["judged"]) / median(seconds["alone"]) - 1
+    costs = sorted(one["meanwhile"] / one["around"] - 1 for one in beside)
     return "\n".join(
         [
             "# Evaluation: several processes, and beside a training",
@@ -93,11 +117,15 @@ def page(result: dict[str, Any]) -> str:
             "",
             f"Two over one: **{gain:.2f}**.",
             "",
-            f"| CartPole-v1, {result['steps']:,} steps, a checkpoint every {INTERVAL} iterations | seconds, median |",
+            f"| CartPole-v1, {result['steps']:,} steps, judged every {INTERVAL} iterations | ms an iteration, median |",
             "|---|---|",
-            *(f"| {side} | {median(seconds[side]):.2f} |" for side in seconds),
+            f"| while a checkpoint was judged | {1e3 * median(one['meanwhile'] for one in beside):.2f} |",
+            f"| before and after that | {1e3 * median(one['around'] for one in beside):.2f} |",
             "",
-            f"Judged over alone: **{cost:+.1%}**.",
+            (
+                f"Over {len(costs)} judgements: **{median(costs):+.1%}** (median; half of them between "
+                f"{costs[len(costs) // 4]:+.1%} and {costs[3 * len(costs) // 4]:+.1%})."
+            ),
             "",
         ]
     )
@@ -107,7 +135,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--episodes", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=200_000)
+    parser.add_argument("--steps", type=int, default=300_000)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks")
     asked = parser.parse_args()
     load_before = os.getloadavg()[0]
@@ -118,7 +146,7 @@ def main() -> None:
         "cores": os.cpu_count(),
         "load_before": load_before,
         "episodes_per_second": measure_workers(asked.rounds, asked.episodes),
-        "training_seconds": measure_beside(asked.rounds, asked.steps),
+        "iterations_beside": measure_beside(asked.steps),
     }
     asked.out.mkdir(parents=True, exist_ok=True)
     (asked.out / "evaluation.json").write_text(json.dumps(result, indent=2) + "\n")
