@@ -1,13 +1,17 @@
-"""How the page behaves over many long runs: `python benchmarks/page_speed.py --runs 100 --points 1000000`.
+"""How the page behaves over many long runs: `python benchmarks/page_speed.py --out docs/benchmarks`.
+
+    python benchmarks/page_speed.py --runs 20 --points 100000      # a small try
 
 Makes the runs (finished, with a metrics.db of that many points), serves them, opens the page in Chromium, scrolls and
-zooms, and counts how long every picture took. Everything is under --root and is removed afterwards.
+zooms, and counts how long every picture took. With --out the figures are kept, and the trace of the zoom, which
+chrome://tracing and ui.perfetto.dev open. Everything else is under --root and is removed afterwards.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import json
 import math
 import os
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STEPS = 512  # between two samples
-KINDS = 4  # different metrics.db; runs share them by hard links
+KINDS = 2  # different metrics.db; runs share them by hard links
 NAMES = ["charts/episodic_return", "charts/episodic_length", "eval/episodic_return"]
 
 # When each picture was shown, as the page itself sees it.
@@ -47,6 +51,7 @@ WATCH = """() => {
 }"""
 READ = """() => { const seen = pictures; window.pictures = []; return seen; }"""
 TRACED = ["disabled-by-default-devtools.timeline", "toplevel", "devtools.timeline"]
+SHORTEST_KEPT = 1000  # microseconds; of the trace that is kept
 
 
 def make_metrics(path: Path, names: list[str], samples: int, seed: int) -> None:
@@ -105,7 +110,7 @@ class Serving:
 
 
 @contextlib.contextmanager
-def watched(page) -> Iterator[dict[str, float]]:
+def watched(page, trace: list[dict[str, Any]] | None = None) -> Iterator[dict[str, float]]:
     """How long pictures and tasks took meanwhile. A task's processor time is its own; its wall time is also others'."""
     found: dict[str, float] = {}
     browser = page.context.browser
@@ -115,6 +120,8 @@ def watched(page) -> Iterator[dict[str, float]]:
     pictures = sorted(page.evaluate(READ)) or [0.0]
     events = json.loads(browser.stop_tracing())["traceEvents"]
     tasks = main_tasks(events)
+    if trace is not None:
+        trace.extend(worth_keeping(events))
     found |= {
         "pictures": len(pictures),
         "median picture, ms": round(statistics.median(pictures), 1),
@@ -135,6 +142,14 @@ def main_tasks(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     }
     busy = [one for one in events if one["name"] in {"RunTask"} and "dur" in one]
     return [one for one in busy if (one["pid"], one["tid"]) in threads]
+
+
+def worth_keeping(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Names of threads, and what took a while in the page's own: small enough to lie beside the figures."""
+    names = [one for one in events if one["name"] in {"thread_name", "process_name"}]
+    busy = {(one["pid"], one["tid"]) for one in main_tasks(events)}
+    slow = [one for one in events if one.get("dur", 0) >= SHORTEST_KEPT and (one["pid"], one["tid"]) in busy]
+    return [*names, *slow]
 
 
 def settle(page) -> None:
@@ -163,13 +178,13 @@ def scroll(page, pixels: int, steps: int) -> dict[str, float]:
     return found
 
 
-def zoom(page) -> dict[str, float]:
+def zoom(page, trace: list[dict[str, Any]]) -> dict[str, float]:
     """In twice, to single points, and out again, on a chart of all runs."""
     page.evaluate("() => scrollTo(0, 0)")
     chart = page.get_by_role("region", name="episodic_return").first.get_by_role("figure")
     chart.wait_for()
     settle(page)
-    with watched(page) as found:
+    with watched(page, trace) as found:
         for share in (0.4, 0.1):
             box = chart.bounding_box()
             page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 90)
@@ -182,7 +197,7 @@ def zoom(page) -> dict[str, float]:
     return found
 
 
-def measure(serving: Serving, runs: int) -> dict[str, object]:
+def measure(serving: Serving, runs: int, trace: list[dict[str, Any]]) -> dict[str, object]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1400, "height": 900})
@@ -198,7 +213,7 @@ def measure(serving: Serving, runs: int) -> dict[str, object]:
         page.get_by_role("figure").first.wait_for()
         settle(page)
         found["scrolling charts of all runs"] = scroll(page, 300, 40)
-        found["zooming into all runs"] = zoom(page)
+        found["zooming into all runs"] = zoom(page, trace)
         browser.close()
     return found
 
@@ -208,23 +223,27 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--points", type=int, default=1_000_000, help="of each run, all 20 metrics together")
     parser.add_argument("--root", type=Path, default=Path("/tmp/palaestra-page-speed"))
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--out", type=Path, help="folder for page-speed.json and page-speed-trace.json.gz")
     parser.add_argument("--keep", action="store_true", help="the runs stay, and are used again the next time")
     arguments = parser.parse_args()
+    began_at, trace = time.monotonic(), []
     if not (arguments.root / "runs").is_dir():
         arguments.root.mkdir(parents=True)
         make_store(arguments.root, arguments.runs, arguments.points)
     serving = Serving(arguments.root)
     try:
         load = os.getloadavg()[0]
-        found = {"runs": arguments.runs, "points of each": arguments.points, **measure(serving, arguments.runs)}
+        found = {"runs": arguments.runs, "points of each": arguments.points, **measure(serving, arguments.runs, trace)}
         found |= {"cores": os.cpu_count(), "load before": round(load, 1), "measured": time.strftime("%Y-%m-%d")}
+        found["seconds in all"] = round(time.monotonic() - began_at)
     finally:
         serving.close()
     text = json.dumps(found, indent=2)
     print(text)
-    if arguments.json:
-        arguments.json.write_text(text + "\n")
+    if arguments.out:
+        (arguments.out / "page-speed.json").write_text(text + "\n")
+        packed = gzip.compress(json.dumps({"traceEvents": trace}).encode(), mtime=0)
+        (arguments.out / "page-speed-trace.json.gz").write_bytes(packed)
     if not arguments.keep:
         shutil.rmtree(arguments.root)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib.util
 import json
 import os
@@ -116,13 +117,15 @@ class Serving:
 
 
 @pytest.fixture(scope="session")
-def built_page():
+def built_page(tmp_path_factory):
     """Built from the sources that are here; skipped where there is no Node to build it with."""
     builder = load_page_builder()
-    try:
-        builder.build_page()
-    except builder.NotBuilt as reason:
-        pytest.skip(f"the page cannot be built: {reason}")
+    with (tmp_path_factory.getbasetemp().parent / "page.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several processes of pytest have one page
+        try:
+            builder.build_page()
+        except builder.NotBuilt as reason:
+            pytest.skip(f"the page cannot be built: {reason}")
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,6 @@ PLACES = {
     "yaml": "#/new?recipe=cartpole&view=yaml",
     "live": "#/run/{run}/live",
     "replays": "#/run/{run}/replays",
-    "tensorboard": "#/run/{run}/tensorboard",
     "load": "#/load?run={run}",
     "side": "#/side",
     "play": "#/play?run={run}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -137,3 +138,39 @@ def test_change_and_train_lays_changes_over_what_the_former_run_asked_for(open_p
     assert found["config"]["total_steps"] == 4096
     assert found["run"]["parent"] == trained[0]
     serving.wait_for("again", "finished")
+
+
+def test_a_new_training_begins_with_the_weights_of_a_checkpoint(open_page, trained, serving):
+    page = open_page(f"#/run/{trained[0]}/checkpoints")
+    page.get_by_role("row").filter(has_text="latest").get_by_role("link", name="Continue from").click()
+    expect(page.get_by_text(re.compile(rf"initial_weights = {trained[0]}:\d+"))).to_be_visible()
+    page.locator("#field-total_steps").fill("512")
+    page.get_by_label("Name").fill("grandchild")
+    start(page)()
+    expect(page.get_by_role("heading", name="grandchild")).to_be_visible()
+    run = serving.wait_for("grandchild", "finished")["id"]
+    begun = [one for one in serving.ask(f"/api/runs/{run}/journal")["entries"] if one["event"] == "run.started"]
+    assert trained[0] in json.dumps(begun[0]["data"]["initial_weights"])
+
+
+SCRIPT = Path(__file__).parents[1] / "apps" / "cleanrl" / "scripts" / "ppo.py"
+
+
+def test_the_arguments_of_a_script_become_the_form(open_page, serving):
+    page = open_page("#/new?kind=cleanrl", allows="404")
+    script = page.get_by_label("Script")
+    script.fill("/no/such/script.py")
+    script.press("Enter")
+    expect(page.get_by_role("alert").first).to_contain_text("/no/such/script.py")
+    script.fill(str(SCRIPT))
+    script.press("Enter")
+    steps = page.locator("#field-total_timesteps")
+    expect(steps).to_have_value("2048")
+    steps.fill("1024")
+    page.get_by_label("Name").fill("untouched-script")
+    expect(page.locator("aside code")).to_contain_text("total_timesteps=1024")
+    start(page)()
+    expect(page.get_by_role("heading", name="untouched-script")).to_be_visible()
+    serving.wait_for("untouched-script", "finished")
+    asked = serving.ask("/api/runs/untouched-script")["request"]["config"]
+    assert asked == {"script": str(SCRIPT), "total_timesteps": 1024}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,28 @@ def test_seeds_compared(open_page, pictured):
     page = open_page(f"#/compare?runs={','.join(pictured)}&seeds=yes", viewport=WIDE)
     drawn(page)
     keep(page, "page-compare")
+
+
+@pytest.mark.full
+def test_the_tiles_of_a_training(open_page, serving, train):
+    run = train("watched-closely", total_steps=3_000_000)
+    serving.wait_for(run, "running")
+    page = open_page(f"#/run/{run}/live", viewport=WIDE)
+    expect(page.locator("figcaption").nth(7)).to_contain_text(re.compile(r"len(gth)? \d"), timeout=90_000)
+    keep(page, "page-live")
+
+
+@pytest.mark.full
+def test_a_discovery(open_page, serving):
+    """Found here and now, so that nothing is shown that was not found."""
+    config = {"format": "2x2x2", "field": "z", "seconds": 20}
+    run = serving.ask("/api/runs", {"kind": "matmul", "name": "strassen", "config": config})["run"]["id"]
+    serving.wait_for(run, "finished")
+    found = serving.ask("/api/discoveries?format=2x2x2")["discoveries"]
+    scheme = next(one for one in found if one["run"] == run)
+    page = open_page(f"#/discoveries/{scheme['id']}", viewport=WIDE)
+    expect(page.get_by_role("heading", name="Formulas")).to_be_visible()
+    keep(page, "page-discovery")
 
 
 def test_the_form(open_page, pictured):

@@ -1,0 +1,32 @@
+import page_speed
+import pytest
+
+from palaestra.runs.metrics import MetricsReader
+
+pytest.importorskip("playwright")
+
+MAIN, OTHER = {"pid": 1, "tid": 2}, {"pid": 1, "tid": 3}
+NAMES = [
+    {"name": "thread_name", "args": {"name": "CrRendererMain"}, **MAIN},
+    {"name": "thread_name", "args": {"name": "Compositor"}, **OTHER},
+]
+
+
+def task(thread, microseconds, name="RunTask"):
+    return {"name": name, "dur": microseconds, **thread}
+
+
+def test_only_tasks_of_the_thread_that_runs_the_page_count():
+    events = [*NAMES, task(MAIN, 10), task(OTHER, 90_000), task(MAIN, 70, "Paint"), {"name": "RunTask", **MAIN}]
+    assert page_speed.main_tasks(events) == [task(MAIN, 10)]
+
+
+def test_a_trace_keeps_the_names_and_what_took_a_while():
+    events = [*NAMES, task(MAIN, 5000), task(MAIN, 999), task(MAIN, 1000, "Paint"), task(OTHER, 90_000)]
+    assert page_speed.worth_keeping(events) == [*NAMES, task(MAIN, 5000), task(MAIN, 1000, "Paint")]
+
+
+def test_made_up_metrics_have_as_many_points_as_were_asked_for(tmp_path):
+    page_speed.make_metrics(tmp_path / "metrics.db", ["one", "two"], 50, seed=1)
+    with MetricsReader(tmp_path / "metrics.db") as metrics:
+        assert len(list(metrics.steps())) == 50
