@@ -3,12 +3,13 @@ from __future__ import annotations
 import pytest
 
 from palaestra import plugins
+from palaestra.config.env import EnvConfig
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.recipes.find import find_recipe
 from palaestra.contracts.errors import NotFound, UsageError
 from palaestra.evaluation.suites import find_suite, suite_of
 
-ENV = {"id": "CartPole-v1", "kwargs": {"sutton_barto_reward": True}, "max_episode_steps": 40}
+ENV = EnvConfig(id="CartPole-v1", kwargs={"sutton_barto_reward": True}, max_episode_steps=40).model_dump()
 TWO = {"short": {"category": "speed", "env": {"max_episode_steps": 9}}, "plain": {}}
 
 
@@ -38,7 +39,8 @@ def test_a_simulation_is_laid_over_the_environment_and_the_environment_stays_as_
 def test_another_id_starts_without_the_kwargs_of_the_first():
     settings = EvaluationConfig(simulations={"other": {"env": "Acrobot-v1"}})
     (only,) = suite_of("own", settings, ENV).simulations
-    assert only.env.model_dump() == {"id": "Acrobot-v1", "kwargs": {}, "max_episode_steps": None}
+    assert only.env == EnvConfig(id="Acrobot-v1")
+    assert only.env.kwargs == {}
 
 
 def test_categories_are_what_is_written_and_not_what_a_name_contains():

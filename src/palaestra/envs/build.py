@@ -1,12 +1,17 @@
-"""Which way an environment is stepped: as a batch of its own where its class offers one, else copy by copy."""
+"""Which way an environment is stepped: as a batch where there is one, by worker processes, or copy by copy here.
+
+A batch of its own class has its own rules of seeding. All other ways give the same numbers.
+"""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.errors import UsageError
 from palaestra.envs.batch import BatchEnvs, NativeBatch, OffersBatch
 from palaestra.envs.make import AnyEnv, find_creator, find_spec, make_env, refuse_unknown_render_mode
+from palaestra.envs.mujoco_batch import MujocoEnvs, why_not_batched
 from palaestra.envs.tasks import TaskSwitch, make_task_env
 from palaestra.envs.vector import InProcessEnvs, VectorEnvs
 from palaestra.envs.workers import WorkerEnvs
@@ -17,6 +22,9 @@ if TYPE_CHECKING:
     from palaestra.envs.tasks import TaskSource
 
 
+logger = logging.getLogger(__name__)
+
+
 def make_vector_envs(
     env: EnvConfig, curriculum: CurriculumConfig, count: int, tasks: TaskSource | None = None
 ) -> VectorEnvs:
@@ -24,6 +32,13 @@ def make_vector_envs(
     if offers_batch(env):
         return _batch_envs(env, curriculum, count, tasks)
     workers = min(env.workers, count - 1)  # this process steps a share too, and nobody steps nothing
+    if env.stepping == "mujoco" or (workers and env.stepping == "auto" and _is_of_mujoco(env)):
+        reason = _why_not_mujoco(env, curriculum)
+        if not reason:
+            return MujocoEnvs(lambda: make_env(env), count, workers + 1)
+        if env.stepping == "mujoco":
+            raise UsageError(f"'{env.id}' cannot be stepped as MuJoCo's batch: {reason}.", "Set env.stepping=auto.")
+        logger.info("%s is stepped by %d worker processes, not as MuJoCo's batch: %s.", env.id, workers, reason)
     if workers:
         return WorkerEnvs(env.model_copy(update={"workers": workers}), curriculum, count, tasks)
     envs = InProcessEnvs(lambda: make_task_env(env, curriculum), count, tasks)
@@ -31,6 +46,15 @@ def make_vector_envs(
     if isinstance(first, TaskSwitch):
         first.make_all()  # tasks that do not fit are refused here; the other environments make them when needed
     return envs
+
+
+def _is_of_mujoco(env: EnvConfig) -> bool:
+    creator: Any = find_creator(find_spec(env.id))
+    return str(getattr(creator, "__module__", "")).startswith("gymnasium.envs.mujoco.")
+
+
+def _why_not_mujoco(env: EnvConfig, curriculum: CurriculumConfig) -> str:
+    return "it has several tasks" if curriculum.tasks else why_not_batched(lambda: make_env(env))
 
 
 def make_playable(env: EnvConfig, render_mode: str | None = None) -> AnyEnv | NativeBatch:

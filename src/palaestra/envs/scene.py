@@ -10,6 +10,7 @@ import numpy as np
 
 from palaestra.envs.batch import BatchEnvs
 from palaestra.envs.easel import Easel, as_picture
+from palaestra.envs.mujoco_batch import MujocoEnvs
 from palaestra.envs.tasks import TaskSwitch
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.envs.workers import WorkerEnvs
@@ -49,7 +50,7 @@ class Scene(Protocol):
 class EnvsScene:
     """Environments stepped one by one: a tile each."""
 
-    def __init__(self, envs: InProcessEnvs) -> None:
+    def __init__(self, envs: InProcessEnvs | MujocoEnvs) -> None:
         self.tiles = envs.count
         self.last: VectorStep | None = None
         self._envs = envs
@@ -60,6 +61,18 @@ class EnvsScene:
         reward = float(self.last.rewards[tile]) if self.last is not None and length else 0.0
         easel = self._easels[tile] = easel_for(self._envs.envs[tile], self._easels.get(tile))
         return View(easel.draw(), reward, total_reward, length)
+
+
+class MujocoScene(EnvsScene):
+    """A batch whose copies are brought up to date one by one, when they are looked at"""
+
+    def __init__(self, envs: MujocoEnvs) -> None:
+        super().__init__(envs)
+        self._batch = envs
+
+    def view(self, tile: int) -> View:
+        self._batch.put(tile)
+        return super().view(tile)
 
 
 class WorkersScene:
@@ -102,6 +115,8 @@ def scene_of(envs: VectorEnvs) -> AnyScene | None:
     """None for environments of a kind that cannot be shown."""
     if isinstance(envs, InProcessEnvs):
         return EnvsScene(envs)
+    if isinstance(envs, MujocoEnvs):
+        return MujocoScene(envs)
     if isinstance(envs, WorkerEnvs):
         return WorkersScene(envs)
     return WorldsScene(envs) if isinstance(envs, BatchEnvs) else None
