@@ -40,7 +40,7 @@ IMPORTS_LATE = {
     "cli/video.py",
 }
 # Sinks and the live view are luxuries: what they raise is named and dropped. Nobody else may do so.
-SWALLOWS = {"envs/publish.py", "envs/worker_view.py", "sinks/fanout.py"}
+SWALLOWS = {"apps/cleanrl/launcher/live.py", "envs/publish.py", "envs/worker_view.py", "sinks/fanout.py"}
 TORCH_FILES_ONLY_IN = "checkpoints/"
 RUN_PATHS_ONLY_IN = "runs/"
 

@@ -34,7 +34,8 @@ class Easel:
         mode = getattr(base, "render_mode", None)
         if mode not in (None, PICTURES):
             raise Undrawable(f"the script draws it itself, as '{mode}'")
-        drawn = self.env.render() if mode == PICTURES else self._draw_on_loan(base)
+        # Not through the wrappers: one of them may collect pictures for the script, which would be taken from it.
+        drawn = base.render() if mode == PICTURES else self._draw_on_loan(base)
         picture = as_picture(drawn)
         if picture is None:
             raise Undrawable(f"it gave {type(drawn).__name__} instead of a picture")

@@ -114,6 +114,11 @@ class Lane:
         packed += CHECK.pack(zlib.crc32(packed))
         self._head[BEAT_AT : BEAT_AT + len(packed)] = packed
 
+    def close(self) -> None:
+        self._bell.close()
+        self._head.close()
+        os.close(self._descriptor)
+
 
 def _note(sequence: int, picture: Any, payload: bytes, numbers: Numbers) -> bytes:
     """Picture and numbers have one checksum: they are never torn apart."""

@@ -59,6 +59,11 @@ class Show:
         self._tell(self._lane)
         return due
 
+    def close(self) -> None:
+        if self._lane is not None:
+            self._lane.close()
+            self._lane = None
+
     def _publish(self, lane: Lane, probes: dict[int, Any], now: float) -> float:
         demand = lane.demand(now)
         if demand is None:
