@@ -39,3 +39,14 @@ def workplace(tmp_path, monkeypatch):
     monkeypatch.delenv("PALAESTRA_RUNS_DIR", raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     return tmp_path
+
+
+@pytest.fixture
+def one_thread():
+    """The agent's network is small: on a busy machine more threads only wait for each other."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from palaestra.apps.matmul import field as fields
+from palaestra.apps.matmul.agent_config import AgentConfig, refuse_large
 from palaestra.apps.matmul.format import Format, parse_format
 from palaestra.apps.matmul.known_ranks import known_rank
 from palaestra.apps.matmul.masks import check_fits
@@ -18,6 +19,9 @@ from palaestra.contracts.errors import PalaestraError
 class DiscoverConfig(Frozen):
     format: str = Field(default="2x2x2", description="rows x inner x columns of the product")
     field: str = Field(default="gf2", description="gf2: modulo 2; z: found modulo 2 and lifted to whole numbers")
+    method: Literal["flip", "agent", "auto"] = Field(
+        default="flip", description="a walk on the flip graph, the agent that learns, or both side by side"
+    )
     seconds: float = Field(default=60.0, gt=0, description="how long this session searches, at most")
     seed: int = Field(default=1, ge=0, description="the same seed takes the same steps")
     walkers: int = Field(default=1, ge=1, le=256, description="searches side by side, a thread each")
@@ -30,6 +34,7 @@ class DiscoverConfig(Frozen):
         default="schoolbook", description="begin with the schoolbook's scheme, or with the best that discoveries make"
     )
     pool_size: int = Field(default=4, ge=1, description="schemes kept to start again from")
+    agent: AgentConfig = Field(default_factory=AgentConfig, description="the agent of method=agent and method=auto")
 
     @field_validator("format")
     @classmethod
@@ -52,6 +57,15 @@ class DiscoverConfig(Frozen):
             raise ValueError(f"there is no search over {field} yet; field=gf2 and field=z can be searched")
         return str(field)
 
+    @model_validator(mode="after")
+    def _the_agent_can_play_it(self) -> DiscoverConfig:
+        if self.method == "agent":
+            try:
+                refuse_large(self.product)
+            except PalaestraError as error:
+                raise ValueError(str(error).rstrip(".")) from error
+        return self
+
     @property
     def product(self) -> Format:
         return parse_format(self.format)
@@ -70,5 +84,5 @@ MAY_CHANGE = frozenset({"seconds", "target"})  # when a search goes on
 
 def changed_keys(stored: dict[str, Any], asked: DiscoverConfig) -> list[str]:
     """What would make the search that is continued another one."""
-    wanted = asked.model_dump(mode="json")
-    return [key for key, value in wanted.items() if key not in MAY_CHANGE and stored.get(key) != value]
+    wanted, usual = asked.model_dump(mode="json"), DiscoverConfig().model_dump(mode="json")
+    return [key for key, value in wanted.items() if key not in MAY_CHANGE and stored.get(key, usual[key]) != value]

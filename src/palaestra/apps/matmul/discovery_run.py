@@ -57,6 +57,7 @@ class Outcome:
     file: str  # in the archive; empty when it is no better than the schoolbook's
     exit_code: int
     remark: str = ""
+    unit: str = "flips"  # of what was counted as `flips`; an agent makes moves
 
 
 def run_discovery(directory: RunDirectory, config: DiscoverConfig, say: Callable[[str], None]) -> Outcome:
