@@ -29,7 +29,7 @@ def test_what_was_learned_on_the_smallest_format_is_at_least_three_times_shorter
     *_, last = learn_flips(FlipTraining(SMALL, 7))
     for format_, rank in ((SMALL, 7), (Format(2, 2, 3), 11)):
         learned, random = (
-            [walk_guided(format_, rank, weights, 100 + seed, 50_000) for seed in range(25)]
+            [walk_guided(format_, rank, weights, 100 + seed, 50_000) for seed in range(60)]
             for weights in (last.weights, RANDOM)
         )
         assert all(reached == rank for _, reached in learned)

@@ -27,15 +27,16 @@ class Provenance:
     """Where a scheme comes from."""
 
     run: str  # id; empty when it was brought in
-    method: str  # "flip"
+    method: str  # "flip", "agent"; "… and lift" when it was found modulo 2
     seed: int
-    step: int  # flips made until then
+    step: int  # flips or moves made until then
     wall_seconds: float
     cpu_seconds: float
     found_at: float  # seconds since 1970
     parents: tuple[str, ...] = ()  # fingerprints of schemes it was grown from
     demonstrations: tuple[str, ...] = ()  # schemes that a learner was shown
     machine: dict[str, Any] = field(default_factory=dict)  # hardware and versions
+    origin: str = "discovered"  # "reproduced": by a learner that was shown a scheme of that rank, or a better one
 
 
 @dataclass(frozen=True, eq=False)

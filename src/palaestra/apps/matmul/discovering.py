@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.discover_config import DiscoverConfig, changed_keys
-from palaestra.apps.matmul.discovery_run import Outcome, run_discovery
+from palaestra.apps.matmul.methods import run_method
 from palaestra.apps.matmul.walks import IS_COMPILED, SLOW
 from palaestra.config.overrides import parse_overrides, split_word
 from palaestra.config.resolve import resolve_config
@@ -20,20 +20,21 @@ from palaestra.runs.store import RunStore
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from palaestra.apps.matmul.discovery_run import Outcome
     from palaestra.runs.directory import RunDirectory
 
 KIND = "matmul"
-COLUMNS = ("format", "field", "rank", "known", "verdict", "flips", "seconds", "run")
+COLUMNS = ("format", "field", "rank", "known", "verdict", "steps", "seconds", "run")
 
 
 def discover(arguments: Namespace) -> Answer:
     config, name = read_words(arguments.words)
-    directory = find_or_make(config, name, shlex.join(["palaestra", "discover", *arguments.words]))
+    command = shlex.join(["palaestra", "discover", *arguments.words])
     say = _say if not (arguments.quiet or arguments.json) else _hush
-    if not IS_COMPILED:
+    if not IS_COMPILED and config.method != "agent":
         say(SLOW)
-    outcome = run_discovery(directory, config, say)
-    return answer(outcome, config)
+    outcome = run_method(lambda: find_or_make(config, name, command), config, say)
+    return answer(outcome, config) if outcome else Answer({})  # of several processes the leader answers
 
 
 def read_words(words: list[str]) -> tuple[DiscoverConfig, str]:
@@ -79,14 +80,16 @@ def answer(outcome: Outcome, config: DiscoverConfig) -> Answer:
         "rank": outcome.rank,
         "known": outcome.known,
         "comparison": outcome.comparison,
-        "flips": outcome.flips,
+        outcome.unit: outcome.flips,
+        "steps": f"{outcome.flips:,} {outcome.unit}",
         "seconds": round(outcome.seconds, 3),
         "fingerprint": outcome.fingerprint,
         "is_new_here": outcome.is_new,
         "file": outcome.file,
     }
-    keys = ("format", "field", "rank", "known", "comparison", "flips", "seconds", "name")
-    notes = [f"To search on: palaestra discover {config.format} run={outcome.name}"]
+    keys = ("format", "field", "rank", "known", "comparison", "steps", "seconds", "name")
+    method = "" if config.method == "flip" else f" method={config.method}"
+    notes = [f"To search on: palaestra discover {config.format}{method} run={outcome.name}"]
     if outcome.remark:
         notes.insert(0, outcome.remark)
     rows = (tuple(data[key] for key in keys),)

@@ -31,10 +31,10 @@ class FlipTraining:
     format: Format  # what it learns on
     target: int  # rank at which a walk ends
     seed: int = 1
-    generations: int = 10
-    population: int = 16
-    elite: int = 4
-    episodes: int = 8  # of each policy
+    generations: int = 12
+    population: int = 20
+    elite: int = 5
+    episodes: int = 12  # of each policy
     most_flips: int = 4_000  # of one episode
     spread: float = 1.5  # of the first generation
     least_spread: float = 0.15

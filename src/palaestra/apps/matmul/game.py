@@ -62,7 +62,7 @@ class TensorGame:
     def step(self, actions: Integers) -> Moved:
         """`actions` [games, A + B + C]: the coefficients of u, v and w of each game's move."""
         u, v, w = self._split(actions)
-        valid = u.any(axis=1) & v.any(axis=1) & w.any(axis=1)
+        valid: NDArray[np.bool_] = np.logical_and.reduce([part.any(axis=1) for part in (u, v, w)])
         self.residuals -= u[:, :, None, None] * v[:, None, :, None] * w[:, None, None, :]
         if self.field is Field.GF2:
             self.residuals %= 2
@@ -71,8 +71,8 @@ class TensorGame:
         self.ranks_used += valid
         self.steps += 1
         flat = self.residuals.reshape(self.count, -1)
-        solved = ~flat.any(axis=1)
-        ended = solved | (self.steps >= self.settings.moves)
+        solved: NDArray[np.bool_] = np.logical_not(flat.any(axis=1))
+        ended: NDArray[np.bool_] = solved | (self.steps >= self.settings.moves)
         rewards = np.full(self.count, -1.0)
         for game in np.flatnonzero(ended & ~solved).tolist():
             rewards[game] -= slice_rank(self.residuals[game], self.field)

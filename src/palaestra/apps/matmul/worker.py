@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from palaestra.apps.matmul.discover_config import DiscoverConfig
-from palaestra.apps.matmul.discovery_run import run_discovery
+from palaestra.apps.matmul.methods import run_method
 from palaestra.contracts.errors import DamagedFile, PalaestraError
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config
@@ -18,7 +18,8 @@ INTERRUPTED = 130
 
 def main(directory: RunDirectory) -> int:
     try:
-        return run_discovery(directory, stored_config(directory), print).exit_code
+        outcome = run_method(lambda: directory, stored_config(directory), print)
+        return outcome.exit_code if outcome else 0
     except PalaestraError as error:
         print(f"palaestra: {error}", file=sys.stderr)
         return error.exit_code

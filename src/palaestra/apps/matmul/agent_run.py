@@ -1,0 +1,219 @@
+"""One session of the learning agent as an ordinary run: rounds, episodes, checkpoints, and the best scheme, proved.
+
+All processes of a group take the same way through this file; the leader has a book to write into, the others have none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from palaestra.apps.matmul.agent_checkpoint import read_point, save_learner
+from palaestra.apps.matmul.agent_learner import AgentLearner
+from palaestra.apps.matmul.agent_progress import (
+    Progress,
+    absorb,
+    begin_progress,
+    decode_progress,
+    encode_progress,
+    shown_schemes,
+)
+from palaestra.apps.matmul.agent_settling import settle
+from palaestra.apps.matmul.archive import Archive, sound_entries
+from palaestra.apps.matmul.bridge import modulo_2
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.masks import to_masks
+from palaestra.checkpoints.weights import trainer_state_from_bytes
+from palaestra.config.distributed import DistributedConfig
+from palaestra.contracts.clock import SystemClock
+from palaestra.contracts.episodes import EpisodeResult
+from palaestra.contracts.errors import NotFound, PalaestraError
+from palaestra.contracts.sink import Sample
+from palaestra.runs.lock import run_lock
+from palaestra.runs.logs import run_log
+from palaestra.sinks.store import MetricsSink
+from palaestra.training.joining import open_group
+from palaestra.workers.session import RunSession
+from palaestra.workers.signals import StopNow, exit_code_of, stop_on_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from palaestra.apps.matmul.agent_episode import Played
+    from palaestra.apps.matmul.agent_learner import RoundReport
+    from palaestra.apps.matmul.discover_config import DiscoverConfig
+    from palaestra.apps.matmul.discovery_run import Outcome
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.workers.signals import StopRequest
+
+THREADS = 1  # the network is small: more threads only wait for each other
+
+
+def run_agent(
+    open_run: Callable[[], RunDirectory], config: DiscoverConfig, say: Callable[[str], None]
+) -> Outcome | None:
+    """What came of it; None in processes that are not the leader. `open_run` is called by the leader only."""
+    torch.set_num_threads(THREADS)
+    with open_group(DistributedConfig()) as group, ExitStack() as stack:
+        learner = AgentLearner(config.product, config.agent, config.seed, group)  # refuses before anything is on disk
+        directory = open_run() if group.is_leader else None
+        stop = stack.enter_context(stop_on_signals())
+        if directory is None:
+            rounds(learner, _opened(learner, config, None), config, stop, None)
+            return None
+        stack.enter_context(run_lock(directory))
+        stack.enter_context(run_log(directory))
+        return _lead(RunSession(directory, 0, SystemClock()), learner, config, stop, say)
+
+
+@dataclass(frozen=True)
+class Book:
+    """Where the leader writes down what happens."""
+
+    session: RunSession
+    metrics: MetricsSink
+    say: Callable[[str], None]
+
+
+def _lead(
+    session: RunSession, learner: AgentLearner, config: DiscoverConfig, stop: StopRequest, say: Callable[[str], None]
+) -> Outcome:
+    try:
+        progress = _opened(learner, config, session)
+        with closing(MetricsSink(session.directory.metrics_file)) as metrics:
+            metrics.rewind(learner.moves)
+            progress = rounds(learner, progress, config, stop, Book(session, metrics, say))
+        exit_code = 0 if stop.signal is None else exit_code_of(stop.signal)
+        outcome = settle(progress, config, session, learner.moves, exit_code)
+    except StopNow as error:
+        session.cancelled(str(error), error.exit_code)
+        raise KeyboardInterrupt from error
+    except BaseException as error:
+        session.failed(error, error.exit_code if isinstance(error, PalaestraError) else 1)
+        raise
+    if stop.signal is None:
+        session.finished()
+    else:
+        session.cancelled(signal.Signals(stop.signal).name, outcome.exit_code)
+    return outcome
+
+
+def rounds(
+    learner: AgentLearner, progress: Progress, config: DiscoverConfig, stop: StopRequest, book: Book | None
+) -> Progress:
+    """Until the time is up, the target is reached, or somebody says stop; at least one."""
+    begun_at, first = time.monotonic(), learner.rounds
+    if progress.best_rank <= config.rules.target:
+        return progress
+    for report in learner.learn():
+        before = progress.best_rank
+        progress = absorb(progress, report, config)
+        progress = _taught(learner, progress)
+        is_done = progress.best_rank <= config.rules.target
+        is_late = book is not None and time.monotonic() - begun_at >= config.seconds
+        enough, due = learner.group.agree(int(is_done or is_late or bool(stop)), int(progress.best_rank < before))
+        if book is not None:
+            rate = (report.round - first) / max(time.monotonic() - begun_at, 1e-9)
+            _write_down(book, report, progress, rate)
+        if enough or due or report.round % config.agent.save_interval == 0:
+            _save(learner, progress, config, book)
+        if enough:
+            break
+    return progress
+
+
+def _opened(learner: AgentLearner, config: DiscoverConfig, session: RunSession | None) -> Progress:
+    """Where the last session stopped, bit for bit; else at the beginning. The leader reads, and tells the others."""
+    point = learner.group.tell(read_point(session.directory) if session else b"")
+    if point:
+        state = trainer_state_from_bytes(point)
+        learner.restore(state["weights"], state["agent"])
+        if session is not None:
+            session.journal.record(
+                "run.resumed", pid=os.getpid(), epoch=learner.rounds, step=learner.moves, exact=True, reason=""
+            )
+        return decode_progress(state["run"], config.product)
+    if session is not None:
+        world = learner.group.world_size
+        device = str(learner.network.device)
+        session.journal.record("run.started", pid=os.getpid(), seed=config.seed, world_size=world, device=device)
+    shown = learner.group.tell(_archived(session, config) if session else b"")
+    progress = begin_progress(config)
+    if shown:
+        names, learner.schemes = json.loads(shown)
+        progress = shown_schemes(progress, names, [len(scheme) for scheme in learner.schemes])
+    return progress
+
+
+def _archived(session: RunSession, config: DiscoverConfig) -> bytes:
+    """Schemes of this very format that the agent shall be shown, with their names; empty where none is wanted."""
+    if config.agent.demonstrations != "schemes":
+        return b""
+    entries = [
+        entry
+        for entry in sound_entries(Archive(session.directory.path.parent))
+        if entry.scheme.format == config.product and entry.scheme.field is not Field.Q
+    ]
+    if not entries:
+        raise NotFound(
+            f"There is no scheme for {config.product} to show to the agent.",
+            f"Find one first: palaestra discover {config.product} method=flip",
+        )
+    masks = [to_masks(modulo_2(entry.scheme.claim)) for entry in entries]
+    return json.dumps([[entry.file.stem for entry in entries], masks]).encode()
+
+
+def _taught(learner: AgentLearner, progress: Progress) -> Progress:
+    """What the walk found the agent is shown; from then on it reproduces."""
+    walk = progress.walk
+    if walk is None or walk.best_rank >= walk.format.schoolbook_rank:
+        return progress
+    if learner.schemes and min(map(len, learner.schemes)) <= walk.best_rank:
+        return progress
+    learner.schemes = [[list(row) for row in walk.best]]
+    return shown_schemes(progress, [f"{walk.format}-gf2-r{walk.best_rank}, by flips of this run"], [walk.best_rank])
+
+
+def _write_down(book: Book, report: RoundReport, progress: Progress, rate: float) -> None:
+    """A row for each episode: Episode, Reward, Residual, Rank."""
+    first = (report.round - 1) * len(report.episodes) + 1
+    for number, played in enumerate(report.episodes, first):
+        book.say(
+            f"Episode {number} | Reward {played.reward:g} | Residual {played.residual} | Rank {len(played.scheme)}"
+            f" | best {progress.best_rank}"
+        )
+    newest = report.episodes[-1]
+    figures = {
+        "discover/best_rank": float(progress.best_rank),
+        "discover/rank": float(len(newest.scheme)),
+        "discover/residual": float(newest.residual),
+        "discover/reward": newest.reward,
+        "discover/value_loss": report.value_loss,
+        "discover/policy_loss": report.policy_loss,
+        "discover/updates": float(report.updates),
+    }
+    if progress.walk is not None:
+        figures["discover/flips"] = float(progress.walk.flips)
+    episodes = tuple(_row(played, report.moves, index) for index, played in enumerate(report.episodes))
+    book.metrics.write(Sample(report.moves, figures, {"discover/episodes_per_second": rate}, episodes, time.time()))
+    book.session.beat(report.round, report.moves, rate, {"best_rank": progress.best_rank})
+
+
+def _row(played: Played, step: int, index: int) -> EpisodeResult:
+    extras = {"residual": float(played.residual), "rank": float(len(played.scheme))}
+    return EpisodeResult(played.seed, played.reward, played.moves, played.is_solved, index, step, extras)
+
+
+def _save(learner: AgentLearner, progress: Progress, config: DiscoverConfig, book: Book | None) -> None:
+    """Every process gives its part; the leader writes."""
+    state = {"agent": learner.capture(), "run": encode_progress(progress)}
+    if book is not None:
+        book.metrics.flush()
+        save_learner(learner, state, book.session, config.seed)

@@ -1,0 +1,75 @@
+"""The end of an agent's session: its best scheme proved, lifted where whole numbers were asked for, and archived."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from palaestra.apps.matmul.archive import Archive, Provenance
+from palaestra.apps.matmul.discovery_run import Outcome
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.fingerprint import fingerprint
+from palaestra.apps.matmul.known_ranks import compare
+from palaestra.apps.matmul.lifting import lift
+from palaestra.apps.matmul.masks import from_masks
+from palaestra.apps.matmul.verification import VerifiedFactorization, verify
+from palaestra.runs.files import read_json
+
+if TYPE_CHECKING:
+    from palaestra.apps.matmul.agent_progress import Progress
+    from palaestra.apps.matmul.discover_config import DiscoverConfig
+    from palaestra.workers.session import RunSession
+
+REPRODUCED = "The agent was shown a scheme of this rank or better: this is reproduced, not discovered."
+NOT_LIFTED = "None of the schemes could be lifted to whole numbers; what was kept holds modulo 2 only."
+
+
+def settle(progress: Progress, config: DiscoverConfig, session: RunSession, moves: int, exit_code: int) -> Outcome:
+    proved = prove(progress, config)
+    method = progress.found_by if proved.field is Field.GF2 else f"{progress.found_by} and lift"
+    provenance = Provenance(
+        run=session.record.id,
+        method=method,
+        seed=config.seed,
+        step=moves,
+        wall_seconds=round(session.seconds, 3),
+        cpu_seconds=round(time.process_time(), 3),
+        found_at=time.time(),
+        demonstrations=progress.shown,
+        machine=read_json(session.directory.environment_file),
+        origin="reproduced" if progress.is_reproduced else "discovered",
+    )
+    file, is_new = "", False
+    if proved.rank < proved.format.schoolbook_rank:  # what everybody knows is no discovery
+        entry, is_new = Archive(session.directory.path.parent).add(proved, provenance)
+        file = str(entry.file)
+        session.journal.record("artifact.saved", file=file, kind="discovery")
+    remarks = [REPRODUCED] if progress.is_reproduced else []
+    if proved.field is Field.GF2 and config.field != Field.GF2:
+        remarks.append(NOT_LIFTED)
+    place = compare(proved)
+    return Outcome(
+        run=session.record.id,
+        name=session.record.name,
+        field=str(proved.field),
+        rank=proved.rank,
+        known=place.known,
+        comparison=str(place.verdict),
+        flips=moves,
+        seconds=session.seconds,
+        fingerprint=fingerprint(proved),
+        is_new=is_new,
+        file=file,
+        exit_code=exit_code,
+        remark=" ".join(remarks),
+        unit="moves",
+    )
+
+
+def prove(progress: Progress, config: DiscoverConfig) -> VerifiedFactorization:
+    """Over the field that was asked for, if one of the schemes can be lifted to it; else modulo 2."""
+    schemes = [verify(from_masks(masks, config.product)) for masks in progress.pool]
+    if config.field == Field.GF2:
+        return schemes[0]
+    lifted = (lift(scheme) for scheme in schemes)
+    return next((scheme for scheme in lifted if scheme is not None), schemes[0])

@@ -1,0 +1,99 @@
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing, nullcontext
+
+import pytest
+import torch
+
+from palaestra.apps.matmul.agent_run import run_agent
+from palaestra.apps.matmul.discover_config import DiscoverConfig
+from palaestra.apps.matmul.discovering import find_or_make
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.contracts.errors import NotFound
+from palaestra.contracts.run import RunState
+from palaestra.runs.journal import read_journal
+from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.status import read_record
+from palaestra.workers.signals import StopRequest
+
+TINY = {"width": 16, "batch": 32, "warmup": 3, "updates": 2, "simulations": 2, "children": 4, "device": "cpu"}
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def played(name, say=lambda _text: None, agent=TINY, **settings):
+    config = DiscoverConfig(format="2x2x2", method="agent", agent=agent, **settings)
+    directory = find_or_make(config, name, "palaestra discover")
+    return directory, run_agent(lambda: directory, config, say)
+
+
+def weights(directory):
+    return CheckpointManager(directory).load_agent()[0]
+
+
+def test_an_agents_search_is_an_ordinary_run(workplace):
+    said = []
+    directory, outcome = played("first", said.append, seconds=1e-9, target=0)
+    record = read_record(directory)
+    assert (record.state, record.kind, record.exit_code) == (RunState.FINISHED, "matmul", 0)
+    assert (record.agent_step, outcome.unit) == (outcome.flips, "moves")
+    events = [entry.event for entry in read_journal(directory.journal_file)]
+    assert events[:2] == ["run.created", "run.started"]
+    assert "checkpoint.saved" in events
+    assert events[-1] == "run.finished"
+    assert said[0].startswith("Episode 1 | Reward -")
+    with closing(MetricsReader(directory.metrics_file)) as metrics:
+        (episode,) = metrics.episodes()
+        assert set(episode.extras) == {"residual", "rank"}
+        assert metrics.last("discover/rank").value == episode.extras["rank"]
+        assert metrics.last("discover/reward").value == episode.total_reward
+
+
+def test_a_run_that_goes_on_is_the_run_that_never_stopped(workplace, monkeypatch):
+    stopping = StopRequest()
+    monkeypatch.setattr("palaestra.apps.matmul.agent_run.stop_on_signals", lambda: nullcontext(stopping))
+
+    def stop_at_2(text):
+        if text.startswith("Episode 2"):
+            stopping.handle(signal.SIGTERM, None)  # the round after this one is the last
+
+    straight, outcome = played("straight", stop_at_2, seconds=200, target=0)
+    assert (read_record(straight).epoch, read_record(straight).state) == (3, RunState.CANCELLED)
+    assert outcome.exit_code == 143
+    stopping.signal = None
+    for _ in range(3):
+        halting, again = played("halting", seconds=1e-9, target=0)
+    assert read_record(halting).epoch == 3
+    assert again.flips == outcome.flips
+    for name, part in weights(straight).items():
+        assert torch.equal(part, weights(halting)[name])
+    with closing(MetricsReader(straight.metrics_file)) as first, closing(MetricsReader(halting.metrics_file)) as second:
+        assert first.series("discover/value_loss") == second.series("discover/value_loss")
+        assert first.episodes() == second.episodes()
+
+
+@pytest.mark.slow
+def test_the_agent_learns_to_multiply_2x2_matrices_with_seven_products(workplace):
+    _, outcome = played("first", seconds=120, agent={"device": "cpu", "warmup": 200})
+    assert (outcome.rank, outcome.field, outcome.known) == (7, "gf2", 7)
+    assert outcome.file
+
+
+def test_schemes_to_be_shown_must_be_there(workplace):
+    with pytest.raises(NotFound, match="no scheme for 2x2x2"):
+        played("first", agent={**TINY, "demonstrations": "schemes"})
+
+
+@pytest.mark.full
+def test_a_signal_ends_the_round_and_saves(workplace):
+    words = ["discover", "2x2x2", "method=agent", "target=0", "run=long", "seconds=200", "agent.warmup=1"]
+    command = [sys.executable, "-m", "palaestra", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr.readline().startswith("Episode 1")
+        os.kill(process.pid, signal.SIGTERM)
+        process.stderr.read()
+        assert process.wait() == 143
+    run = workplace / "runs" / "by-name" / "long"
+    assert list((run / "checkpoints").glob("model_*.safetensors"))
