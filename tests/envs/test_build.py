@@ -8,6 +8,7 @@ import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point d
 from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.env import EnvConfig
 from palaestra.contracts.errors import UsageError
+from palaestra.envs import build
 from palaestra.envs.batch import BatchEnvs
 from palaestra.envs.build import make_native_batch, make_playable, make_vector_envs
 from palaestra.envs.vector import InProcessEnvs
@@ -76,3 +77,31 @@ def test_an_id_with_wrappers_of_its_own_is_not_made_as_a_batch(monkeypatch):
 def test_how_a_single_environment_is_drawn_is_no_matter_of_the_batch():
     drawn = CROWD.model_copy(update={"kwargs": {"agents": 4, "render_mode": "rgb_array"}})
     assert isinstance(make_vector_envs(drawn, NO_TASKS, 4), BatchEnvs)
+
+
+@pytest.mark.parametrize(("count", "asked", "made"), [(3, 9, 2), (4, 2, 2), (2, 1, 1)])
+def test_fewer_environments_than_workers_leave_nobody_idle(monkeypatch, count, asked, made):
+    monkeypatch.setattr(build, "WorkerEnvs", lambda env, *rest: env.workers)
+    assert make_vector_envs(EnvConfig(id="CartPole-v1", workers=asked), NO_TASKS, count) == made
+
+
+def test_one_environment_needs_no_worker():
+    assert isinstance(make_vector_envs(EnvConfig(id="CartPole-v1", workers=4), NO_TASKS, 1), InProcessEnvs)
+
+
+def test_a_batch_of_its_own_is_preferred_to_workers():
+    assert isinstance(make_vector_envs(CROWD.model_copy(update={"workers": 2}), NO_TASKS, 4), BatchEnvs)
+
+
+def test_mujoco_without_a_rule_goes_to_the_workers_and_the_log_says_why(monkeypatch, caplog):
+    pytest.importorskip("mujoco")
+    monkeypatch.setattr(build, "WorkerEnvs", lambda env, *rest: env.workers)
+    with caplog.at_level("INFO"):
+        assert make_vector_envs(EnvConfig(id="Ant-v5", workers=1), NO_TASKS, 2) == 1
+    assert "Ant-v5 is stepped by 1 worker processes, not as MuJoCo's batch: there is no rule for AntEnv." in caplog.text
+
+
+def test_mujoco_with_tasks_is_not_a_batch():
+    tasks = CurriculumConfig(tasks={"one": {}, "two": {"kwargs": {"ctrl_cost_weight": 0.5}}})
+    with pytest.raises(UsageError, match="it has several tasks"):
+        make_vector_envs(EnvConfig(id="HalfCheetah-v5", stepping="mujoco"), tasks, 2)

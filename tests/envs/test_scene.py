@@ -2,10 +2,12 @@ from math import isnan
 
 import gymnasium
 import numpy as np
+import pytest
 
 from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.env import EnvConfig
 from palaestra.envs.build import make_vector_envs
+from palaestra.envs.easel import Easel
 from palaestra.envs.scene import EnvsScene, TellsState, WorldsScene, easel_for, scene_of, view_world
 from palaestra.envs.tasks import TaskSwitch
 from palaestra.envs.vector import InProcessEnvs
@@ -92,3 +94,22 @@ def test_of_several_tasks_the_one_that_is_played_is_drawn():
 
 def test_environments_of_a_kind_that_nobody_knows_cannot_be_shown():
     assert scene_of(object()) is None
+
+
+def test_a_simulation_of_mujocos_batch_is_drawn_where_it_is_now():
+    pytest.importorskip("mujoco")
+    envs = make_vector_envs(EnvConfig(id="InvertedPendulum-v5", stepping="mujoco"), NO_TASKS, 2)
+    scene, out = scene_of(envs), np.zeros((2, 4), np.float32)
+    envs.reset([1, 2], out)
+    scene.last = envs.step(np.full((2, 1), 3.0, np.float32), out)
+    scene._easels[1] = Easel(envs.envs[1])
+    drawn = []
+
+    def remember():
+        drawn.append(envs.envs[1].unwrapped.data.qpos.copy())
+        return np.zeros((4, 4, 3), np.uint8)
+
+    envs.envs[1].unwrapped.render = remember
+    view = scene.view(1)
+    assert np.float32(drawn[0]).tolist() == out[1, :2].tolist()
+    assert (view.reward, view.total_reward, view.length) == (1.0, 1.0, 1)

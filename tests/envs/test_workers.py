@@ -17,6 +17,7 @@ from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.env import EnvConfig
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.envs.build import make_vector_envs
+from palaestra.envs.scene import scene_of
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.envs.workers import WorkerEnvs
 from palaestra.runs.processes import process_started_at
@@ -74,23 +75,56 @@ def test_the_same_seeds_give_the_same_bits_however_many_processes_step(env_id):
     is_box = env_id.startswith("Pendulum")
     actions = chance.normal(scale=2, size=(40, 5, 1)).astype(np.float32) if is_box else chance.integers(2, size=(40, 5))
     stories = []
-    for workers in (0, 1, 2):
+    for workers in (0, 1) if is_box else (0, 1, 2):
         out = np.zeros((5, 3 if is_box else 4), np.float32)
         envs = opened(5, [1, 2, 3, 4, 5], out, id=env_id, max_episode_steps=15, workers=workers)
         assert isinstance(envs, WorkerEnvs if workers else InProcessEnvs)
         stories.append([out.tolist(), played(envs, 40, out, actions)])
         envs.close()
-    assert stories[0] == stories[1] == stories[2]
+    assert all(story == stories[0] for story in stories)
     ends = [end.env_index for *_, episodes in stories[0][1] for end in episodes]
     assert set(ends) == {0, 1, 2, 3, 4}
 
 
-def test_workers_are_processes_and_this_one_steps_too():
-    envs, out = odd(workers=2, count=6, length=1)
-    pids = [end.episode.extras["pid"] for end in envs.step(np.zeros(6, np.int64), out).endings]
+@pytest.fixture(scope="module")
+def calm():
+    """Six environments in three processes, in which nothing goes wrong; reset by who needs them fresh."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(HERE))
+        envs, out = odd(workers=2, count=6)
+    yield envs, out
     envs.close()
-    assert pids[:2] == [os.getpid()] * 2
+
+
+def test_workers_are_processes_and_this_one_steps_too(calm):
+    envs, out = calm
+    endings = [end for _ in range(3) for end in envs.step(np.zeros(6, np.int64), out).endings]
+    pids = [end.episode.extras["pid"] for end in sorted(endings, key=lambda end: end.env_index)]
+    assert pids == [os.getpid()] * 2 + [worker.pid for worker in envs.workers for _ in range(2)]
     assert len(set(pids)) == 3
+
+
+def test_interrupts_are_for_the_process_that_trains(calm):
+    envs, out = calm
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(envs.workers[0].pid, number)
+    assert envs.step(np.array([0, 1, 2, 3, 4, 0]), out).rewards == [0.0, 1.0, 2.0, 3.0, 4.0, 0.0]
+
+
+def test_every_environment_is_drawn_where_it_lives_and_keeps_its_tile(calm):
+    envs, out = calm
+    envs.reset([1, 2, 3, 4, 5, 6], out)
+    scene = scene_of(envs)
+    assert scene.tiles == 6
+    first = [scene.view(tile) for tile in range(6)]
+    scene.last = envs.step(np.array([0, 1, 2, 3, 4, 0]), out)
+    later = [scene.view(tile) for tile in range(6)]
+    assert [int(view.content[0, 0, 0]) for view in first] == [1, 2, 3, 4, 5, 6]  # its seed and its step
+    assert [int(view.content[0, 0, 0]) for view in later] == [2, 3, 4, 5, 6, 7]
+    assert [(view.reward, view.length) for view in first] == [(0.0, 0)] * 6
+    assert [(view.reward, view.total_reward, view.length) for view in later][3:] == [
+        *[(3.0, 3.0, 1), (4.0, 4.0, 1), (0.0, 0.0, 1)]
+    ]
 
 
 def test_a_state_goes_from_workers_to_one_process_and_back():
@@ -110,19 +144,16 @@ def test_a_state_goes_from_workers_to_one_process_and_back():
     envs.close()
 
 
-@pytest.mark.parametrize(("at", "words"), [(2, "at step 2 of its episode, with action 4"), (0, "when it began")])
-def test_an_environment_that_raises_in_a_worker_is_named_and_its_traceback_kept(at, words):
+def test_an_environment_that_raises_in_a_worker_is_named_and_its_traceback_kept():
+    envs, out = odd(culprit=40, what="raise")
+    envs.step(np.array([0, 1, 2, 4]), out)
     with pytest.raises(RunFailed) as failed:
-        envs, out = odd(culprit=40, what="raise", at=at)
-        for _ in range(2):
-            envs.step(np.array([0, 1, 2, 4]), out)
-    assert "ZeroDivisionError" in str(failed.value)
-    assert words in str(failed.value)
+        envs.step(np.array([0, 1, 2, 4]), out)
+    assert "ZeroDivisionError at step 2 of its episode, with action 4" in str(failed.value)
     assert "misbehave" in str(failed.value.__cause__)
     assert "Environment 3 (seed 40)" in str(failed.value)
-    if at:
-        with pytest.raises(RunFailed, match="Environment 3"):  # nothing else is said by whoever asks again
-            envs.step(np.array([0, 1, 2, 4]), out)
+    with pytest.raises(RunFailed, match="Environment 3"):  # whoever asks again gets the same answer
+        envs.step(np.array([0, 1, 2, 4]), out)
 
 
 def test_a_worker_that_hangs_is_named_within_its_timeout_and_ended():
@@ -150,9 +181,12 @@ def test_a_worker_that_ends_is_named_with_how_and_where(what, words):
     assert "environment 3 (seed 40) was at step 2 of its episode, with action 3" in text
 
 
-def test_a_worker_killed_while_it_waits_is_said_to_have_waited():
-    envs, out = odd()
+def test_what_cannot_be_drawn_is_told_and_stepping_goes_on_until_the_worker_is_killed_while_it_waits():
+    envs, out = odd(what="blind")
     [worker] = envs.workers
+    with pytest.raises(RunFailed, match="Environment 3 cannot be drawn: RuntimeError: nothing to see"):
+        scene_of(envs).view(3)
+    envs.step(np.zeros(4, np.int64), out)
     os.kill(worker.pid, signal.SIGKILL)
     with pytest.raises(RunFailed, match="SIGKILL between two steps"):
         envs.step(np.zeros(4, np.int64), out)
@@ -170,16 +204,8 @@ def test_what_an_environment_prints_goes_to_the_log_and_disturbs_nothing(capfd):
     assert out[3].tolist() == [40, 0]
 
 
-def test_interrupts_are_for_the_process_that_trains():
-    envs, out = odd()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        os.kill(envs.workers[0].pid, number)
-    assert envs.step(np.array([0, 1, 2, 3]), out).rewards == [0.0, 1.0, 2.0, 3.0]
-    envs.close()
-
-
 def test_workers_end_when_nobody_needs_them():
-    envs, _ = odd(workers=2, count=3)
+    envs, _ = odd(count=2)
     pids = [worker.pid for worker in envs.workers]
     assert not any(gone(pid) for pid in pids)
     del envs
@@ -261,11 +287,3 @@ def test_tasks_are_asked_for_in_the_same_order_as_in_one_process():
         envs.close()
     assert stories[0] == stories[1]
     assert len({entry[1] for entry in stories[0][0]}) == 5
-
-
-def test_fewer_environments_than_workers_leave_nobody_idle():
-    envs, _ = odd(workers=9, count=3)
-    assert len(envs.workers) == 2
-    envs.close()
-    alone, _ = odd(workers=9, count=1)
-    assert isinstance(alone, InProcessEnvs)

@@ -52,7 +52,7 @@ def test_mujocos_batch_killed_and_continued_ends_with_the_bytes_of_one_that_neve
     assert others == []
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_an_environment_that_dies_in_a_worker_ends_the_run_with_its_name(palaestra):
     beside = str(Path(__file__).parents[1] / "envs")
     culprit = env_seeds(3, 3)[2]

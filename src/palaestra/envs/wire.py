@@ -7,6 +7,7 @@ that only wakes has neither: one write, one read. Nothing that arrives is ever e
 from __future__ import annotations
 
 import json
+import math
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,7 +17,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
 HEAD = struct.Struct("<BIQ")  # kind, bytes of the header, bytes of the tail
 BYTES, ARRAY = "$bytes", "$array"  # keys of a header that point into the tail
@@ -130,28 +131,23 @@ def _packed(content: Any) -> tuple[bytes, bytes]:
 
 
 def _unpacked(header: bytes, tail: bytes) -> Any:
-    places = _places(tail)
-    next(places)
+    if not tail and b'"$' not in header:
+        return json.loads(header)
+    at = 0
+
+    def next_piece(size: int) -> bytes:
+        nonlocal at
+        at += size
+        return tail[at - size : at]
 
     def from_tail(found: dict[str, Any]) -> Any:
-        match found:
-            case {"$bytes": int(size), **others} if not others:
-                return places.send(size)
-            case {"$array": str(dtype), "shape": list(shape)}:
-                kind = np.dtype(dtype)
-                size = kind.itemsize * int(np.prod(shape, dtype=np.int64))
-                array = np.frombuffer(places.send(size), kind).reshape(shape).copy()
-                return array[()] if found.get("scalar") else array
-            case _:
-                return found
+        if ARRAY in found:
+            kind = np.dtype(found[ARRAY])
+            shape = found["shape"]
+            array = np.frombuffer(next_piece(kind.itemsize * math.prod(shape)), kind).reshape(shape).copy()
+            return array[()] if "scalar" in found else array
+        if BYTES in found:
+            return next_piece(found[BYTES])
+        return found
 
     return json.loads(header, object_hook=from_tail)
-
-
-def _places(tail: bytes) -> Generator[bytes, int, None]:
-    """Pieces of the tail, one after the other, each of the size that is sent in."""
-    begin, piece = 0, b""
-    while True:
-        size = yield piece
-        piece = tail[begin : begin + size]
-        begin += size
