@@ -82,6 +82,13 @@ EVENTS: dict[str, EventSpec] = {
     "video.saved": EventSpec("info", ("checkpoint", "epoch", "file", "episodes"), "a video was written"),
     "replay.saved": EventSpec("info", ("checkpoint", "epoch", "file", "episodes"), "replays were written"),
     "artifact.saved": EventSpec("info", ("file", "kind", "checkpoint"), "an export or another artefact was written"),
+    "script.adapted": EventSpec(
+        "info", ("measures", "versions"), "what was done so that a script finds what it was written for"
+    ),
+    "script.warmed": EventSpec(
+        "info", ("checkpoint", "networks", "optimisers"), "a script began with the weights of a checkpoint"
+    ),
+    "script.silent": EventSpec("warning", ("reason",), "no episode was seen to end while a script ran"),
     "frames.failed": EventSpec("warning", ("reason", "role"), "the live view was switched off; the run goes on"),
     "sink.failed": EventSpec("warning", ("sink", "error"), "a sink raised and is no longer used; the run goes on"),
     "sink.dropped": EventSpec(

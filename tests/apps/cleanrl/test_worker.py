@@ -104,6 +104,20 @@ def test_a_stop_saves_and_leaves_no_process(runs, scripts):
 
 
 @pytest.mark.slow
+def test_a_script_begins_with_the_weights_of_a_checkpoint(runs, scripts, ppo_agent):
+    before = runs.saved(scripts / "ppo.py", {"agent": ppo_agent})
+    directory = runs.make(scripts / "ppo.py", total_timesteps=256, learning_rate=0, start_from=before.id)
+    code, output = carry_out(directory)
+    assert code == 0, output
+    weights, _ = CheckpointManager(directory).load_agent()
+    for name, value in ppo_agent.state_dict().items():
+        assert weights[f"agent.{name}"].equal(value), "with a learning rate of nothing they stay as they began"
+    events = {entry.event: entry.data for entry in read_journal(directory.journal_file)}
+    assert events["run.started"]["initial_weights"] == events["script.warmed"]["checkpoint"] == f"{before.id}:1"
+    assert "vector environments reset in the same step" in events["script.adapted"]["measures"][1]
+
+
+@pytest.mark.slow
 def test_environments_in_processes_of_their_own_keep_numbers_and_episodes(runs, scripts):
     directory = runs.make(scripts / "ppo.py", total_timesteps=512, asynchronous=True)
     code, output = carry_out(directory)
@@ -136,4 +150,6 @@ def test_a_plain_script_is_watched_too_and_says_when_nothing_was_seen(runs, tmp_
     log = directory.log_file().read_text()
     assert "No episode was seen" in log
     assert "no network was found" in log
-    assert "run.finished" in [entry.event for entry in read_journal(directory.journal_file)]
+    events = {entry.event: entry.data for entry in read_journal(directory.journal_file)}
+    assert events["script.silent"] == {"reason": "no environment of it came from gymnasium.make"}
+    assert "run.finished" in events

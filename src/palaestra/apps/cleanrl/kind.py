@@ -12,6 +12,7 @@ from palaestra.apps.cleanrl.interpreters import absent_packages, find_interprete
 from palaestra.apps.cleanrl.schema import own_schema, script_schema
 from palaestra.apps.cleanrl.script import NO_ARGUMENTS, Script, read_script
 from palaestra.apps.cleanrl.settings import OWN_KEYS, LaunchConfig
+from palaestra.apps.cleanrl.starting import pin_start
 from palaestra.config.resolve import resolve_config
 from palaestra.contracts.errors import PalaestraError, UsageError, did_you_mean
 from palaestra.contracts.worker_kind import Complaint, Prepared, RequestRefused, Resources
@@ -34,12 +35,11 @@ class ScriptKind:
         return script_schema(self._read(config)) if config.get("script") else own_schema()
 
     def prepare(self, request: RunRequest, machine: Resources, runs_root: Path) -> Prepared:
-        del runs_root
         try:
             script = self._read(request.config)
         except PalaestraError as error:
             raise RequestRefused([Complaint("script", error.message, error.hint)]) from error
-        launch, complaints = _own_settings(request.config, script)
+        launch, complaints = _own_settings(request.config, script, runs_root)
         given = {key: value for key, value in request.config.items() if key not in OWN_KEYS}
         values, wrong = _script_settings(script, given)
         complaints += wrong
@@ -77,7 +77,9 @@ class ScriptKind:
         return script
 
 
-def _own_settings(config: dict[str, Any], script: Script) -> tuple[LaunchConfig | None, list[Complaint]]:
+def _own_settings(
+    config: dict[str, Any], script: Script, runs_root: Path
+) -> tuple[LaunchConfig | None, list[Complaint]]:
     own = {key: config[key] for key in OWN_KEYS if key in config}
     try:
         launch = resolve_config(LaunchConfig, None, own)
@@ -88,7 +90,11 @@ def _own_settings(config: dict[str, Any], script: Script) -> tuple[LaunchConfig 
         absent = absent_packages(script, interpreter)
     except PalaestraError as error:
         return None, [Complaint("python", error.message, error.hint)]
-    launch = launch.model_copy(update={"script": str(script.path), "python": interpreter})
+    try:
+        start = pin_start(launch.start_from, script, runs_root) if launch.start_from else ""
+    except PalaestraError as error:
+        return None, [Complaint("start_from", error.message, error.hint)]
+    launch = launch.model_copy(update={"script": str(script.path), "python": interpreter, "start_from": start})
     missing = f"{script.path.name} imports {', '.join(absent)}, which {interpreter} does not have."
     hint = "Install it there, or name the interpreter that has it: python=/path/to/venv/bin/python"
     return launch, [Complaint("python", missing, hint)] if absent else []

@@ -51,6 +51,13 @@ class ScriptLane:
             self._writer.beat(Beat(time.monotonic(), 0, 0, 0, 0.0, 0.0, "closed"))
         self._stack.close()
 
+    @property
+    def why_nothing_was_seen(self) -> str:
+        """Of a run in which no episode ended."""
+        if not self._count:
+            return "no environment of it came from gymnasium.make"
+        return f"it made {self._count} of them, and none came to an end in this time"
+
     def take(self, messages: list[list[Any]], ledger: Ledger) -> None:
         for kind, *rest in messages:
             if kind == "env":

@@ -31,6 +31,8 @@ class LaunchOrder:
     wandb_mode: str
     start_from: str = ""  # a sidecar
     live_budget: float = 0.0  # 0: it cannot be watched
+    started_from: str = ""  # RUN_ID:EPOCH, once it is handed over
+    start: dict[str, str] | None = None  # file and hash of the weights to begin with
 
     @property
     def lane(self) -> Path | None:
@@ -49,6 +51,7 @@ class LaunchOrder:
             "parent": os.getpid(),
             "lane": None if self.lane is None else str(self.lane),
             "live_budget": self.live_budget,
+            "start": self.start,
         }
 
     def environment(self) -> dict[str, str]:

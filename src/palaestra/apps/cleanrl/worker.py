@@ -18,6 +18,7 @@ from palaestra.apps.cleanrl.ledger import Ledger
 from palaestra.apps.cleanrl.live import ScriptLane
 from palaestra.apps.cleanrl.order import make_room, read_order
 from palaestra.apps.cleanrl.script import read_source
+from palaestra.apps.cleanrl.starting import hand_over
 from palaestra.contracts.clock import SystemClock
 from palaestra.contracts.errors import PalaestraError, RunFailed
 from palaestra.envs.headless import prepare_rendering
@@ -76,6 +77,10 @@ class ScriptRun:
                 self._note_adapted(*rest)
             elif kind == "saved":
                 self._keeper.keep(Path(rest[1]), int(rest[2]))
+            elif kind == "warmed":
+                self._session.journal.record(
+                    "script.warmed", checkpoint=self._order.started_from, networks=rest[0], optimisers=rest[1]
+                )
             elif kind == "unsaved":
                 logger.warning("No checkpoint was saved (%s): %s.", *rest)
             elif kind == "ended":
@@ -87,6 +92,7 @@ class ScriptRun:
         self._keeper.versions = versions
         for measure in measures:
             logger.info("Adapted for the script: %s.", measure)
+        self._session.journal.record("script.adapted", measures=measures, versions=versions)
         source = read_source(Path(self._order.script))
         found = hashlib.sha256(source).hexdigest()
         if found != self._order.sha256:
@@ -107,7 +113,8 @@ class ScriptRun:
 
     def _note_the_end(self) -> None:
         if not self._ledger.episodes:
-            logger.warning("No episode was seen to end in this run: its environments may not come from gymnasium.make.")
+            logger.warning("No episode was seen to end in this run: %s.", self._lane.why_nothing_was_seen)
+            self._session.journal.record("script.silent", reason=self._lane.why_nothing_was_seen)
         for tag in sorted(self._ledger.not_finite):
             logger.warning("%s was NaN or infinite at times; such numbers are not kept.", tag)
 
@@ -118,6 +125,7 @@ def main(directory: RunDirectory) -> int:
         order = read_order(directory)
         with run_lock(directory), run_log(directory), stop_on_signals() as stop:
             make_room(directory, order)
+            order = hand_over(order)
             total = order.settings.get("total_timesteps")
             session = RunSession(directory, int(total) if isinstance(total, int | float) else 0, SystemClock())
             return _carry_out(session, order, stop)
@@ -132,7 +140,8 @@ def main(directory: RunDirectory) -> int:
 def _carry_out(session: RunSession, order: LaunchOrder, stop: StopRequest) -> int:
     seed = order.settings.get("seed")
     prepare_rendering("rgb_array")  # for whoever watches; the script inherits it
-    session.journal.record("run.started", pid=os.getpid(), seed=seed, total_steps=session.record.total_steps)
+    begun = {"initial_weights": order.started_from} if order.started_from else {}
+    session.journal.record("run.started", pid=os.getpid(), seed=seed, total_steps=session.record.total_steps, **begun)
     try:
         with (
             MetricsWriter(session.directory.metrics_file) as metrics,

@@ -39,6 +39,9 @@ class Referee:
     def take_index(self) -> int:
         return 0
 
+    def begins(self) -> None:
+        """Nothing is learned that could be begun."""
+
     def stepped(self) -> None:
         """Episodes are watched from above."""
 

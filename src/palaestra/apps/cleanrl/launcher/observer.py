@@ -31,6 +31,7 @@ class Observer:
         self.next_index = 0  # of the next environment that is made
         self.stop_signal = 0
         self.env_id = ""  # of the first environment
+        self.warm: Any = None  # what the script begins with; None once it has begun
         self.save: Callable[[str], None] | None = None
         self.show: Callable[[dict[int, Any], float], float] = _unseen  # gives when to call it again
         self.show_at = 0.0  # as `time.monotonic` counts
@@ -64,6 +65,12 @@ class Observer:
         """Of this process, by number; those that are in an episode."""
         found = {index: probe() for index, probe in self._probes.items()}
         return {index: probe for index, probe in found.items() if probe is not None and probe.is_open}
+
+    def begins(self, *, is_step: bool = False) -> None:
+        """Before a reset, and before a step: the last moment at which the script's networks must be there."""
+        if self.warm is not None and self.is_owner and (is_step or self.warm.is_ready(self.script)):
+            warm, self.warm = self.warm, None
+            warm.fill_in(self.script)
 
     def stepped(self) -> None:
         """Called after every step of an environment, so it must cost next to nothing."""

@@ -25,6 +25,7 @@ class Probe(gymnasium.Wrapper):
         if self.length:
             self._observer.episode_left(self.total, self.length)
         self.reward, self.total, self.length, self.is_open = 0.0, 0.0, 0, True
+        self._observer.begins()
         return self.env.reset(**options)
 
     def step(self, action: Any) -> Any:

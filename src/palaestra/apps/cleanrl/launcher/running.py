@@ -42,6 +42,8 @@ def run(order: dict[str, Any]) -> None:
         show = sibling("live").Show(Path(order["lane"]), float(order["live_budget"]), wire.say)
         show.figures = lambda: (observer.global_step, observer.episodes)
         observer.show = show.look
+    if order.get("start") is not None:
+        observer.warm = sibling("warm").WarmStart(order["start"], wire.say)
     listen(observer)
     code = become(script, order["argv"], observer, wire)
     wire.close()

@@ -27,7 +27,13 @@ def observed(base: Any, observer: Observer) -> Any:
             super().__init__(numbered, *arguments, **options)
             observer.next_index = first + len(numbered)
 
+        def reset(self, *arguments: Any, **options: Any) -> Any:
+            observer.begins()
+            return super().reset(*arguments, **options)
+
         def step(self, actions: Any) -> Any:
+            if observer.warm is not None:
+                observer.begins(is_step=True)
             result = super().step(actions)
             observer.all_stepped()
             return result
