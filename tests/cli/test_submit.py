@@ -106,3 +106,12 @@ def test_without_a_daemon_the_way_to_one_is_said(call):
         code, out, err = call(*words)
         assert (code, out) == (NotFound.exit_code, "")
         assert "palaestra serve" in err
+
+
+def test_a_script_is_meant_as_seen_from_here_and_not_from_where_the_daemon_stands(call, daemon, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call("submit", "--kind", "cleanrl", "script=room/ppo.py", "seed=3")[0] == 0
+    assert call("submit", "--kind", "cleanrl", "script=/elsewhere/ppo.py")[0] == 0
+    scripts = [request["config"]["script"] for request in daemon.asked]
+    assert scripts == [str(tmp_path / "room" / "ppo.py"), "/elsewhere/ppo.py"]
+    assert daemon.asked[0]["config"]["seed"] == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cli.command import Command
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from palaestra.client.calls import Client
 
 POLL_SECONDS = 0.5
+SCRIPT_KEY = "script"  # of kinds that run one
 
 
 def add_arguments(parser: Parser) -> None:
@@ -44,6 +46,7 @@ def run(arguments: Namespace) -> int:
     with connect() as client:
         request = request_data(words, words.nproc or 1, command) | {
             "kind": arguments.kind,
+            "config": from_here(words.overrides),
             "priority": arguments.priority,
             "limits": {"memory": arguments.memory, "log": arguments.log_bytes},
         }
@@ -71,6 +74,14 @@ def request_data(words: Words, nproc: int, command: str) -> dict[str, Any]:
         "asked_by": "cli",
         "command": command,
     }
+
+
+def from_here(config: dict[str, Any]) -> dict[str, Any]:
+    """A script is meant as seen from here: the daemon has another working directory."""
+    script = config.get(SCRIPT_KEY)
+    if not isinstance(script, str) or not script:
+        return config
+    return {**config, SCRIPT_KEY: str(Path(script).expanduser().absolute())}
 
 
 def tell(run_data: dict[str, Any], *, as_json: bool, is_over: bool) -> int:
