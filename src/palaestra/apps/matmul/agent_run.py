@@ -26,6 +26,7 @@ from palaestra.apps.matmul.agent_progress import (
     shown_schemes,
 )
 from palaestra.apps.matmul.agent_settling import settle
+from palaestra.apps.matmul.agent_view import FactorView, factor_view
 from palaestra.apps.matmul.archive import Archive, sound_entries
 from palaestra.apps.matmul.bridge import modulo_2
 from palaestra.apps.matmul.field import Field
@@ -79,6 +80,7 @@ class Book:
 
     session: RunSession
     metrics: MetricsSink
+    view: FactorView
     say: Callable[[str], None]
 
 
@@ -87,9 +89,12 @@ def _lead(
 ) -> Outcome:
     try:
         progress = _opened(learner, config, session)
-        with closing(MetricsSink(session.directory.metrics_file)) as metrics:
+        with (
+            closing(MetricsSink(session.directory.metrics_file)) as metrics,
+            factor_view(config.product, session) as view,
+        ):
             metrics.rewind(learner.moves)
-            progress = rounds(learner, progress, config, stop, Book(session, metrics, say))
+            progress = rounds(learner, progress, config, stop, Book(session, metrics, view, say))
         exit_code = 0 if stop.signal is None else exit_code_of(stop.signal)
         outcome = settle(progress, config, session, learner.moves, exit_code)
     except StopNow as error:
@@ -204,6 +209,7 @@ def _write_down(book: Book, report: RoundReport, progress: Progress, rate: float
     episodes = tuple(_row(played, report.moves, index) for index, played in enumerate(report.episodes))
     book.metrics.write(Sample(report.moves, figures, {"discover/episodes_per_second": rate}, episodes, time.time()))
     book.session.beat(report.round, report.moves, rate, {"best_rank": progress.best_rank})
+    book.view.show(newest.scheme, progress.pool[0], newest.reward, report.moves, first + len(report.episodes) - 1)
 
 
 def _row(played: Played, step: int, index: int) -> EpisodeResult:

@@ -1,0 +1,24 @@
+import json
+import sys
+
+import matmul_agent
+import pytest
+
+from palaestra.apps.matmul.discovering import read_words
+
+
+def test_the_command_it_times_is_one_that_a_person_can_type():
+    words = matmul_agent.command("2x2x2", "gf2", 3, 600, matmul_agent.UNTRAINED)
+    config, _ = read_words(words[4:-1])
+    assert (config.method, config.seed, config.seconds) == ("agent", 3, 600)
+    assert (config.agent.warmup, config.agent.updates) == (0, 0)
+    assert config.agent.demonstrations == "synthetic"
+
+
+@pytest.mark.full
+def test_a_small_try_writes_what_it_saw(tmp_path, monkeypatch, capsys):
+    words = ["matmul_agent", "--seeds", "1", "--seconds", "120", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    matmul_agent.main()
+    assert "1 of 1 seeds" in capsys.readouterr().out
+    assert json.loads((tmp_path / "matmul-agent.json").read_text())["rows"][0]["rank"] == 7
