@@ -301,7 +301,7 @@ NB_MODULE(learner, module) {
                       std::size_t, int, const std::vector<int>&, const std::vector<int>&, nb::dict, nb::dict,
                       nb::object, int, int, int, std::uint64_t, const std::string&>(),
              nb::kw_only(), "sizes"_a, "layers"_a, "action_slot"_a, "value_slot"_a, "head"_a, "counts"_a, "log_std"_a,
-             "input"_a, "input_counts"_a, "input_firsts"_a, "parameters"_a, "recording"_a, "normalizer"_a.none(),
+             "input_code"_a, "input_counts"_a, "input_firsts"_a, "parameters"_a, "recording"_a, "normalizer"_a.none(),
              "horizon"_a, "env_count"_a, "threads"_a, "seed"_a, "kernels"_a = "")
         .def("begin", [](Door& door, std::uint64_t iteration) { door.learner->begin(iteration); }, "iteration"_a)
         .def("act", &act, "step"_a)

@@ -7,17 +7,23 @@ are compared as vectors, |a - b| / |b|, not number by number.
 from __future__ import annotations
 
 import copy
+import math
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
 
 import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point does
 from palaestra.config.train import TrainConfig
+from palaestra.contracts.errors import NonFinite
+from palaestra.training.advantages import estimate_advantages
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
 from palaestra.training.ppo import update
 from palaestra.training.rollout import Rollout
 from palaestra.training.state import new_training_state
+from palaestra.training.trainer import train
 
 pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
 
@@ -32,6 +38,7 @@ nodes:
   critic: {type: linear, source: trunk, size: 11, activation: gelu}
   value:  {type: value_head, source: critic}
 """
+LOOSE = {"graph": "mlp", "settings": {"log_std": -0.5}}
 PPO = {"env_count": 4, "horizon": 32, "minibatch_size": 32}
 
 
@@ -127,3 +134,237 @@ def test_ten_steps_move_the_weights_as_torch_does_also_where_clips_bind(env, pol
         assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=1e-4, abs=1e-6), name
     assert ours.grad_norm == pytest.approx(theirs.grad_norm, rel=1e-5)
     assert ours.explained_variance == pytest.approx(theirs.explained_variance, rel=1e-4, abs=1e-5)
+
+
+def weights(state) -> bytes:
+    return state.optimizer.flat.numpy().tobytes()
+
+
+def run_on(state, iterations: int):
+    return [report for _, report in zip(range(iterations), train(state), strict=False)]
+
+
+def facts(reports):
+    """What must be reproducible: everything but times."""
+    return [(report.update, report.episodes, report.metrics) for report in reports]
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+def test_worlds_inside_the_engine_play_and_teach_what_gymnasiums_do(env):
+    """The same dice act in both; one different bit of an observation would show in the weights."""
+    inside, outside = new_training_state(config(env=env)), new_training_state(config(env=env))
+    assert "inside" in inside.engine.about
+    outside.engine._worlds = None
+    assert facts(run_on(inside, 12)) == facts(run_on(outside, 12))
+    assert weights(inside) == weights(outside)
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another():
+    runs = [new_training_state(config(seed=seed)) for seed in (3, 3, 4)]
+    assert facts(run_on(runs[0], 3)) == facts(run_on(runs[1], 3))
+    run_on(runs[2], 3)
+    assert weights(runs[0]) == weights(runs[1]) != weights(runs[2])
+
+
+def test_the_number_of_threads_changes_no_bit():
+    large = {"env_count": 24, "horizon": 64, "minibatch_size": 1536}
+    runs = [new_training_state(config(ppo=large, torch_threads=threads)) for threads in (1, 2, 3)]
+    told = [facts(run_on(state, 2)) for state in runs]
+    assert told[0] == told[1] == told[2]
+    assert weights(runs[0]) == weights(runs[1]) == weights(runs[2])
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1"])
+def test_a_restored_state_goes_on_bit_for_bit(env):
+    policy = {"graph": "mlp", "normalize_observations": True, "normalize_returns": True}
+    state = new_training_state(config(env=env, policy=policy))
+    run_on(state, 3)
+    model, trainer = copy.deepcopy(state.agent.state_dict()), copy.deepcopy(state.capture())
+    expected = facts(run_on(state, 4))
+    other = new_training_state(config(env=env, policy=policy))
+    run_on(other, 1)  # its worlds stand elsewhere when it is restored
+    other.agent.load_state_dict(model)
+    other.restore(trainer)
+    assert facts(run_on(other, 4)) == expected
+    assert weights(other) == weights(state)
+
+
+def test_a_capture_does_not_disturb():
+    one, other = new_training_state(config()), new_training_state(config())
+    for _ in range(4):
+        run_on(one, 1)
+        one.capture()
+    run_on(other, 4)
+    assert weights(one) == weights(other)
+
+
+@pytest.mark.parametrize(("first", "then"), [("native", "torch"), ("torch", "native")])
+def test_a_run_can_be_continued_by_the_other_engine(first, then):
+    state = new_training_state(config(first))
+    run_on(state, 3)
+    other = new_training_state(config(then))
+    other.agent.load_state_dict(state.agent.state_dict())
+    other.restore(state.capture())
+    standing = [state.envs.standing(index) for index in range(4)]
+    assert [other.envs.standing(index) for index in range(4)] == standing
+    assert np.array_equal(other.tape.rows[0], state.tape.rows[0])
+    assert weights(other) == weights(state)
+    assert float(other.optimizer.adam_memory()["step_count"]) == 48
+    run_on(other, 2)
+    assert other.iteration == 5
+    assert weights(other) != weights(state)
+
+
+def test_before_any_step_every_ratio_is_exactly_one():
+    for env in ("CartPole-v1", "Pendulum-v1"):
+        still = {"learning_rate": 0.0, "update_epochs": 1, "minibatch_size": 128}
+        state = new_training_state(config(env=env, ppo=still, policy={"graph": "mlp", "normalize_observations": True}))
+        for report in run_on(state, 2):
+            assert report.update.approx_kl == 0.0
+            assert report.update.old_approx_kl == 0.0
+            assert report.update.clipfrac == 0.0
+
+
+def test_a_gradient_that_is_not_finite_moves_nothing():
+    state = new_training_state(config())
+    run_on(state, 1)
+    play(state)
+    state.tape.rewards[3, 1] = math.inf
+    before, memory = weights(state), state.optimizer.capture()
+    with pytest.raises(NonFinite, match="The gradient's norm is"):
+        state.engine._learn(state)
+    assert weights(state) == before
+    assert all(torch.equal(part, memory[name]) for name, part in state.optimizer.capture().items())
+
+
+def test_an_observation_that_is_not_finite_is_told_with_its_place():
+    state = new_training_state(config(env="Acrobot-v1"))
+    state.tape.rows[0][2] = math.nan
+    with pytest.raises(NonFinite, match="Update 1 was stopped before its step: .* observation .*environment 2"):
+        next(train(state))
+
+
+def test_a_target_divergence_ends_the_epochs_early():
+    state = new_training_state(config(ppo={"learning_rate": 0.01, "target_kl": 1e-6}))
+    assert run_on(state, 1)[0].update.minibatches == 4
+
+
+@pytest.mark.parametrize("kernels", native_engine.learner.kernel_names() if native_engine.learner else [])
+def test_every_set_of_kernels_that_runs_here_learns_the_same(kernels):
+    whole = {"minibatch_size": 128, "update_epochs": 1}
+    moved = []
+    for name in ("", kernels):
+        state = new_training_state(config(ppo=whole, policy=POLICIES["shared"]))
+        state.engine = NativeEngine(state, 7, name)
+        assert name in state.engine.about
+        play(state)
+        state.engine._learn(state)
+        moved.append(state.optimizer.grad.clone())
+    assert distance(*moved) < 1e-6
+
+
+def test_advantages_are_those_of_the_torch_engine():
+    state = new_training_state(config(ppo={"horizon": 64, "env_count": 8, "minibatch_size": 64}))
+    run_on(state, 3)
+    rollout = play(state)
+    assert bool(rollout.ended.any())
+    state.engine._learn(state)
+    expected = estimate_advantages(rollout, 0.99, 0.95)
+    ours = torch.from_numpy(state.engine.recording["advantages"])
+    assert torch.allclose(ours, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_cut_episode_bootstraps_from_its_own_last_observation():
+    state = new_training_state(config(env={"id": "CartPole-v1", "max_episode_steps": 5}))
+    rollout = play(state)
+    cut = rollout.ended.numpy() & ~state.tape.terminated
+    assert cut.any()
+    envs = [copy.deepcopy(env) for env in new_training_state(config(env=state.config.env)).envs.envs]
+    for index, env in enumerate(envs):
+        for step in range(32):
+            seen, _, _, truncated, _ = env.step(int(rollout.actions[step, index]))
+            if truncated:
+                with torch.no_grad():
+                    value = state.agent(torch.from_numpy(seen)[None, None], {}).value
+                assert float(rollout.next_values[step, index]) == pytest.approx(float(value), rel=1e-5, abs=1e-6)
+                env.reset()
+
+
+def test_choices_are_drawn_as_often_as_they_are_likely():
+    """Against the network's own probabilities, over 8,000 draws: within five standard deviations."""
+    state = new_training_state(config(ppo={"env_count": 64, "horizon": 125, "minibatch_size": 64}))
+    with torch.no_grad():
+        for node in state.agent.network.nodes["action"].parameters():
+            node.copy_(torch.tensor([0.0, 1.3]) if node.ndim == 1 else node)
+    rollout = play(state)
+    expected = rollout.log_probs.exp()
+    share = rollout.actions.double().mean()
+    likely = torch.where(rollout.actions == 1, expected, 1 - expected).double().mean()
+    assert abs(float(share - likely)) < 5 * math.sqrt(0.25 / 8000)
+    assert float(likely) > 0.7
+
+
+def test_normals_are_drawn_with_the_networks_mean_and_spread():
+    state = new_training_state(
+        config(env="Pendulum-v1", ppo={"env_count": 64, "horizon": 125, "minibatch_size": 64}, policy=LOOSE)
+    )
+    rollout = play(state)
+    with torch.no_grad():
+        mean = state.agent(rollout.observations, {}).distribution.mean
+    noise = ((rollout.actions - mean) / math.exp(-0.5)).double().flatten()
+    assert abs(float(noise.mean())) < 5 / math.sqrt(8000)
+    assert float(noise.std()) == pytest.approx(1.0, abs=0.04)
+    assert float((noise.abs() > 2).double().mean()) == pytest.approx(0.0455, abs=0.012)
+
+
+class Buttons(gymnasium.Env):
+    """Bytes are seen, several buttons are pressed at once."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (2, 3), np.uint8)
+    action_space = gymnasium.spaces.MultiDiscrete([3, 2, 4])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._seen(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return self._seen(), float(action.sum()) - 2.0, bool(self.np_random.random() < 0.1), False, {}
+
+    def _seen(self):
+        return self.np_random.integers(0, 256, (2, 3), np.uint8)
+
+
+class Rooms(Buttons):
+    """A room is seen by its number, and the way of the wind."""
+
+    observation_space = gymnasium.spaces.MultiDiscrete([5, 3], start=[2, 0])
+
+    def _seen(self):
+        return self.np_random.integers([2, 0], [7, 3])
+
+
+for made in (Buttons, Rooms):
+    gymnasium.register(f"engines/{made.__name__}-v0", made, max_episode_steps=20)
+
+
+@pytest.mark.parametrize("env", ["engines/Buttons-v0", "engines/Rooms-v0", "palaestra/Crowd-v0", "MountainCar-v0"])
+def test_other_observations_actions_and_steppers_are_learned_from_as_by_torch(env):
+    fast = {"env_count": 6, "minibatch_size": 64, "update_epochs": 2, "learning_rate": 3e-3}
+    gradient, movement, ours, theirs = both_learn(config(env=env, ppo=fast, policy=POLICIES["shared"]), 1)
+    assert gradient < 2e-6
+    assert movement < 5e-6
+    assert ours.entropy == pytest.approx(theirs.entropy, rel=1e-5)
+    assert ours.policy_loss == pytest.approx(theirs.policy_loss, rel=1e-4, abs=1e-6)
+
+
+def test_buttons_are_pressed_independently_as_often_as_they_are_likely():
+    state = new_training_state(config(env="engines/Buttons-v0", ppo={"env_count": 32, "horizon": 100}))
+    rollout = play(state)
+    with torch.no_grad():
+        distribution = state.agent(rollout.observations, {}).distribution
+    assert torch.allclose(distribution.log_prob(rollout.actions), rollout.log_probs, atol=1e-5)
+    for part, count in enumerate((3, 2, 4)):
+        shares = torch.bincount(rollout.actions[..., part].flatten(), minlength=count) / 3200
+        likely = distribution.parts[part].log_probs.exp().mean(dim=(0, 1))
+        assert float((shares - likely).abs().max()) < 5 * math.sqrt(0.25 / 3200)

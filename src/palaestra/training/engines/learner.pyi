@@ -34,7 +34,7 @@ class Learner:
         head: int,
         counts: list[int],
         log_std: int,
-        input: int,
+        input_code: int,
         input_counts: list[int],
         input_firsts: list[int],
         parameters: dict[str, NDArray[np.float32]],

@@ -65,7 +65,7 @@ class NativeEngine:
             head=int(head),
             counts=counts,
             log_std=plan.log_std,
-            input=int(seen.code),
+            input_code=int(seen.code),
             input_counts=seen.counts,
             input_firsts=seen.firsts,
             parameters={name: part.numpy() for name, part in state.optimizer.adam_memory().items()},

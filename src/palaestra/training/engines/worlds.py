@@ -65,10 +65,10 @@ class EngineWorlds:
         if getattr(envs, "_tasks", None) is not None:
             raise Unfit("a curriculum")
         self._copies: list[Any] = envs.envs
-        first = self._copies[0]
+        first: Any = self._copies[0]
         constants = _constants(first, known[0])
         limit = first._max_episode_steps
-        for env, kind in zip(self._copies, known, strict=True):
+        for env, kind in zip(list[Any](self._copies), known, strict=True):
             if _constants(env, kind) != constants or env._max_episode_steps != limit:
                 raise Unfit("copies of an environment that differ")
         self.worlds = compiled.Worlds(known[0].rules, constants, envs.count, limit)

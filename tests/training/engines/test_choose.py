@@ -1,0 +1,80 @@
+import pytest
+
+from palaestra.config.train import TrainConfig
+from palaestra.contracts.errors import UsageError
+from palaestra.training.engines import native_engine
+from palaestra.training.engines.choose import choose_engine
+from palaestra.training.group import Group
+from palaestra.training.state import new_training_state
+
+SMALL = {"env_count": 2, "horizon": 8, "minibatch_size": 8}
+compiled = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+
+
+def settings(engine, **other):
+    ppo = {**SMALL, **other.pop("ppo", {})}
+    return TrainConfig(engine=engine, ppo=ppo, **other)
+
+
+def engine_of(engine, **other):
+    return new_training_state(settings(engine, **other)).engine
+
+
+ONLY_TORCH = [
+    ({"ppo": {"optimizer": "muon"}}, "ppo.optimizer=muon"),
+    ({"ppo": {"regularize": {"l2": 0.1}}}, "ppo.regularize.l2=0.1"),
+    ({"ppo": {"regularize": {"l2_init": 0.2}}}, "ppo.regularize.l2_init=0.2"),
+    ({"ppo": {"regularize": {"clip_range": 3.0}}}, "ppo.regularize.clip_range=3.0"),
+    ({"ppo": {"vtrace": {"enabled": True}}}, "ppo.vtrace.enabled=true"),
+    ({"ppo": {"prioritized": {"enabled": True}}}, "ppo.prioritized.enabled=true"),
+    ({"policy": {"compile": True}}, "policy.compile=true"),
+    ({"policy": "memory"}, "a policy with memory"),
+    ({"policy": {"graph": "mlp", "settings": {"activation": "silu"}}}, "the activation silu"),
+]
+
+
+@compiled
+def test_auto_takes_native_where_it_fits():
+    engine = engine_of("auto")
+    assert engine.name == "native"
+    assert "inside" in engine.about
+
+
+def test_torch_is_what_one_gets_without_asking():
+    assert new_training_state(TrainConfig(ppo=SMALL)).engine.name == "torch"
+    assert engine_of("torch").about == "torch"
+
+
+@compiled
+@pytest.mark.parametrize(("other", "named"), ONLY_TORCH, ids=[named for _, named in ONLY_TORCH])
+def test_auto_takes_torch_elsewhere_and_says_why(other, named):
+    engine = engine_of("auto", **other)
+    assert engine.name == "torch"
+    assert engine.about == f"torch; native cannot take it: {named}"
+
+
+@compiled
+@pytest.mark.parametrize(("other", "named"), ONLY_TORCH, ids=[named for _, named in ONLY_TORCH])
+def test_native_is_refused_by_name_where_it_does_not_fit(other, named):
+    with pytest.raises(UsageError, match="engine=native cannot take") as refusal:
+        engine_of("native", **other)
+    assert named in refusal.value.message
+    assert "engine=auto" in refusal.value.hint
+
+
+class Two(Group):
+    world_size = 2
+
+
+@compiled
+def test_several_processes_train_with_torch():
+    state = new_training_state(settings("auto"))
+    state.group = Two()
+    assert "2 processes" in choose_engine(state, 1).about
+
+
+def test_without_a_compiler_auto_is_torch_and_native_is_refused(monkeypatch):
+    monkeypatch.setattr(native_engine, "learner", None)
+    assert "not compiled" in engine_of("auto").about
+    with pytest.raises(UsageError, match="not compiled"):
+        engine_of("native")

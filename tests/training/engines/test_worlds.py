@@ -1,0 +1,163 @@
+import copy
+import math
+
+import gymnasium
+import numpy as np
+import pytest
+
+from palaestra.config.train import TrainConfig
+from palaestra.envs.publish import PublishedEnvs
+from palaestra.envs.vector import InProcessEnvs
+from palaestra.training.engines import native_engine
+from palaestra.training.engines.network_plan import Unfit
+from palaestra.training.engines.worlds import EngineWorlds, stepped_by
+from palaestra.training.state import new_training_state
+from palaestra.training.trainer import train
+
+pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+PPO = {"env_count": 3, "horizon": 40, "minibatch_size": 60}
+numbers = np.linspace(-7, 7, 10_001)
+EXACT = np.array_equal(np.sin(numbers), [math.sin(x) for x in numbers])
+needs_exact = pytest.mark.skipif(not EXACT, reason="NumPy's sines here are not the C library's: no bits to compare")
+
+
+def state_of(env="CartPole-v1", **other):
+    return new_training_state(TrainConfig(engine="native", total_steps=10**6, env=env, ppo=PPO, **other))
+
+
+def envs_of(*wrapped):
+    made = iter(wrapped)
+    return InProcessEnvs(lambda: next(made), len(wrapped))
+
+
+@needs_exact
+@pytest.mark.parametrize(
+    "env",
+    [
+        "CartPole-v1",
+        {"id": "CartPole-v1", "kwargs": {"sutton_barto_reward": True}, "max_episode_steps": 13},
+        {"id": "CartPole-v0"},
+        "Pendulum-v1",
+        {"id": "Pendulum-v1", "kwargs": {"g": 3.7}, "max_episode_steps": 9},
+    ],
+    ids=str,
+)
+def test_every_step_is_gymnasiums_to_the_last_bit_also_over_resets(env):
+    """Gymnasium's own copies, with the same dice, take the same actions."""
+    state = state_of(env)
+    theirs = copy.deepcopy(state.envs.envs)
+    for iteration in range(6):
+        state.engine._learner.begin(iteration)
+        episodes = state.engine._play_inside(state)
+        expected = []
+        for step in range(40):
+            for index, own in enumerate(theirs):
+                action = state.engine.recording["actions"][step, index]
+                seen, reward, terminated, truncated, _ = own.step(action if action.ndim else int(action))
+                assert np.float32(reward) == state.tape.rewards[step, index]
+                assert bool(terminated) == state.tape.terminated[step, index]
+                assert (terminated or truncated) == state.tape.starts[step + 1, index]
+                if terminated or truncated:
+                    expected.append((index, bool(terminated)))
+                    seen, _ = own.reset()
+                assert np.array_equal(seen, state.tape.rows[step + 1][index])
+        assert [(episode.env_index, episode.terminated) for episode in episodes] == expected
+        state.tape.rewind()
+
+
+def test_what_is_handed_back_is_where_the_worlds_stand():
+    state = state_of()
+    list(zip(range(3), train(state), strict=False))
+    state.engine.hand_back(state)
+    for index, env in enumerate(state.envs.envs):
+        assert np.array_equal(np.float32(env.unwrapped.state), state.tape.rows[0][index])
+        total_reward, length = state.envs.standing(index)
+        assert total_reward == length == env._elapsed_steps
+    assert sum(state.envs.standing(index)[1] for index in range(3)) > 0
+
+
+def test_publishing_is_looked_through():
+    envs = state_of().envs
+    assert stepped_by(envs) is envs
+    published = PublishedEnvs(envs, None, None, 0, 3)
+    assert stepped_by(published) is envs
+
+
+class Publisher:
+    due = 0.0
+    episodes = 0
+    env_steps = 0
+
+    def __init__(self, envs):
+        self.seen = []
+        self.envs = envs
+
+    def look(self, scene, env_step):
+        self.seen.append((env_step, [env.unwrapped.state.copy() for env in self.envs.envs]))
+
+
+class Scene:
+    last = None
+
+
+def test_whoever_watches_sees_the_worlds_as_they_stand_after_every_iteration():
+    state = state_of()
+    inner = state.envs
+    publisher = Publisher(inner)
+    state.envs = PublishedEnvs(inner, Scene(), publisher, 1000, 3)
+    episodes = 0
+    for number, report in zip(range(1, 4), train(state), strict=False):
+        episodes += len(report.episodes)
+        env_step, standing = publisher.seen[-1]
+        assert env_step == number * 40
+        assert np.array_equal(np.float32(standing), state.tape.rows[0])
+        assert publisher.env_steps == 1000 + number * 120
+    assert publisher.episodes == episodes > 0
+
+
+def refused(envs) -> str:
+    with pytest.raises(Unfit) as unfit:
+        EngineWorlds(envs, native_engine.learner)
+    return str(unfit.value)
+
+
+def test_what_is_not_exactly_a_known_environment_is_refused_by_name():
+    limit = gymnasium.wrappers.TimeLimit
+    plain = gymnasium.make("CartPole-v1").unwrapped
+    assert "wrappers" in refused(envs_of(plain))
+    assert "wrappers" in refused(envs_of(limit(gymnasium.wrappers.ClipReward(plain, -1, 1), 10)))
+    assert "Acrobot" in refused(envs_of(limit(gymnasium.make("Acrobot-v1").unwrapped, 10)))
+    drawn = gymnasium.make("CartPole-v1", render_mode="rgb_array").unwrapped
+    assert "render_mode=rgb_array" in refused(envs_of(limit(drawn, 10)))
+    semi = gymnasium.make("CartPole-v1").unwrapped
+    semi.kinematics_integrator = "semi-implicit"
+    assert "kinematics_integrator=semi-implicit" in refused(envs_of(limit(semi, 10)))
+    assert "differ" in refused(envs_of(limit(plain, 10), limit(gymnasium.make("CartPole-v1").unwrapped, 11)))
+
+
+class HeavierPole(type(gymnasium.make("CartPole-v1").unwrapped)):
+    def step(self, action):
+        return super().step(1 - action)
+
+
+def test_a_class_of_ones_own_is_never_taken_for_the_one_it_is_made_of():
+    assert "HeavierPole" in refused(envs_of(gymnasium.wrappers.TimeLimit(HeavierPole(), 10)))
+
+
+@needs_exact
+def test_constants_that_were_changed_are_taken_along():
+    state = state_of()
+    for env in state.envs.envs:
+        env.unwrapped.gravity = 1.0
+    theirs = copy.deepcopy(state.envs.envs[1])
+    state.engine._worlds = EngineWorlds(state.envs, native_engine.learner)
+    state.engine._learner.begin(0)
+    state.engine._play_inside(state)
+    for step in range(5):
+        seen, *_ = theirs.step(int(state.engine.recording["actions"][step, 1]))
+        assert np.array_equal(seen, state.tape.rows[step + 1][1])
+
+
+def test_a_curriculum_stays_with_python():
+    tasks = {"usual": {}, "other": {"kwargs": {"sutton_barto_reward": True}}}
+    assert "in Python" in state_of(curriculum={"tasks": tasks}).engine.about
