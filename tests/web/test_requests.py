@@ -70,6 +70,11 @@ def test_a_kind_without_a_verb_of_its_own_is_submitted():
     assert command_of(RunRequest("nap", "", {"seconds": 1})) == "palaestra submit --kind=nap seconds=1"
 
 
+def test_another_kind_is_trained_by_its_name():
+    request = RunRequest("cleanrl", "ppo", {"script": "ppo.py", "seed": 3}, name="x")
+    assert command_of(request) == "palaestra train cleanrl run=x 'script=\"ppo.py\"' seed=3"
+
+
 def test_of_a_script_the_request_is_shown_complete_and_not_what_was_made_of_it(client, tmp_path):
     script = tmp_path / "small.py"
     script.write_text(

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from palaestra import plugins
 from palaestra.cli.keys_help import show
@@ -19,7 +19,7 @@ from palaestra.config.recipes.find import recipe_names
 from palaestra.config.yaml_text import dump_yaml
 from palaestra.contracts.errors import UsageError
 from palaestra.contracts.run import RunRequest, RunState
-from palaestra.contracts.worker_kind import Resources
+from palaestra.contracts.worker_kind import Resources, TellsSchema
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 
@@ -34,13 +34,6 @@ if TYPE_CHECKING:
 GROUP = "workers"
 OURS = {"native", "evaluate"}  # they have commands of their own
 RUN_ID_VARIABLE = "PALAESTRA_RUN_ID"
-
-
-@runtime_checkable
-class SettingsDependOnSettings(Protocol):
-    """A kind whose settings are known only when some of them are: the arguments of a script that is named."""
-
-    def schema_of(self, config: dict[str, Any]) -> dict[str, Any]: ...
 
 
 def is_other_kind(word: str) -> bool:
@@ -73,7 +66,7 @@ def kind_details(name: str, words: Sequence[str]) -> list[str]:
     """Every setting of that kind, given those that were typed."""
     kind: WorkerKind = plugins.load(GROUP, name)
     config = parse_overrides([word for word in words if "=" in word])
-    known = kind.schema_of(config) if isinstance(kind, SettingsDependOnSettings) else kind.schema()
+    known = kind.schema_of(config) if isinstance(kind, TellsSchema) else kind.schema()
     lines = ["", f"settings of '{name}', with their defaults:", ""]
     for key, entry in known.get("properties", {}).items():
         default = f"={show(entry['default'])}" if "default" in entry else "=…"

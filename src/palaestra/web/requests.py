@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from palaestra import plugins
 from palaestra.config.yaml_text import dump_yaml, parse_yaml
 from palaestra.contracts.errors import DamagedFile
 from palaestra.contracts.run import RunRequest
@@ -21,6 +22,7 @@ from palaestra.web.security import SCOPE_KEY
 
 LONGEST_YAML = 1 << 17  # ten times the longest config; reading a mebibyte of it takes seconds
 VERBS = {"native": "train", "evaluate": "eval"}
+KINDS = "workers"  # the group of plugins
 
 
 class LimitsBody(Body):
@@ -92,14 +94,19 @@ def parse_request(call: Call) -> dict[str, Any]:
 
 def command_of(request: RunRequest) -> str:
     """The command line that would do the same without a daemon."""
-    verb = VERBS.get(request.kind)
-    words = ["palaestra", verb] if verb else ["palaestra", "submit", f"--kind={request.kind}"]
-    words += [request.recipe] if request.recipe else []
+    words = ["palaestra", *_verb(request)]
     words += [f"run={request.name}"] if request.name else []
     words += [f"{key}={_value(value)}" for key, value in _leaves(request.config, "")]
     words += [f"nproc={request.nproc}"] if request.nproc > 1 else []
     words += [f"executor={request.executor}"] if request.executor != "local" else []
     return shlex.join(words)
+
+
+def _verb(request: RunRequest) -> list[str]:
+    """Other kinds are trained by their name; what they call their recipe they find out themselves."""
+    if request.kind in VERBS:
+        return [VERBS[request.kind], *([request.recipe] if request.recipe else [])]
+    return ["train", request.kind] if request.kind in plugins.names(KINDS) else ["submit", f"--kind={request.kind}"]
 
 
 def _leaves(config: dict[str, Any], prefix: str) -> list[tuple[str, Any]]:
