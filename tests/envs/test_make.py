@@ -155,6 +155,7 @@ def test_an_unknown_way_to_render_is_refused_with_those_known():
         make_env(EnvConfig(id="CartPole-v1"), render_mode="hologram")
 
 
+@pytest.mark.fault("E5")
 def test_rendering_leaves_our_signal_handlers_alone():
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     env = make_env(EnvConfig(id="CartPole-v1"), render_mode="rgb_array")

@@ -86,6 +86,7 @@ def test_capturing_changes_nothing():
     assert story(first, [0, 1] * 50) == story(second, [0, 1] * 50)
 
 
+@pytest.mark.fault("R8")
 def test_box2d_is_refused_in_plain_words():
     pytest.importorskip("Box2D", reason="the extra 'box2d' is not installed")
     env = make_env(EnvConfig(id="LunarLander-v3"))

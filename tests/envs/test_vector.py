@@ -84,6 +84,7 @@ def test_a_time_limit_is_no_end_unless_the_episode_ended_as_well(how, terminated
     assert ending.episode.terminated is terminated
 
 
+@pytest.mark.fault("E1")
 def test_an_environment_that_raises_is_named_with_index_seed_step_and_action():
     envs, out = opened(Counting(length=9), Counting(length=9, raise_at=2))
     envs.step(np.array([0, 3]), out)
@@ -94,6 +95,7 @@ def test_an_environment_that_raises_is_named_with_index_seed_step_and_action():
     assert "of a stranger" in text
 
 
+@pytest.mark.fault("E4")
 def test_an_observation_of_another_shape_is_named_with_its_environment():
     class Growing(Counting):
         def observe(self):
@@ -244,6 +246,7 @@ def test_captured_and_restored_it_goes_on_as_if_nothing_had_happened():
     assert any(endings for _, _, endings in expected)
 
 
+@pytest.mark.fault("R8")
 def test_an_environment_that_cannot_give_its_state_says_why():
     class Secret(Counting):
         def __init__(self) -> None:

@@ -104,6 +104,7 @@ def test_workers_are_processes_and_this_one_steps_too(calm):
     assert len(set(pids)) == 3
 
 
+@pytest.mark.fault("R4", "E5")
 def test_interrupts_are_for_the_process_that_trains(calm):
     envs, out = calm
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -144,6 +145,7 @@ def test_a_state_goes_from_workers_to_one_process_and_back():
     envs.close()
 
 
+@pytest.mark.fault("E1")
 def test_an_environment_that_raises_in_a_worker_is_named_and_its_traceback_kept():
     envs, out = odd(culprit=40, what="raise")
     envs.step(np.array([0, 1, 2, 4]), out)
@@ -156,6 +158,7 @@ def test_an_environment_that_raises_in_a_worker_is_named_and_its_traceback_kept(
         envs.step(np.array([0, 1, 2, 4]), out)
 
 
+@pytest.mark.fault("E2")
 def test_a_worker_that_hangs_is_named_within_its_timeout_and_ended():
     envs, out = odd(culprit=30, what="hang", timeout=20)
     [worker] = envs.workers
@@ -170,6 +173,7 @@ def test_a_worker_that_hangs_is_named_within_its_timeout_and_ended():
     assert gone(worker.pid)
 
 
+@pytest.mark.fault("E3")
 @pytest.mark.parametrize(("what", "words"), [("die", "was ended by SIGKILL"), ("exit", "ended with exit code 7")])
 def test_a_worker_that_ends_is_named_with_how_and_where(what, words):
     envs, out = odd(culprit=40, what=what)
@@ -192,6 +196,7 @@ def test_what_cannot_be_drawn_is_told_and_stepping_goes_on_until_the_worker_is_k
         envs.step(np.zeros(4, np.int64), out)
 
 
+@pytest.mark.fault("E5")
 def test_what_an_environment_prints_goes_to_the_log_and_disturbs_nothing(capfd):
     envs, out = odd(culprit=40, what="print")
     for _ in range(3):
@@ -228,6 +233,7 @@ while True:
 """
 
 
+@pytest.mark.fault("E7")
 def test_after_a_kill_of_the_parent_no_worker_and_no_memory_is_left():
     """One of the workers hangs in a step, the other waits."""
     before = in_memory()

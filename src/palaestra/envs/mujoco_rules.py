@@ -2,8 +2,9 @@
 
 Each rule says the same as one class of Gymnasium, to the last bit, for settings of any value; types of numbers are
 part of that (the cost of float32 actions is a float32). `mujoco_batch` holds every rule against its class before it is
-used. Not here: Ant, Humanoid and HumanoidStandup, who see contact forces that MuJoCo's batch does not give with their
-integrator; Reacher, Pusher and InvertedDoublePendulum, whose figures NumPy rounds otherwise for many than for one.
+used. Where NumPy or the C library may round otherwise for many numbers than for one (sines, powers, dot products),
+rows are taken one by one. Not here: Ant, Humanoid and HumanoidStandup, who see contact forces that MuJoCo's batch does
+not give with their integrator.
 """
 
 from __future__ import annotations
@@ -164,6 +165,115 @@ class InvertedPendulum:
         return {"reward_survive": self._rewards[row]}
 
 
+class InvertedDoublePendulum:
+    """Paid for standing, less for being away from the middle and for swinging."""
+
+    def __init__(self, env: Any, batch: Any) -> None:
+        self._env = env
+        self._qpos: NDArray[np.float64] = batch.bind("qpos")
+        self._qvel: NDArray[np.float64] = batch.bind("qvel")
+        self._tips: NDArray[np.float64] = batch.bind("site_xpos")  # [B, sites, 3], of the substep before, as there
+        self._forces: NDArray[np.float64] = batch.bind("qfrc_constraint")  # [B, nv]
+        self._paid: list[tuple[float, float, float]] = []  # alive, distance, velocity
+
+    def remember(self) -> None:
+        """Nothing"""
+
+    def judge(self, actions: NDArray[np.float32]) -> Judged:
+        del actions
+        sines, cosines = np.empty((2, len(self._qpos), self._qpos.shape[1] - 1))
+        for row, angles in enumerate(self._qpos):
+            np.sin(angles[1:], out=sines[row])
+            np.cos(angles[1:], out=cosines[row])
+        velocities = np.clip(self._qvel, -SPEED_LIMIT, SPEED_LIMIT)
+        forces = np.clip(self._forces, -SPEED_LIMIT, SPEED_LIMIT)[:, :1]
+        observations = np.concatenate((self._qpos[:, :1], sines, cosines, velocities, forces), axis=1)
+        terminated = self._tips[:, 0, 2] <= 1
+        self._paid = [
+            (
+                self._env._healthy_reward * int(not is_over),
+                0.01 * x**2 + (y - 2) ** 2,
+                1e-3 * first**2 + 5e-3 * second**2,
+            )
+            for (x, _, y), (first, second), is_over in zip(
+                self._tips[:, 0].tolist(), self._qvel[:, 1:3].tolist(), terminated.tolist(), strict=True
+            )
+        ]
+        rewards = np.array([alive - distance - velocity for alive, distance, velocity in self._paid], np.float64)
+        return Judged(observations, rewards, terminated)
+
+    def info(self, row: int) -> dict[str, Any]:
+        alive, distance, velocity = self._paid[row]
+        return {"reward_survive": alive, "distance_penalty": -distance, "velocity_penalty": -velocity}
+
+
+class Reacher:
+    """Paid for a fingertip near its target, less the cost of actions."""
+
+    def __init__(self, env: Any, batch: Any) -> None:
+        self._env = env
+        self._qpos: NDArray[np.float64] = batch.bind("qpos")
+        self._qvel: NDArray[np.float64] = batch.bind("qvel")
+        self._places: NDArray[np.float64] = batch.bind("xpos")  # [B, bodies, 3], of the substep before, as there
+        self._paid: dict[str, NDArray[Any]] = {}  # by name, each [B]
+
+    def remember(self) -> None:
+        """Nothing"""
+
+    def judge(self, actions: NDArray[np.float32]) -> Judged:
+        cost = -np.square(actions).sum(axis=1) * self._env._reward_control_weight
+        self._paid = {**self._distances(), "reward_ctrl": cost}
+        return Judged(self._observations(), self._rewards(), np.zeros(len(self._qpos), bool))
+
+    def _distances(self) -> dict[str, NDArray[Any]]:
+        return {"reward_dist": -_lengths(self._way("fingertip", "target")) * self._env._reward_dist_weight}
+
+    def _rewards(self) -> NDArray[np.float64]:
+        rewards: NDArray[np.float64] = self._paid["reward_dist"] + self._paid["reward_ctrl"]
+        return rewards
+
+    def _observations(self) -> NDArray[np.float64]:
+        angles = np.empty((len(self._qpos), 4))
+        for row, theta in enumerate(self._qpos):
+            np.cos(theta[:2], out=angles[row, :2])
+            np.sin(theta[:2], out=angles[row, 2:])
+        way = self._way("fingertip", "target")[:, :2]
+        return np.concatenate((angles, self._qpos[:, 2:], self._qvel[:, :2], way), axis=1)
+
+    def _place(self, body: str) -> NDArray[np.float64]:
+        return self._places[:, self._env.model.body(body).id]
+
+    def _way(self, begin: str, end: str) -> NDArray[np.float64]:
+        return self._place(begin) - self._place(end)
+
+    def info(self, row: int) -> dict[str, Any]:
+        return {name: values[row] for name, values in self._paid.items()}
+
+
+class Pusher(Reacher):
+    """Also paid for being near to what it pushes."""
+
+    def _distances(self) -> dict[str, NDArray[Any]]:
+        near, far = self._way("object", "tips_arm"), self._way("object", "goal")
+        return {
+            "reward_dist": -_lengths(far) * self._env._reward_dist_weight,
+            "reward_near": -_lengths(near) * self._env._reward_near_weight,
+        }
+
+    def _rewards(self) -> NDArray[np.float64]:
+        return super()._rewards() + self._paid["reward_near"]
+
+    def _observations(self) -> NDArray[np.float64]:
+        places = [self._place(body) for body in ("tips_arm", "object", "goal")]
+        return np.concatenate((self._qpos[:, :7], self._qvel[:, :7], *places), axis=1)
+
+
+def _lengths(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[B] of [B, 3]"""
+    lengths: NDArray[np.float64] = np.sqrt([row.dot(row) for row in vectors])
+    return lengths
+
+
 def _between(values: NDArray[np.float64], limits: tuple[float, float]) -> NDArray[np.bool_]:
     low, high = limits
     return (low < values) & (values < high)
@@ -172,7 +282,10 @@ def _between(values: NDArray[np.float64], limits: tuple[float, float]) -> NDArra
 RULES: dict[str, Callable[[Any, Any], Rule]] = {
     f"{MODULE}.half_cheetah_v5.HalfCheetahEnv": HalfCheetah,
     f"{MODULE}.hopper_v5.HopperEnv": Hopper,
+    f"{MODULE}.inverted_double_pendulum_v5.InvertedDoublePendulumEnv": InvertedDoublePendulum,
     f"{MODULE}.inverted_pendulum_v5.InvertedPendulumEnv": InvertedPendulum,
+    f"{MODULE}.pusher_v5.PusherEnv": Pusher,
+    f"{MODULE}.reacher_v5.ReacherEnv": Reacher,
     f"{MODULE}.swimmer_v5.SwimmerEnv": Swimmer,
     f"{MODULE}.walker2d_v5.Walker2dEnv": Walker2d,
 }

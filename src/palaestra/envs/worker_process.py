@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.errors import RunFailed
@@ -130,9 +131,14 @@ def _started(line: int, memory: int) -> subprocess.Popen[bytes]:
     own_thread_may_end = threading.current_thread() is not threading.main_thread()
     words = (line, memory, 0 if own_thread_may_end else os.getpid())
     return subprocess.Popen(
-        [sys.executable, "-m", "palaestra.envs.worker", *map(str, words)],
+        [sys.executable, "-P", "-m", "palaestra.envs.worker", *map(str, words)],
         stdin=subprocess.DEVNULL,
         stdout=STANDARD_ERROR,  # what an environment prints must not get between what `--json` prints
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": _same_modules()},
         pass_fds=(line, memory),
     )
+
+
+def _same_modules() -> str:
+    """So that it imports what this process would, and from nowhere else."""
+    return os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
