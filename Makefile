@@ -91,8 +91,8 @@ traps: setup ## plant every known defect into a copy and see which test catches 
 full: setup browser ## the long stories: the page in Chromium, whole sweeps, families of scripts (about ten minutes)
 	$(BIN)/python -m pytest -m full
 
-chaos: setup ## the full-size fault injections: kills, full disks, damaged files
-	$(BIN)/python -m pytest -m chaos --timeout 3600
+chaos: setup browser ## every row of the fault matrix at its published size, with figures (hours; SIZE=small: minutes)
+	$(BIN)/python -m palaestra.testing.chaos --size $(or $(SIZE),published) --only "$(ONLY)" --seed $(or $(SEED),0)
 
 # Everything is resolved anew in an environment of its own; what builds the package is pinned too.
 lock: export PIP_CONSTRAINT :=

@@ -32,6 +32,18 @@ def variables_as_before():
     assert left == before, "this test changed variables and did not put them back"
 
 
+@pytest.fixture
+def figure(record_property):
+    """`figure("kills", 400)`: a number that the chaos bench shows in the row of this test."""
+    return lambda name, value: record_property("figure", (name, value))
+
+
+@pytest.fixture(scope="session")
+def chaos_seed():
+    """Added to the seeds of what is drawn; 0 unless the chaos bench was given another."""
+    return int(os.environ.get("PALAESTRA_CHAOS_SEED", "0"))
+
+
 def _own_variables():
     return {name: value for name, value in os.environ.items() if name.startswith("PALAESTRA_")}
 

@@ -32,6 +32,7 @@ def slow(tmp_path, disk):
     return CheckpointManager(tmp_path, fs=disk)
 
 
+@pytest.mark.fault("C18")
 def test_what_is_saved_are_the_values_when_it_was_asked(slow, disk, policy, describe):
     moment = torch.ones(3)
     wanted = {name: tensor.clone() for name, tensor in policy.state_dict().items()}
@@ -47,6 +48,7 @@ def test_what_is_saved_are_the_values_when_it_was_asked(slow, disk, policy, desc
     assert torch.equal(point.trainer_state["moment"], torch.ones(3))
 
 
+@pytest.mark.fault("C19")
 def test_a_save_that_comes_too_soon_is_skipped_and_counted(slow, disk, policy, describe):
     with BackgroundSaver(slow) as saver:
         assert saver.save(policy, describe(1))

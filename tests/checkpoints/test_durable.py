@@ -64,6 +64,7 @@ def test_what_was_committed_verifies(directory, describe):
     assert checkpoint.path == directory / "model_0001.yaml"
 
 
+@pytest.mark.fault("C4")
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
 @pytest.mark.parametrize("fails_at", range(1, 9))
 def test_a_disk_that_fails_at_any_step_leaves_the_old_and_no_remains(directory, describe, fails_at, code):
@@ -86,11 +87,13 @@ def test_a_commit_takes_eight_steps(directory, describe):
     assert fs.calls == 8
 
 
+@pytest.mark.fault("C5")
 def test_a_directory_that_is_gone_is_a_failed_save(tmp_path, describe):
     with pytest.raises(SaveFailed, match="No such file"):
         durable.commit(tmp_path / "gone", 1, PARTS[1], describe(1))
 
 
+@pytest.mark.fault("C10")
 @pytest.mark.parametrize("name", PARTS[1])
 def test_a_missing_file_is_named(directory, name):
     (directory / name).unlink()
@@ -98,6 +101,7 @@ def test_a_missing_file_is_named(directory, name):
         durable.verify(directory, 1)
 
 
+@pytest.mark.fault("C6")
 @pytest.mark.parametrize("name", PARTS[1])
 def test_a_truncated_file_is_refused_by_name(directory, name):
     os.truncate(directory / name, 700)
@@ -105,6 +109,7 @@ def test_a_truncated_file_is_refused_by_name(directory, name):
         durable.verify(directory, 1)
 
 
+@pytest.mark.fault("C7")
 @pytest.mark.parametrize("name", PARTS[1])
 def test_one_flipped_bit_is_refused_by_name(directory, damage, name):
     damage(directory / name)
@@ -112,6 +117,7 @@ def test_one_flipped_bit_is_refused_by_name(directory, damage, name):
         durable.verify(directory, 1)
 
 
+@pytest.mark.fault("C9")
 def test_weights_without_a_sidecar_are_no_checkpoint_but_are_listed(directory):
     (directory / "model_0001.yaml").unlink()
     assert durable.committed_epochs(directory) == []
@@ -120,6 +126,7 @@ def test_weights_without_a_sidecar_are_no_checkpoint_but_are_listed(directory):
         durable.verify(directory, 1)
 
 
+@pytest.mark.fault("C8")
 def test_a_sidecar_copied_from_another_epoch_is_refused(directory, describe):
     durable.commit(directory, 2, PARTS[2], describe(2))
     shutil.copy(directory / "model_0001.yaml", directory / "model_0002.yaml")

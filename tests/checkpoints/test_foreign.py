@@ -46,6 +46,7 @@ def test_a_state_dict_by_torch_save_is_described(tmp_path, new_format):
     assert found.tensors == {"w": TensorInfo("float32", (2, 3)), "b": TensorInfo("int64", (2,))}
 
 
+@pytest.mark.fault("C12")
 def test_the_refusal_says_exactly_this(tmp_path):
     (tmp_path / "agent.pt").write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(RefusedFile) as caught:
@@ -71,6 +72,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path):
         inspect_foreign(tmp_path / "huge.pt")
 
 
+@pytest.mark.fault("C14")
 def test_a_child_that_takes_too_long_is_ended(tmp_path, monkeypatch):
     (tmp_path / "x.pt").write_bytes(b"PK\x03\x04")
     monkeypatch.setattr(foreign, "CHILD_TIMEOUT_SECONDS", 0.001)

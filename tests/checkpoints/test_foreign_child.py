@@ -45,6 +45,7 @@ def test_an_archive_with_compressed_or_too_many_entries_is_a_problem(tmp_path, m
     assert "entries" in zip_problem(tmp_path / "good.pt")
 
 
+@pytest.mark.fault("C13")
 def test_a_whole_module_is_refused(tmp_path):
     torch.save(torch.nn.Linear(1, 1), tmp_path / "module.pt")
     assert main(["inspect", str(tmp_path / "module.pt")]) == {"refused": "pickle"}

@@ -33,6 +33,7 @@ def names(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
+@pytest.mark.fault("C4")
 def test_a_full_disk_keeps_the_old_and_leaves_no_remains(small_disk, large_policy, describe):
     manager = CheckpointManager(small_disk)
     manager.save_agent(large_policy, describe(1), {"epoch": 1})
@@ -45,6 +46,7 @@ def test_a_full_disk_keeps_the_old_and_leaves_no_remains(small_disk, large_polic
     assert torch.equal(manager.load_for_resume().weights["weight"], wanted)
 
 
+@pytest.mark.fault("C4")
 def test_when_there_is_room_again_the_next_save_succeeds(small_disk, large_policy, describe):
     manager = CheckpointManager(small_disk)
     ballast = small_disk / "ballast"
@@ -57,6 +59,7 @@ def test_when_there_is_room_again_the_next_save_succeeds(small_disk, large_polic
     assert not [name for name in names(manager.directory) if is_temporary(name)]
 
 
+@pytest.mark.fault("C5")
 def test_a_disk_that_became_read_only_refuses_saves_and_still_reads(small_disk, policy, describe, caplog):
     manager = CheckpointManager(small_disk)
     manager.save_agent(policy, describe(1), {"epoch": 1})

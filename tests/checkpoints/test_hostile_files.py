@@ -51,6 +51,7 @@ def look_at_all(folder, fates):
     assert not list(folder.glob("**/slipped"))
 
 
+@pytest.mark.fault("C12", "C14")
 def test_files_that_need_no_child_are_refused_at_once(corpus):
     folder, fates = corpus
     chosen = {name: fate for name, fate in fates.items() if not name.endswith(NEEDS_A_CHILD)}
@@ -60,12 +61,14 @@ def test_files_that_need_no_child_are_refused_at_once(corpus):
     assert time.process_time() - started < 2
 
 
+@pytest.mark.fault("C12", "C13", "C14")
 @pytest.mark.slow
 def test_a_sample_of_archives_is_refused_in_a_child(corpus):
     folder, fates = corpus
     look_at_all(folder, {name: fates[name] for name in SAMPLE})
 
 
+@pytest.mark.fault("C12", "C13", "C14")
 @pytest.mark.chaos
 def test_the_whole_corpus_is_refused(corpus):
     folder, fates = corpus
@@ -82,6 +85,7 @@ LAUGHS = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
 )
 
 
+@pytest.mark.fault("C11")
 @pytest.mark.parametrize(
     "body",
     [
@@ -107,6 +111,7 @@ def test_a_hostile_sidecar_with_a_right_checksum_is_refused_in_no_time(tmp_path,
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.fault("C11")
 def test_a_sidecar_of_50_megabytes_is_not_even_read(tmp_path):
     (tmp_path / "model_0001.yaml").write_bytes(b"# " + bytes(50 << 20))
     started = time.process_time()
@@ -115,6 +120,7 @@ def test_a_sidecar_of_50_megabytes_is_not_even_read(tmp_path):
     assert time.process_time() - started < 0.1
 
 
+@pytest.mark.fault("C11")
 @pytest.mark.parametrize("entry", [b"1,", b"a: 1\n", b"xxxxxxxxxxxxx,"])
 def test_the_largest_sidecar_that_is_read_costs_two_seconds_at_most(entry):
     count = min(sidecar.MAX_MARKS // sum(map(entry.count, (b",", b":", b"\n"))), sidecar.MAX_BYTES // len(entry)) - 20
@@ -127,6 +133,7 @@ def test_the_largest_sidecar_that_is_read_costs_two_seconds_at_most(entry):
     assert time.process_time() - started < 2
 
 
+@pytest.mark.fault("C11")
 def test_a_sidecar_of_very_many_entries_is_refused_before_it_is_parsed():
     started = time.process_time()
     with pytest.raises(DamagedFile, match="entries"):

@@ -31,11 +31,13 @@ def check(found, kills):
     }
 
 
+@pytest.mark.fault("C1")
 @pytest.mark.slow
 def test_25_kills_lose_nothing(tmp_path):
     check(kill_saves(tmp_path, 25, seed=1), 25)
 
 
+@pytest.mark.fault("C1")
 @pytest.mark.chaos
 @pytest.mark.timeout(900)
 def test_400_kills_lose_nothing(tmp_path):

@@ -276,6 +276,7 @@ def test_a_log_that_cannot_be_written_does_not_fail_the_save(tmp_path, manager, 
     assert "tidying up" in caplog.text
 
 
+@pytest.mark.fault("C5")
 def test_a_place_that_cannot_be_written_is_refused_at_the_start(tmp_path):
     (tmp_path / "checkpoints").write_text("a file, not a directory")
     with pytest.raises(SaveFailed, match="checkpoints"):
@@ -302,6 +303,7 @@ def test_a_save_that_the_disk_refuses_raises_and_keeps_the_old(tmp_path, save, p
     assert manager.load_for_resume().checkpoint.epoch == 1
 
 
+@pytest.mark.fault("C9")
 def test_what_has_no_sidecar_is_listed_for_a_person(manager, save):
     save(1)
     (manager.directory / "model_0001.yaml").unlink()

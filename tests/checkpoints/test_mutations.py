@@ -89,21 +89,25 @@ def check(outcome, count):
     assert outcome["fell back"] > 0.9 * count
 
 
+@pytest.mark.fault("C6", "C7", "C8", "C10")
 def test_500_mutations_serve_nothing_corrupt(directory):
     check(mutate_and_read(directory, 500), 500)
 
 
+@pytest.mark.fault("C6", "C7", "C8", "C10")
 @pytest.mark.chaos
 def test_5000_mutations_serve_nothing_corrupt(directory):
     check(mutate_and_read(directory, 5000), 5000)
 
 
+@pytest.mark.fault("C6", "C7")
 def test_a_reader_without_checksums_would_be_seen(directory, monkeypatch):
     monkeypatch.setattr(durable, "_verified_bytes", lambda directory, name, _: (directory / name).read_bytes())
     with pytest.raises((AssertionError, FileNotFoundError)):
         check(mutate_and_read(directory, 100), 100)
 
 
+@pytest.mark.fault("C8")
 def test_a_sidecar_that_need_not_tell_its_epoch_would_be_seen(directory, monkeypatch):
     def trusting(directory, epoch):
         path = directory / durable.sidecar_name(epoch)

@@ -43,11 +43,13 @@ def test_names_that_were_never_given_out_have_no_epoch(name):
     assert epoch_of_sidecar(name) is None
 
 
+@pytest.mark.fault("C15")
 def test_a_temporary_file_of_this_process_is_alive():
     assert is_temporary(temporary_name("x.yaml"))
     assert not owner_is_dead(temporary_name("x.yaml"))
 
 
+@pytest.mark.fault("C15")
 def test_a_temporary_file_of_an_ended_process_is_dead():
     child = subprocess.run(
         [sys.executable, "-c", "from palaestra.checkpoints.names import temporary_name; print(temporary_name('x'))"],

@@ -164,6 +164,7 @@ def committed_under(recorder, old, describe):
     return base
 
 
+@pytest.mark.fault("C3")
 def test_no_power_loss_during_a_commit_loses_or_corrupts_anything(tmp_path, old, describe):
     recorder = Recorder()
     base = committed_under(recorder, old, describe)
@@ -172,6 +173,7 @@ def test_no_power_loss_during_a_commit_loses_or_corrupts_anything(tmp_path, old,
     assert verdict.states > 20
 
 
+@pytest.mark.fault("C3")
 def test_no_power_loss_during_retention_loses_or_corrupts_anything(tmp_path, old, describe):
     durable.commit(old, 2, NEW, describe(2))
     base, recorder = content_of(old), Recorder()
@@ -181,6 +183,7 @@ def test_no_power_loss_during_retention_loses_or_corrupts_anything(tmp_path, old
     assert verdict.states > 5
 
 
+@pytest.mark.fault("C3")
 def test_no_power_loss_while_a_trainer_state_is_dropped_loses_anything(tmp_path, old, describe):
     durable.commit(old, 2, NEW, describe(2))
     base, recorder = content_of(old), Recorder()
@@ -190,6 +193,7 @@ def test_no_power_loss_while_a_trainer_state_is_dropped_loses_anything(tmp_path,
     assert verdict.states > 3
 
 
+@pytest.mark.fault("C3")
 def test_no_power_loss_while_a_score_is_written_loses_anything(tmp_path, old):
     base, recorder = content_of(old), Recorder()
     before = durable.read_sidecar(old, 1)
@@ -198,6 +202,7 @@ def test_no_power_loss_while_a_score_is_written_loses_anything(tmp_path, old):
     assert verdict.is_clean, verdict
 
 
+@pytest.mark.fault("C3")
 def test_no_power_loss_during_a_whole_save_with_log_and_retention_loses_anything(tmp_path, save, describe, policy):
     directory = tmp_path / "checkpoints"
     saved = {}
@@ -213,6 +218,7 @@ def test_no_power_loss_during_a_whole_save_with_log_and_retention_loses_anything
     assert verdict.states > 25
 
 
+@pytest.mark.fault("C3")
 @pytest.mark.parametrize("left_out", [("file sync",), ("directory sync",), ("file sync", "directory sync")])
 def test_leaving_out_a_sync_is_seen(tmp_path, old, describe, left_out):
     recorder = Recorder(left_out)
@@ -222,6 +228,7 @@ def test_leaving_out_a_sync_is_seen(tmp_path, old, describe, left_out):
     assert verdict.served_corrupt == 0  # the checksums still hold the line
 
 
+@pytest.mark.fault("C3")
 def test_writing_the_sidecar_first_is_seen(tmp_path, old, describe):
     recorder = Recorder()
     base = committed_under(recorder, old, describe)
@@ -231,6 +238,7 @@ def test_writing_the_sidecar_first_is_seen(tmp_path, old, describe):
     assert verdict.broken_promises > 0
 
 
+@pytest.mark.fault("C3")
 def test_a_reader_without_checksums_is_seen(tmp_path, old, describe, monkeypatch):
     """With a sloppy writer, only the checksum stands between a reader and zeros."""
     recorder = Recorder(("file sync",))
@@ -240,6 +248,7 @@ def test_a_reader_without_checksums_is_seen(tmp_path, old, describe, monkeypatch
     assert verdict.served_corrupt > 0
 
 
+@pytest.mark.fault("C3")
 def test_deleting_the_weights_before_the_sidecar_is_seen(tmp_path, old, describe):
     durable.commit(old, 2, NEW, describe(2))
     base, recorder = content_of(old), Recorder()
@@ -248,6 +257,7 @@ def test_deleting_the_weights_before_the_sidecar_is_seen(tmp_path, old, describe
     assert verdict.broken_promises > 0
 
 
+@pytest.mark.fault("C3")
 def test_no_power_loss_while_an_epoch_is_replaced_mixes_the_two(tmp_path, old, describe):
     """The replaced one may be gone; what is served is whole, and the older one is always there."""
     durable.commit(old, 2, NEW, describe(2))

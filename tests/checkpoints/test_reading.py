@@ -33,6 +33,7 @@ def test_a_path_opens_its_checkpoint(directory, name):
     assert open_checkpoint(directory / "elsewhere", str(directory / name)).checkpoint.epoch == 2
 
 
+@pytest.mark.fault("C6")
 @pytest.mark.parametrize("name", ["model_0003.yaml", "model_0003.safetensors", "trainer_state_0003.pt"])
 def test_a_damaged_newest_is_named_and_the_one_before_is_used(directory, damage, caplog, name):
     damage(directory / name)
@@ -86,6 +87,7 @@ def test_one_removed_between_listing_and_reading_is_no_damage(directory, monkeyp
     assert survey(directory).refused == ()
 
 
+@pytest.mark.fault("C10")
 def test_missing_weights_are_refused_in_the_survey(directory):
     (directory / "model_0001.safetensors").unlink()
     found = survey(directory)

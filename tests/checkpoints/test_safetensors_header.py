@@ -28,6 +28,7 @@ def test_the_header_of_a_true_file_is_read():
     }
 
 
+@pytest.mark.fault("C14")
 @pytest.mark.parametrize(
     "data",
     [

@@ -77,6 +77,7 @@ def test_an_object_among_the_settings_is_named(written):
         sidecar.encode(dataclasses.replace(written, policy={"settings": {"when": object()}}))
 
 
+@pytest.mark.fault("C7")
 def test_every_single_flipped_bit_is_seen(written):
     raw = sidecar.encode(written)
     for position in range(0, len(raw), 7):
@@ -86,6 +87,7 @@ def test_every_single_flipped_bit_is_seen(written):
             sidecar.decode(bytes(changed), "x")
 
 
+@pytest.mark.fault("C6")
 def test_every_shorter_beginning_is_refused(written):
     raw = sidecar.encode(written)
     for length in [*range(0, len(raw), 11), len(raw) - 1]:
@@ -93,6 +95,7 @@ def test_every_shorter_beginning_is_refused(written):
             sidecar.decode(raw[:length], "x")
 
 
+@pytest.mark.fault("C17")
 def test_a_future_format_is_refused_with_both_numbers(written):
     raw = resealed(sidecar.encode(written), lambda content: content.update(schema_version=3, new_thing=1))
     with pytest.raises(DamagedFile, match=r"format 3, this version reads 1.1"):

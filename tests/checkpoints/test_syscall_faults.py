@@ -82,11 +82,13 @@ def check_intact(directory, said):
     assert epoch == 3 or "ACK" not in said
 
 
+@pytest.mark.fault("C2")
 @pytest.mark.parametrize(("call", "number"), COMMIT_CALLS)
 def test_killed_at_each_call_of_a_commit(directory, call, number):
     check_intact(directory, cut_off(directory, "commit", call, number, KILL))
 
 
+@pytest.mark.fault("C4")
 @pytest.mark.parametrize(
     ("call", "number", "fault"),
     [
@@ -101,6 +103,7 @@ def test_a_failing_disk_at_some_calls_of_a_commit(directory, call, number, fault
     check_failure(directory, call, number, fault)
 
 
+@pytest.mark.fault("C4")
 @pytest.mark.chaos
 @pytest.mark.parametrize("fault", ERRORS)
 @pytest.mark.parametrize(("call", "number"), COMMIT_CALLS)
@@ -119,6 +122,7 @@ def check_failure(directory, call, number, fault):
         assert sorted(path.name for path in directory.iterdir()) == before
 
 
+@pytest.mark.fault("C16")
 @pytest.mark.parametrize(
     ("action", "call", "number"),
     [

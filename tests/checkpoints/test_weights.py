@@ -150,6 +150,7 @@ def test_a_state_that_contains_itself_is_refused():
         trainer_state_to_bytes(state)
 
 
+@pytest.mark.fault("C12")
 def test_a_pickle_in_place_of_a_state_is_not_executed(tmp_path):
     class Payload:
         def __reduce__(self):

@@ -17,6 +17,7 @@ def test_other_machines_need_a_word(call, workplace):
     assert list(workplace.iterdir()) == []
 
 
+@pytest.mark.fault("W12")
 def test_a_port_in_use_is_said(call):
     with socket.create_server(("127.0.0.1", 0)) as other:
         code, out, err = call("serve", "--port", str(other.getsockname()[1]))

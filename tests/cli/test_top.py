@@ -97,6 +97,7 @@ def test_as_json_it_is_runs_and_machine(call, daemon):
     assert [run["name"] for run in found["runs"]] == ["a", "b", "c"]
 
 
+@pytest.mark.fault("W10", "W11")
 def test_a_name_is_never_read_as_markup_nor_sent_to_the_terminal(daemon, capsys):
     board = Board({"runs": [run_data("[red]x\x1b[31m")]}, SYSTEM, 10)
     top.Console(no_color=True).print(draw(board))

@@ -49,6 +49,7 @@ def test_an_embedded_session_is_private_and_leaves_nothing(monkeypatch, capfd):
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.fault("W13")
 def test_a_strange_address_without_a_token_is_refused_before_anybody_is_asked(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):

@@ -74,6 +74,7 @@ def test_modules_are_trusted_as_far_as_the_run_is_ones_own(judged):
     assert request.weights == judged.checkpoint.files["model_0003.safetensors"]["sha256"]
 
 
+@pytest.mark.fault("V2")
 def test_a_partial_result_is_marked_and_leaves_no_score(trained_run, judged, caplog):
     elsewhere = Elsewhere(judged, playable=2, error=RunFailed("2 episodes were lost."))
     with evaluation(judged, elsewhere) as remote:

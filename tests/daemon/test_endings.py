@@ -35,6 +35,7 @@ def is_ready(daemon, entry):
     return path.exists() and path.stat().st_size > 0
 
 
+@pytest.mark.fault("G5", "G6")
 @pytest.mark.parametrize("way", ESCAPES)
 def test_whoever_does_not_want_to_end_is_gone_within_grace_and_two_seconds(serve, wait_until, way):
     daemon = serve(grace_seconds=GRACE_SECONDS, log_bytes=1 << 20)
@@ -62,6 +63,7 @@ def test_asked_twice_it_ends_at_once(serve, wait_until):
     assert time.monotonic() - before < 2.0
 
 
+@pytest.mark.fault("G3")
 def test_out_of_memory_is_a_failure_of_its_own_and_the_others_go_on(serve):
     daemon = serve()
     other = daemon.submit(script("import time; time.sleep(1); print('unharmed')"))
@@ -80,6 +82,7 @@ PRINTS = {
 }
 
 
+@pytest.mark.fault("G7")
 @pytest.mark.parametrize("what", PRINTS)
 @pytest.mark.parametrize("megabytes", [100, pytest.param(1000, marks=pytest.mark.chaos)])
 def test_however_much_is_printed_the_log_is_short_and_the_daemon_as_small_as_before(serve, what, megabytes):
@@ -105,6 +108,7 @@ def test_however_much_is_printed_the_log_is_short_and_the_daemon_as_small_as_bef
     assert read_note(daemon.directory(entry.id)).dropped_bytes > megabytes * 300_000
 
 
+@pytest.mark.fault("G7")
 def test_the_last_words_after_a_flood_are_in_the_journal(serve):
     """It takes a breath before them: what is printed in the very instant of a cut can be lost."""
     daemon = serve(log_bytes=4 << 20)
@@ -113,6 +117,7 @@ def test_the_last_words_after_a_flood_are_in_the_journal(serve):
     assert daemon.wait(entry.id, 30).record.failure.endswith("it broke")
 
 
+@pytest.mark.fault("G17")
 @pytest.mark.parametrize("count", [10, pytest.param(200, marks=[pytest.mark.chaos, pytest.mark.slow])])
 def test_starting_and_stopping_leaves_nothing_behind(serve, home, wait_until, count):
     daemon = serve()

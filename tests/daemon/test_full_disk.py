@@ -9,6 +9,7 @@ import pytest
 PROGRAM = Path(__file__).with_name("full_disk.py")
 
 
+@pytest.mark.fault("G11")
 def test_a_full_or_read_only_disk_refuses_with_the_reason_and_what_runs_never_notices(tmp_path):
     if subprocess.run(["unshare", "-Urm", "true"], capture_output=True).returncode != 0:
         pytest.skip("no mount of one's own can be had here (unshare -Urm)")

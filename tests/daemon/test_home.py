@@ -8,6 +8,7 @@ from palaestra.daemon.errors import StoreInUse, StoreRefused
 from palaestra.daemon.home import DaemonHome
 
 
+@pytest.mark.fault("G9")
 def test_a_second_daemon_is_refused_with_the_pid_of_the_first(home):
     with DaemonHome(home).make().held():
         with pytest.raises(StoreInUse, match=f"process {os.getpid()}") as refused:
@@ -18,6 +19,7 @@ def test_a_second_daemon_is_refused_with_the_pid_of_the_first(home):
         assert DaemonHome(home).lock_file.exists()
 
 
+@pytest.mark.fault("G9")
 def test_the_lock_of_a_killed_daemon_is_free(home):
     code = (
         "import os, signal, pathlib; from palaestra.daemon.home import DaemonHome\n"

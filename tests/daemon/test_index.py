@@ -38,12 +38,14 @@ def test_it_is_closed_to_others(tmp_path):
         assert (tmp_path / "daemon.db").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.fault("G12")
 def test_an_empty_file_is_refused_and_repair_is_named(tmp_path):
     (tmp_path / "daemon.db").write_bytes(b"")
     with pytest.raises(DamagedIndex, match="is empty.*palaestra repair"):
         Index(tmp_path / "daemon.db")
 
 
+@pytest.mark.fault("G12")
 def test_a_damaged_or_cut_file_is_refused_or_read_whole_never_half(tmp_path):
     path = tmp_path / "daemon.db"
     whole = entries(300)
@@ -71,6 +73,7 @@ def test_a_damaged_or_cut_file_is_refused_or_read_whole_never_half(tmp_path):
     assert [hint for hint in hints if "palaestra repair" not in hint and "newer Palaestra" not in hint] == []
 
 
+@pytest.mark.fault("G12")
 def test_a_lost_log_costs_the_last_rows_and_no_more(tmp_path):
     path = tmp_path / "daemon.db"
     build_index(path, entries(5), 5)
@@ -93,6 +96,7 @@ def test_a_row_under_another_id_is_refused(tmp_path):
         index.load()
 
 
+@pytest.mark.fault("G11")
 def test_a_file_that_cannot_grow_refuses_with_the_reason_and_keeps_what_it_has(tmp_path):
     with closing(Index(tmp_path / "daemon.db")) as index:
         index.limit_pages(1)

@@ -148,6 +148,7 @@ def test_a_stop_before_the_keeper_listens_is_not_lost(keep):
     assert (note.exit_code, note.is_stopping) == (-signal.SIGTERM, True)
 
 
+@pytest.mark.fault("G5")
 def test_who_ignores_the_stop_is_killed_after_the_grace(keep, wait_until):
     one = keep(STUBBORN, grace_seconds=0.5)
     wait_until(one.output, "its first words")
@@ -165,6 +166,7 @@ def test_no_grace_is_given_when_none_is_wanted(keep, wait_until):
     assert one.end().exit_code == -signal.SIGKILL
 
 
+@pytest.mark.fault("G6")
 def test_a_child_that_hid_from_its_parent_its_session_and_its_name_is_found(keep, wait_until):
     one = keep(HIDES, grace_seconds=0.2)
     hidden = int(wait_until(one.output, "the hidden one"))
@@ -182,6 +184,7 @@ def test_what_a_worker_leaves_behind_is_ended_with_it(keep, wait_until):
     assert one.members() == []
 
 
+@pytest.mark.fault("G3")
 def test_too_much_memory_ends_the_tree_and_is_named(keep):
     grabs = "import time; block = b'x' * (200 << 20); time.sleep(1000)"
     note = keep(grabs, memory_mb=100).end()

@@ -71,6 +71,7 @@ def test_an_up_to_date_file_is_left_alone(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["daemon.db"]
 
 
+@pytest.mark.fault("G13")
 def test_a_newer_one_is_refused_with_both_numbers(tmp_path):
     path = tmp_path / "daemon.db"
     make_first(path)
@@ -80,6 +81,7 @@ def test_a_newer_one_is_refused_with_both_numbers(tmp_path):
             upgrade(connection, path)
 
 
+@pytest.mark.fault("G13")
 def test_killed_at_any_statement_it_is_old_or_new_and_never_half(tmp_path):
     for statement in range(1, 50):
         path = tmp_path / f"{statement}.db"

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ def sequences(places):
     return [place.entry.ticket.sequence for place in places]
 
 
+@pytest.mark.fault("G14")
 def test_order_is_priority_then_acceptance_whatever_the_clock_says():
     waiting = [entry(3), entry(1), entry(2, priority=1), entry(4, state=RunState.RUNNING)]
     assert [one.ticket.sequence for one in in_order(waiting)] == [2, 1, 3]

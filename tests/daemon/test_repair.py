@@ -30,6 +30,7 @@ def served(home, wait_until):
         return {entry.record.name: entry for entry in daemon.runs()}
 
 
+@pytest.mark.fault("G12")
 @pytest.mark.parametrize("damage", ["zero bytes", "cut", "noise", "gone with its log", "newer"])
 def test_after_any_damage_the_index_is_rebuilt_from_the_runs(home, served, damage):
     path = DaemonHome(home).index_file

@@ -284,6 +284,7 @@ def test_a_nickname_that_another_was_given_in_the_same_instant_is_drawn_anew(ser
     assert {path.name for path in home.iterdir() if len(path.name) == 26} == {entry.id}
 
 
+@pytest.mark.fault("G16")
 @pytest.mark.slow
 def test_two_hundred_submits_at_once_are_all_accepted_in_order(serve):
     daemon = serve(tick_seconds=5.0)
@@ -322,6 +323,7 @@ class JumpingClock:
         return time.monotonic()
 
 
+@pytest.mark.fault("G14")
 def test_a_clock_that_jumps_back_changes_no_order_and_no_end(home):
     with Daemon(home, settings(), {"script": ScriptKind()}, JumpingClock()) as daemon:
         busy = daemon.submit(script(SLEEP, nproc=2))
@@ -385,6 +387,7 @@ def test_a_daemon_never_loads_torch(home):
     assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
 
 
+@pytest.mark.fault("G16")
 def test_ten_thousand_waiting_runs_are_listed_at_once(serve, monkeypatch):
     """The directories are not made: listing must not need them."""
     daemon = serve(scan_seconds=1e9)

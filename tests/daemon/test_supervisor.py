@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 
 import psutil
+import pytest
 from daemon_scripts import open_daemon, script
 
 from palaestra import plugins
@@ -75,6 +76,7 @@ def test_a_run_of_somebody_else_that_dies_is_seen_as_lost_and_can_be_stopped(ser
     assert daemon.wait("by-hand", 30).state is RunState.FINISHED
 
 
+@pytest.mark.fault("G15")
 def test_without_descriptors_nothing_new_starts_and_it_recovers(serve, wait_until, monkeypatch):
     monkeypatch.setattr(supervisor, "START_AGAIN_SECONDS", 0.1)
     daemon = serve()

@@ -55,6 +55,7 @@ def kill_again_and_again(home, kills, chance, wait_until):
     return acknowledged, starts
 
 
+@pytest.mark.fault("G1")
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [10, pytest.param(100, marks=pytest.mark.chaos)])
 def test_killed_at_any_instant_each_accepted_request_is_carried_out_exactly_once(home, kills, wait_until):
@@ -80,6 +81,7 @@ def test_killed_at_any_instant_each_accepted_request_is_carried_out_exactly_once
     assert [name for name in leftovers if (home / name).exists()] == []
 
 
+@pytest.mark.fault("G2")
 def test_a_killed_worker_is_noticed_within_two_seconds_with_cause_and_last_words(serve, wait_until):
     daemon = serve(tick_seconds=0.25)
     entry = daemon.submit(script("import time; print('working', flush=True); time.sleep(1000)"))
@@ -95,6 +97,7 @@ def test_a_killed_worker_is_noticed_within_two_seconds_with_cause_and_last_words
     assert (ended[0].data["signal"], ended[0].data["output"]) == ("SIGKILL", ["working"])
 
 
+@pytest.mark.fault("G8")
 def test_a_killed_keeper_harms_no_worker_and_it_can_still_be_stopped(serve, wait_until):
     daemon = serve()
     entry = daemon.submit(script("print('on', flush=True); " + SLEEP))
@@ -113,6 +116,7 @@ def test_a_killed_keeper_harms_no_worker_and_it_can_still_be_stopped(serve, wait
     assert find_process(note.worker.pid) is None
 
 
+@pytest.mark.fault("G1")
 def test_a_daemon_that_comes_later_finds_each_run_finished_running_or_lost(home, wait_until):
     with open_daemon(home) as daemon:
         ends, stays = daemon.submit(script("import time; time.sleep(0.3)")), daemon.submit(script(SLEEP))
@@ -134,6 +138,7 @@ def test_a_daemon_that_comes_later_finds_each_run_finished_running_or_lost(home,
         wait_until(lambda: daemon.get(stays.id).record.pid, "its second process")
 
 
+@pytest.mark.fault("G4")
 def test_a_stranger_with_the_worker_s_pid_is_neither_adopted_nor_signalled(home, wait_until):
     """As after a reboot: the note names a living pid that belongs to somebody else."""
     with open_daemon(home) as daemon:
@@ -158,6 +163,7 @@ def test_a_stranger_with_the_worker_s_pid_is_neither_adopted_nor_signalled(home,
         stranger.wait()
 
 
+@pytest.mark.fault("G1", "G5")
 def test_a_stop_goes_on_when_the_daemon_dies_in_the_middle_of_it(home, wait_until):
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(1000)"
     with open_daemon(home, grace_seconds=0.5) as daemon:
@@ -171,6 +177,7 @@ def test_a_stop_goes_on_when_the_daemon_dies_in_the_middle_of_it(home, wait_unti
         assert (done.state, done.record.failure) == (RunState.CANCELLED, "it did not stop when asked, and was killed")
 
 
+@pytest.mark.fault("G9")
 def test_a_second_daemon_is_refused_with_the_pid_of_the_first(home, tmp_path):
     served = Served(home, tmp_path / "a", tmp_path / "s")
     try:

@@ -1,3 +1,5 @@
+import pytest
+
 from palaestra.daemon.tail import MAX_LINE, MAX_LINES, read_end, read_tail
 from palaestra.runs.directory import RunDirectory
 
@@ -15,6 +17,7 @@ def test_the_last_lines_are_kept_and_nothing_else(tmp_path):
     ]
 
 
+@pytest.mark.fault("W11")
 def test_what_could_forge_another_line_or_paint_the_screen_is_escaped(tmp_path):
     content = b"\x1b[31mred\x07\n\xff\xfe binary \x00\nprogress 1\rprogress 2\n\xe2\x80\xae backwards\n"
     tail = read_tail(directory_with(tmp_path, content))

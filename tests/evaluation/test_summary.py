@@ -64,6 +64,7 @@ def test_ten_thousand_batches_can_still_be_read_and_added_to(directory):
     assert len(read_batches(directory)) == 10_001
 
 
+@pytest.mark.fault("S6")
 def test_a_reader_never_sees_half_a_file(directory):
     """Trap S6: a reader reads whatever is there, again and again, while batches are added."""
     append_batch(directory, FILLING)
@@ -95,6 +96,7 @@ def add_some(path):
         append_batch(RunDirectory(path), FILLING)
 
 
+@pytest.mark.fault("S6")
 def test_two_evaluations_at_once_lose_nothing(directory):
     processes = [get_context("fork").Process(target=add_some, args=(directory.path,)) for _ in range(2)]
     for process in processes:

@@ -27,6 +27,7 @@ def test_a_rate_beyond_the_fastest_is_the_fastest():
     assert unpack_demand(Demand(1e9, 0, frozenset({0}), 1, 1).pack(NOW + 1), NOW).frames_per_second == FASTEST
 
 
+@pytest.mark.fault("G14")
 def test_a_lease_from_another_clock_is_no_wish():
     assert unpack_demand(Demand(5.0, 0, frozenset({0}), 1, 1).pack(NOW + LONGEST_LEASE + 1), NOW) is None
 

@@ -62,6 +62,7 @@ def test_a_link_in_its_place_is_not_followed(lanes, tmp_path):
     assert target.read_text() == "keep"
 
 
+@pytest.mark.fault("F1")
 def test_without_room_nothing_is_left_behind(lanes):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (PAGE, hard))
@@ -84,6 +85,7 @@ def test_a_forked_child_does_not_remove_its_parents_lane(lanes):
         assert owner.path.exists()
 
 
+@pytest.mark.fault("F3")
 def test_whoever_opens_a_lane_can_not_remove_it_by_leaving(lanes):
     with LaneOwner(lane_path("RUN"), 1, CAPACITY, 1.0) as owner:
         code = (
@@ -132,6 +134,7 @@ def test_a_pipe_or_a_directory_in_its_place_is_refused_without_waiting(lanes):
     assert sweep_dead_lanes(is_alive) == []
 
 
+@pytest.mark.fault("F2")
 def test_lanes_of_the_dead_are_swept_and_those_of_the_living_are_not(open_lane, lanes):
     living = open_lane("LIVING")
     dead = subprocess.run([sys.executable, "-c", DIE_WITH_A_LANE, lane_path("DEAD")], capture_output=True, text=True)

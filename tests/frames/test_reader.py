@@ -21,6 +21,7 @@ def scribble(path, at, data):
         file.write(data)
 
 
+@pytest.mark.fault("F5")
 @STRANGE
 @given(st.binary(min_size=248, max_size=248), NUMBER)
 def test_a_hostile_slot_is_dropped_and_counted_and_the_others_are_still_read(
@@ -35,6 +36,7 @@ def test_a_hostile_slot_is_dropped_and_counted_and_the_others_are_still_read(
     ends.close()
 
 
+@pytest.mark.fault("F5")
 @STRANGE
 @given(NUMBER, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**16 - 1))
 def test_no_size_in_a_note_makes_the_reader_read_beyond_its_place(
@@ -52,6 +54,7 @@ def test_no_size_in_a_note_makes_the_reader_read_beyond_its_place(
     ends.close()
 
 
+@pytest.mark.fault("F5")
 def test_a_file_cut_short_while_it_is_read_is_no_crash(open_lane, picture, numbers):
     ends = open_lane()
     ends.writer.write(0, picture(9), numbers())
@@ -81,6 +84,7 @@ def test_numbers_of_another_frame_are_not_shown_with_a_picture(open_lane, pictur
     assert ends.reader.read(0) is None
 
 
+@pytest.mark.fault("F4")
 def test_a_frame_that_is_being_written_leaves_the_one_before(open_lane, picture, numbers, monkeypatch):
     """As if the writer were killed after every single step of a write."""
     ends = open_lane()
@@ -104,6 +108,7 @@ def test_a_frame_that_is_being_written_leaves_the_one_before(open_lane, picture,
     assert ends.reader.dropped.total() == 0
 
 
+@pytest.mark.fault("F5")
 def test_a_lane_whose_head_lies_is_refused(open_lane):
     ends = open_lane()
     scribble(ends.path, 12, struct.pack("<I", 3))

@@ -35,6 +35,7 @@ def test_colours_stay_in_their_places():
     assert shrunk[12, 45].tolist() == [0, 0, 250]
 
 
+@pytest.mark.fault("F6")
 def test_a_huge_picture_is_not_looked_at_pixel_by_pixel(picture):
     huge = np.broadcast_to(np.uint8(7), (43200, 76800, 3))  # ten gigabytes, if it were copied
     began = time.process_time()

@@ -84,6 +84,7 @@ def test_nobody_can_take_it_so_it_is_neither_read_nor_encoded(open_lane, watch, 
     assert (reads, watch.encoded) == ([], 2)
 
 
+@pytest.mark.fault("W5")
 def test_a_slow_viewer_gets_the_newest_and_the_fast_one_everything(open_lane, watch, picture, numbers):
     ends, now = open_lane(slots=1), monotonic()
     fast, slow = Viewer(Wish(60.0)), Viewer(Wish(60.0))

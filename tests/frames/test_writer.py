@@ -48,6 +48,7 @@ def test_frames_are_counted_and_the_last_one_counts(open_lane, picture, numbers)
     assert ends.writer.frames == 7
 
 
+@pytest.mark.fault("F6")
 def test_what_is_too_large_is_refused_and_the_old_frame_stays(open_lane, picture, numbers):
     ends = open_lane(capacity=1000)
     ends.writer.write(0, picture(5), numbers())
@@ -56,6 +57,7 @@ def test_what_is_too_large_is_refused_and_the_old_frame_stays(open_lane, picture
     assert ends.reader.read(0).payload[0] == 5
 
 
+@pytest.mark.fault("F1")
 def test_where_there_is_no_room_it_is_an_error_and_the_old_frame_stays(open_lane, picture, numbers):
     ends = open_lane(slots=2, capacity=48 * 48 * 3)
     ends.writer.write(1, picture(5), numbers())

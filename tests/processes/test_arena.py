@@ -41,6 +41,7 @@ def uninterrupted(server):
     return server.run("uninterrupted")
 
 
+@pytest.mark.fault("R1")
 def test_killed_again_and_again_it_ends_with_the_same_bytes(server, uninterrupted, differences):
     tally = server.kill_again_and_again(words("killed"), "killed", 4, random.Random(3))
     assert (tally.kills, tally.unreadable, tally.lost) == (4, 0, 0)
@@ -56,6 +57,7 @@ def test_stopped_with_control_c_it_goes_on_bit_for_bit(server, uninterrupted, di
     assert differences(server.run("stopped"), uninterrupted) == []
 
 
+@pytest.mark.fault("R1", "D1")
 def test_two_ranks_that_are_killed_go_on_bit_for_bit(server, together, differences, wait_until):
     for trainer in together(*words("two", rows=4)):
         assert trainer.wait() == 0, trainer.err.read_text()

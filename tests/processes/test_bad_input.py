@@ -111,6 +111,7 @@ def make_a_pickle(path, canary):
     torch.save({"weights": Payload(canary)}, path)
 
 
+@pytest.mark.fault("C6", "C12")
 @pytest.mark.parametrize("damage", [truncate, flip_a_bit, make_foreign, make_a_pickle])
 def test_a_damaged_checkpoint_is_refused_by_name_and_nothing_in_it_is_run(server, copied, tmp_path, damage):
     weights = copied.checkpoints / "model_0002.safetensors"
@@ -128,6 +129,7 @@ def test_a_checkpoint_that_may_not_be_read_is_refused_by_name(server, copied):
     refuses(server("eval", str(weights), "--episodes", "1"), 1, "model_0002.safetensors")
 
 
+@pytest.mark.fault("C12")
 def test_a_pickle_without_a_sidecar_is_refused(server, tmp_path):
     make_a_pickle(tmp_path / "agent.safetensors", tmp_path / "canary")
     done = server("eval", str(tmp_path / "agent.safetensors"), "--episodes", "1")
@@ -135,6 +137,7 @@ def test_a_pickle_without_a_sidecar_is_refused(server, tmp_path):
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.fault("C6", "C7")
 def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_is_continued(server, good):
     name = "half-good"
     assert server(*TRAIN, f"run={name}").code == 0
@@ -148,6 +151,7 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_is_continued(se
     assert [entry.data["epoch"] for entry in resumed] == [1]
 
 
+@pytest.mark.fault("G10")
 def test_a_second_trainer_of_a_run_is_refused_and_the_first_goes_on(server, good, wait_until, differences):
     first = server.start(*TRAIN, "run=busy")
     wait_until(lambda: server.saved_epochs("busy") or first.is_over(), "a first checkpoint")
@@ -160,6 +164,7 @@ def test_a_second_trainer_of_a_run_is_refused_and_the_first_goes_on(server, good
     assert differences(server.run("busy"), good) == []
 
 
+@pytest.mark.fault("R6")
 def test_another_configuration_is_refused_with_the_difference_and_accepted_by_name(server):
     assert server(*TRAIN, "run=changed", "ppo.gamma=0.75").code == 0
     done = server(*TRAIN, "run=changed", "ppo.gamma=0.5")
@@ -197,6 +202,7 @@ def small_disk(path, size: str):
         subprocess.run(["umount", str(path)], check=True)
 
 
+@pytest.mark.fault("C4")
 def test_a_disk_that_fills_up_loses_no_checkpoint_and_the_run_goes_on_when_there_is_room(palaestra, tmp_path):
     with small_disk(tmp_path / "small", "3m") as disk:
         variables = {"PALAESTRA_RUNS_DIR": str(disk / "runs")}
@@ -218,6 +224,7 @@ def test_a_disk_that_fills_up_loses_no_checkpoint_and_the_run_goes_on_when_there
         assert CheckpointManager(directory).list_all_checkpoints()[-1].epoch == 10
 
 
+@pytest.mark.fault("C5")
 def test_a_runs_directory_that_cannot_be_written_is_refused(palaestra, tmp_path):
     with small_disk(tmp_path / "small", "1m") as disk:
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)

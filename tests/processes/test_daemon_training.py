@@ -79,6 +79,7 @@ def test_stopped_and_retried_it_is_bit_for_bit_as_if_never_interrupted(palaestra
         assert broken.id == daemon.get("broken").id
 
 
+@pytest.mark.fault("G1", "G8")
 def test_a_training_goes_on_unharmed_while_its_daemon_is_killed_and_comes_again(palaestra, wait_until, differences):
     serving = subprocess.Popen(
         [sys.executable, "-c", SERVE, str(palaestra.runs), json.dumps(TINY)], stdout=subprocess.PIPE, text=True
@@ -100,6 +101,7 @@ def test_a_training_goes_on_unharmed_while_its_daemon_is_killed_and_comes_again(
     assert starts == ["run.started"]
 
 
+@pytest.mark.fault("G2")
 def test_a_killed_trainer_of_two_ranks_is_noticed_and_no_rank_is_left(palaestra, wait_until):
     with Daemon(palaestra.runs, SETTINGS) as daemon:
         entry = daemon.submit(RunRequest("native", "cartpole", {**TINY, "total_steps": 10**8}, nproc=2))
@@ -114,6 +116,7 @@ def test_a_killed_trainer_of_two_ranks_is_noticed_and_no_rank_is_left(palaestra,
         assert find_members(entry.id, None) == []
 
 
+@pytest.mark.fault("R10")
 def test_an_environment_that_is_not_there_fails_with_its_own_words(palaestra):
     with Daemon(palaestra.runs, SETTINGS) as daemon:
         done = daemon.wait(daemon.submit(request(env={"id": "NoSuch-v0"})).id, 120)
@@ -122,6 +125,7 @@ def test_an_environment_that_is_not_there_fails_with_its_own_words(palaestra):
     assert read_record(RunStore(palaestra.runs).directory(done.id)).failure == done.record.failure
 
 
+@pytest.mark.fault("G10")
 def test_a_second_trainer_in_a_run_of_the_daemon_is_refused(palaestra, wait_until):
     with Daemon(palaestra.runs, SETTINGS) as daemon:
         entry = daemon.submit(request("mine", total_steps=10**8))

@@ -112,6 +112,7 @@ def test_only_the_leader_writes_and_says_anything(server, together):
     assert next(entry for entry in journal if entry.event == "run.started").data["world_size"] == 2
 
 
+@pytest.mark.fault("D1")
 def test_killed_at_random_and_continued_it_ends_with_the_same_bytes(
     server, together, uninterrupted, differences, wait_until
 ):
@@ -130,6 +131,7 @@ def test_killed_at_random_and_continued_it_ends_with_the_same_bytes(
     assert last_digests(server.run("killed")) == last_digests(uninterrupted)
 
 
+@pytest.mark.fault("D6")
 @pytest.mark.parametrize("asked", [0, 1])
 def test_a_signal_to_one_rank_stops_all_at_the_same_update(
     server, together, uninterrupted, differences, wait_until, asked
@@ -150,6 +152,7 @@ def test_a_signal_to_one_rank_stops_all_at_the_same_update(
     assert differences(directory, uninterrupted) == []
 
 
+@pytest.mark.fault("D8")
 @pytest.mark.parametrize(
     ("how", "cause"),
     [
@@ -167,6 +170,7 @@ def test_a_fault_on_one_rank_ends_all_and_the_leader_names_the_first_cause(serve
     assert re.search(cause, record.failure), record.failure
 
 
+@pytest.mark.fault("D8")
 def test_a_fault_before_the_first_step_leaves_no_run_behind(server, together):
     ranks = together(*words("never", *faulty("raise at once")))
     assert end_of(ranks)[0] == 1
@@ -174,6 +178,7 @@ def test_a_fault_before_the_first_step_leaves_no_run_behind(server, together):
     assert server.run("never") is None
 
 
+@pytest.mark.fault("D1")
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_takes_the_other_with_it(at_work, victim):
     ranks = at_work(f"victim-{victim}")
@@ -183,6 +188,7 @@ def test_a_killed_rank_takes_the_other_with_it(at_work, victim):
     assert "Another rank ended without a word" in ranks[1 - victim].err.read_text()
 
 
+@pytest.mark.fault("D3")
 @pytest.mark.chaos
 def test_a_rank_that_hangs_is_noticed_after_the_time_out(at_work):
     ranks = at_work("hanging", "distributed.timeout_seconds=4")
@@ -195,6 +201,7 @@ def test_a_rank_that_hangs_is_noticed_after_the_time_out(at_work):
     ranks[1].wait()
 
 
+@pytest.mark.fault("R5")
 def test_another_number_of_ranks_is_refused_with_both_numbers(server, together, uninterrupted):
     more = f"total_steps={2 * EPOCHS * BATCH}"
     alone = server(*words("uninterrupted", more, "--override", "total_steps"))
@@ -221,6 +228,7 @@ def test_a_rank_without_a_world_is_refused(server):
     assert "RANK=1 is set, but LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT is not" in lonely.err.read_text()
 
 
+@pytest.mark.fault("D7")
 def test_a_port_that_is_taken_is_named(together):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -123,6 +123,7 @@ def test_the_recipe_on_two_ranks_is_played_half_by_each_and_learned_by_both(pala
     assert first[0] != first[1], "both played the same"
 
 
+@pytest.mark.fault("D1")
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_is_named_and_nobody_is_left(launch, palaestra, victim):
     launched = launch("killed", "total_steps=1e6", saved=2)
@@ -139,6 +140,7 @@ def test_a_killed_rank_is_named_and_nobody_is_left(launch, palaestra, victim):
     assert sum(entry.event == "run.failed" for entry in journal) == 1
 
 
+@pytest.mark.fault("D4")
 def test_no_rank_survives_a_killed_launcher(launch, wait_until):
     launched = launch("orphans", "total_steps=1e6", saved=1)
     assert len(launched.ranks()) == 2
@@ -148,6 +150,7 @@ def test_no_rank_survives_a_killed_launcher(launch, wait_until):
     assert time.monotonic() - began < ORPHAN_SECONDS
 
 
+@pytest.mark.fault("R4", "D6")
 def test_a_signal_to_the_launcher_saves_once_and_leaves_with_its_code(launch, palaestra):
     launched = launch("stopped", "total_steps=1e6", saved=1)
     launched.process.send_signal(signal.SIGTERM)
@@ -184,6 +187,7 @@ def test_ranks_that_are_started_by_others_are_not_started_again(palaestra):
     assert "Under torchrun leave --nproc out" in done.err
 
 
+@pytest.mark.fault("D4")
 @pytest.mark.chaos
 def test_torchrun_ranks_end_with_the_agent(palaestra, wait_until):
     command = palaestra.command(*WORDS[:-3], "--quiet", "run=agent", "total_steps=1e6")[1:]

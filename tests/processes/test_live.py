@@ -102,6 +102,7 @@ def test_watched_unwatched_and_switched_off_runs_are_the_same_to_the_last_bit(se
     assert not lane_path(server.run("watched").id).exists()
 
 
+@pytest.mark.fault("F2")
 @pytest.mark.slow
 def test_a_killed_run_leaves_a_lane_that_its_next_process_sweeps_and_the_audience_follows(
     server, audience_of, wait_until
@@ -146,6 +147,7 @@ def can_mount():
         pytest.skip("no mount of one's own can be had here (unshare -Urm)")
 
 
+@pytest.mark.fault("F1")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "said"),
@@ -220,6 +222,7 @@ def read_both(reader: FrameReader, tally: dict[str, int]) -> None:
             tally["torn"] += not is_whole(frame)
 
 
+@pytest.mark.fault("F4")
 @pytest.mark.slow
 def test_a_writer_killed_at_any_instant_leaves_no_torn_frame(tmp_path):
     tally = torn_frames(tmp_path, reads=10_000, kills=100)
@@ -228,6 +231,7 @@ def test_a_writer_killed_at_any_instant_leaves_no_torn_frame(tmp_path):
     assert tally["frames"] > 5_000
 
 
+@pytest.mark.fault("F4")
 @pytest.mark.chaos
 def test_a_hundred_thousand_reads_of_writers_that_are_killed(tmp_path):
     tally = torn_frames(tmp_path, reads=100_000, kills=1_000)

@@ -58,6 +58,7 @@ def test_a_process_started_from_the_shell_does_the_same_as_a_forked_one(palaestr
     assert differences(palaestra.run("from-shell"), uninterrupted) == []
 
 
+@pytest.mark.fault("R1")
 def test_killed_eight_times_it_ends_with_the_same_bytes(server, uninterrupted, differences):
     tally = server.kill_again_and_again(words("killed"), "killed", 8, random.Random(8))
     assert (tally.kills, tally.unreadable, tally.lost) == (8, 0, 0)
@@ -65,6 +66,7 @@ def test_killed_eight_times_it_ends_with_the_same_bytes(server, uninterrupted, d
     assert events(server.run("killed")).count("run.resumed") >= 6  # most kills came after the first checkpoint
 
 
+@pytest.mark.fault("R1")
 @pytest.mark.chaos
 @pytest.mark.timeout(1800)
 def test_of_a_hundred_kills_nothing_is_unreadable_nothing_lost_and_every_run_exact(
@@ -86,6 +88,7 @@ def test_of_a_hundred_kills_nothing_is_unreadable_nothing_lost_and_every_run_exa
     assert mid_save >= 5
 
 
+@pytest.mark.fault("R3")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, 143)], ids=str
 )
@@ -107,6 +110,7 @@ def test_a_polite_signal_saves_and_the_run_goes_on_bit_for_bit(
     assert differences(directory, uninterrupted) == []
 
 
+@pytest.mark.fault("R3")
 def test_a_second_signal_stops_at_once_and_the_run_goes_on_bit_for_bit(server, uninterrupted, differences, wait_until):
     trainer = server.start(*words("twice"))
     wait_until(lambda: seen_at_work(server, "twice"), "three checkpoints")
@@ -121,12 +125,14 @@ def test_a_second_signal_stops_at_once_and_the_run_goes_on_bit_for_bit(server, u
     assert differences(directory, uninterrupted) == []
 
 
+@pytest.mark.fault("R2")
 def test_a_normaliser_that_is_left_out_is_seen_by_the_comparison(server, uninterrupted, differences):
     """The comparison above could not see anything if it did not see this."""
     server.kill_again_and_again(words("forgetful"), "forgetful", 2, random.Random(4), "normaliser")
     assert "weights" in differences(server.run("forgetful"), uninterrupted)
 
 
+@pytest.mark.fault("R2")
 def test_metrics_that_are_not_taken_back_are_seen_by_the_comparison(server, uninterrupted, differences, wait_until):
     """Without checkpoints on the way, whatever a killed session wrote is ahead of what the next one goes on from."""
     unsaved = [word.replace("save_interval=1", "save_interval=0") for word in words("doubled")]

@@ -58,6 +58,7 @@ def shims(palaestra, how: str) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]), "FAKE_WANDB": how}
 
 
+@pytest.mark.fault("S1", "S2", "S3")
 @pytest.mark.parametrize("how", ["absent", "raises", "hangs", "exits"])
 def test_the_run_is_the_same_and_one_warning_says_what_happened(palaestra, without, differences, how):
     done = palaestra(

@@ -57,6 +57,7 @@ def test_the_level_is_that_of_the_table_unless_said_otherwise(place):
     assert [entry.level for entry in read_journal(place.journal_file)] == ["error", "warning"]
 
 
+@pytest.mark.fault("G14")
 def test_the_order_is_that_of_writing_when_the_clock_jumps_back(place):
     journal = Journal(place, JumpingClock(100_000.0, 10.0, 50.0))
     for event in ("run.started", "run.heartbeat", "run.finished"):

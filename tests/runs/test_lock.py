@@ -39,6 +39,7 @@ def is_locked(directory) -> bool:
         return True
 
 
+@pytest.mark.fault("G10")
 def test_a_second_holder_is_refused_with_the_run_and_the_pid_of_the_first(directory, start_python):
     child = start_python(HOLD, directory.path)
     with pytest.raises(UsageError, match=f"Run 'a' is being trained by process {child.pid}") as caught:
@@ -48,6 +49,7 @@ def test_a_second_holder_is_refused_with_the_run_and_the_pid_of_the_first(direct
     assert is_locked(directory)
 
 
+@pytest.mark.fault("G10")
 def test_kill_9_frees_the_lock(directory, start_python):
     child = start_python(HOLD, directory.path)
     child.send_signal(signal.SIGKILL)
@@ -57,6 +59,7 @@ def test_kill_9_frees_the_lock(directory, start_python):
     assert not is_locked(directory)
 
 
+@pytest.mark.fault("G10")
 def test_a_forked_worker_that_survives_its_trainer_does_not_keep_the_lock(directory, start_python):
     trainer = start_python(HOLD_WITH_CHILD, directory.path)
     worker = int(trainer.first_line)

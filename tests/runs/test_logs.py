@@ -35,6 +35,7 @@ def test_a_second_session_adds_to_the_first(directory):
     assert [line.split()[-1] for line in directory.log_file().read_text().splitlines()] == ["one", "two"]
 
 
+@pytest.mark.fault("W11")
 def test_no_message_can_forge_a_second_record(directory):
     with run_log(directory):
         logger.info("a\n2026-01-01 INFO forged \x1b[31m \u202e \u2028 end")

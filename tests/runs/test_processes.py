@@ -7,6 +7,7 @@ import sys
 import time
 
 import psutil
+import pytest
 
 from palaestra.runs.processes import die_with_parent, is_alive, process_started_at, terminate
 
@@ -61,6 +62,7 @@ def test_terminate_signals_the_process_that_is_meant(start_python):
     assert child.wait(20) == -signal.SIGTERM
 
 
+@pytest.mark.fault("G4")
 def test_terminate_never_signals_a_stranger_with_the_same_pid(start_python):
     child = start_python(WAIT)
     assert not terminate(child.pid, process_started_at(child.pid) - 1.0, signal.SIGKILL)

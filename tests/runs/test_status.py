@@ -67,6 +67,7 @@ def test_a_running_run_whose_process_was_killed_is_lost(place, start_python):
     assert read_written_record(place) == record
 
 
+@pytest.mark.fault("G4")
 def test_a_stranger_with_the_same_pid_does_not_keep_a_run_alive(place):
     record = of_this_process(replace(RECORD, state=RunState.STOPPING))
     write_record(place, replace(record, pid_started_at=record.pid_started_at - 1))

@@ -66,6 +66,7 @@ def test_every_sink_hears_every_call_in_order(fanout, dropped):
     assert dropped == []
 
 
+@pytest.mark.fault("S1", "S4")
 @pytest.mark.parametrize("where", ["write", "flush", "close"])
 def test_a_failing_sink_is_named_once_and_the_others_go_on(fanout, dropped, where):
     good = ListSink("good")

@@ -59,6 +59,7 @@ def test_a_judgement_that_comes_late_stands_at_its_step_and_takes_nothing_away(t
     assert [step for step, _ in curve(tmp_path, "losses/entropy")] == [sample.step for sample in samples]
 
 
+@pytest.mark.fault("G14")
 def test_a_session_after_the_clock_went_back_is_still_read_last(tmp_path, samples, clock):
     write_all(tmp_path, samples[:6], clock)
     clock.seconds = -1e6
@@ -66,6 +67,7 @@ def test_a_session_after_the_clock_went_back_is_still_read_last(tmp_path, sample
     assert [step for step, _ in curve(tmp_path, "losses/entropy")] == [sample.step for sample in samples]
 
 
+@pytest.mark.fault("S5")
 def test_a_record_torn_by_a_kill_does_not_hide_the_next_session(tmp_path, samples, clock):
     write_all(tmp_path, samples[:6], clock)
     (torn,) = tmp_path.iterdir()
@@ -98,6 +100,7 @@ def test_what_was_flushed_can_be_read_while_the_run_goes_on(tmp_path, samples, c
     sink.close()
 
 
+@pytest.mark.fault("S4")
 def test_a_directory_that_cannot_be_written_is_refused_when_the_sink_is_made(tmp_path, clock):
     (tmp_path / "tensorboard").write_text("a file where the directory should be")
     with pytest.raises(OSError, match="tensorboard"):

@@ -201,6 +201,7 @@ def write_until_dropped_or(fanout: Fanout, dropped: list, samples, deadline_seco
     return seconds
 
 
+@pytest.mark.fault("S1", "S2", "S3")
 @pytest.mark.parametrize("place", ["init", "log", "finish"])
 @pytest.mark.parametrize("how", ["raise", "hang", "exit"])
 def test_whatever_wandb_does_the_trainer_hears_of_it_once_and_is_never_held_up(
@@ -235,6 +236,7 @@ def test_a_wandb_that_gave_up_but_lingers_is_ended_without_grace(fake, run, samp
     assert max(seconds) < 2.0
 
 
+@pytest.mark.fault("S2")
 def test_messages_that_nobody_reads_are_dropped_and_counted_and_memory_is_bounded(fake, run, samples, monkeypatch):
     other_ends = []
 
@@ -301,6 +303,7 @@ def test_a_directory_that_wandb_left_behind_is_not_the_package(monkeypatch):
     assert not wandb_is_installed()
 
 
+@pytest.mark.fault("S3")
 def test_no_process_stays_when_the_trainer_is_killed(fake, run, tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_WANDB", "hang:init")
     trainer = dedent(f"""

@@ -74,6 +74,7 @@ def test_loading_a_state_dict_reaches_the_block_that_adam_steps():
     assert torch.equal(optimizer.flat.data, torch.full_like(optimizer.flat.data, 3.0))
 
 
+@pytest.mark.fault("R9")
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
 def test_a_loss_that_is_not_finite_moves_nothing(poison):
     network = small_network()
@@ -85,6 +86,7 @@ def test_a_loss_that_is_not_finite_moves_nothing(poison):
     assert torch.equal(optimizer.flat, before)
 
 
+@pytest.mark.fault("R9")
 def test_a_finite_loss_with_an_infinite_slope_moves_nothing_either():
     network = small_network()
     optimizer = FlatOptimizer(network)

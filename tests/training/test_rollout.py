@@ -119,6 +119,7 @@ def test_log_probs_are_of_the_actions_taken_and_can_be_differentiated_later():
     (rollout.values * torch.ones(1, requires_grad=True)).sum().backward()
 
 
+@pytest.mark.fault("R9")
 def test_a_reward_that_is_not_finite_stops_with_environment_and_step():
     with pytest.raises(NonFinite, match="reward that is not finite .environment 0, step 1 "):
         play(3, "terminated", horizon=4, poison_at=2)

@@ -49,6 +49,7 @@ def saved_after(iterations: int):
     return state, torch.load(stream, weights_only=True)
 
 
+@pytest.mark.fault("R1")
 def test_a_restored_state_goes_on_bit_for_bit():
     state, saved = saved_after(4)
     expected = run_on(state, 4)
@@ -61,6 +62,7 @@ def test_a_restored_state_goes_on_bit_for_bit():
     assert weights(other) == weights(state)
 
 
+@pytest.mark.fault("R2")
 @pytest.mark.parametrize("part", PARTS)
 def test_leaving_out_any_one_part_is_seen(part):
     state, saved = saved_after(4)
@@ -87,6 +89,7 @@ def test_the_dice_that_everybody_shares_go_on_too():
     assert draws() == expected
 
 
+@pytest.mark.fault("C18")
 def test_a_capture_does_not_change_while_training_goes_on():
     state = new_training_state(CONFIG)
     run_on(state, 2)
@@ -171,6 +174,7 @@ def test_two_ranks_of_n_rows_have_the_seeds_that_one_of_twice_as_many_has():
     assert own_env_seeds(CROWD, Second()) == whole[9:]
 
 
+@pytest.mark.fault("R8")
 def test_worlds_that_were_not_captured_begin_anew_with_other_seeds(monkeypatch):
     state = new_training_state(CROWD)
     run_on(state, 1)

@@ -48,6 +48,7 @@ def test_capture_and_restore_give_back_the_row_to_act_on():
     assert other.starts[0].tolist() == [False, True]
 
 
+@pytest.mark.fault("R9")
 def test_an_observation_that_is_not_finite_is_named_with_its_place():
     tape = Tape(PARTS, horizon=2, env_count=3)
     tape.rows[1]["speed"][2] = np.inf

@@ -3,6 +3,7 @@
 import os
 import time
 
+import pytest
 import torch
 
 
@@ -64,6 +65,7 @@ def test_whoever_fails_first_is_named_by_the_others(together):
     }
 
 
+@pytest.mark.fault("D1")
 def test_a_rank_that_is_gone_without_a_word_is_noticed_at_once(together):
     def work(group):
         if group.rank == 1:
@@ -76,6 +78,7 @@ def test_a_rank_that_is_gone_without_a_word_is_noticed_at_once(together):
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.fault("D3")
 def test_a_rank_that_does_not_answer_is_given_up_after_the_time_out(together):
     def work(group):
         if group.rank == 1:

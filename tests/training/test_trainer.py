@@ -47,6 +47,7 @@ def test_statistics_of_observations_change_only_after_the_update(monkeypatch):
     assert float(moments.count) == 300.0
 
 
+@pytest.mark.fault("R9")
 def test_a_value_that_is_not_finite_stops_at_that_update_and_says_so(monkeypatch):
     state = new_training_state(CONFIG)
     reports = train(state)

@@ -13,6 +13,7 @@ TARGETS = ["etc/passwd", "status.json", "secret", "metrics.db", "%00", "secret%0
 PLACES = ["artifacts", "videos", "replays", "evaluations"]
 
 
+@pytest.mark.fault("W10")
 def test_an_artefact_is_saved_never_shown(client, make_run):
     directory = make_run("first")
     (directory.artifacts / "page.html").write_text(HTML)
@@ -50,6 +51,7 @@ class Opens:
 OPENS = Opens()
 
 
+@pytest.mark.fault("W9")
 @pytest.mark.parametrize("place", PLACES)
 def test_no_name_leads_out_of_the_run(client, make_run, house, tmp_path, place):
     directory = make_run("first")

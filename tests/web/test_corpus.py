@@ -119,6 +119,7 @@ def ask_all(client, house, root, words, every):
     return [name for name in opened if name.startswith("/") and not name.startswith(inside)], counts
 
 
+@pytest.mark.fault("W9")
 @pytest.mark.parametrize(
     "every",
     [
@@ -134,6 +135,7 @@ def test_no_word_opens_a_file_outside_of_the_store(client, house, daemon, store,
     assert [status for status in counts if status >= 500] == []
 
 
+@pytest.mark.fault("W9")
 def test_the_hook_sees_what_is_opened(tmp_path):
     WATCHED[0] = set()
     try:
@@ -174,6 +176,7 @@ MALFORMED = [
 ]
 
 
+@pytest.mark.fault("W8")
 @pytest.mark.parametrize("path", ["/api/runs", "/api/requests/check", "/api/requests/parse", "/api/login"])
 def test_malformed_bodies_are_refused_and_never_our_fault(client, path):
     for content in MALFORMED:
@@ -184,6 +187,7 @@ def test_malformed_bodies_are_refused_and_never_our_fault(client, path):
     assert client.get("/api/runs").json()["total"] == 0
 
 
+@pytest.mark.fault("W8", "X1")
 @settings(max_examples=500, deadline=None)
 @given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_whatever_bytes_come_they_are_data_or_a_refusal(content):

@@ -115,6 +115,7 @@ def test_what_a_viewer_says_wrongly_is_answered_and_it_may_stay(watch, text):
     socket.ping().wait(5)
 
 
+@pytest.mark.fault("W4")
 def test_bytes_and_giant_messages_end_the_socket_not_the_daemon(watch, live):
     giant = watch()
     with pytest.raises(ConnectionClosed) as closed:
@@ -159,6 +160,7 @@ def close_code(stream):
             return int.from_bytes(content[:2], "big")
 
 
+@pytest.mark.fault("W4")
 @pytest.mark.parametrize(
     ("frame", "code"),
     [
@@ -183,6 +185,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(server, "PING_SECONDS", 0.2)
 
 
+@pytest.mark.fault("W4")
 @pytest.mark.usefixtures("impatient")
 def test_who_does_not_answer_a_ping_is_let_go(live):
     raw, stream = shake_hands(live)
@@ -190,12 +193,14 @@ def test_who_does_not_answer_a_ping_is_let_go(live):
         assert close_code(stream) == 1011
 
 
+@pytest.mark.fault("W4")
 def test_compression_is_not_spoken(live):
     address = f"ws://127.0.0.1:{live.port}/api/events"
     with connect(address, additional_headers=live.bearer, compression="deflate", proxy=None) as socket:
         assert socket.response.headers.get("sec-websocket-extensions") is None
 
 
+@pytest.mark.fault("W6")
 def test_there_is_room_for_so_many_viewers_and_no_more(watch, live, monkeypatch):
     monkeypatch.setattr(events, "MOST_VIEWERS", 2)
     first, _second = watch(), watch()
@@ -210,6 +215,7 @@ def test_there_is_room_for_so_many_viewers_and_no_more(watch, live, monkeypatch)
     assert next_of(watch(), "hello")
 
 
+@pytest.mark.fault("W5")
 def test_a_viewer_that_does_not_read_holds_up_nobody_and_costs_one_state_a_run(watch, live):
     submit(live)
     daemon = live.house.daemon

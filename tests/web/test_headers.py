@@ -58,6 +58,7 @@ def test_a_defect_of_ours_carries_them_and_tells_nothing(house, client, monkeypa
     assert answer.headers["content-security-policy"] == CONTENT_POLICY
 
 
+@pytest.mark.fault("W10")
 def test_the_policy_is_the_agreed_one():
     assert CONTENT_POLICY == (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "

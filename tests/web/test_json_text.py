@@ -19,6 +19,7 @@ def test_what_json_allows_is_read_as_python_reads_it():
     assert parse_json(json.dumps(data, ensure_ascii=False).encode()) == data
 
 
+@pytest.mark.fault("W8")
 @pytest.mark.parametrize(
     ("text", "field"),
     [
@@ -60,6 +61,7 @@ def test_what_is_no_json_at_all_is_refused(content):
     refused(content)
 
 
+@pytest.mark.fault("W8")
 def test_depth_is_counted_and_deeper_is_refused():
     def nested(depth):
         return b"[" * depth + b"]" * depth

@@ -21,6 +21,7 @@ def post(live, path="/api/runs", **headers):
     return live.head("POST", path, content_type="application/json", **headers)
 
 
+@pytest.mark.fault("W7")
 def test_a_gigabyte_that_is_only_announced_is_413_at_once(live):
     answer = live.raw(post(live, content_length=1 << 30, connection="keep-alive"))
     assert status(answer) == 413
@@ -36,6 +37,7 @@ def test_a_body_just_within_the_limit_is_read_and_one_byte_more_is_not(live):
     assert status(live.raw(post(live, "/api/requests/check", content_length=len(beyond)) + beyond)) == 413
 
 
+@pytest.mark.fault("W7")
 def test_an_endless_body_in_chunks_is_cut_off_without_being_kept(live):
     before = psutil.Process().memory_info().rss
     chunk = b"10000\r\n" + b" " * 65536 + b"\r\n"
@@ -65,6 +67,7 @@ def test_an_unknown_path_with_an_unfinished_body_is_answered_and_closed(live):
     assert status(answer) == 404
 
 
+@pytest.mark.fault("W7")
 def test_a_slow_body_is_408(live, monkeypatch):
     monkeypatch.setattr(reading, "BODY_SECONDS", 0.3)
     began = time.monotonic()

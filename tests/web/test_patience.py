@@ -36,6 +36,7 @@ MALFORMED = [
 ]
 
 
+@pytest.mark.fault("W3")
 @pytest.mark.parametrize("content", MALFORMED)
 def test_what_cannot_be_read_is_answered_with_400_and_harms_nobody(live, content):
     live.server.config.http_protocol_class.header_seconds = 0.5
@@ -45,6 +46,7 @@ def test_what_cannot_be_read_is_answered_with_400_and_harms_nobody(live, content
     assert is_alive(live)
 
 
+@pytest.mark.fault("W3")
 def test_an_absolute_address_does_not_change_the_host(live):
     request = live.head(path="http://evil.example/api/system")
     assert status(live.raw(request)) in {400, 404}
@@ -52,6 +54,7 @@ def test_an_absolute_address_does_not_change_the_host(live):
     assert status(live.raw(request)) == 421
 
 
+@pytest.mark.fault("W7")
 def test_an_endless_address_is_414_and_endless_headers_are_431(live):
     assert status(live.raw(b"GET /" + b"a" * (1 << 20))) == 414
     many = b"".join(b"x-%d: y\r\n" % number for number in range(100_000))
@@ -64,6 +67,7 @@ def test_headers_within_the_limit_are_read(live):
     assert status(live.raw(live.head(padding="y" * (HEADER_BYTES // 2)))) == 200
 
 
+@pytest.mark.fault("W7")
 def test_who_drips_headers_is_cut_off_with_408(live, monkeypatch):
     monkeypatch.setattr(PatientProtocol, "header_seconds", 0.4)
     with socket.create_connection(("127.0.0.1", live.port), timeout=5) as connection:
@@ -101,6 +105,7 @@ def test_a_kept_connection_serves_many_requests(live):
         assert [client.get("/api/system").status_code for _ in range(5)] == [200] * 5
 
 
+@pytest.mark.fault("W6")
 def test_beyond_so_many_connections_there_is_a_503_and_room_again_when_they_leave(live, monkeypatch):
     monkeypatch.setattr(patience, "MOST_CONNECTIONS", 3)
     idle = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(3)]
@@ -121,6 +126,7 @@ def is_served(live):
     return status(live.raw(live.head())) == 200
 
 
+@pytest.mark.fault("W6")
 def test_many_idle_strangers_do_not_shut_out_the_owner(live, monkeypatch):
     monkeypatch.setattr(PatientProtocol, "header_seconds", 5.0)
     idle = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(100)]

@@ -1,6 +1,8 @@
 import json
 import threading
 
+import pytest
+
 from palaestra.contracts.run import RunState
 from palaestra.daemon.errors import QueueFull, StoreRefused
 from palaestra.runs.documents import read_request
@@ -164,6 +166,7 @@ def test_the_list_says_from_where_to_follow(client):
     assert before["boot"] == after["boot"]
 
 
+@pytest.mark.fault("G11")
 def test_a_full_disk_is_507_and_a_full_queue_503(client, daemon, monkeypatch):
     def refuse(error):
         def submit(request, terms=None):
@@ -178,6 +181,7 @@ def test_a_full_disk_is_507_and_a_full_queue_503(client, daemon, monkeypatch):
     assert client.post("/api/runs", json=NAP).status_code == 503
 
 
+@pytest.mark.fault("G11")
 def test_a_store_that_cannot_grow_is_507_and_still_lists(client, daemon):
     daemon._roster._index.limit_pages(1)
     text = json.dumps({"x": "y" * 15_000})

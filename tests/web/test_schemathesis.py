@@ -94,6 +94,7 @@ def quiet(daemon, monkeypatch):
     return daemon
 
 
+@pytest.mark.fault("W8")
 @pytest.mark.slow
 def test_a_sample_of_made_up_requests_meets_only_declared_answers(
     client, quiet, make_run, save_checkpoint, monkeypatch
@@ -105,6 +106,7 @@ def test_a_sample_of_made_up_requests_meets_only_declared_answers(
     assert len(statuses) >= 4
 
 
+@pytest.mark.fault("W8")
 @pytest.mark.chaos
 @pytest.mark.timeout(7200)
 def test_fifty_thousand_made_up_requests_meet_only_declared_answers(

@@ -38,6 +38,7 @@ def browser(house, stranger):
     return stranger
 
 
+@pytest.mark.fault("W2")
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 @pytest.mark.parametrize("origin", FOREIGN)
 def test_a_foreign_page_is_refused_even_with_the_token(client, method, origin):
@@ -46,11 +47,13 @@ def test_a_foreign_page_is_refused_even_with_the_token(client, method, origin):
     assert "access-control-allow-origin" not in answer.headers
 
 
+@pytest.mark.fault("W3")
 @pytest.mark.parametrize("origin", UNREADABLE)
 def test_an_origin_that_cannot_be_read_is_400(client, origin):
     assert client.get("/api/system", headers={"origin": origin}).status_code == 400
 
 
+@pytest.mark.fault("W3")
 @pytest.mark.parametrize(
     ("host", "status"),
     [
@@ -93,6 +96,7 @@ def test_two_of_a_kind_are_refused(client, doubled):
     assert answer.status_code == 400
 
 
+@pytest.mark.fault("W1")
 @pytest.mark.parametrize(
     "value",
     [
@@ -123,6 +127,7 @@ def test_the_token_does_not_count_in_an_address(house, stranger):
     assert stranger.get(f"/api/system?token={house.token.read()}").status_code == 401
 
 
+@pytest.mark.fault("W2")
 def test_a_cookie_reads_without_an_origin_and_writes_only_with_ours(browser):
     assert browser.get("/api/system").status_code == 200
     assert browser.post("/api/requests/parse", json={"yaml": "a: 1"}).status_code == 403
@@ -137,12 +142,14 @@ def test_cookies_of_other_programs_do_not_hide_ours(house, stranger):
     assert stranger.get("/api/system", headers={"cookie": f"palaestra_7879={value}"}).status_code == 401
 
 
+@pytest.mark.fault("W1")
 def test_a_renewed_token_ends_what_the_old_one_opened(house, browser, client):
     assert browser.get("/api/system").status_code == 200
     house.token.renew()
     assert browser.get("/api/system").status_code == 401  # neither by cookie nor by header
 
 
+@pytest.mark.fault("W2")
 def test_a_form_of_a_foreign_page_cannot_write(client):
     for kind in ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain", ""):
         answer = client.post("/api/runs", content=b'{"recipe": "cartpole"}', headers={"content-type": kind})
@@ -154,12 +161,14 @@ def test_an_address_that_is_too_long_is_refused_before_anything_else(stranger):
     assert stranger.get("/" + "a" * MAX_TARGET_BYTES).status_code == 414
 
 
+@pytest.mark.fault("W4")
 def test_a_socket_without_a_token_is_closed_with_4401(stranger):
     with stranger.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect) as closed:
         socket.receive_text()
     assert closed.value.code == 4401
 
 
+@pytest.mark.fault("W4")
 @pytest.mark.parametrize("origin", FOREIGN)
 def test_a_socket_of_a_foreign_page_is_closed_with_4403(client, origin):
     with (
@@ -189,6 +198,7 @@ def test_an_open_socket_ends_when_the_token_is_renewed(house, client):
         assert closed.value.code == 4401
 
 
+@pytest.mark.fault("W11")
 def test_what_is_refused_is_logged_on_one_line_without_the_query(stranger, caplog):
     caplog.set_level(logging.INFO)
     stranger.get("/api/%0aINFO%20forged%1b[31m%e2%80%aex?code=secret")

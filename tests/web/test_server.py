@@ -126,6 +126,7 @@ def test_a_second_daemon_is_refused_with_the_first_one_s_number(tmp_path):
             assert b"Traceback" not in said
 
 
+@pytest.mark.fault("W12")
 def test_a_port_in_use_is_said_with_a_way_out(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -191,6 +192,7 @@ def test_with_tls_the_cookie_is_secure_and_the_client_trusts_the_certificate(tmp
         assert (done.returncode, json.loads(done.stdout)["runs"]) == (0, []), done.stderr
 
 
+@pytest.mark.fault("G12")
 @pytest.mark.slow
 def test_a_damaged_index_is_refused_by_name_and_repaired(tmp_path):
     home = tmp_path / ".palaestra"

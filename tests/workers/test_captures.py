@@ -65,6 +65,7 @@ def test_each_rank_goes_on_from_what_is_its_own():
     assert own_capture(state, Paper(rank=1)) == {"iteration": 4, "sampler": "follower"}
 
 
+@pytest.mark.fault("R5")
 @pytest.mark.parametrize(
     ("others", "group", "message"),
     [

@@ -226,6 +226,7 @@ def test_the_log_of_checkpoints_counts_the_episodes_that_ended(bench, loop_of):
         assert entry.episode == sum(count for step, count in ended if step <= entry.agent_step)
 
 
+@pytest.mark.fault("R9")
 def test_what_is_not_finite_never_reaches_a_checkpoint(make_bench, small_config, loop_of):
     bench = make_bench(small_config(env={"id": "PoisonedForTests-v0", "kwargs": {"at": 40}}))
     with pytest.raises(NonFinite, match="Update 3 was stopped before its step"):

@@ -33,6 +33,7 @@ def test_everything_is_where_the_checkpoint_left_it(saved, small_config):
         assert torch.equal(other.agent.state_dict()[name], value), name
 
 
+@pytest.mark.fault("R7")
 def test_another_version_of_what_decides_is_said(saved, small_config, monkeypatch):
     now = resuming.package_versions()
     monkeypatch.setattr(resuming, "package_versions", lambda: {**now, "torch": "99.0", "rich": "99.0"})

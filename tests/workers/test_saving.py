@@ -69,6 +69,7 @@ def test_a_save_that_fails_is_told_and_leaves_what_there_was(bench, saver, disk)
     assert "No space left" in entry.data["error"]
 
 
+@pytest.mark.fault("C4")
 def test_it_is_tried_again_after_a_while_and_not_at_once(bench, saver, disk):
     disk.is_full = True
     assert not saver.should_retry
@@ -81,6 +82,7 @@ def test_it_is_tried_again_after_a_while_and_not_at_once(bench, saver, disk):
     assert not saver.should_retry
 
 
+@pytest.mark.fault("C4")
 def test_after_several_failures_the_run_is_degraded_until_a_save_succeeds(bench, saver, disk):
     disk.is_full = True
     for _ in range(DEGRADED_AFTER - 1):

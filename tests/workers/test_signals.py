@@ -7,6 +7,7 @@ import pytest
 from palaestra.workers.signals import STOPPING, StopNow, exit_code_of, stop_on_signals
 
 
+@pytest.mark.fault("R3")
 def test_the_first_signal_is_only_remembered():
     with stop_on_signals() as stop:
         assert not stop
@@ -39,6 +40,7 @@ def test_handlers_are_as_before_when_the_block_ends():
     assert [signal.getsignal(number) for number in STOPPING] == before
 
 
+@pytest.mark.fault("R3")
 def test_exit_codes_are_those_of_a_shell_and_slurms_warning_counts_as_sigterm():
     assert [exit_code_of(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)] == [130, 143, 143]
 

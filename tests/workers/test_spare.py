@@ -101,6 +101,7 @@ def test_epochs_are_told_one_at_a_time_and_in_order(trained, evaluator, puppets)
     assert (process.told, evaluator.outstanding) == ([1, 2], 1)
 
 
+@pytest.mark.fault("R10")
 def test_a_process_that_is_lost_is_replaced_once_and_then_its_epoch_is_given_up(trained, evaluator, puppets, caplog):
     for checkpoint in trained.saved:
         evaluator.ask(checkpoint)

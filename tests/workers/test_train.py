@@ -135,6 +135,7 @@ def test_a_second_trainer_is_refused_and_changes_nothing(run, small, monkeypatch
     assert events(small()) == before
 
 
+@pytest.mark.fault("R6")
 def test_another_configuration_is_refused_with_the_difference(run, small, monkeypatch):
     stop_at(monkeypatch, 2, signal.SIGTERM)
     run()
@@ -145,6 +146,7 @@ def test_another_configuration_is_refused_with_the_difference(run, small, monkey
     assert events(small()) == before
 
 
+@pytest.mark.fault("R6")
 def test_a_difference_accepted_by_name_is_written_down(run, small):
     run()
     outcome = run(total_steps=192, accept=["total_steps"])
@@ -164,6 +166,7 @@ def test_what_cannot_be_made_leaves_nothing_behind(run, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.fault("R9")
 def test_a_reward_that_is_not_finite_fails_the_run_and_names_the_last_good_checkpoint(run, small):
     with pytest.raises(NonFinite, match="Update 3 .*last good checkpoint is epoch 2") as failed:
         run(env={"id": "PoisonedForTests-v0", "kwargs": {"at": 40}})
@@ -181,6 +184,7 @@ def test_without_any_checkpoint_it_says_that_there_is_none(run):
         run(env={"id": "PoisonedForTests-v0", "kwargs": {"at": 1}})
 
 
+@pytest.mark.fault("C4")
 def test_a_disk_that_stays_full_fails_the_run_at_its_end_and_not_before(run, small, monkeypatch):
     save = CheckpointManager.save_agent
 
@@ -197,6 +201,7 @@ def test_a_disk_that_stays_full_fails_the_run_at_its_end_and_not_before(run, sma
     assert events(small()).count("checkpoint.failed") == 4  # three by interval, one at the end
 
 
+@pytest.mark.fault("R10")
 def test_an_exception_of_a_stranger_is_in_status_and_journal_and_still_raised(run, small, monkeypatch):
     def explode(_state):
         raise ZeroDivisionError("of a stranger")
