@@ -29,8 +29,8 @@ struct Kernels {
     // Adds to `gradient` (a block of slopes) what the slopes of the last slots mean for the parameters.
     void (*backward)(const Plan& plan, const float* parameters, const float* packed, const float* input,
                      const float* values, const float* before, float* slopes, float* gradient, int rows);
-    // The sum of `count` blocks of slopes, in the parameters' order.
-    void (*spread)(const Plan& plan, const float* gradients, int count, float* flat);
+    // Adds `count` blocks of slopes up in the first, and gives it in the parameters' order.
+    void (*spread)(const Plan& plan, float* gradients, int count, float* flat);
     double (*squares)(const float* numbers, std::size_t count);
     void (*adam)(const AdamStep& step, std::size_t count, float* parameters, float* gradient, float* mean,
                  float* spread);

@@ -12,6 +12,7 @@ namespace {
 
 #include "body_products.hpp"
 #include "body_activations.hpp"
+#include "body_turning.hpp"
 
 void pack(const Plan& plan, const float* parameters, float* packed) {
     for (int number = 0; number < plan.layer_count; ++number) {
@@ -19,9 +20,7 @@ void pack(const Plan& plan, const float* parameters, float* packed) {
         const std::size_t out_stride = plan.strides[layer.target], in_stride = plan.strides[layer.source];
         const float* weight = parameters + layer.weight;
         float* turned = packed + layer.packed;
-        for (int out = 0; out < layer.outputs; ++out) {
-            for (int in = 0; in < layer.inputs; ++in) turned[in * out_stride + out] = weight[out * layer.inputs + in];
-        }
+        turn(layer.outputs, layer.inputs, weight, layer.inputs, turned, out_stride);
         std::memcpy(turned + layer.inputs * out_stride, parameters + layer.bias, layer.outputs * sizeof(float));
         if (layer.widened == NOWHERE) continue;
         for (int out = 0; out < layer.outputs; ++out) {
@@ -83,30 +82,32 @@ void backward(const Plan& plan, const float* parameters, const float* packed, co
     }
 }
 
-INLINE float total_at(const float* gradients, std::size_t size, int count, std::size_t at) {
-    float total = gradients[at];
-    for (int block = 1; block < count; ++block) total += gradients[block * size + at];
-    return total;
+// The first block of slopes becomes the sum of all.
+void add_up(float* gradients, std::size_t size, int count) {
+    for (int block = 1; block < count; ++block) {
+        const float* further = gradients + block * size;
+        for (std::size_t k = 0; k < size; ++k) gradients[k] += further[k];
+    }
 }
 
-void spread(const Plan& plan, const float* gradients, int count, float* flat) {
-    const std::size_t size = plan.slopes_size;
+void spread(const Plan& plan, float* gradients, int count, float* flat) {
+    add_up(gradients, plan.slopes_size, count);
     for (int number = 0; number < plan.layer_count; ++number) {
         const Layer& layer = plan.layers[number];
         const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
-        const std::size_t row = layer.is_turned ? 1 : in_stride, step = layer.is_turned ? out_stride : 1;
-        for (int out = 0; out < layer.outputs; ++out) {
-            float* to = flat + layer.weight + static_cast<std::size_t>(out) * layer.inputs;
-            const float* from = gradients + layer.slope + out * row;
-            if (count == 1 && step == 1) {
-                std::memcpy(to, from, layer.inputs * sizeof(float));
-                continue;
+        const std::size_t inputs = layer.inputs, outputs = layer.outputs;
+        const float* from = gradients + layer.slope;
+        float* to = flat + layer.weight;
+        if (layer.is_turned) {
+            turn(layer.inputs, layer.outputs, from, out_stride, to, inputs);
+        } else if (in_stride == inputs) {
+            std::memcpy(to, from, inputs * outputs * sizeof(float));
+        } else {
+            for (std::size_t out = 0; out < outputs; ++out) {
+                std::memcpy(to + out * inputs, from + out * in_stride, inputs * sizeof(float));
             }
-            for (int in = 0; in < layer.inputs; ++in) to[in] = total_at(from, size, count, in * step);
         }
-        for (int out = 0; out < layer.outputs; ++out) {
-            flat[layer.bias + out] = total_at(gradients + layer.bias_slope, size, count, out);
-        }
+        std::memcpy(flat + layer.bias, gradients + layer.bias_slope, outputs * sizeof(float));
     }
 }
 

@@ -178,13 +178,8 @@ double Learner::step(int slices, const UpdateRates& rates) {
     const Kernels& kernels = network_->kernels();
     kernels.spread(plan, gradients_.data(), slices, parameters_.gradient);
     if (head_.kind == Head::NORMAL) {
-        for (int k = 0; k < head_.size; ++k) {
-            float total = 0;
-            for (int slice = 0; slice < slices; ++slice) {
-                total += gradients_.data()[slice * plan.slopes_size + network_->log_std_slope() + k];
-            }
-            parameters_.gradient[head_.log_std + k] = total;
-        }
+        std::memcpy(parameters_.gradient + head_.log_std, gradients_.data() + network_->log_std_slope(),
+                    head_.size * sizeof(float));
     }
     const double norm = std::sqrt(kernels.squares(parameters_.gradient, parameters_.count));
     if (!std::isfinite(norm)) return norm;

@@ -270,6 +270,21 @@ void make_worlds(Worlds* place, const std::string& rules, const std::map<std::st
     new (place) Worlds(rules_called(rules, constants), count, limit);
 }
 
+// out[t] = gamma * out[t - 1] + rewards[t], begun anew after an end; `running` [B] is what to go on with.
+void discounted_sums(Array<const float> rewards, Array<const bool> ended, Array<float> running, float gamma,
+                     Array<float> out) {
+    const std::size_t envs = running.size(), samples = rewards.size();
+    demand(ended, samples, "ended");
+    demand(out, samples, "out");
+    if (envs == 0 || samples % envs) throw std::invalid_argument("rewards are not whole rows of environments");
+    for (std::size_t k = 0; k < samples; ++k) {
+        float& sum = running.data()[k % envs];
+        sum = sum * gamma + rewards.data()[k];
+        out.data()[k] = sum;
+        if (ended.data()[k]) sum = 0;
+    }
+}
+
 std::vector<std::string> kernel_names() {
     std::vector<std::string> names;
     for (const char* name : {"x86-64-v4", "x86-64-v3", "plain"}) {
@@ -283,6 +298,7 @@ std::vector<std::string> kernel_names() {
 NB_MODULE(learner, module) {
     module.doc() = "PPO for networks of linear layers, compiled.";
     module.def("kernel_names", &kernel_names, "Those that this processor can run, best first.");
+    module.def("discounted_sums", &discounted_sums, "rewards"_a, "ended"_a, "running"_a, "gamma"_a, "out"_a);
     nb::class_<UpdateRates>(module, "UpdateRates", "What an epoch is told.")
         .def(nb::init<>())
         .def_prop_rw("clip", [](const UpdateRates& r) { return r.loss.clip; }, [](UpdateRates& r, float v) { r.loss.clip = v; })

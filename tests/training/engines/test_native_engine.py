@@ -274,6 +274,20 @@ def test_advantages_are_those_of_the_torch_engine():
     assert torch.allclose(ours, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_rewards_are_scaled_as_by_the_scaler_itself():
+    policy = {"graph": "mlp", "normalize_returns": True}
+    state, other = (new_training_state(config(env="CartPole-v1", policy=policy)) for _ in range(2))
+    for _ in range(3):
+        rewards = torch.randn(32, 4)
+        ended = torch.rand(32, 4) < 0.1
+        state.tape.rewards[:], state.tape.starts[1:] = rewards.numpy(), ended.numpy()
+        state.engine._scale(state, state.agent.return_scaler)
+        expected, other.reward_sums = other.agent.return_scaler.scale(rewards, ended, other.reward_sums, 0.99)
+        assert torch.equal(torch.from_numpy(state.tape.rewards), expected)
+        assert torch.equal(state.reward_sums, other.reward_sums)
+    assert state.agent.return_scaler.moments.count == 384
+
+
 def test_a_cut_episode_bootstraps_from_its_own_last_observation():
     state = new_training_state(config(env={"id": "CartPole-v1", "max_episode_steps": 5}))
     rollout = play(state)

@@ -36,7 +36,10 @@ ACTIVATE = {
 }
 
 
-def planned(policy, action=DiscreteSpec(3), seen=SEEN, features=()):
+THREE = DiscreteSpec(3)
+
+
+def planned(policy, action=THREE, seen=SEEN, features=()):
     agent = build_policy(PolicyConfig.model_validate(policy), EnvInterface(seen, action, features))
     optimizer = FlatOptimizer(agent)
     return agent, plan_network(agent, optimizer.flat)
@@ -64,7 +67,7 @@ def test_following_the_plan_gives_what_the_network_gives(policy):
 
 
 def test_the_spread_of_continuous_actions_is_found_in_the_flat_block():
-    agent, plan = planned({"graph": "mlp", "settings": {"log_std": -0.7}}, BoxSpec((2,)))
+    _, plan = planned({"graph": "mlp", "settings": {"log_std": -0.7}}, BoxSpec((2,)))
     assert plan.flat[plan.log_std : plan.log_std + 2].tolist() == pytest.approx([-0.7, -0.7])
 
 

@@ -9,6 +9,13 @@ EndedTuple = tuple[int, int, float, int, bool]  # step, environment, return, len
 WorldTuple = tuple[list[float], tuple[int, int, int, int], float, int, int]  # state, dice, return, length, elapsed
 
 def kernel_names() -> list[str]: ...
+def discounted_sums(
+    rewards: NDArray[np.float32],
+    ended: NDArray[np.bool_],
+    running: NDArray[np.float32],
+    gamma: float,
+    out: NDArray[np.float32],
+) -> None: ...
 
 class UpdateRates:
     clip: float

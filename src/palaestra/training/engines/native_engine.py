@@ -18,6 +18,7 @@ from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import NonFinite
 from palaestra.contracts.reports import PhaseTimes, UpdateStats
 from palaestra.envs.vector import InProcessEnvs
+from palaestra.policies.normalise import EPSILON
 from palaestra.training.engines.base import Iteration
 from palaestra.training.engines.network_plan import HeadCode, InputCode, Unfit, plan_head, plan_input, plan_network
 from palaestra.training.engines.worlds import EngineWorlds, stepped_by
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from palaestra.config.ppo import PpoConfig
     from palaestra.envs.vector import Ending
+    from palaestra.policies.normalise import ReturnScaler
     from palaestra.training.state import TrainingState
 
 MAX_CHOICES = 64  # parts of one action; native/engine/heads.hpp
@@ -108,14 +110,20 @@ class NativeEngine:
         self._learner.begin(state.iteration)
         episodes = self._play_inside(state) if self._worlds is not None else self._play_outside(state)
         state.tape.refuse_non_finite()
-        scaler = state.agent.return_scaler
-        if scaler is not None:
-            rewards, ended = torch.from_numpy(state.tape.rewards), torch.from_numpy(state.tape.starts[1:])
-            scaled, state.reward_sums = scaler.scale(
-                rewards, ended, state.reward_sums, state.config.ppo.gamma, state.group.stack
-            )
-            rewards.copy_(scaled)
+        if state.agent.return_scaler is not None:
+            self._scale(state, state.agent.return_scaler)
         return episodes
+
+    def _scale(self, state: TrainingState, scaler: ReturnScaler) -> None:
+        """`scaler.scale`, without its loop over steps in torch: that takes longer than a small update."""
+        tape = state.tape
+        sums = np.empty_like(tape.rewards)
+        self._compiled.discounted_sums(
+            tape.rewards, tape.starts[1:], state.reward_sums.numpy(), state.config.ppo.gamma, sums
+        )
+        scaler.moments.update(torch.from_numpy(sums).flatten(), state.group.stack)
+        factor = (scaler.moments.variance + EPSILON).rsqrt().float()
+        torch.from_numpy(tape.rewards).mul_(factor).clamp_(-scaler.clip, scaler.clip)
 
     def _play_inside(self, state: TrainingState) -> list[EpisodeResult]:
         worlds = self._worlds
