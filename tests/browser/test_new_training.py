@@ -158,7 +158,7 @@ SCRIPT = Path(__file__).parents[1] / "apps" / "cleanrl" / "scripts" / "ppo.py"
 
 def test_the_arguments_of_a_script_become_the_form(open_page, serving):
     page = open_page("#/new?kind=cleanrl", allows="404")
-    script = page.get_by_label("Script")
+    script = page.get_by_role("textbox", name="Script", exact=True)
     script.fill("/no/such/script.py")
     script.press("Enter")
     expect(page.get_by_role("alert").first).to_contain_text("/no/such/script.py")
@@ -167,7 +167,7 @@ def test_the_arguments_of_a_script_become_the_form(open_page, serving):
     steps = page.locator("#field-total_timesteps")
     expect(steps).to_have_value("2048")
     steps.fill("1024")
-    page.get_by_label("Name").fill("untouched-script")
+    page.get_by_label("Name", exact=True).fill("untouched-script")
     expect(page.locator("aside code")).to_contain_text("total_timesteps=1024")
     start(page)()
     expect(page.get_by_role("heading", name="untouched-script")).to_be_visible()

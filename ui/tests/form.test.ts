@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { changesTo, differingKeys, flatten, layOver, type Nested } from '../src/lib/flat.ts';
-import { filterFields, parseNumber, readForm, variantOf } from '../src/lib/form_model.ts';
+import { beginsWith, filterFields, parseNumber, readForm, variantOf } from '../src/lib/form_model.ts';
 import { leftOut, valueAt, without, withValue } from '../src/lib/form_values.ts';
 import type { Schema } from '../src/lib/types.ts';
 
@@ -128,4 +128,8 @@ test('searching keeps the groups of what is found', () => {
   const found = filterFields(readForm(schema), 'rate start');
   assert.deepEqual(found?.fields.map((field) => field.path.join('.')), ['rate']);
   assert.equal(filterFields(readForm(schema), 'nothing like it'), null);
+});
+
+test('a checkpoint to begin with has its setting in every kind that learns', () => {
+  assert.deepEqual(['native', 'cleanrl', 'script', 'matmul'].map(beginsWith), ['initial_weights', 'start_from', 'start_from', '']);
 });

@@ -16,6 +16,9 @@ export interface Field {
 
 export const SCRIPTED = ['cleanrl', 'script']; // kinds whose settings are those of the script that is named above the form
 
+/** The setting that names a checkpoint to begin with; "" for kinds that have none. */
+export const beginsWith = (kind: string) => (kind === 'native' ? 'initial_weights' : SCRIPTED.includes(kind) ? 'start_from' : '');
+
 const DEEPEST = 12; // a schema that refers to itself ends here, as JSON
 
 export function readForm(schema: Schema): Field {
