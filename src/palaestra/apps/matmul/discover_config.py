@@ -18,7 +18,9 @@ from palaestra.contracts.errors import PalaestraError
 
 class DiscoverConfig(Frozen):
     format: str = Field(default="2x2x2", description="rows x inner x columns of the product")
-    field: str = Field(default="gf2", description="gf2: modulo 2; z: found modulo 2 and lifted to whole numbers")
+    field: str = Field(
+        default="gf2", description="gf2: modulo 2; z: lifted from there to whole numbers; zt: to -1, 0, 1"
+    )
     method: Literal["flip", "agent", "auto"] = Field(
         default="flip", description="a walk on the flip graph, the agent that learns, or both side by side"
     )
@@ -30,9 +32,12 @@ class DiscoverConfig(Frozen):
     margin: int = Field(default=2, ge=0, description="how far above its best rank a walker may climb")
     patience: int = Field(default=20_000_000, ge=1, description="flips without a new best before a walker starts again")
     round_flips: int = Field(default=200_000, ge=1, description="of each walker, between two looks at the clock")
-    start: Literal["schoolbook", "archive"] = Field(
-        default="schoolbook", description="begin with the schoolbook's scheme, or with the best that discoveries make"
+    start: Literal["ladder", "schoolbook", "archive"] = Field(
+        default="ladder",
+        description="climb from smaller formats, begin with the schoolbook's scheme, or with what discoveries make",
     )
+    rung_flips: int = Field(default=400_000_000, ge=1, description="on each format of the ladder before the next")
+    bench: bool = Field(default=True, description="a first look at the speed of what was found, when it is for numbers")
     pool_size: int = Field(default=4, ge=1, description="schemes kept to start again from")
     agent: AgentConfig = Field(default_factory=AgentConfig, description="the agent of method=agent and method=auto")
 
@@ -54,7 +59,7 @@ class DiscoverConfig(Frozen):
         except PalaestraError as error:
             raise ValueError(str(error).rstrip(".")) from error
         if field not in SEARCHED:
-            raise ValueError(f"there is no search over {field} yet; field=gf2 and field=z can be searched")
+            raise ValueError(f"there is no search over {field} yet; field=gf2, field=zt and field=z can be searched")
         return str(field)
 
     @model_validator(mode="after")
@@ -78,8 +83,8 @@ class DiscoverConfig(Frozen):
         return Rules(self.plus_period, self.margin, self.patience, self.round_flips, self.pool_size, target)
 
 
-SEARCHED = (fields.Field.GF2, fields.Field.Z)
-MAY_CHANGE = frozenset({"seconds", "target"})  # when a search goes on
+SEARCHED = (fields.Field.GF2, fields.Field.ZT, fields.Field.Z)
+MAY_CHANGE = frozenset({"seconds", "target", "bench"})  # when a search goes on
 
 
 def changed_keys(stored: dict[str, Any], asked: DiscoverConfig) -> list[str]:

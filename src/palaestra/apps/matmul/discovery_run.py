@@ -11,16 +11,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul.archive import Archive, Provenance, sound_entries
+from palaestra.apps.matmul.climbing import (
+    Climb,
+    advance_climb,
+    begin_climb,
+    decode_climb,
+    encode_climb,
+    proved_over,
+    rungs_to,
+)
 from palaestra.apps.matmul.extension import best_start
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.fingerprint import fingerprint
+from palaestra.apps.matmul.first_look import first_look
 from palaestra.apps.matmul.known_ranks import compare
-from palaestra.apps.matmul.lifting import lift
-from palaestra.apps.matmul.masks import Masks, from_masks, to_masks
-from palaestra.apps.matmul.search import Search, advance, begin, decode_search, encode_search
-from palaestra.apps.matmul.verification import VerifiedFactorization, verify
+from palaestra.apps.matmul.masks import Masks, to_masks
 from palaestra.contracts.clock import SystemClock
-from palaestra.contracts.errors import PalaestraError
+from palaestra.contracts.errors import PalaestraError, RunFailed
 from palaestra.contracts.sink import Sample
 from palaestra.runs.files import read_json, write_json
 from palaestra.runs.lock import run_lock
@@ -35,10 +42,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.apps.matmul.discover_config import DiscoverConfig
+    from palaestra.apps.matmul.verification import VerifiedFactorization
     from palaestra.runs.directory import RunDirectory
     from palaestra.workers.signals import StopRequest
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 2: a climb over several formats
 SAVE_SECONDS = 10.0
 
 
@@ -86,13 +94,14 @@ def checkpoint_file(directory: RunDirectory) -> Path:
     return directory.checkpoints / "search.json"
 
 
-def _opened(directory: RunDirectory, config: DiscoverConfig, session: RunSession) -> Search:
+def _opened(directory: RunDirectory, config: DiscoverConfig, session: RunSession) -> Climb:
     """Where the last session stopped, step for step; else at the beginning."""
     file = checkpoint_file(directory)
     if not file.exists():
         session.journal.record("run.started", pid=os.getpid(), seed=config.seed, world_size=config.walkers)
-        return begin(config.product, config.seed, config.walkers, _start(directory, config))
-    search = decode_search(unstamped(read_json(file), SCHEMA_VERSION, file), config.product)
+        rungs = rungs_to(config.product) if config.start == "ladder" else (config.product,)
+        return begin_climb(rungs, Field(config.field), config.seed, config.walkers, _start(directory, config))
+    search = decode_climb(unstamped(read_json(file), SCHEMA_VERSION, file))
     session.journal.record(
         "run.resumed", pid=os.getpid(), step=search.flips, checkpoint=str(file.name), exact=True, reason=""
     )
@@ -120,13 +129,13 @@ def _parents(directory: RunDirectory) -> tuple[str, ...]:
 
 
 def _searched(
-    search: Search,
+    search: Climb,
     config: DiscoverConfig,
     session: RunSession,
     metrics: MetricsSink,
     stop: StopRequest,
     say: Callable[[str], None],
-) -> Search:
+) -> Climb:
     """Rounds until the time is up, the target is reached, or somebody says stop; at least one."""
     rules, begun_with, rounds = config.rules, search.flips, 0
     rate = 0.0
@@ -135,14 +144,16 @@ def _searched(
         while not stop and search.best_rank > rules.target:
             if rounds and time.monotonic() - begun_at >= config.seconds:
                 break
-            before = search.best_rank
-            search = advance(search, rules, pool if config.walkers > 1 else None)
+            before = (search.ascents, search.rung, -search.search.best_rank)
+            search = advance_climb(search, rules, config.rung_flips, pool if config.walkers > 1 else None)
             rounds += 1
             rate = (search.flips - begun_with) / max(time.monotonic() - begun_at, 1e-9)
             session.beat(rounds, search.flips, rate, {"best_rank": search.best_rank})
-            has_fallen = search.best_rank < before
+            has_fallen = (search.ascents, search.rung, -search.search.best_rank) > before
             if has_fallen:
-                say(f"rank {search.best_rank} after {search.flips:,} flips, {time.monotonic() - begun_at:.2f} s")
+                rung = "" if search.is_on_top else f"{search.search.format} "
+                took = time.monotonic() - begun_at
+                say(f"{rung}rank {search.search.best_rank} after {search.flips:,} flips, {took:.2f} s")
             if has_fallen or time.monotonic() - saved_at >= SAVE_SECONDS:
                 metrics.write(_sample(search, rate))
                 _save(search, session)
@@ -154,19 +165,21 @@ def _searched(
     return search
 
 
-def _sample(search: Search, rate: float) -> Sample:
+def _sample(search: Climb, rate: float) -> Sample:
     figures = {
         "discover/best_rank": float(search.best_rank),
-        "discover/pool_size": float(len(search.pool)),
-        "discover/starts": float(sum(walker.starts for walker in search.walkers)),
+        "discover/rung": float(search.rung),
+        "discover/rung_rank": float(search.search.best_rank),
+        "discover/pool_size": float(len(search.search.pool)),
+        "discover/starts": float(sum(walker.starts for walker in search.search.walkers)),
     }
     return Sample(search.flips, figures, {"discover/flips_per_second": rate}, at=time.time())
 
 
-def _save(search: Search, session: RunSession) -> None:
+def _save(search: Climb, session: RunSession) -> None:
     file = checkpoint_file(session.directory)
     begun = time.monotonic()
-    write_json(file, stamped(encode_search(search), SCHEMA_VERSION))
+    write_json(file, stamped(encode_climb(search), SCHEMA_VERSION))
     session.journal.record(
         "checkpoint.saved",
         step=search.flips,
@@ -177,9 +190,9 @@ def _save(search: Search, session: RunSession) -> None:
 
 
 def _settled(
-    directory: RunDirectory, search: Search, config: DiscoverConfig, session: RunSession, stop: StopRequest
+    directory: RunDirectory, search: Climb, config: DiscoverConfig, session: RunSession, stop: StopRequest
 ) -> Outcome:
-    proved, remark = _proved(search, config)
+    proved, remark = _proved(search), ""
     provenance = Provenance(
         run=directory.id,
         method="flip" if proved.field is Field.GF2 else "flip and lift",
@@ -197,6 +210,8 @@ def _settled(
         entry, is_new = Archive(directory.path.parent).add(proved, provenance)
         file = str(entry.file)
         session.journal.record("artifact.saved", file=file, kind="discovery")
+        if config.bench and not stop:
+            remark = first_look(entry, directory, session.journal)
     return Outcome(
         run=directory.id,
         name=session.record.name,
@@ -214,14 +229,9 @@ def _settled(
     )
 
 
-def _proved(search: Search, config: DiscoverConfig) -> tuple[VerifiedFactorization, str]:
-    """The best scheme of the pool that holds over the field that was asked for."""
-    if config.field == Field.GF2:
-        return verify(from_masks(search.best, search.format)), ""
-    tried = sorted([search.best, *search.pool], key=len)
-    for masks in tried:
-        lifted = lift(verify(from_masks(masks, search.format)))
-        if lifted is not None:
-            return lifted, ""
-    best = verify(from_masks(search.best, search.format))
-    return best, "No scheme of the pool could be lifted to whole numbers; what was kept holds modulo 2 only."
+def _proved(search: Climb) -> VerifiedFactorization:
+    """What is kept was lifted when it was found; the schoolbook's scheme holds everywhere."""
+    proved = proved_over(search.field, search.best, search.format)
+    if proved is None:
+        raise RunFailed(f"The best scheme for {search.format} does not hold over {search.field}.")
+    return proved

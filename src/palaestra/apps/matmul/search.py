@@ -82,6 +82,17 @@ def advance(search: Search, rules: Rules, pool: ThreadPoolExecutor | None = None
     return replace(search, walkers=walkers, pool=kept, flips=flips)
 
 
+def drop_schemes(search: Search, bad: list[Masks]) -> Search:
+    """They leave the pool, and walkers that had found them start again."""
+    marks = {_mark(masks) for masks in bad}
+    kept = tuple(masks for masks in search.pool if _mark(masks) not in marks)
+    walkers = tuple(
+        _start_again(walker, index, search, kept) if _mark(walker.best) in marks else walker
+        for index, walker in enumerate(search.walkers)
+    )
+    return replace(search, walkers=walkers, pool=kept)
+
+
 def throw(seed: int, walker: int, start: int) -> int:
     """A word for the dice of a walker's start; neighbouring seeds have nothing in common."""
     digest = hashlib.sha256(f"{seed} {walker} {start}".encode()).digest()
@@ -92,8 +103,8 @@ def encode_search(search: Search) -> dict[str, Any]:
     """Plain data; masks as hexadecimal text, since JSON has no 64 bits for everybody."""
     walkers = [
         {
-            "current": _hex(walker.current),
-            "best": _hex(walker.best),
+            "current": encode_masks(walker.current),
+            "best": encode_masks(walker.best),
             "dice": f"{walker.dice:x}",
             "since_fall": walker.since_fall,
             "since_best": walker.since_best,
@@ -105,8 +116,8 @@ def encode_search(search: Search) -> dict[str, Any]:
         "seed": search.seed,
         "flips": search.flips,
         "walkers": walkers,
-        "start": _hex(search.start),
-        "pool": [_hex(one) for one in search.pool],
+        "start": encode_masks(search.start),
+        "pool": [encode_masks(one) for one in search.pool],
     }
 
 
@@ -114,8 +125,8 @@ def decode_search(data: dict[str, Any], format_: Format) -> Search:
     try:
         walkers = tuple(
             Walker(
-                _masks(one["current"]),
-                _masks(one["best"]),
+                decode_masks(one["current"]),
+                decode_masks(one["best"]),
                 int(one["dice"], 16),
                 int(one["since_fall"]),
                 int(one["since_best"]),
@@ -123,8 +134,8 @@ def decode_search(data: dict[str, Any], format_: Format) -> Search:
             )
             for one in data["walkers"]
         )
-        pool = tuple(_masks(one) for one in data["pool"])
-        return Search(format_, int(data["seed"]), walkers, _masks(data["start"]), pool, int(data["flips"]))
+        pool = tuple(decode_masks(one) for one in data["pool"])
+        return Search(format_, int(data["seed"]), walkers, decode_masks(data["start"]), pool, int(data["flips"]))
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile(f"A search cannot be read: {error!r}.", "Begin again with another run=NAME.") from error
 
@@ -148,16 +159,21 @@ def _start_again(walker: Walker, index: int, search: Search, pool: tuple[Masks, 
 
 def _best_of(schemes: list[Masks], count: int) -> tuple[Masks, ...]:
     """Different ones, none more than one above the best."""
-    different = {tuple(sorted(map(tuple, one))): one for one in schemes}
+    different = {_mark(one): one for one in schemes}
     ranked = sorted(different.values(), key=len)
     return tuple(one for one in ranked[:count] if len(one) <= len(ranked[0]) + 1)
 
 
-def _hex(masks: Masks) -> list[str]:
+def _mark(masks: Masks) -> tuple[tuple[int, ...], ...]:
+    """The same for the same rows in another order."""
+    return tuple(sorted(map(tuple, masks)))
+
+
+def encode_masks(masks: Masks) -> list[str]:
     return [" ".join(f"{mask:x}" for mask in row) for row in masks]
 
 
-def _masks(rows: list[str]) -> Masks:
+def decode_masks(rows: list[str]) -> Masks:
     found = [[int(word, 16) for word in row.split()] for row in rows]
     if not found or any(len(row) != 3 or not all(0 < mask < 1 << 64 for mask in row) for row in found):
         raise ValueError("a scheme has rows of three masks")

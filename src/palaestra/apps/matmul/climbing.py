@@ -1,0 +1,175 @@
+"""A search that climbs: smaller formats first, and each scheme that was found is extended to the next.
+
+From the schoolbook's scheme a walk for 4x4x4 stays far above what is known; from a good 3x4x4 and a strip it does not.
+A rung ends at the best known rank, or when its flips are used up; after the last one the climb begins again at the
+bottom, with other dice: which 3x4x4 is extended matters more than how long. Where whole numbers are wanted, only
+schemes that lift are extended or kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from palaestra.apps.matmul.extension import SIDES, join
+from palaestra.apps.matmul.factorization import schoolbook
+from palaestra.apps.matmul.field import Field, parse_field
+from palaestra.apps.matmul.format import Format, parse_format
+from palaestra.apps.matmul.known_ranks import known_rank
+from palaestra.apps.matmul.lifting import lift
+from palaestra.apps.matmul.masks import Masks, from_masks, to_masks
+from palaestra.apps.matmul.search import (
+    Rules,
+    Search,
+    advance,
+    begin,
+    decode_masks,
+    decode_search,
+    drop_schemes,
+    encode_masks,
+    encode_search,
+    throw,
+)
+from palaestra.apps.matmul.verification import verify
+from palaestra.contracts.errors import DamagedFile, PalaestraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from concurrent.futures import ThreadPoolExecutor
+
+    from palaestra.apps.matmul.verification import VerifiedFactorization
+
+DIRECT = 48  # products of the schoolbook: up to here a walk from there arrives
+PATIENT = 4  # after so many ascents each rung gets more flips
+RUNG_WORDS = 1000  # seeds of rungs lie beyond those of walkers
+
+
+@dataclass(frozen=True)
+class Climb:
+    rungs: tuple[Format, ...]  # the last is what is wanted
+    field: Field  # gf2; else what is kept and extended lifts
+    seed: int
+    search: Search  # on the present rung
+    best: Masks  # for the last format, of all ascents
+    rung: int = 0
+    ascents: int = 0
+    flips_before: int = 0  # of the searches that are done
+
+    @property
+    def format(self) -> Format:
+        return self.rungs[-1]
+
+    @property
+    def flips(self) -> int:
+        return self.flips_before + self.search.flips
+
+    @property
+    def best_rank(self) -> int:
+        return len(self.best)
+
+    @property
+    def is_on_top(self) -> bool:
+        return self.rung == len(self.rungs) - 1
+
+
+def rungs_to(format_: Format) -> tuple[Format, ...]:
+    """Each is one longer in its largest side than the one before it."""
+    found = [format_]
+    while found[0].schoolbook_rank > DIRECT:
+        sides = list(found[0].sides)
+        sides[sides.index(max(sides))] -= 1
+        found.insert(0, Format(sides[0], sides[1], sides[2]))
+    return tuple(found)
+
+
+def begin_climb(rungs: tuple[Format, ...], field: Field, seed: int, walkers: int, start: Masks | None = None) -> Climb:
+    """`start`: a scheme for the first rung, instead of the schoolbook's."""
+    best = start if start and len(rungs) == 1 else to_masks(schoolbook(rungs[-1], Field.GF2))
+    return Climb(rungs, field, seed, begin(rungs[0], seed, walkers, start), best)
+
+
+def advance_climb(climb: Climb, rules: Rules, rung_flips: int, pool: ThreadPoolExecutor | None = None) -> Climb:
+    """One round; `rules.target` is that of the last rung."""
+    target = rules.target if climb.is_on_top else rung_target(climb)
+    climb = replace(climb, search=advance(climb.search, replace(rules, target=target), pool))
+    spent = climb.search.flips >= rung_flips * (1 + climb.ascents // PATIENT)
+    if climb.is_on_top:
+        better = [masks for masks in climb.search.pool if len(masks) < climb.best_rank]
+        found, climb = _sound(climb, better)
+        climb = climb if found is None else replace(climb, best=found)
+        may_start_again = spent and len(climb.rungs) > 1 and climb.best_rank > rules.target
+        return _moved(climb, 0, climb.ascents + 1, None) if may_start_again else climb
+    if climb.search.best_rank > target and not spent:
+        return climb
+    found, climb = _sound(climb, climb.search.pool)
+    if found is None:  # none of them lifts
+        return _moved(climb, climb.rung, climb.ascents + 1, None) if spent else climb
+    return _moved(climb, climb.rung + 1, climb.ascents, extended(found, *climb.rungs[climb.rung : climb.rung + 2]))
+
+
+def rung_target(climb: Climb) -> int:
+    return known_rank(climb.search.format, climb.field) or 0
+
+
+def extended(masks: Masks, given: Format, wanted: Format) -> Masks:
+    """The schoolbook's scheme for the strip that is missing is added."""
+    at = next(k for k in range(3) if given.sides[k] != wanted.sides[k])
+    sides = list(wanted.sides)
+    sides[at] -= given.sides[at]
+    strip = schoolbook(Format(sides[0], sides[1], sides[2]), Field.GF2)
+    return to_masks(join(from_masks(masks, given), strip, SIDES[at]))
+
+
+def proved_over(field: Field, masks: Masks, format_: Format) -> VerifiedFactorization | None:
+    """The scheme over the field that is wanted; None when it cannot be lifted so."""
+    proved = verify(from_masks(masks, format_))
+    if field is Field.GF2:
+        return proved
+    lifted = lift(proved)
+    return None if lifted is None or (field is Field.ZT and lifted.field is not Field.ZT) else lifted
+
+
+def encode_climb(climb: Climb) -> dict[str, Any]:
+    return {
+        "rungs": [str(rung) for rung in climb.rungs],
+        "field": str(climb.field),
+        "seed": climb.seed,
+        "search": encode_search(climb.search),
+        "best": encode_masks(climb.best),
+        "rung": climb.rung,
+        "ascents": climb.ascents,
+        "flips_before": climb.flips_before,
+    }
+
+
+def decode_climb(data: dict[str, Any]) -> Climb:
+    try:
+        rungs = tuple(parse_format(text) for text in data["rungs"])
+        rung, ascents, before = (int(data[key]) for key in ("rung", "ascents", "flips_before"))
+        search = decode_search(data["search"], rungs[rung])
+        best = decode_masks(data["best"])
+        return Climb(rungs, parse_field(data["field"]), int(data["seed"]), search, best, rung, ascents, before)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise DamagedFile(f"A search cannot be read: {error!r}.", "Begin again with another run=NAME.") from error
+    except PalaestraError as error:
+        raise DamagedFile(f"A search cannot be read: {error.message}", "Begin again with another run=NAME.") from error
+
+
+def _sound(climb: Climb, schemes: Iterable[Masks]) -> tuple[Masks | None, Climb]:
+    """The best of them that holds over the field that is wanted; better ones that do not leave the search."""
+    bad: list[Masks] = []
+    for masks in sorted(schemes, key=len):
+        if proved_over(climb.field, masks, climb.search.format) is not None:
+            return masks, _without(climb, bad)
+        bad.append(masks)
+    return None, _without(climb, bad)
+
+
+def _without(climb: Climb, bad: list[Masks]) -> Climb:
+    return replace(climb, search=drop_schemes(climb.search, bad)) if bad else climb
+
+
+def _moved(climb: Climb, rung: int, ascents: int, start: Masks | None) -> Climb:
+    word = throw(climb.seed, RUNG_WORDS + rung, ascents) >> 1
+    search = begin(climb.rungs[rung], word, len(climb.search.walkers), start)
+    return replace(climb, search=search, rung=rung, ascents=ascents, flips_before=climb.flips)

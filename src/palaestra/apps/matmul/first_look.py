@@ -1,0 +1,41 @@
+"""A short benchmark at the end of a search: whoever found a scheme sees at once what it is worth on this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palaestra.apps.matmul.bench_config import BRIEF
+from palaestra.apps.matmul.bench_store import BenchStore
+from palaestra.apps.matmul.bench_worker import benchmark_apart
+from palaestra.apps.matmul.field import Field
+from palaestra.contracts.errors import PalaestraError
+from palaestra.runs.identity import new_run_id
+
+if TYPE_CHECKING:
+    from palaestra.apps.matmul.archive import Discovery
+    from palaestra.apps.matmul.bench_report import Benchmark
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.workers.session import Events
+
+FOR_NUMBERS = frozenset({Field.ZT, Field.Z})
+
+
+def first_look(entry: Discovery, directory: RunDirectory, journal: Events) -> str:
+    """What to tell the user, empty when there is nothing; a benchmark that fails takes nothing from the discovery."""
+    if entry.scheme.field not in FOR_NUMBERS:
+        return ""
+    try:
+        made = benchmark_apart(entry, BRIEF, new_run_id(), aloud=False)
+    except PalaestraError as error:
+        return f"It could not be timed: {error}"
+    file = BenchStore(directory.path.parent).add(made)
+    journal.record("artifact.saved", file=str(file), kind="benchmark")
+    return summary(made)
+
+
+def summary(made: Benchmark) -> str:
+    cells = [
+        f"{cell.dtype}{' ' + cell.detail if cell.detail else ''} {cell.size}: algorithm {cell.algorithm_gain:.2f} x"
+        for cell in made.cells
+    ]
+    return f"First look, {made.threads} thread: {'; '.join(cells)}. More: palaestra bench {made.discovery}"

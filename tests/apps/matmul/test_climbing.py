@@ -1,0 +1,115 @@
+from dataclasses import replace
+
+import pytest
+
+from palaestra.apps.matmul import climbing
+from palaestra.apps.matmul.climbing import (
+    advance_climb,
+    begin_climb,
+    decode_climb,
+    encode_climb,
+    extended,
+    proved_over,
+    rungs_to,
+)
+from palaestra.apps.matmul.factorization import schoolbook
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.format import Format, parse_format
+from palaestra.apps.matmul.masks import from_masks, to_masks
+from palaestra.apps.matmul.search import Rules
+from palaestra.apps.matmul.verification import verify
+from palaestra.contracts.errors import DamagedFile
+
+RULES = Rules(plus_period=2000, patience=200_000, round_flips=20_000)
+SMALL = (Format(2, 2, 2), Format(2, 2, 3), Format(2, 3, 3))
+
+
+def climbed(climb, rules, rung_flips=400_000, rounds=200):
+    for _ in range(rounds):
+        if climb.best_rank <= rules.target:
+            break
+        climb = advance_climb(climb, rules, rung_flips)
+    return climb
+
+
+@pytest.mark.parametrize(
+    ("wanted", "rungs"),
+    [
+        ("3x3x3", "3x3x3"),
+        ("3x4x4", "3x4x4"),
+        ("4x4x4", "3x4x4 4x4x4"),
+        ("5x5x5", "3x4x4 4x4x4 4x4x5 4x5x5 5x5x5"),
+        ("3x4x5", "3x4x4 3x4x5"),
+    ],
+)
+def test_the_ladder_begins_where_a_walk_arrives_alone(wanted, rungs):
+    assert [str(rung) for rung in rungs_to(parse_format(wanted))] == rungs.split()
+
+
+def test_an_extended_scheme_multiplies_and_costs_the_strip(strassen_bits):
+    for wanted, more in ((Format(3, 2, 2), 4), (Format(2, 3, 2), 4), (Format(2, 2, 4), 8)):
+        masks = extended(to_masks(strassen_bits), Format(2, 2, 2), wanted)
+        assert verify(from_masks(masks, wanted)).rank == 7 + more
+
+
+def test_a_climb_arrives_at_the_best_known_rank_by_way_of_smaller_ones():
+    climb = climbed(begin_climb(SMALL, Field.GF2, 1, 1), replace(RULES, target=15))
+    assert (climb.rung, climb.best_rank) == (2, 15)
+    assert verify(from_masks(climb.best, Format(2, 3, 3))).rank == 15
+
+
+def test_a_climb_that_was_put_away_goes_on_step_for_step():
+    through = half = begin_climb(SMALL, Field.GF2, 3, 2)
+    for count in range(8):
+        through = advance_climb(through, RULES, 50_000)
+        if count < 4:
+            half = advance_climb(half, RULES, 50_000)
+    back = decode_climb(encode_climb(half))
+    assert back == half
+    for _ in range(4):
+        back = advance_climb(back, RULES, 50_000)
+    assert back == through
+    assert through.rung or through.ascents  # it was no idle comparison
+
+
+def test_after_the_last_rung_it_begins_again_with_other_dice_and_keeps_the_best():
+    climb = begin_climb(SMALL[:2], Field.GF2, 1, 1)
+    first = climb.search.walkers[0].dice
+    best = climb.best_rank
+    for _ in range(40):
+        climb = advance_climb(climb, RULES, 20_000)
+        assert climb.best_rank <= best
+        best = climb.best_rank
+        if climb.ascents and not climb.rung:
+            break
+    assert climb.ascents == 1
+    assert climb.search.walkers[0].dice != first
+
+
+def test_for_whole_numbers_only_what_lifts_is_extended_or_kept(monkeypatch):
+    climb = climbed(begin_climb(SMALL[:2], Field.ZT, 1, 1), replace(RULES, target=11))
+    assert proved_over(Field.ZT, climb.best, climb.format).field is Field.ZT
+    monkeypatch.setattr(climbing, "lift", lambda proved: None)
+    climb = begin_climb(SMALL[:2], Field.Z, 1, 1)
+    for _ in range(5):
+        climb = advance_climb(climb, RULES, 10**9)
+    assert climb.rung == 0  # nothing lifts: nothing is extended
+    assert climb.search.walkers[0].starts > 0
+    assert climb.best_rank == 12
+
+
+def test_a_start_of_ones_own_is_taken(strassen_bits):
+    climb = begin_climb((Format(2, 2, 2),), Field.GF2, 1, 1, to_masks(strassen_bits))
+    assert climb.best_rank == 7
+
+
+@pytest.mark.parametrize("damage", [{"rungs": ["3x3"]}, {"rung": 9}, {"best": ["0 0 0"]}, {"search": 5}])
+def test_a_damaged_climb_is_refused(damage):
+    data = encode_climb(begin_climb(SMALL, Field.GF2, 1, 1)) | damage
+    with pytest.raises(DamagedFile):
+        decode_climb(data)
+
+
+def test_the_schoolbook_holds_over_every_field():
+    masks = to_masks(schoolbook(Format(2, 2, 2), Field.GF2))
+    assert proved_over(Field.ZT, masks, Format(2, 2, 2)).rank == 8
