@@ -10,7 +10,7 @@ from palaestra.config.env import EnvConfig
 from palaestra.contracts.errors import UsageError
 from palaestra.envs import build
 from palaestra.envs.batch import BatchEnvs
-from palaestra.envs.build import make_native_batch, make_playable, make_vector_envs
+from palaestra.envs.build import describe_stepping, make_native_batch, make_playable, make_vector_envs
 from palaestra.envs.vector import InProcessEnvs
 
 CROWD = EnvConfig(id="palaestra/Crowd-v0", kwargs={"agents": 4})
@@ -79,10 +79,18 @@ def test_how_a_single_environment_is_drawn_is_no_matter_of_the_batch():
     assert isinstance(make_vector_envs(drawn, NO_TASKS, 4), BatchEnvs)
 
 
+class Hired:
+    """In place of worker processes: only their number"""
+
+    def __init__(self, env, curriculum, count, tasks) -> None:
+        self.count, self.workers = count, [None] * env.workers
+
+
 @pytest.mark.parametrize(("count", "asked", "made"), [(3, 9, 2), (4, 2, 2), (2, 1, 1)])
 def test_fewer_environments_than_workers_leave_nobody_idle(monkeypatch, count, asked, made):
-    monkeypatch.setattr(build, "WorkerEnvs", lambda env, *rest: env.workers)
-    assert make_vector_envs(EnvConfig(id="CartPole-v1", workers=asked), NO_TASKS, count) == made
+    monkeypatch.setattr(build, "WorkerEnvs", Hired)
+    envs = make_vector_envs(EnvConfig(id="CartPole-v1", workers=asked), NO_TASKS, count)
+    assert len(envs.workers) == made
 
 
 def test_one_environment_needs_no_worker():
@@ -95,13 +103,23 @@ def test_a_batch_of_its_own_is_preferred_to_workers():
 
 def test_mujoco_without_a_rule_goes_to_the_workers_and_the_log_says_why(monkeypatch, caplog):
     pytest.importorskip("mujoco")
-    monkeypatch.setattr(build, "WorkerEnvs", lambda env, *rest: env.workers)
+    monkeypatch.setattr(build, "WorkerEnvs", Hired)
     with caplog.at_level("INFO"):
-        assert make_vector_envs(EnvConfig(id="Ant-v5", workers=1), NO_TASKS, 2) == 1
-    assert "Ant-v5 is stepped by 1 worker processes, not as MuJoCo's batch: there is no rule for AntEnv." in caplog.text
+        make_vector_envs(EnvConfig(id="Ant-v5", workers=1), NO_TASKS, 2)
+    assert "2 copies of Ant-v5 are stepped by 1 worker processes and the one that trains" in caplog.text
+    assert "not as MuJoCo's batch, because there is no rule for AntEnv." in caplog.text
 
 
 def test_mujoco_with_tasks_is_not_a_batch():
     tasks = CurriculumConfig(tasks={"one": {}, "two": {"kwargs": {"ctrl_cost_weight": 0.5}}})
     with pytest.raises(UsageError, match="it has several tasks"):
         make_vector_envs(EnvConfig(id="HalfCheetah-v5", stepping="mujoco"), tasks, 2)
+
+
+def test_who_steps_can_be_said_in_a_few_words():
+    assert describe_stepping(make_vector_envs(CROWD, NO_TASKS, 4)) == "as a batch of their own"
+    alone = make_vector_envs(EnvConfig(id="CartPole-v1"), NO_TASKS, 2)
+    assert describe_stepping(alone) == "one after the other in the process that trains"
+    pytest.importorskip("mujoco")
+    batch = make_vector_envs(EnvConfig(id="Reacher-v5", workers=1), NO_TASKS, 2)
+    assert describe_stepping(batch) == "as MuJoCo's batch on 2 threads"

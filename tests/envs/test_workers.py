@@ -16,6 +16,7 @@ import pytest
 from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.env import EnvConfig
 from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.envs import workers
 from palaestra.envs.build import make_vector_envs
 from palaestra.envs.scene import scene_of
 from palaestra.envs.vector import InProcessEnvs
@@ -75,10 +76,10 @@ def test_the_same_seeds_give_the_same_bits_however_many_processes_step(env_id):
     is_box = env_id.startswith("Pendulum")
     actions = chance.normal(scale=2, size=(40, 5, 1)).astype(np.float32) if is_box else chance.integers(2, size=(40, 5))
     stories = []
-    for workers in (0, 1) if is_box else (0, 1, 2):
+    for worker_count in (0, 1) if is_box else (0, 1, 2):
         out = np.zeros((5, 3 if is_box else 4), np.float32)
-        envs = opened(5, [1, 2, 3, 4, 5], out, id=env_id, max_episode_steps=15, workers=workers)
-        assert isinstance(envs, WorkerEnvs if workers else InProcessEnvs)
+        envs = opened(5, [1, 2, 3, 4, 5], out, id=env_id, max_episode_steps=15, workers=worker_count)
+        assert isinstance(envs, WorkerEnvs if worker_count else InProcessEnvs)
         stories.append([out.tolist(), played(envs, 40, out, actions)])
         envs.close()
     assert all(story == stories[0] for story in stories)
@@ -285,11 +286,40 @@ def test_tasks_are_asked_for_in_the_same_order_as_in_one_process():
     curriculum = CurriculumConfig(tasks=tasks)
     actions = np.random.default_rng(5).integers(5, size=(14, 5))
     stories = []
-    for workers in (0, 2):
+    for worker_count in (0, 2):
         diary, out = Diary(list(tasks)), np.zeros((5, 2), np.float32)
-        envs = opened(5, [1, 2, 3, 4, 5], out, diary, curriculum, id="odd_envs:Odd-v0", workers=workers)
+        envs = opened(5, [1, 2, 3, 4, 5], out, diary, curriculum, id="odd_envs:Odd-v0", workers=worker_count)
         rewards = [envs.step(row, out).rewards for row in actions]
         stories.append((diary.asked, rewards, out.tolist(), envs.capture()))
         envs.close()
     assert stories[0] == stories[1]
     assert len({entry[1] for entry in stories[0][0]}) == 5
+
+
+def test_memory_that_cannot_be_had_is_said(monkeypatch):
+    def full(descriptor, fields):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(workers, "lay_out", full)
+    with pytest.raises(RunFailed, match="cannot be had: No space left") as failed:
+        odd()
+    assert "env.workers=0" in failed.value.hint
+
+
+def test_a_process_that_cannot_be_started_is_said(monkeypatch):
+    def refused(*words, **more):
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    with pytest.raises(RunFailed, match="cannot be started: Resource temporarily unavailable"):
+        odd()
+
+
+def test_a_fork_does_not_end_the_workers(calm):
+    envs, out = calm
+    child = os.fork()
+    if not child:
+        envs._ending()  # as at the end of a Python process
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert len(envs.step(np.zeros(6, np.int64), out).rewards) == 6

@@ -32,19 +32,38 @@ def make_vector_envs(
     if offers_batch(env):
         return _batch_envs(env, curriculum, count, tasks)
     workers = min(env.workers, count - 1)  # this process steps a share too, and nobody steps nothing
+    reason = ""
     if env.stepping == "mujoco" or (workers and env.stepping == "auto" and _is_of_mujoco(env)):
         reason = _why_not_mujoco(env, curriculum)
         if not reason:
-            return MujocoEnvs(lambda: make_env(env), count, workers + 1)
+            return _told(MujocoEnvs(lambda: make_env(env), count, workers + 1), env)
         if env.stepping == "mujoco":
             raise UsageError(f"'{env.id}' cannot be stepped as MuJoCo's batch: {reason}.", "Set env.stepping=auto.")
-        logger.info("%s is stepped by %d worker processes, not as MuJoCo's batch: %s.", env.id, workers, reason)
     if workers:
-        return WorkerEnvs(env.model_copy(update={"workers": workers}), curriculum, count, tasks)
+        return _told(WorkerEnvs(env.model_copy(update={"workers": workers}), curriculum, count, tasks), env, reason)
     envs = InProcessEnvs(lambda: make_task_env(env, curriculum), count, tasks)
     first = envs.envs[0]
     if isinstance(first, TaskSwitch):
         first.make_all()  # tasks that do not fit are refused here; the other environments make them when needed
+    return envs
+
+
+def describe_stepping(envs: VectorEnvs) -> str:
+    """Who steps them, in a few words"""
+    match envs:
+        case WorkerEnvs():
+            return f"by {len(envs.workers)} worker processes and the one that trains"
+        case MujocoEnvs():
+            return f"as MuJoCo's batch on {envs.threads} threads"
+        case BatchEnvs():
+            return "as a batch of their own"
+        case _:
+            return "one after the other in the process that trains"
+
+
+def _told(envs: VectorEnvs, env: EnvConfig, why_no_batch: str = "") -> VectorEnvs:
+    but = f"; not as MuJoCo's batch, because {why_no_batch}" if why_no_batch else ""
+    logger.info("%d copies of %s are stepped %s%s.", envs.count, env.id, describe_stepping(envs), but)
     return envs
 
 

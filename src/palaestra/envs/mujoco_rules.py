@@ -261,7 +261,8 @@ class Pusher(Reacher):
         }
 
     def _rewards(self) -> NDArray[np.float64]:
-        return super()._rewards() + self._paid["reward_near"]
+        rewards: NDArray[np.float64] = super()._rewards() + self._paid["reward_near"]
+        return rewards
 
     def _observations(self) -> NDArray[np.float64]:
         places = [self._place(body) for body in ("tips_arm", "object", "goal")]

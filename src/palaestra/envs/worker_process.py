@@ -46,7 +46,11 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         self._line = Line(ours, timeout)
         with theirs:
-            self._process = _started(theirs.fileno(), memory)
+            try:
+                self._process = _started(theirs.fileno(), memory)
+            except OSError as error:
+                ours.close()
+                raise RunFailed(f"A worker process cannot be started: {error.strerror}.") from error
         self.ask(Kind.START, start)
 
     @property

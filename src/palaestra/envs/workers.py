@@ -49,7 +49,7 @@ class WorkerEnvs:
         self._arrays: dict[str, np.ndarray] = {}  # in shared memory, once the first rows are known
         self._memory = new_memory()
         self.workers: list[WorkerProcess] = []
-        self._ending = weakref.finalize(self, _end, self.workers, self._memory)
+        self._ending = weakref.finalize(self, _end, self.workers, self._memory, os.getpid())
         bounds = [count * part // (env.workers + 1) for part in range(env.workers + 2)]
         try:
             for number, first in enumerate(bounds[1:-1]):
@@ -137,7 +137,13 @@ class WorkerEnvs:
             Field("rewards", "<f8", (self.count,)),
             *(Field(f"seen.{name}", part.dtype.str, part.shape) for name, part in parts.items()),
         ]
-        self._arrays = lay_out(self._memory, fields)
+        try:
+            self._arrays = lay_out(self._memory, fields)
+        except OSError as error:
+            raise RunFailed(
+                f"The memory that is shared with the workers cannot be had: {error.strerror}.",
+                "Fewer environments (ppo.env_count) need less of it; env.workers=0 needs none.",
+            ) from error
         layout = {
             "fields": [[field.name, field.dtype, field.shape] for field in fields],
             "has_parts": isinstance(out, dict),
@@ -211,7 +217,9 @@ def _start(
     }
 
 
-def _end(workers: list[WorkerProcess], memory: int) -> None:
+def _end(workers: list[WorkerProcess], memory: int, owner: int) -> None:
+    if os.getpid() != owner:  # a fork of it; the workers are not its own
+        return
     while workers:
         workers.pop().end()
     os.close(memory)
