@@ -1,7 +1,7 @@
 """Stable-Baselines3 as a kind of worker: form, queue, metrics, episodes, log and stop as for Palaestra's own trainer.
 
-In a package of yours, `[project.entry-points."palaestra.workers"]` with `sb3 = "sb3_worker:KIND"` in pyproject.toml lets
-`palaestra train sb3 algorithm=A2C`, the daemon and the page know it.
+In a package of yours: `[project.entry-points."palaestra.workers"]` with `sb3 = "sb3_worker:KIND"` in pyproject.toml;
+then `palaestra train sb3 algorithm=A2C`, the daemon and the page know it.
 Here, without one: python examples/sb3_worker.py env_id=CartPole-v1 total_timesteps=5000
 """
 
