@@ -18,8 +18,9 @@ def kill_saves(directory, kills, seed):
     return json.loads(done.stdout)
 
 
-def check(found, kills):
-    print(found)
+def check(found, kills, figure):
+    for name, count in found.items():
+        figure(name, count)
     assert found["kills"] == kills
     assert found["mid_write"] > 0, "no kill hit a save: the test has seen nothing"
     assert {name: found[name] for name in ("unreadable", "lost", "mixed", "best_lost", "remains")} == {
@@ -33,12 +34,12 @@ def check(found, kills):
 
 @pytest.mark.fault("C1")
 @pytest.mark.slow
-def test_25_kills_lose_nothing(tmp_path):
-    check(kill_saves(tmp_path, 25, seed=1), 25)
+def test_25_kills_lose_nothing(tmp_path, figure, chaos_seed):
+    check(kill_saves(tmp_path, 25, seed=1 + chaos_seed), 25, figure)
 
 
 @pytest.mark.fault("C1")
 @pytest.mark.chaos
-@pytest.mark.timeout(900)
-def test_400_kills_lose_nothing(tmp_path):
-    check(kill_saves(tmp_path, 400, seed=2), 400)
+@pytest.mark.timeout(1800)
+def test_1000_kills_lose_nothing(tmp_path, figure, chaos_seed):
+    check(kill_saves(tmp_path, 1000, seed=2 + chaos_seed), 1000, figure)

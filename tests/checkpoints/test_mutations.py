@@ -51,11 +51,11 @@ def delete(data, _, __):
 MUTATIONS = [flip, cut, append, zero, insert, swap, delete]
 
 
-def mutate_and_read(directory, count):
+def mutate_and_read(directory, count, seed=0):
     """What the reader did with each of `count` mutations of one of the newest checkpoint's files."""
     base = {path.name: path.read_bytes() for path in directory.iterdir()}
     newest = sorted(name for name in base if "0002" in name)
-    chance, outcome = random.Random(3), Counter()
+    chance, outcome = random.Random(3 + seed), Counter()
     for _ in range(count):
         name, mutation = chance.choice(newest), chance.choice(MUTATIONS)
         data = bytearray(base[name])
@@ -90,14 +90,16 @@ def check(outcome, count):
 
 
 @pytest.mark.fault("C6", "C7", "C8", "C10")
-def test_500_mutations_serve_nothing_corrupt(directory):
-    check(mutate_and_read(directory, 500), 500)
+def test_500_mutations_serve_nothing_corrupt(directory, figure, chaos_seed):
+    check(mutate_and_read(directory, 500, chaos_seed), 500)
+    figure("damaged directories, none served", 500)
 
 
 @pytest.mark.fault("C6", "C7", "C8", "C10")
 @pytest.mark.chaos
-def test_5000_mutations_serve_nothing_corrupt(directory):
-    check(mutate_and_read(directory, 5000), 5000)
+def test_10000_mutations_serve_nothing_corrupt(directory, figure, chaos_seed):
+    check(mutate_and_read(directory, 10_000, chaos_seed), 10_000)
+    figure("damaged directories, none served", 10_000)
 
 
 @pytest.mark.fault("C6", "C7")

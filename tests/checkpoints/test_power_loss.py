@@ -165,12 +165,13 @@ def committed_under(recorder, old, describe):
 
 
 @pytest.mark.fault("C3")
-def test_no_power_loss_during_a_commit_loses_or_corrupts_anything(tmp_path, old, describe):
+def test_no_power_loss_during_a_commit_loses_or_corrupts_anything(tmp_path, old, describe, figure):
     recorder = Recorder()
     base = committed_under(recorder, old, describe)
     verdict = judge(base, recorder.steps, recorder.data, tmp_path / "room", expected_after=2)
     assert verdict.is_clean, verdict
     assert verdict.states > 20
+    figure("crash states of a commit, all clean", verdict.states)
 
 
 @pytest.mark.fault("C3")
@@ -203,7 +204,9 @@ def test_no_power_loss_while_a_score_is_written_loses_anything(tmp_path, old):
 
 
 @pytest.mark.fault("C3")
-def test_no_power_loss_during_a_whole_save_with_log_and_retention_loses_anything(tmp_path, save, describe, policy):
+def test_no_power_loss_during_a_whole_save_with_log_and_retention_loses_anything(
+    tmp_path, save, describe, policy, figure
+):
     directory = tmp_path / "checkpoints"
     saved = {}
     for epoch in (1, 2):
@@ -216,45 +219,50 @@ def test_no_power_loss_during_a_whole_save_with_log_and_retention_loses_anything
     verdict = judge(base, recorder.steps, recorder.data, tmp_path / "room", 3, saved)
     assert verdict.is_clean, verdict
     assert verdict.states > 25
+    figure("crash states of a whole save, all clean", verdict.states)
 
 
 @pytest.mark.fault("C3")
 @pytest.mark.parametrize("left_out", [("file sync",), ("directory sync",), ("file sync", "directory sync")])
-def test_leaving_out_a_sync_is_seen(tmp_path, old, describe, left_out):
+def test_leaving_out_a_sync_is_seen(tmp_path, old, describe, left_out, figure):
     recorder = Recorder(left_out)
     base = committed_under(recorder, old, describe)
     verdict = judge(base, recorder.steps, recorder.data, tmp_path / "room", expected_after=2)
     assert verdict.acknowledged_but_lost > 0
     assert verdict.served_corrupt == 0  # the checksums still hold the line
+    figure("planted defect seen", f"no {' nor '.join(left_out)}")
 
 
 @pytest.mark.fault("C3")
-def test_writing_the_sidecar_first_is_seen(tmp_path, old, describe):
+def test_writing_the_sidecar_first_is_seen(tmp_path, old, describe, figure):
     recorder = Recorder()
     base = committed_under(recorder, old, describe)
     first = next(index for index, step in enumerate(recorder.steps) if step.name.endswith(".yaml"))
     reordered = recorder.steps[first:] + recorder.steps[:first]
     verdict = judge(base, reordered, recorder.data, tmp_path / "room", expected_after=2)
     assert verdict.broken_promises > 0
+    figure("planted defect seen", "sidecar first")
 
 
 @pytest.mark.fault("C3")
-def test_a_reader_without_checksums_is_seen(tmp_path, old, describe, monkeypatch):
+def test_a_reader_without_checksums_is_seen(tmp_path, old, describe, monkeypatch, figure):
     """With a sloppy writer, only the checksum stands between a reader and zeros."""
     recorder = Recorder(("file sync",))
     base = committed_under(recorder, old, describe)
     monkeypatch.setattr(durable, "_verified_bytes", lambda directory, name, _: (directory / name).read_bytes())
     verdict = judge(base, recorder.steps, recorder.data, tmp_path / "room", expected_after=2)
     assert verdict.served_corrupt > 0
+    figure("planted defect seen", "no checksums")
 
 
 @pytest.mark.fault("C3")
-def test_deleting_the_weights_before_the_sidecar_is_seen(tmp_path, old, describe):
+def test_deleting_the_weights_before_the_sidecar_is_seen(tmp_path, old, describe, figure):
     durable.commit(old, 2, NEW, describe(2))
     base, recorder = content_of(old), Recorder()
     retain(old, survey(old).checkpoints, keep=1, keep_trainer_states=1, fs=recorder)
     verdict = judge(base, recorder.steps[::-1], recorder.data, tmp_path / "room", expected_after=2)
     assert verdict.broken_promises > 0
+    figure("planted defect seen", "weights deleted first")
 
 
 @pytest.mark.fault("C3")

@@ -286,7 +286,7 @@ def test_a_nickname_that_another_was_given_in_the_same_instant_is_drawn_anew(ser
 
 @pytest.mark.fault("G16")
 @pytest.mark.slow
-def test_two_hundred_submits_at_once_are_all_accepted_in_order(serve):
+def test_two_hundred_submits_at_once_are_all_accepted_in_order(serve, figure):
     daemon = serve(tick_seconds=5.0)
     daemon.submit(script(SLEEP, nproc=2))
     guard, accepted = threading.Lock(), []
@@ -303,7 +303,7 @@ def test_two_hundred_submits_at_once_are_all_accepted_in_order(serve):
         thread.start()
     for thread in threads:
         thread.join()
-    print(f"200 submits in {time.monotonic() - began:.2f} s")
+    figure("200 submits in s", time.monotonic() - began)
     waiting = daemon.waiting()
     assert {entry.id for entry in accepted} == {entry.id for entry in waiting}
     assert [entry.ticket.sequence for entry in waiting] == list(range(2, 202))

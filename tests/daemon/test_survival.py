@@ -58,8 +58,10 @@ def kill_again_and_again(home, kills, chance, wait_until):
 @pytest.mark.fault("G1")
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [10, pytest.param(100, marks=pytest.mark.chaos)])
-def test_killed_at_any_instant_each_accepted_request_is_carried_out_exactly_once(home, kills, wait_until):
-    chance = random.Random(kills)
+def test_killed_at_any_instant_each_accepted_request_is_carried_out_exactly_once(
+    home, kills, wait_until, figure, chaos_seed
+):
+    chance = random.Random(kills + chaos_seed)
     acknowledged, starts = kill_again_and_again(home, kills, chance, wait_until)
     with open_daemon(home) as daemon:
         wait_until(lambda: all(entry.state.is_over for entry in daemon.runs()), "the end of all runs", 120)
@@ -68,9 +70,9 @@ def test_killed_at_any_instant_each_accepted_request_is_carried_out_exactly_once
     started = Counter(lines(starts))
     lost = set(lines(acknowledged)) - set(ids)
     doubled = [run_id for run_id, count in started.items() if count > 1]
-    print(
-        f"kills {kills}, accepted {len(lines(acknowledged))}, runs {len(ids)}, lost {len(lost)}, doubled {len(doubled)}"
-    )
+    found = {"kills": kills, "accepted": len(lines(acknowledged)), "lost": len(lost), "doubled": len(doubled)}
+    for name, count in found.items():
+        figure(name, count)
     assert len(lines(acknowledged)) >= kills
     assert (lost, doubled) == (set(), [])
     assert states == {RunState.FINISHED: len(ids)}
@@ -82,7 +84,7 @@ def test_killed_at_any_instant_each_accepted_request_is_carried_out_exactly_once
 
 
 @pytest.mark.fault("G2")
-def test_a_killed_worker_is_noticed_within_two_seconds_with_cause_and_last_words(serve, wait_until):
+def test_a_killed_worker_is_noticed_within_two_seconds_with_cause_and_last_words(serve, wait_until, figure):
     daemon = serve(tick_seconds=0.25)
     entry = daemon.submit(script("import time; print('working', flush=True); time.sleep(1000)"))
     output = daemon.directory(entry.id).output_file()
@@ -90,7 +92,8 @@ def test_a_killed_worker_is_noticed_within_two_seconds_with_cause_and_last_words
     before = time.monotonic()
     os.kill(read_note(daemon.directory(entry.id)).worker.pid, signal.SIGKILL)
     done = daemon.wait(entry.id, 30)
-    assert time.monotonic() - before < 2.0
+    figure("noticed after s", took := time.monotonic() - before)
+    assert took < 2.0
     assert (done.state, done.record.failure) == (RunState.FAILED, "its process was ended by SIGKILL")
     assert done.record.exit_code == 137
     ended = [one for one in read_journal(daemon.directory(entry.id).journal_file) if one.event == "worker.ended"]

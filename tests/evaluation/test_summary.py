@@ -65,7 +65,7 @@ def test_ten_thousand_batches_can_still_be_read_and_added_to(directory):
 
 
 @pytest.mark.fault("S6")
-def test_a_reader_never_sees_half_a_file(directory):
+def test_a_reader_never_sees_half_a_file(directory, figure):
     """Trap S6: a reader reads whatever is there, again and again, while batches are added."""
     append_batch(directory, FILLING)
     done = threading.Event()
@@ -88,6 +88,7 @@ def test_a_reader_never_sees_half_a_file(directory):
     reader.join()
     assert errors == []
     assert lengths == sorted(lengths)
+    figure("reads", len(lengths))
     assert len(set(lengths)) > 3, "the reader must have looked while it grew"
 
 

@@ -224,17 +224,19 @@ def read_both(reader: FrameReader, tally: dict[str, int]) -> None:
 
 @pytest.mark.fault("F4")
 @pytest.mark.slow
-def test_a_writer_killed_at_any_instant_leaves_no_torn_frame(tmp_path):
+def test_a_writer_killed_at_any_instant_leaves_no_torn_frame(tmp_path, figure):
     tally = torn_frames(tmp_path, reads=10_000, kills=100)
-    print(tally)
+    for name, count in tally.items():
+        figure(name, count)
     assert (tally["torn"], tally["lost"]) == (0, 0), tally
     assert tally["frames"] > 5_000
 
 
 @pytest.mark.fault("F4")
 @pytest.mark.chaos
-def test_a_hundred_thousand_reads_of_writers_that_are_killed(tmp_path):
+def test_a_hundred_thousand_reads_of_writers_that_are_killed(tmp_path, figure):
     tally = torn_frames(tmp_path, reads=100_000, kills=1_000)
-    print(tally)
+    for name, count in tally.items():
+        figure(name, count)
     assert (tally["torn"], tally["lost"]) == (0, 0), tally
     assert tally["frames"] > 50_000

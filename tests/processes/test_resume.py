@@ -59,10 +59,11 @@ def test_a_process_started_from_the_shell_does_the_same_as_a_forked_one(palaestr
 
 
 @pytest.mark.fault("R1")
-def test_killed_eight_times_it_ends_with_the_same_bytes(server, uninterrupted, differences):
-    tally = server.kill_again_and_again(words("killed"), "killed", 8, random.Random(8))
+def test_killed_eight_times_it_ends_with_the_same_bytes(server, uninterrupted, differences, figure, chaos_seed):
+    tally = server.kill_again_and_again(words("killed"), "killed", 8, random.Random(8 + chaos_seed))
     assert (tally.kills, tally.unreadable, tally.lost) == (8, 0, 0)
     assert differences(server.run("killed"), uninterrupted) == []
+    figure("kills of training", tally.kills)
     assert events(server.run("killed")).count("run.resumed") >= 6  # most kills came after the first checkpoint
 
 
@@ -70,20 +71,18 @@ def test_killed_eight_times_it_ends_with_the_same_bytes(server, uninterrupted, d
 @pytest.mark.chaos
 @pytest.mark.timeout(1800)
 def test_of_a_hundred_kills_nothing_is_unreadable_nothing_lost_and_every_run_exact(
-    server, uninterrupted, differences, capsys
+    server, uninterrupted, differences, figure, chaos_seed
 ):
-    chance = random.Random(100)
+    chance = random.Random(100 + chaos_seed)
     kills = mid_save = unreadable = lost = exact = 0
     for number in range(10):
         tally = server.kill_again_and_again(words(f"chaos-{number}"), f"chaos-{number}", 10, chance)
         kills, mid_save = kills + tally.kills, mid_save + tally.mid_save
         unreadable, lost = unreadable + tally.unreadable, lost + tally.lost
         exact += differences(server.run(f"chaos-{number}"), uninterrupted) == []
-    with capsys.disabled():
-        print(
-            f"\nkill -9 of training: kills {kills}, in mid-save {mid_save}, unreadable {unreadable}, lost {lost}, "
-            f"runs exact {exact} of 10"
-        )
+    figure("kills of training", kills)
+    figure("of them in mid-save", mid_save)
+    figure("runs exact of 10", exact)
     assert (kills, unreadable, lost, exact) == (100, 0, 0, 10)
     assert mid_save >= 5
 

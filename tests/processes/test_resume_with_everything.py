@@ -154,10 +154,11 @@ def test_the_run_that_is_compared_with_has_all_of_it(undisturbed):
 @pytest.mark.fault("R1", "D1")
 @pytest.mark.parametrize(("ranks", "kills"), [(1, 6), (2, 2)], ids=["1 rank", "2 ranks"])
 def test_killed_at_drawn_points_it_ends_with_the_same_bytes(
-    undisturbed, kill_again_and_again, differences, ranks, kills
+    undisturbed, kill_again_and_again, differences, figure, chaos_seed, ranks, kills
 ):
-    directory = kill_again_and_again(f"killed-{ranks}", ranks, kills, random.Random(3))
+    directory = kill_again_and_again(f"killed-{ranks}", ranks, kills, random.Random(3 + chaos_seed))
     assert differences(directory, undisturbed(ranks)) == []
+    figure(f"kills with everything on, {ranks} ranks", kills)
     assert all(entry["exact"] for entry in resumes(directory))
     assert len(resumes(directory)) >= kills // 2, "most kills came before the first checkpoint"
     assert len({*digests(directory, ranks), *digests(undisturbed(ranks), ranks)}) == 1
@@ -168,14 +169,14 @@ def test_killed_at_drawn_points_it_ends_with_the_same_bytes(
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("ranks", "runs", "kills"), [(1, 10, 8), (2, 4, 6)], ids=["1 rank", "2 ranks"])
 def test_of_many_kills_every_run_with_everything_is_exact(
-    undisturbed, kill_again_and_again, differences, capsys, ranks, runs, kills
+    undisturbed, kill_again_and_again, differences, figure, chaos_seed, ranks, runs, kills
 ):
-    chance = random.Random(ranks)
+    chance = random.Random(ranks + chaos_seed)
     found = {}
     for number in range(runs):
         directory = kill_again_and_again(f"chaos-{ranks}-{number}", ranks, kills, chance)
         found[number] = differences(directory, undisturbed(ranks))
     exact = sum(each == [] for each in found.values())
-    with capsys.disabled():
-        print(f"\nkill -9 with everything on, {ranks} ranks: kills {runs * kills}, runs exact {exact} of {runs}")
+    figure(f"kills with everything on, {ranks} ranks", runs * kills)
+    figure(f"runs exact of {runs}, {ranks} ranks", exact)
     assert found == {number: [] for number in range(runs)}

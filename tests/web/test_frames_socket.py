@@ -208,7 +208,7 @@ def test_one_viewer_too_many_is_told_to_try_later_and_seats_are_given_back(clien
 
 @pytest.mark.fault("W5")
 @pytest.mark.slow
-def test_a_viewer_that_does_not_read_costs_nobody_else_anything(live, make_run, open_lane):
+def test_a_viewer_that_does_not_read_costs_nobody_else_anything(live, make_run, open_lane, figure):
     lane = open_lane(make_run("first").id, slots=4, side=256)
     path = f"ws://127.0.0.1:{live.port}/api/runs/first/frames"
     drawing = threading.Event()
@@ -232,6 +232,8 @@ def test_a_viewer_that_does_not_read_costs_nobody_else_anything(live, make_run, 
         viewers = sorted((viewer for watch in hub._watches.values() for viewer in watch.viewers), key=lambda v: v.sent)
         assert viewers[0].sent == 2
         assert viewers[0].skipped > 100
+    figure("frames of the quick viewer in 4 s", received)
+    figure("KB the server grew", grown >> 10)
     assert received > 40
     assert grown < 10 << 20
 
