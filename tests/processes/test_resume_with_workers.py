@@ -21,6 +21,8 @@ SETTINGS = [
     "--quiet",
 ]
 
+LIMIT = "env.max_episode_steps=20"  # so that episodes end in every update
+
 
 def words(name: str, recipe: str, epochs: int, *more: str) -> list[str]:
     return ["train", recipe, "ppo.env_count=3", f"total_steps={epochs * 48}", *SETTINGS, f"run={name}", *more]
@@ -30,13 +32,13 @@ def words(name: str, recipe: str, epochs: int, *more: str) -> list[str]:
 def test_two_processes_killed_and_continued_by_three_end_with_the_bytes_of_one_that_never_stopped(
     server, differences, wait_until
 ):
-    alone = server.start(*words("alone", "cartpole", 12))
+    alone = server.start(*words("alone", "mountaincar", 12, LIMIT))
     assert alone.wait() == 0, alone.err.read_text()
-    trainer = server.start(*words("killed", "cartpole", 12, "env.workers=1"))
+    trainer = server.start(*words("killed", "mountaincar", 12, LIMIT, "env.workers=1"))
     wait_until(lambda: len(server.saved_epochs("killed")) >= 3, "three checkpoints")
     trainer.send(signal.SIGKILL)
     assert trainer.wait() == -signal.SIGKILL, trainer.err.read_text()
-    again = server.start(*words("killed", "cartpole", 12, "env.workers=2", "--override", "env.workers"))
+    again = server.start(*words("killed", "mountaincar", 12, LIMIT, "env.workers=2", "--override", "env.workers"))
     assert again.wait() == 0, again.err.read_text()
     killed = server.run("killed")
     assert differences(killed, server.run("alone")) == []
