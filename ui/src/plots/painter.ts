@@ -3,7 +3,9 @@ import type uPlot from 'uplot';
 import { firstAtOrAfter, type Curve } from '../lib/curves.ts';
 
 const FEW = 80; // points up to which each is marked
-// More curves than can be told apart are drawn in the ways that cost a fifth: hairlines, and bands and marks of whole pixels.
+// The more curves, the plainer each: from MANY on bands and marks are of whole pixels and nothing stands behind the line;
+// from CROWD on, more than can be told apart, lines are hairlines. Smooth edges cost five times as much.
+const MANY = 8;
 const CROWD = 28;
 
 type Values = readonly (number | null)[];
@@ -64,9 +66,13 @@ export function paint(plot: uPlot, curves: readonly Curve[], isLog: boolean): vo
   ctx.beginPath();
   ctx.rect(bbox.left - air, bbox.top - air, bbox.width + 2 * air, bbox.height + 2 * air);
   ctx.clip();
-  const isCrowd = curves.length > CROWD;
-  for (const curve of curves) (isCrowd ? paintColumns : paintBand)(brush, curve);
-  for (const curve of curves) (isCrowd ? paintHairline : paintLines)(brush, curve);
+  const isMany = curves.length > MANY;
+  for (const curve of curves) (isMany ? paintColumns : paintBand)(brush, curve);
+  for (const curve of curves) {
+    if (!isMany) paintLines(brush, curve);
+    else if (curves.length > CROWD) paintPlainly(brush, curve, 1, []);
+    else paintPlainly(brush, curve, 1.5 * devicePixelRatio, curve.look.dash);
+  }
   for (const curve of curves) paintBad(brush, curve, bbox.top + bbox.height);
   ctx.restore();
 }
@@ -137,11 +143,11 @@ function paintLines(brush: Brush, curve: Curve): void {
   ctx.fill();
 }
 
-function paintHairline(brush: Brush, curve: Curve): void {
+function paintPlainly(brush: Brush, curve: Curve, width: number, dash: readonly number[]): void {
   const { ctx } = brush;
   ctx.strokeStyle = ctx.fillStyle = curve.look.colour;
   ctx.lineJoin = 'bevel';
-  stroke(brush, curve, curve.line, 1, []);
+  stroke(brush, curve, curve.line, width, dash);
   const [first, last] = brush.seen(curve);
   if (last - first >= FEW) return;
   for (let place = first; place <= last; place++) {
