@@ -11,6 +11,9 @@ parser.add_argument("--mode", choices=["a", "b"], default="a")
 parser.add_argument("--sizes", type=int, nargs="+", default=[1])
 parser.add_argument("--path", required=True)
 parser.add_argument("--verbose", action="store_true")
+parser.add_argument("--no-cuda", action="store_false", dest="cuda")
+parser.add_argument("--render", action=argparse.BooleanOptionalAction, default=True)
+parser.add_argument("--version", action="version")
 parser.add_argument("positional")
 """
 
@@ -25,7 +28,13 @@ def test_flags_of_an_older_script_are_read_with_types_and_defaults():
         "mode": "a",
         "sizes": [1],
         "path": None,
+        "verbose": False,
+        "cuda": True,
+        "render": True,
     }
+    assert (found["verbose"].words(True), found["verbose"].words(False)) == (["--verbose"], [])
+    assert found["cuda"].words(False) == ["--no-cuda"]
+    assert found["render"].words(False) == ["--no-render"]
     assert found["track"].type.name == "bool"
     assert found["track"].words(True) == ["--track", "True"]
     assert found["target_kl"].type.is_optional

@@ -1,3 +1,5 @@
+import argparse
+
 import pytest
 
 from palaestra.apps.cleanrl.argument_types import ArgumentType
@@ -57,3 +59,19 @@ def test_older_parsers_take_a_truth_as_a_word(value, words):
 
 def test_a_list_is_written_word_by_word():
     assert argument("sizes", "list", None).words([1, 2]) == ["--sizes", "1", "2"]
+
+
+@pytest.mark.parametrize("value", ["-minus", "--two", "two words", "ALE/Pong-v5", "None?", "a=b"])
+def test_a_text_comes_out_of_a_parser_as_it_went_in(value):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--exp-name")
+    parser.add_argument("--other")
+    words = argument("exp_name", "str", "x").words(value)
+    assert parser.parse_args(words).exp_name == value
+
+
+def test_a_number_below_nothing_is_not_taken_for_a_flag():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--v-min", type=float)
+    parser.add_argument("-3", dest="three")  # a parser that has such a flag takes -10 for one, too
+    assert parser.parse_args(argument("v_min", "float", 0.0).words(-10.0)).v_min == -10

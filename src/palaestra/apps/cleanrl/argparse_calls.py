@@ -23,12 +23,16 @@ def argparse_arguments(tree: ast.Module, script_name: str) -> list[Argument]:
 
 
 def _read_call(call: ast.Call, script_name: str) -> Argument | None:
-    """None for what is not a flag with two dashes, and for switches that only one way can be written."""
+    """None for what is not a flag with two dashes."""
     flags = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     flag = next((one for one in flags if one.startswith("--")), None)
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    if flag is None or _plain(given.get("action"), script_name) in SWITCHES:
+    if flag is None:
         return None
+    description = _plain(given.get("help"), script_name)
+    meaning = " ".join(description.split()) if isinstance(description, str) else ""
+    if "action" in given:
+        return _read_switch(flag, given, meaning, script_name)
     value_type = _type_of(given, script_name)
     default = _plain(given.get("default"), script_name)
     is_known = "default" not in given or default is not None or ast.unparse(given["default"]) == "None"
@@ -38,17 +42,36 @@ def _read_call(call: ast.Call, script_name: str) -> Argument | None:
         default = value_type.fit(default)
     except NotFitting:
         value_type = ArgumentType("any", is_optional=value_type.is_optional)
-    description = _plain(given.get("help"), script_name)
     return Argument(
         name=flag.removeprefix("--").replace("-", "_"),
         flag=flag,
         type=value_type,
-        description=" ".join(description.split()) if isinstance(description, str) else "",
+        description=meaning,
         has_default=_plain(given.get("required"), script_name) is not True,
         is_known=is_known and _plain(given.get("required"), script_name) is not True,
         default=default,
         default_text="" if is_known else ast.unparse(given["default"]),
         is_word=True,
+    )
+
+
+def _read_switch(flag: str, given: dict[str, ast.expr], meaning: str, script_name: str) -> Argument | None:
+    """`store_true` and `store_false` can be written one way only; with BooleanOptionalAction there are both."""
+    action = _plain(given["action"], script_name)
+    has_both = ast.unparse(given["action"]).endswith("BooleanOptionalAction")
+    if action not in SWITCHES and not has_both:
+        return None
+    default = _plain(given.get("default"), script_name) is True if has_both else SWITCHES[action]
+    name = _plain(given.get("dest"), script_name) or flag.removeprefix("--").replace("-", "_")
+    return Argument(
+        name=str(name),
+        flag=flag,
+        type=ArgumentType("bool"),
+        description=meaning,
+        has_default=True,
+        is_known=True,
+        default=default,
+        is_switch=not has_both,
     )
 
 

@@ -24,14 +24,18 @@ class Argument:
     default_text: str = ""
     is_derived: bool = False  # the script fills it in itself
     is_word: bool = False  # a truth is written as a word after the flag (argparse), not as --flag and --no-flag
+    is_switch: bool = False  # the flag alone turns the default over (argparse); there is no flag to keep it
 
     def words(self, value: Any) -> list[str]:
         """As typed after the script's name."""
+        if self.is_switch:
+            return [] if value == self.default else [self.flag]
         if isinstance(value, bool) and not self.is_word:
             return [self.flag if value else f"--no-{self.flag.removeprefix('--')}"]
         if isinstance(value, list):
             return [self.flag, *map(str, value)]
-        return [self.flag, str(value)]
+        text = str(value)
+        return [f"{self.flag}={text}"] if text.startswith("-") else [self.flag, text]  # a dash begins a flag
 
 
 def complete(arguments: Sequence[Argument], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Complaint]]:

@@ -168,7 +168,7 @@ def _conclude(session: RunSession, run: ScriptRun, code: int, stop: StopRequest)
     if not error:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
         error = f"The script {how} and without a word"
-    failure = RunFailed(f"{error.rstrip('.')}.", "Its output tells more.")
+    failure = RunFailed(error if error.endswith((".", "?", "!")) else f"{error}.", "Its output tells more.")
     session.failed(failure, 1)
     print(f"palaestra: {failure}", file=sys.stderr)
     return 1
