@@ -71,6 +71,7 @@ class RunSession:
             "pid": os.getpid(),
             "total_steps": state.config.total_steps,
             "world_size": state.group.world_size,
+            "engine": state.engine.about,
         }
         self.record = replace(self.record, epoch=state.iteration, agent_step=state.env_steps)
         if resumed is None:

@@ -1,0 +1,29 @@
+import json
+import sys
+
+import engine_speed
+import pytest
+
+from palaestra.config.train import TrainConfig
+from palaestra.training.engines import native_engine
+from palaestra.training.state import new_training_state
+
+
+@pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+def test_it_tells_what_both_engines_do(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(engine_speed, "gemm_peak", lambda threads: 100.0)
+    out = tmp_path / "speed.json"
+    words = ["engine_speed.py", "--steps", "2048", "--repeats", "1", "--sizes", "small", "--ways", "loop", "--out"]
+    monkeypatch.setattr(sys, "argv", [*words, str(out)])
+    assert engine_speed.main() == 0
+    told = json.loads(out.read_text())["figures"]
+    assert {figure["engine"] for figure in told} == {"native", "torch"}
+    assert all(figure["steps_per_second"] > 0 and figure["gflops"] > 0 for figure in told)
+    assert "| small | loop | 1 | native |" in capsys.readouterr().out
+
+
+def test_the_arithmetic_is_counted_layer_by_layer():
+    state = new_training_state(TrainConfig(ppo={"env_count": 1, "horizon": 8, "minibatch_size": 8}))
+    hidden, action, value = 4 * 64, 64 * 2, 64
+    forward = 2 * (2 * hidden + 2 * 64 * 64 + action + value)
+    assert engine_speed.flop_per_sample(state) == 3 * forward - 2 * 2 * hidden  # the first layers pass nothing back
