@@ -21,6 +21,7 @@ import pytest
 from playwright.sync_api import Error, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
+AXE = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 PATIENCE = 120.0  # seconds; two cores may be shared by many
 VIEW = {"width": 1280, "height": 860}
 
@@ -149,6 +150,20 @@ def serving(built_page, tmp_path_factory):
     yield found
     found.end_runs()
     found.stop()
+
+
+@pytest.fixture(scope="session")
+def barriers():
+    """barriers(page): what keeps somebody from using the page, seriously or worse, as axe-core finds it."""
+
+    def find(page):
+        page.evaluate(AXE.read_text())
+        found = page.evaluate("axe.run(document)")
+        assert len(found["passes"]) > 10  # it has looked
+        grave = [one for one in found["violations"] if one["impact"] in {"serious", "critical"}]
+        return [(one["id"], one["nodes"][0]["html"], one["nodes"][0]["failureSummary"]) for one in grave]
+
+    return find
 
 
 @pytest.fixture(scope="session")

@@ -108,6 +108,15 @@ def test_one_has_formulas_and_code_to_copy_its_origin_and_its_losses(told):
     assert page.locator("img[src=x]").count() == 0
 
 
+@pytest.mark.parametrize("place", ["#/discoveries", f"#/discoveries/{STRASSEN['id']}"])
+def test_what_was_found_can_be_read_by_all_and_on_a_phone(told, barriers, place):
+    page = told(place)
+    expect(page.get_by_role("main")).to_contain_text("matches the best known")
+    assert barriers(page) == []
+    page.set_viewport_size({"width": 360, "height": 720})
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 360
+
+
 def test_with_nothing_found_the_page_says_what_to_do(told):
     page = told("#/discoveries", {**CATALOGUE, "discoveries": [], "damaged": ["x.json is not to be trusted."]})
     expect(page.get_by_role("main")).to_contain_text("palaestra discover 2x2x2 seconds=1")

@@ -11,7 +11,6 @@ from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
 
-AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 PLACES = {
     "runs": "#/runs",
     "grouped": "#/runs?seeds=grouped",
@@ -46,15 +45,11 @@ def settled(page):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_page_has_a_serious_barrier_in_light_or_dark(open_page, trained, place):
+def test_no_page_has_a_serious_barrier_in_light_or_dark(open_page, trained, barriers, place):
     for scheme in ("light", "dark"):
         page = open_page(PLACES[place].format(run=trained[0], other=trained[1]), color_scheme=scheme)
         settled(page)
-        page.evaluate(AXE.read_text())
-        found = page.evaluate("axe.run(document)")
-        assert len(found["passes"]) > 10  # it has looked
-        grave = [one for one in found["violations"] if one["impact"] in {"serious", "critical"}]
-        assert [(one["id"], one["nodes"][0]["html"], one["nodes"][0]["failureSummary"]) for one in grave] == []
+        assert barriers(page) == []
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 IS_WRITING = os.environ.get("PALAESTRA_WRITE_DOCS") == "1"
@@ -67,7 +67,6 @@ def test_seeds_compared(open_page, pictured):
     keep(page, "page-compare")
 
 
-@pytest.mark.full
 def test_the_tiles_of_a_training(open_page, serving, train):
     run = train("watched-closely", total_steps=3_000_000)
     serving.wait_for(run, "running")
@@ -76,7 +75,6 @@ def test_the_tiles_of_a_training(open_page, serving, train):
     keep(page, "page-live")
 
 
-@pytest.mark.full
 def test_a_discovery(open_page, serving):
     """Found here and now, so that nothing is shown that was not found."""
     config = {"format": "2x2x2", "field": "z", "seconds": 20}
