@@ -29,6 +29,9 @@ class AgentConfig(Frozen):
     updates: int = Field(default=20, ge=0, description="updates between two episodes")
     own_share: float = Field(default=0.25, ge=0, le=0.9, description="of a batch, from episodes of its own")
     scheme_share: float = Field(default=0.25, ge=0, le=0.9, description="of a batch, from schemes that it is shown")
+    plateau_share: float = Field(
+        default=0.25, ge=0, le=0.9, description="of a batch, from the schoolbook's scheme, walked about"
+    )
     memory: int = Field(default=4_000, ge=1, description="positions of its own episodes that it keeps")
     simulations: int = Field(default=24, ge=1, description="looks ahead before each move")
     children: int = Field(default=16, ge=1, description="moves drawn in each position")

@@ -22,6 +22,7 @@ from palaestra.apps.matmul.agent_planning import Planner, Planning
 from palaestra.apps.matmul.bridge import scheme_lessons
 from palaestra.apps.matmul.contractions import views_of
 from palaestra.apps.matmul.game_settings import GameSettings
+from palaestra.apps.matmul.plateau import draw_plateau, plateau_lessons
 from palaestra.checkpoints.weights import trainer_state_from_bytes, trainer_state_to_bytes
 from palaestra.contracts.errors import DamagedFile, UsageError
 from palaestra.training.device import choose_device
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from palaestra.training.group import Group
 
 SEEDS = 2**63
+POLICY_WEIGHT = 0.3  # its loss is an order of magnitude larger than the value's
+PLATEAU = 64  # schemes of the schoolbook's rank
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class AgentLearner:
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
         self.dice = np.random.default_rng([seed, group.rank])
         self.memory = AgentMemory(self.views, config.memory)
+        self._plateau = draw_plateau(format_, PLATEAU, np.random.default_rng(seed))
         self.schemes: list[Masks] = []  # shown to it; empty: what it finds it finds by itself
         self.rounds = self.updates = self.moves = 0
         self._losses = (0.0, 0.0)
@@ -91,6 +95,7 @@ class AgentLearner:
             "counters": [self.rounds, self.updates, self.moves],
             "losses": list(self._losses),
             "schemes": json.dumps(self.schemes),
+            "plateau": torch.from_numpy(self._plateau.copy()),
             "ranks": self.group.gather_bytes(own),
         }
 
@@ -107,6 +112,7 @@ class AgentLearner:
             self.rounds, self.updates, self.moves = state["counters"]
             self._losses = (float(state["losses"][0]), float(state["losses"][1]))
             self.schemes = json.loads(state["schemes"])
+            self._plateau = state["plateau"].numpy().copy()
             own = trainer_state_from_bytes(ranks[self.group.rank])
             self.dice.bit_generator.state = json.loads(own["dice"])
             self.memory.restore(own["memory"])
@@ -133,7 +139,7 @@ class AgentLearner:
         value_loss = self.network.value_loss(value_input, remaining)
         policy_loss = self.network.policy_loss(policy_input[good.to(policy_input.device)], moves)
         self.optimizer.zero_grad(set_to_none=True)
-        (value_loss + 0.3 * policy_loss).backward()
+        torch.autograd.backward(value_loss + POLICY_WEIGHT * policy_loss)
         for parameter in self.network.parameters():
             if parameter.grad is not None:
                 self.group.average_(parameter.grad)
@@ -148,6 +154,9 @@ class AgentLearner:
         if self.schemes:
             count = int(config.batch * config.scheme_share)
             parts.append(scheme_lessons(self.schemes, self.format, count, self.dice))
+        if config.plateau_share:
+            count = int(config.batch * config.plateau_share)
+            parts.append(plateau_lessons(self._plateau, self.views.sizes, count, self.dice))
         rest = config.batch - sum(map(len, parts))
         return joined([*parts, draw_lessons(self.format, max(rest, 1), self.most_rank - 1, self.dice)])
 

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from palaestra.apps.matmul.agent_network import policy_input
 from palaestra.apps.matmul.contractions import Bits, Counts, Views, census, census_of_moves, outer_bits, profiles
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from palaestra.apps.matmul.agent_demonstrations import Moves
     from palaestra.apps.matmul.agent_network import AgentNetwork
 
@@ -59,11 +58,11 @@ class Planner:
         self._shape = (counts[0], counts[1], counts[2])
         self._every: Moves | None = None  # [moves, 3], where they can be listed
         if int(np.prod(self._shape)) <= planning.most_listed:
-            self._every = np.stack(np.indices(self._shape), axis=-1).reshape(-1, 3) + 1
+            self._every = np.indices(self._shape).reshape(3, -1).T + 1
 
     def play(self, tensor: Bits, most_moves: int) -> tuple[Moves, Bits]:
         """Moves until nothing is left or there are no more; and what is left."""
-        node, made = Node(tensor), []
+        node, made = Node(tensor), list[NDArray[np.int64]]()
         while len(made) < most_moves and node.tensor.any():
             for _ in range(self._planning.simulations):
                 self._simulate(node, most_moves - len(made))
@@ -106,31 +105,38 @@ class Planner:
         return node.children[index]
 
     def _look_into(self, node: Node) -> None:
-        moves, worths, logs = self._judged(node.tensor)
+        moves, worths, logs, kinds = self._judged(node.tensor)
         scores = -worths + self._planning.prior_weight * logs
-        noisy = scores + self._planning.noise * self._dice.gumbel(size=len(scores))
-        width = min(self._planning.width, len(scores))
-        kept = np.argpartition(-noisy, width - 1)[:width]
-        best = int(np.argmin(worths))  # a move that solves is never missed
-        kept = np.unique(np.append(kept, best))
+        kept = self._drawn(scores, kinds)
+        kept = np.unique(np.append(kept, np.argmin(worths)))  # a move that solves is never missed
         node.moves, node.worths = moves[kept], worths[kept].astype(np.float64)
         weights = np.exp((scores[kept] - scores[kept].max()) / max(self._planning.noise, 1e-3))
         node.chances = (weights / weights.sum()).astype(np.float64)
         node.visits = np.zeros(len(kept), np.int64)
 
+    def _drawn(self, scores: NDArray[np.float32], kinds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Half of them the best of all, half the best of each kind: two of one kind are often one move, turned."""
+        noisy = scores + self._planning.noise * self._dice.gumbel(size=len(scores))
+        half = min(max(self._planning.width // 2, 1), len(scores))
+        best = np.argpartition(-noisy, half - 1)[:half]
+        order = np.argsort(-noisy, kind="stable")
+        _, firsts = np.unique(kinds[order], return_index=True)
+        different = order[np.sort(firsts)[:half]]
+        return np.concatenate([best, different])
+
     @torch.no_grad()
-    def _judged(self, tensor: Bits) -> tuple[Moves, NDArray[np.float32], NDArray[np.float32]]:
-        """Moves [moves, 3], the moves left after each, and the logarithm of the policy's chance of it."""
+    def _judged(self, tensor: Bits) -> tuple[Moves, NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
+        """Moves [moves, 3], the moves left after each, the logarithm of the policy's chance of it, and its kind."""
         seen = policy_input(tensor[None], profiles(tensor[None], self._views), self._views)[0].to(self._network.device)
         if self._every is not None:
-            after = census_of_moves(tensor, self._views).reshape(len(self._every), -1)
+            after, kinds = census_of_moves(tensor, self._views)
             logs = self._network.log_chances(seen).reshape(-1).cpu().numpy()
-            return self._every, self._guessed(after), logs
+            return self._every, self._guessed(after)[kinds], logs, kinds
         throws = torch.from_numpy(self._dice.random((self._planning.samples, 3), np.float32)).to(seen.device)
         moves = np.unique(self._network.sample(seen, throws).cpu().numpy() + 1, axis=0)
         children = tensor ^ outer_bits(moves, self._views.sizes)
         after = census(profiles(children, self._views), self._views)
-        return moves, self._guessed(after), np.zeros(len(moves), np.float32)
+        return moves, self._guessed(after), np.zeros(len(moves), np.float32), np.arange(len(moves))
 
     def _guessed(self, after: Counts) -> NDArray[np.float32]:
         """The network's guess; zero where the census says that nothing is left."""

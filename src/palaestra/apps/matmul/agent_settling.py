@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from palaestra.workers.session import RunSession
 
 REPRODUCED = "The agent was shown a scheme of this rank or better: this is reproduced, not discovered."
-NOT_LIFTED = "None of the schemes could be lifted to whole numbers; what was kept holds modulo 2 only."
+NOT_LIFTED = "None of the schemes could be lifted to that field; what was kept holds modulo 2 only."
 
 
 def settle(progress: Progress, config: DiscoverConfig, session: RunSession, moves: int, exit_code: int) -> Outcome:
@@ -72,4 +72,5 @@ def prove(progress: Progress, config: DiscoverConfig) -> VerifiedFactorization:
     if config.field == Field.GF2:
         return schemes[0]
     lifted = (lift(scheme) for scheme in schemes)
-    return next((scheme for scheme in lifted if scheme is not None), schemes[0])
+    fitting = (one for one in lifted if one is not None and (config.field != Field.ZT or one.field is Field.ZT))
+    return next(fitting, schemes[0])

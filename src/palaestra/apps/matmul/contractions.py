@@ -24,6 +24,8 @@ Counts = NDArray[np.float32]
 Words = NDArray[np.uint32]  # bit masks
 MOST_DIRECTIONS = 63  # of an axis; beyond that a fixed choice of so many, and the census is an estimate
 TABLE_BITS = 16
+EXACT = 1 << 53  # whole numbers below it are exact as floats
+MIXERS = tuple(np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +69,19 @@ def census(seen: list[NDArray[np.uint8]], views: Views) -> Counts:
     return np.concatenate(parts, axis=1)
 
 
-def census_of_moves(tensor: Bits, views: Views) -> Counts:
-    """[u, v, w, census_size]: the census after every move there is, u, v and w counted as masks from 1.
+def census_of_moves(tensor: Bits, views: Views) -> tuple[Counts, NDArray[np.int64]]:
+    """The census after every move there is: the different ones [kinds, census_size], and of each move [moves] its kind.
 
-    Along one axis a move changes the matrices of the directions x with u . x = 1, all by the same v (x) w: so few
-    ranks are worked out, and the rest is a product of matrices.
+    Moves are counted as u, v and w are, as masks from 1, w the fastest. Along one axis a move changes the matrices of
+    the directions x with u . x = 1, all by the same v (x) w: so few ranks are worked out, and the rest is a product of
+    matrices. How often each rank occurs is written as one number there, a digit for each rank, and taken apart at the
+    end for one move of each kind.
     """
-    parts = [_moves_along(tensor, views, axis) for axis in range(3)]
-    return np.concatenate(parts, axis=3)
+    numbers = [_numbers_along(tensor, views, axis).ravel().astype(np.uint64) for axis in range(3)]
+    mixed = numbers[0] * MIXERS[0] + numbers[1] * MIXERS[1] + numbers[2] * MIXERS[2]
+    _, first, kinds = np.unique(mixed, return_index=True, return_inverse=True)
+    parts = [_digits(number[first], views, axis) for axis, number in enumerate(numbers)]
+    return np.concatenate(parts, axis=1), kinds
 
 
 def outer_bits(masks: NDArray[np.int64], sizes: tuple[int, int, int]) -> Bits:
@@ -147,8 +154,8 @@ def _rank_table(rows: int, columns: int) -> NDArray[np.uint8]:
     return ranks_of([codes >> np.uint32(row * columns) & last for row in range(rows)])
 
 
-def _moves_along(tensor: Bits, views: Views, axis: int) -> Counts:
-    """The part of `census_of_moves` that belongs to one axis."""
+def _numbers_along(tensor: Bits, views: Views, axis: int) -> NDArray[np.float64]:
+    """[u, v, w]: how often each rank occurs along one axis after every move, as digits of one whole number."""
     others = [k for k in range(3) if k != axis]
     rows = [row[0] for row in _matrices(tensor[None], views, axis)]  # each [directions]
     left = np.arange(1, 1 << views.sizes[others[0]], dtype=np.uint32)
@@ -156,24 +163,39 @@ def _moves_along(tensor: Bits, views: Views, axis: int) -> Counts:
     changed = [
         row[:, None, None] ^ ((left >> np.uint32(place) & 1)[:, None] * right)[None] for place, row in enumerate(rows)
     ]  # each [directions, left, right]
-    columns = _columns(views, axis)
-    bins = np.arange(views.bins[axis], dtype=np.uint8)
-    after = (_ranks(changed, columns)[..., None] == bins).astype(np.float32).reshape(len(rows[0]), -1)
-    before = (_ranks(rows, columns)[:, None] == bins).astype(np.float32)  # [directions, bins]
+    columns, worth = _columns(views, axis), _worth(views, axis)
+    after = worth[_ranks(changed, columns)].reshape(len(rows[0]), -1)
+    before = worth[_ranks(rows, columns)]  # [directions]
     touched = _meet(views, axis)  # [own, directions]
-    counted = (touched @ after).reshape(len(touched), len(left), len(right), len(bins))
-    counted += ((1 - touched) @ before)[:, None, None, :]
-    shares: Counts = np.moveaxis(counted / np.float32(len(rows[0])), 0, axis)
+    counted = touched @ after + ((1 - touched) @ before)[:, None]
+    return np.moveaxis(counted.reshape(len(touched), len(left), len(right)), 0, axis)
+
+
+def _worth(views: Views, axis: int) -> NDArray[np.float64]:
+    """What a direction adds to the number, by its rank: 0 for rank 0, then 1, base, base^2, …"""
+    base, bins = len(views.directions[axis]) + 1, views.bins[axis]
+    assert base ** (bins - 1) < EXACT, "axes of such a size are too large for all moves to be listed"
+    return np.array([0, *(base**power for power in range(bins - 1))], np.float64)
+
+
+def _digits(numbers: NDArray[np.uint64], views: Views, axis: int) -> Counts:
+    """[numbers, bins]: the census of one axis back from its numbers."""
+    directions, bins = len(views.directions[axis]), views.bins[axis]
+    base = np.uint64(directions + 1)
+    digits = [numbers // base ** np.uint64(power) % base for power in range(bins - 1)]
+    counts = np.stack(digits, axis=1).astype(np.float32)
+    none = directions - counts.sum(axis=1, keepdims=True)
+    shares: Counts = (np.concatenate([none, counts], axis=1) / directions).astype(np.float32)
     return shares
 
 
 @lru_cache(maxsize=32)
-def _meet_table(size: int) -> NDArray[np.float32]:
+def _meet_table(size: int) -> NDArray[np.float64]:
     own = np.arange(1, 1 << size, dtype=np.uint32)
-    meets: NDArray[np.float32] = (np.bitwise_count(own[:, None] & _directions(size)) & 1).astype(np.float32)
+    meets: NDArray[np.float64] = (np.bitwise_count(own[:, None] & _directions(size)) & 1).astype(np.float64)
     return meets
 
 
-def _meet(views: Views, axis: int) -> NDArray[np.float32]:
+def _meet(views: Views, axis: int) -> NDArray[np.float64]:
     """[own, directions]: 1 where a factor of this axis and a direction have an odd number of entries in common."""
     return _meet_table(views.sizes[axis])
