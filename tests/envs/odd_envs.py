@@ -1,9 +1,11 @@
 """Environments that misbehave in the process that steps them; imported there as `odd_envs:Odd-v0`."""
 
 import os
+import resource
 import signal
 import sys
 import time
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -44,6 +46,10 @@ class Odd(gymnasium.Env):
         match self.what:
             case "raise":
                 raise ZeroDivisionError("of a stranger")
+            case "memory":
+                used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+                resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+                bytearray(1 << 30)
             case "hang":
                 time.sleep(3600)
             case "die":

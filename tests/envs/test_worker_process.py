@@ -18,6 +18,7 @@ def worker():
     start = {"number": 0, "first_index": 1, "count": 1, "has_tasks": False, "curriculum": {}}
     worker = WorkerProcess({**start, "env": {"id": "NoSuchThing-v0"}}, memory, timeout=60)
     yield worker
+    worker.dismiss()
     worker.end()
     os.close(memory)
 

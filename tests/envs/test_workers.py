@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import gymnasium
@@ -18,9 +19,15 @@ from palaestra.config.env import EnvConfig
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.envs import workers
 from palaestra.envs.build import make_vector_envs
+from palaestra.envs.publish import PublishedEnvs, Publisher
 from palaestra.envs.scene import scene_of
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.envs.workers import WorkerEnvs
+from palaestra.frames.demand import Demand
+from palaestra.frames.lane import LaneOwner
+from palaestra.frames.place import VARIABLE, lane_path
+from palaestra.frames.reader import FrameReader
+from palaestra.frames.writer import FrameWriter
 from palaestra.runs.processes import process_started_at
 
 NO_TASKS = CurriculumConfig()
@@ -40,8 +47,7 @@ def opened(count, seeds, out, tasks=None, curriculum=NO_TASKS, **config):
 
 def odd(workers=1, count=4, **kwargs):
     """Seeds are 10, 20, …; with one worker it has the upper half."""
-    timeout = kwargs.pop("timeout", 60)
-    config = {"id": "odd_envs:Odd-v0", "kwargs": kwargs, "workers": workers, "worker_timeout": timeout}
+    config = {"id": "odd_envs:Odd-v0", "kwargs": kwargs, "workers": workers}
     out = np.zeros((count, 2), np.float32)
     return opened(count, [10 * (index + 1) for index in range(count)], out, **config), out
 
@@ -70,7 +76,7 @@ def played(envs, steps, out, actions):
     return seen
 
 
-@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+@pytest.mark.parametrize("env_id", ["CartPole-v1", pytest.param("Pendulum-v1", marks=pytest.mark.full)])
 def test_the_same_seeds_give_the_same_bits_however_many_processes_step(env_id):
     chance = np.random.default_rng(3)
     is_box = env_id.startswith("Pendulum")
@@ -129,6 +135,29 @@ def test_every_environment_is_drawn_where_it_lives_and_keeps_its_tile(calm):
     ]
 
 
+def test_whoever_watches_finds_every_environment_in_its_slot(calm, tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    envs, out = calm
+    envs.reset([1, 2, 3, 4, 5, 6], out)
+    with ExitStack() as stack:
+        lane = stack.enter_context(LaneOwner(lane_path("RUN"), 6, 64 * 64 * 3, 1.0))
+        writer = stack.enter_context(closing(FrameWriter(lane.descriptor, lane.about)))
+        reader = stack.enter_context(closing(FrameReader(lane.path)))
+        watched = PublishedEnvs(envs, scene_of(envs), Publisher(writer, 1.0, 64), 0, 6)
+        frames = {}
+
+        def all_are_shown():
+            """One look may show a few only: pictures have a budget."""
+            reader.want(Demand(60.0, 0, frozenset(range(6)), 1, 1), time.monotonic() + 2)
+            watched.step(np.array([0, 1, 2, 3, 4, 0]), out)
+            frames.update({slot: frame for slot in range(6) if (frame := reader.read(slot)) is not None})
+            return len(frames) == 6
+
+        eventually(all_are_shown)
+    seeds = {slot: frame.payload[0] - frame.numbers.length for slot, frame in frames.items()}
+    assert seeds == {0: 1, 1: 2, 2: 3, 3: 4, 4: 5, 5: 6}
+
+
 def test_a_state_goes_from_workers_to_one_process_and_back():
     actions = np.random.default_rng(4).integers(2, size=(60, 4))
     config = {"id": "CartPole-v1", "max_episode_steps": 12}
@@ -159,9 +188,18 @@ def test_an_environment_that_raises_in_a_worker_is_named_and_its_traceback_kept(
         envs.step(np.array([0, 1, 2, 4]), out)
 
 
+@pytest.mark.fault("E6")
+@pytest.mark.full
+def test_a_worker_without_memory_says_so_by_name():
+    envs, out = odd(culprit=40, what="memory")
+    envs.step(np.array([0, 1, 2, 4]), out)
+    with pytest.raises(RunFailed, match=r"Environment 3 \(seed 40\) raised MemoryError at step 2"):
+        envs.step(np.array([0, 1, 2, 4]), out)
+
+
 @pytest.mark.fault("E2")
 def test_a_worker_that_hangs_is_named_within_its_timeout_and_ended():
-    envs, out = odd(culprit=30, what="hang", timeout=20)
+    envs, out = odd(culprit=30, what="hang")
     [worker] = envs.workers
     envs.step(np.array([0, 1, 3, 4]), out)
     worker._line._timeout = 0.5  # to start may take long on a loaded machine, to hang need not
@@ -246,6 +284,7 @@ def test_after_a_kill_of_the_parent_no_worker_and_no_memory_is_left():
     assert {path.name for path in in_memory() - before if "envs" in path.name} == set()
 
 
+@pytest.mark.full
 def test_an_environment_that_only_this_program_knows_is_refused_with_the_way():
     class Local(gymnasium.Env):
         observation_space = gymnasium.spaces.Discrete(2)

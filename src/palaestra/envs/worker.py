@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,7 +154,8 @@ def _tell(line: Line, error: Exception) -> None:
 def _end_with_the_caller(line: Line, parent: int) -> None:
     """At once, also in the middle of a step. `parent` is 0 when a thread started us that may end before its process."""
     if parent:
-        die_with_parent(parent)
+        with suppress(OSError):  # forbidden in some containers; the line tells us as well
+            die_with_parent(parent)
     waiting = select.poll()
     waiting.register(line.fileno(), 0)  # only the end of the line wakes us, no message does
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STANDARD_ERROR = 2
-GOODBYE_SECONDS = 5.0  # to close its environments when nothing is wrong
-HINTS = {
+GOODBYE_SECONDS = 3.0  # to close its environments when nothing is wrong
+HINTS: dict[int, str] = {
     signal.SIGKILL: "Was the machine out of memory? Fewer environments (ppo.env_count) need less of it.",
     signal.SIGSEGV: "That is a fault in compiled code of the environment; with env.workers=0 it would end the run too.",
 }
@@ -80,13 +80,15 @@ class WorkerProcess:
             raise RunFailed(told["message"], told["hint"]) from InWorker(f"\n{told['traceback']}")
         return message.content
 
-    def end(self) -> None:
-        """Kindly where it listens, and in any case."""
+    def dismiss(self) -> None:
+        """It need not listen; `end` ends it in any case."""
         if self._process.returncode is None:
             with suppress(LineClosed, NoAnswer):
                 self._line.send(Kind.CLOSE)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(GOODBYE_SECONDS)
+
+    def end(self) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(GOODBYE_SECONDS)
         self.kill()
 
     def kill(self) -> None:
@@ -102,8 +104,8 @@ class WorkerProcess:
         if code is None:
             return RunFailed(f"{self._name()} closed its line {self._where()}.")
         if code < 0:
-            number = signal.Signals(-code)
-            return RunFailed(f"{self._name()} was ended by {number.name} {self._where()}.", HINTS.get(number, ""))
+            name = next((one.name for one in signal.Signals if one == -code), f"signal {-code}")
+            return RunFailed(f"{self._name()} was ended by {name} {self._where()}.", HINTS.get(-code, ""))
         return RunFailed(f"{self._name()} ended with exit code {code} {self._where()}.", "What it wrote is in the log.")
 
     def _is_silent(self) -> RunFailed:

@@ -220,6 +220,8 @@ def _start(
 def _end(workers: list[WorkerProcess], memory: int, owner: int) -> None:
     if os.getpid() != owner:  # a fork of it; the workers are not its own
         return
+    for worker in workers:
+        worker.dismiss()
     while workers:
         workers.pop().end()
     os.close(memory)
