@@ -5,7 +5,7 @@
 
 A PPO script in CleanRL's manner (tests/apps/cleanrl/scripts/ppo.py, made to fit today's Gymnasium), eight CartPoles,
 one thread. Each side is a process of its own, taken in turns; the script itself tells how long its loop took, by the
-clock and in processor time, without what it took to start. The viewer sits in this process and wants 15 frames/s a tile.
+clock and in processor time, without what it took to start. One viewer, in this process, wants 15 frames/s a tile.
 """
 
 from __future__ import annotations

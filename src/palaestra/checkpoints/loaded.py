@@ -13,7 +13,7 @@ from palaestra.checkpoints.targets import find_target
 from palaestra.checkpoints.weights import weights_from_bytes
 from palaestra.config.policy import PolicyConfig
 from palaestra.contracts.codec import decode_interface
-from palaestra.contracts.errors import DamagedFile, RefusedFile
+from palaestra.contracts.errors import DamagedFile, RefusedFile, UsageError
 from palaestra.envs.spaces import observation_arrays, to_env_action
 from palaestra.policies.build import build_policy
 from palaestra.policies.observations import to_tensor
@@ -71,6 +71,11 @@ def policy_from(opened: OpenedCheckpoint, *, trust_module: bool) -> LoadedPolicy
     """The policy that verified bytes describe, in evaluation mode, on the CPU."""
     checkpoint = opened.checkpoint
     source = str(checkpoint.path or "this checkpoint")
+    if "script" in checkpoint.policy:
+        raise UsageError(
+            f"{source} was saved by the script {checkpoint.policy['script']}, whose own classes alone can play it.",
+            f"To judge it: palaestra eval {checkpoint.run}:{checkpoint.epoch}",
+        )
     try:
         config = PolicyConfig.model_validate(checkpoint.policy)
     except ValidationError as error:

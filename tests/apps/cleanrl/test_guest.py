@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from palaestra.apps.cleanrl.guest import ScriptGuest, families
+from palaestra.checkpoints.loaded import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, RunFailed, UsageError
 from palaestra.evaluation.judged import Visiting, invite, load_judged
@@ -73,6 +74,8 @@ def test_who_wants_the_policy_itself_is_told_who_can_play_it(saved, runs):
     assert isinstance(invite(saved.id, runs.store.root), Visiting)
     with pytest.raises(UsageError, match=f"palaestra eval {saved.id}:1"):
         load_judged(saved.id, runs.store.root)
+    with pytest.raises(UsageError, match="saved by the script ppo.py"):
+        load_policy(saved.id, runs.store.root)
 
 
 def test_a_checkpoint_from_elsewhere_is_not_played_for_its_code(saved, runs, tmp_path):

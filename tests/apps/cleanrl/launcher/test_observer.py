@@ -53,3 +53,29 @@ def test_episodes_are_told_with_all_their_figures():
     observer.episode_ended(2, 10.0, 5, terminated=False)
     assert said[0][:6] == ("episode", 2, 10.0, 5, False, 0)
     assert observer.episodes == 1
+
+
+def test_environments_elsewhere_are_saved_for_from_here():
+    saved, shown = [], []
+    observer = Observer(lambda *_: None, 1e-9)
+    observer.save = saved.append
+    observer.show = lambda probes, now: shown.append(probes) or now + 60
+    observer.all_stepped()
+    observer.all_stepped()
+    assert saved[0] == "periodic"
+    assert shown == [{}], "and looked after when it is due"
+
+
+def test_only_environments_that_are_in_an_episode_can_be_shown():
+    observer = Observer(lambda *_: None, 0)
+
+    class Made:
+        def __init__(self, index, is_open):
+            self.index, self.is_open = index, is_open
+
+    probes = [Made(0, False), Made(1, True), Made(2, True)]
+    for one in probes:
+        observer.made(one, "CartPole-v1")
+    del probes[2], one
+    assert observer.probes == {1: probes[1]}
+    assert observer.env_id == "CartPole-v1"
