@@ -38,8 +38,8 @@ class Pendulum : public Rules {
         const double angle = state[0], speed = state[1];
         const float torque = std::min(std::max(action.numbers[0], -max_torque_), max_torque_);
         const double upright = remainder_of(angle + PI, 2 * PI) - PI;
-        const double cost = upright * upright + 0.1 * (speed * speed) + 0.001f * (torque * torque);
-        const float pushed = static_cast<float>(3.0 / (mass_ * (length_ * length_))) * torque;
+        const double cost = squared(upright) + 0.1 * squared(speed) + 0.001f * squared(torque);
+        const float pushed = static_cast<float>(3.0 / (mass_ * squared(length_))) * torque;
         const double faster = speed + (3 * gravity_ / (2 * length_) * std::sin(angle) + pushed) * dt_;
         state[1] = std::min(std::max(faster, -max_speed_), max_speed_);
         state[0] = angle + state[1] * dt_;

@@ -25,6 +25,10 @@ struct Outcome {
     bool terminated;
 };
 
+// NumPy's `number**2` for a single number: the C library's pow, which is not always number * number.
+double squared(double number);
+float squared(float number);
+
 class Rules {
    public:
     virtual ~Rules() = default;
@@ -45,7 +49,9 @@ class Constants {
     const std::map<std::string, double>& numbers_;
 };
 
+std::unique_ptr<Rules> acrobot(const Constants& constants);
 std::unique_ptr<Rules> cartpole(const Constants& constants);
+std::unique_ptr<Rules> mountain_car(const Constants& constants);
 std::unique_ptr<Rules> pendulum(const Constants& constants);
 std::unique_ptr<Rules> rules_called(const std::string& name, const std::map<std::string, double>& constants);
 

@@ -51,6 +51,25 @@ KNOWN = {
         ),
         (("kinematics_integrator", "euler"),),
     ),
+    "gymnasium.envs.classic_control.acrobot.AcrobotEnv": KnownEnv(
+        "acrobot",
+        (
+            "dt",
+            "LINK_LENGTH_1",
+            "LINK_MASS_1",
+            "LINK_MASS_2",
+            "LINK_COM_POS_1",
+            "LINK_COM_POS_2",
+            "LINK_MOI",
+            "MAX_VEL_1",
+            "MAX_VEL_2",
+        ),
+        (("AVAIL_TORQUE", [-1.0, 0.0, 1.0]), ("torque_noise_max", 0.0), ("book_or_nips", "book")),
+    ),
+    "gymnasium.envs.classic_control.mountain_car.MountainCarEnv": KnownEnv(
+        "mountain_car",
+        ("min_position", "max_position", "max_speed", "goal_position", "goal_velocity", "force", "gravity"),
+    ),
     "gymnasium.envs.classic_control.pendulum.PendulumEnv": KnownEnv(
         "pendulum", ("g", "m", "l", "dt", "max_speed", "max_torque")
     ),
