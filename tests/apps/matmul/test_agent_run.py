@@ -13,6 +13,7 @@ from palaestra.apps.matmul.discovering import find_or_make
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.errors import NotFound
 from palaestra.contracts.run import RunState
+from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
@@ -97,3 +98,18 @@ def test_a_signal_ends_the_round_and_saves(workplace):
         assert process.wait() == 143
     run = workplace / "runs" / "by-name" / "long"
     assert list((run / "checkpoints").glob("model_*.safetensors"))
+
+
+@pytest.mark.full
+def test_two_processes_learn_together_and_go_on_together(workplace):
+    words = ["discover", "2x2x2", "method=agent", "target=0", "run=both", "seconds=1e-9", "agent.warmup=2"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    for _ in range(2):
+        subprocess.run([*launcher, "-m", "palaestra", *words], check=True, capture_output=True, text=True)
+    run = RunDirectory((workplace / "runs" / "by-name" / "both").resolve())
+    entries = {entry.event: entry.data for entry in read_journal(run.journal_file)}
+    assert entries["run.started"]["world_size"] == 2
+    assert entries["run.resumed"]["exact"]
+    assert read_record(run).epoch == 2
+    with closing(MetricsReader(run.metrics_file)) as metrics:
+        assert sorted(episode.env_index for episode in metrics.episodes()) == [0, 0, 1, 1]

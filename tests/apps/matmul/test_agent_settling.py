@@ -20,7 +20,7 @@ def found(strassen_bits):
 
 
 def settled(progress, **settings):
-    config = DiscoverConfig(method="agent", **settings)
+    config = DiscoverConfig(method="agent", bench=False, **settings)
     session = RunSession(find_or_make(config, "first", "palaestra discover"), 0, SystemClock())
     return settle(progress, config, session, 21, 0)
 
@@ -55,3 +55,14 @@ def test_the_schoolbooks_scheme_is_no_discovery(workplace):
     outcome = settled(begin_progress(DiscoverConfig(method="agent")))
     assert (outcome.rank, outcome.file) == (8, "")
     assert prove(begin_progress(DiscoverConfig()), DiscoverConfig()).field is Field.GF2
+
+
+def test_what_is_for_numbers_is_timed_at_once_unless_told_not_to(workplace, found, monkeypatch):
+    timed = []
+    monkeypatch.setattr(
+        "palaestra.apps.matmul.agent_settling.first_look", lambda entry, *_: timed.append(entry) or "fast"
+    )
+    config = DiscoverConfig(method="agent", field="zt")
+    session = RunSession(find_or_make(config, "first", "palaestra discover"), 0, SystemClock())
+    assert settle(found, config, session, 21, 0).remark == "fast"
+    assert [str(entry.file) for entry in timed] == [settle(found, config, session, 21, 143).file]

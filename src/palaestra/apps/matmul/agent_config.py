@@ -25,7 +25,7 @@ class AgentConfig(Frozen):
     width: int = Field(default=64, ge=8, description="of the network's layers")
     learning_rate: float = Field(default=2e-3, gt=0, description="of Adam")
     batch: int = Field(default=256, ge=8, description="lessons of one update")
-    warmup: int = Field(default=300, ge=0, description="updates before the first episode")
+    warmup: int = Field(default=400, ge=0, description="updates before the first episode")
     updates: int = Field(default=20, ge=0, description="updates between two episodes")
     own_share: float = Field(default=0.25, ge=0, le=0.9, description="of a batch, from episodes of its own")
     scheme_share: float = Field(default=0.25, ge=0, le=0.9, description="of a batch, from schemes that it is shown")
@@ -33,7 +33,7 @@ class AgentConfig(Frozen):
         default=0.25, ge=0, le=0.9, description="of a batch, from the schoolbook's scheme, walked about"
     )
     memory: int = Field(default=4_000, ge=1, description="positions of its own episodes that it keeps")
-    simulations: int = Field(default=24, ge=1, description="looks ahead before each move")
+    simulations: int = Field(default=12, ge=1, description="looks ahead before each move")
     children: int = Field(default=16, ge=1, description="moves drawn in each position")
     most_listed: int = Field(default=70_000, ge=0, description="with more moves than these they come from the policy")
     samples: int = Field(default=512, ge=1, description="moves drawn from the policy then")

@@ -9,6 +9,7 @@ from palaestra.apps.matmul.archive import Archive, Provenance
 from palaestra.apps.matmul.discovery_run import Outcome
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.fingerprint import fingerprint
+from palaestra.apps.matmul.first_look import first_look
 from palaestra.apps.matmul.known_ranks import compare
 from palaestra.apps.matmul.lifting import lift
 from palaestra.apps.matmul.masks import from_masks
@@ -39,14 +40,16 @@ def settle(progress: Progress, config: DiscoverConfig, session: RunSession, move
         machine=read_json(session.directory.environment_file),
         origin="reproduced" if progress.is_reproduced else "discovered",
     )
+    remarks = [REPRODUCED] if progress.is_reproduced else []
+    if proved.field is Field.GF2 and config.field != Field.GF2:
+        remarks.append(NOT_LIFTED)
     file, is_new = "", False
     if proved.rank < proved.format.schoolbook_rank:  # what everybody knows is no discovery
         entry, is_new = Archive(session.directory.path.parent).add(proved, provenance)
         file = str(entry.file)
         session.journal.record("artifact.saved", file=file, kind="discovery")
-    remarks = [REPRODUCED] if progress.is_reproduced else []
-    if proved.field is Field.GF2 and config.field != Field.GF2:
-        remarks.append(NOT_LIFTED)
+        if config.bench and not exit_code:
+            remarks.append(first_look(entry, session.directory, session.journal))
     place = compare(proved)
     return Outcome(
         run=session.record.id,
@@ -61,7 +64,7 @@ def settle(progress: Progress, config: DiscoverConfig, session: RunSession, move
         is_new=is_new,
         file=file,
         exit_code=exit_code,
-        remark=" ".join(remarks),
+        remark=" ".join(filter(None, remarks)),
         unit="moves",
     )
 
