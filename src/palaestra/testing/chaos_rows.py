@@ -139,7 +139,6 @@ NOT_MET = {
     "E6": "not injected yet",
     "D2": "ranks wait for each other at every step; who is slow is not measured yet",
     "D5": "not injected yet",
-    "X3": "not modelled yet",
     "X4": "not written yet",
 }
 
