@@ -11,7 +11,10 @@ from palaestra.contracts.errors import UsageError
 from palaestra.envs import build
 from palaestra.envs.batch import BatchEnvs
 from palaestra.envs.build import describe_stepping, make_native_batch, make_playable, make_vector_envs
+from palaestra.envs.publish import PublishedEnvs
+from palaestra.envs.scene import scene_of
 from palaestra.envs.vector import InProcessEnvs
+from palaestra.envs.workers import WorkerEnvs
 
 CROWD = EnvConfig(id="palaestra/Crowd-v0", kwargs={"agents": 4})
 NO_TASKS = CurriculumConfig()
@@ -79,8 +82,8 @@ def test_how_a_single_environment_is_drawn_is_no_matter_of_the_batch():
     assert isinstance(make_vector_envs(drawn, NO_TASKS, 4), BatchEnvs)
 
 
-class Hired:
-    """In place of worker processes: only their number"""
+class Hired(WorkerEnvs):
+    """Nobody is started; only their number is known"""
 
     def __init__(self, env, curriculum, count, tasks) -> None:
         self.count, self.workers = count, [None] * env.workers
@@ -93,8 +96,9 @@ def test_fewer_environments_than_workers_leave_nobody_idle(monkeypatch, count, a
     assert len(envs.workers) == made
 
 
-def test_one_environment_needs_no_worker():
+def test_one_environment_needs_no_worker_and_that_is_told(caplog):
     assert isinstance(make_vector_envs(EnvConfig(id="CartPole-v1", workers=4), NO_TASKS, 1), InProcessEnvs)
+    assert "1 environments keep 0 workers busy, not 4" in caplog.text
 
 
 def test_a_batch_of_its_own_is_preferred_to_workers():
@@ -123,3 +127,5 @@ def test_who_steps_can_be_said_in_a_few_words():
     pytest.importorskip("mujoco")
     batch = make_vector_envs(EnvConfig(id="Reacher-v5", workers=1), NO_TASKS, 2)
     assert describe_stepping(batch) == "as MuJoCo's batch on 2 threads"
+    watched = PublishedEnvs(batch, scene_of(batch), None, 0, 2)
+    assert describe_stepping(watched) == "as MuJoCo's batch on 2 threads"

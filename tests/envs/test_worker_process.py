@@ -42,3 +42,13 @@ def test_where_it_was_is_read_from_the_mark(worker):
     assert worker._where() == "while environment 1 (seed 20) was at step 3 of its episode, with action [0.25]"
     worker.mark[0] = -1
     assert worker._where() == "between two steps"
+
+
+def test_one_that_does_not_come_up_in_time_is_named_and_ended():
+    memory = new_memory()
+    start = {"number": 4, "first_index": 1, "count": 1, "has_tasks": False, "curriculum": {}, "env": {"id": "x"}}
+    worker = WorkerProcess(start, memory, timeout=0.001)
+    with pytest.raises(RunFailed, match=r"Worker process 4 \(pid \d+\) has not answered for 0.001 s, while it made"):
+        worker.answer()
+    assert process_started_at(worker.pid) is None
+    os.close(memory)

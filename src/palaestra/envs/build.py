@@ -12,6 +12,7 @@ from palaestra.contracts.errors import UsageError
 from palaestra.envs.batch import BatchEnvs, NativeBatch, OffersBatch
 from palaestra.envs.make import AnyEnv, find_creator, find_spec, make_env, refuse_unknown_render_mode
 from palaestra.envs.mujoco_batch import MujocoEnvs, why_not_batched
+from palaestra.envs.publish import PublishedEnvs
 from palaestra.envs.tasks import TaskSwitch, make_task_env
 from palaestra.envs.vector import InProcessEnvs, VectorEnvs
 from palaestra.envs.workers import WorkerEnvs
@@ -32,6 +33,8 @@ def make_vector_envs(
     if offers_batch(env):
         return _batch_envs(env, curriculum, count, tasks)
     workers = min(env.workers, count - 1)  # this process steps a share too, and nobody steps nothing
+    if env.workers > workers:
+        logger.warning("%d environments keep %d workers busy, not %d (env.workers).", count, workers, env.workers)
     reason = ""
     if env.stepping == "mujoco" or (workers and env.stepping == "auto" and _is_of_mujoco(env)):
         reason = _why_not_mujoco(env, curriculum)
@@ -40,7 +43,9 @@ def make_vector_envs(
         if env.stepping == "mujoco":
             raise UsageError(f"'{env.id}' cannot be stepped as MuJoCo's batch: {reason}.", "Set env.stepping=auto.")
     if workers:
-        return _told(WorkerEnvs(env.model_copy(update={"workers": workers}), curriculum, count, tasks), env, reason)
+        hired = WorkerEnvs(env.model_copy(update={"workers": workers}), curriculum, count, tasks)
+        hired.why_no_batch = reason
+        return _told(hired, env)
     envs = InProcessEnvs(lambda: make_task_env(env, curriculum), count, tasks)
     first = envs.envs[0]
     if isinstance(first, TaskSwitch):
@@ -49,10 +54,13 @@ def make_vector_envs(
 
 
 def describe_stepping(envs: VectorEnvs) -> str:
-    """Who steps them, in a few words"""
+    """Who steps them, in a few words; with the reason where MuJoCo's are not stepped as a batch"""
     match envs:
         case WorkerEnvs():
-            return f"by {len(envs.workers)} worker processes and the one that trains"
+            but = f"; not as MuJoCo's batch, because {envs.why_no_batch}" if envs.why_no_batch else ""
+            return f"by {len(envs.workers)} worker processes and the one that trains{but}"
+        case PublishedEnvs():
+            return describe_stepping(envs.inner)
         case MujocoEnvs():
             return f"as MuJoCo's batch on {envs.threads} threads"
         case BatchEnvs():
@@ -61,9 +69,8 @@ def describe_stepping(envs: VectorEnvs) -> str:
             return "one after the other in the process that trains"
 
 
-def _told(envs: VectorEnvs, env: EnvConfig, why_no_batch: str = "") -> VectorEnvs:
-    but = f"; not as MuJoCo's batch, because {why_no_batch}" if why_no_batch else ""
-    logger.info("%d copies of %s are stepped %s%s.", envs.count, env.id, describe_stepping(envs), but)
+def _told(envs: VectorEnvs, env: EnvConfig) -> VectorEnvs:
+    logger.info("%d copies of %s are stepped %s.", envs.count, env.id, describe_stepping(envs))
     return envs
 
 

@@ -44,6 +44,7 @@ class WorkerEnvs:
         tasks: TaskSource | None = None,
     ) -> None:
         self.count = count
+        self.why_no_batch = ""  # where a batch was thought of first
         self._tasks = tasks
         self._failure: PalaestraError | None = None
         self._arrays: dict[str, np.ndarray] = {}  # in shared memory, once the first rows are known
