@@ -1,5 +1,8 @@
 """A script's checkpoint is judged like any other; what it plays is played again by hand."""
 
+import time
+from contextlib import closing
+
 import gymnasium
 import pytest
 import torch
@@ -8,8 +11,12 @@ from palaestra.apps.cleanrl.guest import ScriptGuest, families
 from palaestra.checkpoints.loaded import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, RunFailed, UsageError
+from palaestra.contracts.evaluation import Stopped
 from palaestra.evaluation.judged import Visiting, invite, load_judged
-from palaestra.evaluation.local import Asked, Evaluation, evaluate_target
+from palaestra.evaluation.local import Asked, Evaluation, Watcher, evaluate_target
+from palaestra.frames.demand import Demand
+from palaestra.frames.place import EVALUATE, lane_path
+from palaestra.frames.reader import FrameReader
 from palaestra.runs.documents import read_config, write_config
 from palaestra.runs.files import read_json
 
@@ -43,6 +50,24 @@ def test_the_script_plays_as_its_network_says_and_the_score_reaches_the_sidecar(
     assert CheckpointManager(saved).open("best").checkpoint.score == sum(played) / 4
     films = sorted(path.name for path in saved.videos.iterdir())
     assert films == [f"1-seed{seed}.mp4" for seed in (40, 41, 42, 43)]
+
+
+@pytest.mark.slow
+def test_an_evaluation_of_a_script_can_be_watched_while_it_lasts(saved, runs, tmp_path, monkeypatch):
+    monkeypatch.setenv("PALAESTRA_LANES_DIR", str(tmp_path))
+    seen = []
+    with Evaluation(invite(saved.id, runs.store.root), Asked(episodes=5000)) as evaluation:
+        with closing(FrameReader(lane_path(saved.id, EVALUATE))) as reader:
+
+            def on_episode(_episode):
+                reader.want(Demand(30.0, 300, frozenset({0}), 0, 0), time.monotonic() + 2)
+                seen.extend(frame for frame in [reader.read(0)] if frame is not None)
+
+            with pytest.raises(Stopped):
+                evaluation.judge(0, Watcher(on_episode, lambda: bool(seen)))
+            assert reader.beat().episodes > 0
+    assert (seen[0].note.height, seen[0].note.width) == (200, 300)
+    assert not lane_path(saved.id, EVALUATE).exists()
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from palaestra.apps.cleanrl.kind import KIND
 from palaestra.apps.cleanrl.notes import read_notes
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.run import RunState
+from palaestra.evaluation.local import evaluate_target
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
@@ -77,13 +78,16 @@ FAMILIES = [
 @pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "settings", "tensors", "loss"), FAMILIES)
-def test_every_family_logs_its_returns_and_is_saved(runs, scripts, name, settings, tensors, loss):
+def test_every_family_logs_its_returns_is_saved_and_can_be_judged(runs, scripts, name, settings, tensors, loss):
     directory = runs.make(scripts / name, **settings)
     code, output = carry_out(directory)
     assert code == 0, output
     assert {"charts/episodic_return", loss} <= metric_names(directory)
     weights, _ = CheckpointManager(directory).load_agent()
     assert tensors <= set(weights)
+    report = evaluate_target(directory.id, runs.store.root, episodes=1)
+    assert report.complete
+    assert report.mean == CheckpointManager(directory).open("best").checkpoint.score
 
 
 @pytest.mark.slow
