@@ -7,6 +7,7 @@ from palaestra.apps.matmul.archive import Archive, Discovery, Provenance
 from palaestra.apps.matmul.factorization import schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
+from palaestra.apps.matmul.polishing import polished
 from palaestra.apps.matmul.verification import verify
 from palaestra.contracts.errors import DamagedFile
 
@@ -55,3 +56,15 @@ def test_an_entry_that_does_not_hold_any_more_is_named_and_hides_no_other(strass
 
 def test_an_archive_that_is_not_there_is_empty(tmp_path):
     assert list(Archive(tmp_path / "absent").entries()) == []
+
+
+def test_the_same_scheme_in_bases_with_fewer_additions_takes_the_place_of_the_heavier(strassen, tmp_path):
+    archive = Archive(tmp_path)
+    heavy, _ = archive.add(verify(strassen), ORIGIN)
+    light, is_new = archive.add(polished(heavy.scheme, 60.0, 1), replace(ORIGIN, run="02RUN"))
+    assert not is_new
+    assert light.file == heavy.file
+    (entry,) = archive.entries()
+    assert (heavy.additions_eliminated, entry.additions_eliminated) == (18, 15)
+    assert (entry.provenance["run"], entry.provenance["lighter_form"]["run"]) == ("01RUN", "02RUN")
+    assert archive.add(verify(strassen), ORIGIN)[0].additions_eliminated == 15  # and never the other way

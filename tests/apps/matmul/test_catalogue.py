@@ -27,7 +27,7 @@ def test_an_entry_is_described_with_formulas_code_and_origin(strassen, tmp_path)
 
 
 def test_what_was_shown_to_a_learner_is_reproduced(strassen, tmp_path):
-    shown = Provenance("01RUN", "agent", 3, 1, 1.0, 1.0, 1.0, demonstrations=("abc",))
+    shown = Provenance("01RUN", "agent", 3, 1, 1.0, 1.0, 1.0, demonstrations=("abc",), origin="reproduced")
     Archive(tmp_path).add(verify(strassen), shown)
     assert DiscoveryCatalogue().listing(tmp_path, "")["discoveries"][0]["verdict"] == "reproduced"
 

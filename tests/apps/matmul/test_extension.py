@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from palaestra.apps.matmul.extension import best_start, join
+from palaestra.apps.matmul.extension import best_start, join, multiplied, products_for
 from palaestra.apps.matmul.factorization import schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
@@ -52,3 +52,20 @@ def test_nothing_known_is_the_schoolbook():
 def test_fractions_are_passed_over(strassen):
     halves = replace(strassen, field=Field.Q, u=strassen.u * 2, denominators=(2, 1, 1))
     assert best_start(Format(2, 2, 2), [("halves", verify(halves))]).scheme.rank == 8
+
+
+def test_the_product_of_two_schemes_multiplies_larger_matrices(strassen):
+    twice = multiplied(strassen, strassen)
+    assert (verify(twice).rank, str(twice.format)) == (49, "4x4x4")
+    wide = multiplied(strassen, schoolbook(Format(1, 2, 3), Field.ZT))
+    assert (verify(wide).rank, str(wide.format)) == (42, "2x4x6")
+    with pytest.raises(UsageError, match="no product"):
+        multiplied(strassen, schoolbook(Format(1, 2, 3), Field.Z))
+
+
+def test_products_are_found_whatever_the_order_of_the_sides(strassen):
+    strip = schoolbook(Format(1, 2, 3), Field.ZT)
+    found = products_for(Format(6, 2, 4), [strassen, strip])
+    assert {(i, j) for _, i, j in found} == {(0, 1), (1, 0)}
+    assert {verify(claim).rank for claim, _, _ in found} == {42}
+    assert products_for(Format(5, 5, 5), [strassen]) == []

@@ -6,7 +6,7 @@ import pytest
 from palaestra.apps.matmul.factorization import schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
-from palaestra.apps.matmul.trace_form import trace_form, turned_to
+from palaestra.apps.matmul.trace_form import from_trace_form, trace_form, turned_to
 from palaestra.apps.matmul.verification import verify
 from palaestra.contracts.errors import UsageError
 
@@ -30,3 +30,8 @@ def test_a_scheme_turned_to_other_sides_multiplies_those(sides):
 def test_a_scheme_cannot_be_turned_to_other_lengths():
     with pytest.raises(UsageError):
         turned_to(schoolbook(Format(2, 3, 4), Field.Z), Format(2, 3, 5))
+
+
+def test_the_way_back_is_the_way_there_turned_around(strassen):
+    back = from_trace_form(*trace_form(strassen))
+    assert all((one == other).all() for one, other in zip(back, strassen.factors, strict=True))

@@ -10,6 +10,8 @@ from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.masks import to_masks
 from palaestra.apps.matmul.python_walk import PythonWalk
+from palaestra.apps.matmul.signed_masks import from_signed_masks, to_signed_masks
+from palaestra.apps.matmul.verification import verify
 
 needs_compiler = pytest.mark.skipif(not walks.IS_COMPILED, reason="installed without a compiler")
 
@@ -67,3 +69,43 @@ def test_python_goes_on_while_a_walk_walks():
 def test_without_a_compiler_the_walk_is_pythons(monkeypatch):
     monkeypatch.setattr(walks, "IS_COMPILED", False)
     assert isinstance(walks.resume_walk(school(2, 2, 2), school(2, 2, 2), 1, 0), PythonWalk)
+
+
+def signed_school(*sides):
+    return to_signed_masks(schoolbook(Format(*sides), Field.ZT))
+
+
+@needs_compiler
+@pytest.mark.parametrize(("sides", "rank"), [((2, 2, 2), 7), ((2, 2, 3), 11), ((2, 3, 3), 15)])
+def test_the_walk_with_signs_finds_schemes_for_whole_numbers(sides, rank):
+    rows = signed_school(*sides)
+    walk = walks.ternary_walk(rows, rows, 1, 0)
+    for _ in range(100):
+        walk.go(200_000, 5_000, 2, rank, 0.0)
+        if walk.best_rank == rank:
+            break
+    assert verify(from_signed_masks(walk.best, Format(*sides))).rank == rank
+
+
+@needs_compiler
+def test_a_cold_walk_has_fewer_coefficients():
+    rows = signed_school(3, 3, 3)
+    hot = walks.ternary_walk(rows, rows, 5, 0)
+    hot.go(300_000, 5_000, 2, 0, 0.0)
+    cold = walks.ternary_walk(hot.best, hot.best, 6, 0)
+    cold.go(200_000, 10**9, 0, 0, 0.5)
+    assert cold.best_rank <= hot.best_rank
+    assert cold.weight < hot.weight
+    assert verify(from_signed_masks(cold.best, Format(3, 3, 3)))
+
+
+@needs_compiler
+@pytest.mark.parametrize("row", [[0, 0, 1, 0, 1, 0], [1, 1, 1, 0, 1, 0]])
+def test_rows_that_cannot_be_are_refused(row):
+    with pytest.raises(ValueError, match=r"nothing|1 and -1"):
+        walks.ternary_walk([row], [row], 1, 0)
+
+
+def test_without_a_compiler_there_is_no_walk_with_signs(monkeypatch):
+    monkeypatch.setattr(walks, "IS_COMPILED", False)
+    assert walks.ternary_walk([], [], 1, 0) is None

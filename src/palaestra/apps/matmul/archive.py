@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 FOLDER = "discoveries"  # beside the runs
+TRIES = 24  # to find the fewest additions
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,24 @@ class Archive:
         for file in kin:
             known = self.read(file)
             if are_one(known.scheme, scheme):
-                return known, False
+                return self._lighter(known, scheme, provenance), False
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        additions = count_additions(scheme.claim)
+        additions = count_additions(scheme.claim, TRIES)
         file = self.path / (f"{stem}-{len(kin) + 1}.json" if kin else f"{stem}.json")
         entry = Discovery(scheme, mark, additions.naive, additions.eliminated, asdict(provenance), file)
         write_json(file, stamped(_encode(entry), SCHEMA_VERSION))
         return entry, True
+
+    def _lighter(self, known: Discovery, scheme: VerifiedFactorization, provenance: Provenance) -> Discovery:
+        """The same scheme seen from bases in which it takes fewer additions stands in the entry from then on."""
+        additions = count_additions(scheme.claim, TRIES)
+        is_alike = known.scheme.field is scheme.field
+        if not is_alike or additions.eliminated >= known.additions_eliminated:
+            return known
+        origin = {**known.provenance, "lighter_form": {"run": provenance.run, "found_at": provenance.found_at}}
+        entry = Discovery(scheme, known.fingerprint, additions.naive, additions.eliminated, origin, known.file)
+        write_json(known.file, stamped(_encode(entry), SCHEMA_VERSION))
+        return entry
 
     def read(self, file: Path) -> Discovery:
         data = unstamped(read_json(file), SCHEMA_VERSION, file)

@@ -83,7 +83,7 @@ def describe(entry: Discovery) -> dict[str, Any]:
         "wall_seconds": origin.get("wall_seconds"),
         "cpu_seconds": origin.get("cpu_seconds"),
         "found_at": origin.get("found_at"),
-        "verdict": "reproduced" if origin.get("demonstrations") else "discovered",
+        "verdict": origin.get("origin") or ("reproduced" if origin.get("demonstrations") else "discovered"),
         "parents": list(origin.get("parents", ())),
         "file": str(entry.file),
     }

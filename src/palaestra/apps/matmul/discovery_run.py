@@ -26,6 +26,8 @@ from palaestra.apps.matmul.fingerprint import fingerprint
 from palaestra.apps.matmul.first_look import first_look
 from palaestra.apps.matmul.known_ranks import compare
 from palaestra.apps.matmul.masks import Masks, to_masks
+from palaestra.apps.matmul.polishing import lightest
+from palaestra.apps.matmul.search_log import log_checkpoint
 from palaestra.contracts.clock import SystemClock
 from palaestra.contracts.errors import PalaestraError, RunFailed
 from palaestra.contracts.sink import Sample
@@ -180,6 +182,7 @@ def _save(search: Climb, session: RunSession) -> None:
     file = checkpoint_file(session.directory)
     begun = time.monotonic()
     write_json(file, stamped(encode_climb(search), SCHEMA_VERSION))
+    log_checkpoint(session.directory.checkpoints, search.flips, session.seconds, file.name)
     session.journal.record(
         "checkpoint.saved",
         step=search.flips,
@@ -192,7 +195,9 @@ def _save(search: Climb, session: RunSession) -> None:
 def _settled(
     directory: RunDirectory, search: Climb, config: DiscoverConfig, session: RunSession, stop: StopRequest
 ) -> Outcome:
-    proved, remark = _proved(search), ""
+    archive = Archive(directory.path.parent)
+    proved, kin = _light(_proved(search), archive, config, stop)
+    remark = ""
     provenance = Provenance(
         run=directory.id,
         method="flip" if proved.field is Field.GF2 else "flip and lift",
@@ -201,13 +206,13 @@ def _settled(
         wall_seconds=round(session.seconds, 3),
         cpu_seconds=round(time.process_time(), 3),
         found_at=time.time(),
-        parents=_parents(directory),
+        parents=(*_parents(directory), *kin),
         machine=read_json(directory.environment_file),
     )
     place = compare(proved)
     file, is_new = "", False
     if proved.rank < proved.format.schoolbook_rank:  # what everybody knows is no discovery
-        entry, is_new = Archive(directory.path.parent).add(proved, provenance)
+        entry, is_new = archive.add(proved, provenance)
         file = str(entry.file)
         session.journal.record("artifact.saved", file=file, kind="discovery")
         if config.bench and not stop:
@@ -227,6 +232,16 @@ def _settled(
         exit_code=0 if stop.signal is None else exit_code_of(stop.signal),
         remark=remark,
     )
+
+
+def _light(
+    proved: VerifiedFactorization, archive: Archive, config: DiscoverConfig, stop: StopRequest
+) -> tuple[VerifiedFactorization, tuple[str, ...]]:
+    """With fewer additions, where there is time for it; and the discoveries that were used for it."""
+    if not config.polish or stop or proved.field is not Field.ZT or proved.rank == proved.format.schoolbook_rank:
+        return proved, ()
+    known = [(entry.fingerprint, entry.scheme) for entry in sound_entries(archive)]
+    return lightest(proved, known, config.polish, config.seed)
 
 
 def _proved(search: Climb) -> VerifiedFactorization:

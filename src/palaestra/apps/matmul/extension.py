@@ -7,6 +7,7 @@ from a good 3x4x4 and a strip it does not.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +55,33 @@ def join(first: Factorization, second: Factorization, side: str) -> Factorizatio
         for a, b, pair in zip(first.factors, second.factors, corners, strict=True)
     )
     return Factorization(whole, first.field, u, v, w)
+
+
+def multiplied(first: Factorization, second: Factorization) -> Factorization:
+    """The first with its entries taken as blocks, and each product of blocks made by the second."""
+    if first.field is not second.field or first.denominators != second.denominators:
+        raise UsageError(f"A scheme over {first.field} and one over {second.field} have no product.", "Fields differ.")
+    whole = Format(*(a * b for a, b in zip(first.format.sides, second.format.sides, strict=True)))
+    corners = ((0, 1), (1, 2), (0, 2))
+    u, v, w = (
+        _blocked(a, b, [first.format.sides[k] for k in pair], [second.format.sides[k] for k in pair])
+        for a, b, pair in zip(first.factors, second.factors, corners, strict=True)
+    )
+    return replace(first, format=whole, u=u, v=v, w=w)
+
+
+def products_for(format_: Format, known: Iterable[Factorization]) -> list[tuple[Factorization, int, int]]:
+    """Every product of two known schemes that is one for this format, with the places of the two."""
+    claims = list(known)
+    found = []
+    for i, one in enumerate(claims):
+        for j, other in enumerate(claims):
+            for sides in set(permutations(one.format.sides)):
+                rest = [whole / part for whole, part in zip(format_.sides, sides, strict=True)]
+                if one.field is other.field and sorted(rest) == sorted(other.format.sides):
+                    second = turned_to(other, Format(*map(int, rest)))
+                    found.append((multiplied(turned_to(one, Format(*sides)), second), i, j))
+    return found
 
 
 def best_start(format_: Format, known: Iterable[tuple[str, VerifiedFactorization]]) -> Start:
@@ -106,6 +134,12 @@ def _placed(factor: Integers, part: Format, whole: Format, pair: tuple[int, int]
     canvas = np.zeros((len(factor), whole.sides[pair[0]], whole.sides[pair[1]]), dtype=np.int64)
     canvas[:, top : top + high, left : left + wide] = factor.reshape(len(factor), high, wide)
     return canvas.reshape(len(factor), -1)
+
+
+def _blocked(first: Integers, second: Integers, outer: list[int], inner: list[int]) -> Integers:
+    """Row by row the product of Kronecker, [rank, outer rows * inner rows * outer columns * inner columns]."""
+    blocks = np.einsum("rij,skl->rsikjl", first.reshape(-1, *outer), second.reshape(-1, *inner))
+    return np.ascontiguousarray(blocks.reshape(len(first) * len(second), -1))
 
 
 def _modulo_2(claim: Factorization) -> Factorization:

@@ -26,6 +26,11 @@ def trace_form(claim: Factorization) -> tuple[Integers, Integers, Integers]:
     return x, y, z
 
 
+def from_trace_form(x: Integers, y: Integers, z: Integers) -> tuple[Integers, Integers, Integers]:
+    """u, v and w again."""
+    return _flat(x), _flat(y), _flat(z.transpose(0, 2, 1))
+
+
 def view(factors: tuple[Integers, ...], order: tuple[int, ...]) -> tuple[Integers, ...]:
     """The same trace with its factors in another order."""
     if order in STRAIGHT:

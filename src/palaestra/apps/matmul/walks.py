@@ -32,6 +32,23 @@ class Walk(Protocol):
     def go(self, steps: int, plus_period: int, margin: int, target: int) -> int: ...
 
 
+class TernaryWalk(Protocol):
+    """Over zt; compiled only."""
+
+    @property
+    def best(self) -> Scheme: ...
+    @property
+    def best_rank(self) -> int: ...
+    @property
+    def weight(self) -> int: ...
+    def go(self, steps: int, plus_period: int, margin: int, target: int, temperature: float) -> int: ...
+
+
+def ternary_walk(current: Scheme, best: Scheme, dice: int, since_fall: int) -> TernaryWalk | None:
+    """None where nothing was compiled: polishing then has other bases only."""
+    return flips.TernaryWalk(current, best, dice, since_fall) if IS_COMPILED else None
+
+
 def resume_walk(current: Scheme, best: Scheme, dice: int, since_fall: int) -> Walk:
     if IS_COMPILED:
         return flips.Walk(current, best, dice, since_fall)
