@@ -16,7 +16,7 @@ import torch
 
 import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point does
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import NonFinite
+from palaestra.contracts.errors import NonFinite, RunFailed
 from palaestra.training.advantages import estimate_advantages
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
@@ -382,3 +382,43 @@ def test_buttons_are_pressed_independently_as_often_as_they_are_likely():
         shares = torch.bincount(rollout.actions[..., part].flatten(), minlength=count) / 3200
         likely = distribution.parts[part].log_probs.exp().mean(dim=(0, 1))
         assert float((shares - likely).abs().max()) < 5 * math.sqrt(0.25 / 3200)
+
+
+def test_the_compiled_door_refuses_what_does_not_fit_instead_of_reading_beyond():
+    state = new_training_state(config())
+    compiled, rates = state.engine._learner, state.engine._rates(state.config.ppo, 0.0)
+    with pytest.raises(IndexError, match="samples that are not there"):
+        compiled.epoch(np.full(128, 128), 32, rates)
+    with pytest.raises(IndexError, match="samples that are not there"):
+        compiled.epoch(np.full(128, -1), 32, rates)
+    with pytest.raises(ValueError, match="order has 5 entries, not 128"):
+        compiled.epoch(np.arange(5), 5, rates)
+    for step in (-1, 32):
+        with pytest.raises(IndexError, match="no such step"):
+            compiled.act(step)
+    with pytest.raises(IndexError, match="outside the recording"):
+        compiled.judge(np.zeros((1, 4), np.float32), [32], [0])
+    with pytest.raises(ValueError, match="finals has 3 entries, not 4"):
+        compiled.judge(np.zeros(3, np.float32), [0], [0])
+    with pytest.raises(ValueError, match="cannot run 'abacus'"):
+        NativeEngine(state, 1, "abacus")
+
+
+def test_an_observation_outside_its_space_is_told_instead_of_written_beyond():
+    state = new_training_state(config(env="engines/Rooms-v0"))
+    state.tape.rows[0][1] = [7, 0]
+    with pytest.raises(RunFailed, match="'engines/Rooms-v0' left its own observation space: .* space's choices"):
+        next(train(state))
+
+
+def test_worlds_that_are_not_there_are_refused():
+    worlds = native_engine.learner.Worlds
+    with pytest.raises(ValueError, match="no rules called 'chess'"):
+        worlds("chess", {}, 1, 1)
+    with pytest.raises(ValueError, match="the constant 'gravity' is missing"):
+        worlds("cartpole", {}, 1, 1)
+    state = new_training_state(config())
+    with pytest.raises(IndexError):
+        state.engine._worlds.worlds.get(4)
+    with pytest.raises(ValueError, match="do not fit the recording"):
+        state.engine._worlds.worlds.play(new_training_state(config(env="Pendulum-v1")).engine._learner)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import NonFinite
+from palaestra.contracts.errors import NonFinite, RunFailed
 from palaestra.contracts.reports import PhaseTimes, UpdateStats
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.policies.normalise import EPSILON
@@ -108,7 +108,12 @@ class NativeEngine:
 
     def _play(self, state: TrainingState) -> list[EpisodeResult]:
         self._learner.begin(state.iteration)
-        episodes = self._play_inside(state) if self._worlds is not None else self._play_outside(state)
+        try:
+            episodes = self._play_inside(state) if self._worlds is not None else self._play_outside(state)
+        except IndexError as error:  # what is read is checked where it is read
+            raise RunFailed(
+                f"An environment of '{state.config.env}' left its own observation space: {error}."
+            ) from error
         state.tape.refuse_non_finite()
         if state.agent.return_scaler is not None:
             self._scale(state, state.agent.return_scaler)
