@@ -85,11 +85,11 @@ class NativeEngine:
     def _take_worlds(self, state: TrainingState) -> tuple[EngineWorlds | None, str]:
         envs = stepped_by(state.envs)
         if not isinstance(envs, InProcessEnvs):
-            return None, "by their own batch"
+            return None, "outside, in a batch or in workers of their own"
         try:
             return EngineWorlds(envs, self._compiled), "inside"
         except Unfit as unfit:
-            return None, f"in Python ({unfit})"
+            return None, f"in Python: {unfit}"
 
     def iterate(self, state: TrainingState) -> Iteration:
         began = perf_counter()
