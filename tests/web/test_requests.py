@@ -91,3 +91,9 @@ def test_of_a_script_the_request_is_shown_complete_and_not_what_was_made_of_it(c
         client, kind="cleanrl", config=client.post("/api/requests/parse", json={"yaml": found["yaml"]}).json()["config"]
     )
     assert (again["errors"], again["config"]) == ([], found["config"])
+
+
+def test_a_search_is_told_as_it_is_typed():
+    request = RunRequest("matmul", "discover 3x3x3", {"format": "3x3x3", "field": "z", "seconds": 5.0}, "mine")
+    assert command_of(request) == "palaestra discover 3x3x3 run=mine field=z seconds=5.0"
+    assert command_of(RunRequest("matmul", "", {})) == "palaestra discover"

@@ -22,6 +22,7 @@ from palaestra.web.security import SCOPE_KEY
 
 LONGEST_YAML = 1 << 17  # ten times the longest config; reading a mebibyte of it takes seconds
 VERBS = {"native": "train", "evaluate": "eval"}
+BARE_WORDS = {"matmul": ("discover", "format")}  # kinds whose verb takes one of their settings as a word of its own
 KINDS = "workers"  # the group of plugins
 
 
@@ -96,7 +97,8 @@ def command_of(request: RunRequest) -> str:
     """The command line that would do the same without a daemon."""
     words = ["palaestra", *_verb(request)]
     words += [f"run={request.name}"] if request.name else []
-    words += [f"{key}={_value(value)}" for key, value in _leaves(request.config, "")]
+    bare = BARE_WORDS.get(request.kind, ("", ""))[1]
+    words += [f"{key}={_value(value)}" for key, value in _leaves(request.config, "") if key != bare]
     words += [f"nproc={request.nproc}"] if request.nproc > 1 else []
     words += [f"executor={request.executor}"] if request.executor != "local" else []
     return shlex.join(words)
@@ -104,6 +106,9 @@ def command_of(request: RunRequest) -> str:
 
 def _verb(request: RunRequest) -> list[str]:
     """Other kinds are trained by their name; what they call their recipe they find out themselves."""
+    if request.kind in BARE_WORDS:
+        verb, key = BARE_WORDS[request.kind]
+        return [verb, str(request.config[key])] if key in request.config else [verb]
     if request.kind in VERBS:
         return [VERBS[request.kind], *([request.recipe] if request.recipe else [])]
     return ["train", request.kind] if request.kind in plugins.names(KINDS) else ["submit", f"--kind={request.kind}"]

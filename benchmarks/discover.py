@@ -1,0 +1,128 @@
+"""Which ranks a search reaches, how soon, for how many seeds: `python benchmarks/discover.py --rows 3x3x3 --json F`.
+
+The rows are those that issue 9 asks for: over gf2 from the schoolbook's algorithm, and over whole numbers. Each seed is
+a search of its own with `--walkers` threads and a limit of wall time; CPU seconds are told beside it. Everything that
+counts is proved. `--seeds`, `--rows` and `--field` make it shorter; a whole table takes hours in the worst case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from palaestra.apps.matmul.additions import count_additions
+from palaestra.apps.matmul.climbing import advance_climb, begin_climb, proved_over, rungs_to
+from palaestra.apps.matmul.discover_config import DiscoverConfig
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.format import parse_format
+from palaestra.apps.matmul.polishing import polished
+from palaestra.runs.environment import describe_hardware
+
+RUNG_FLIPS = DiscoverConfig().rung_flips
+
+
+@dataclass(frozen=True)
+class Row:
+    format: str
+    field: str
+    rank: int
+    seconds: float
+    seeds: int
+    wanted: int  # of the seeds
+
+
+@dataclass(frozen=True)
+class Found:
+    seed: int
+    rank: int
+    wall_seconds: float
+    cpu_seconds: float
+    flips: int
+    additions: int | None = None  # after elimination and polishing; over zt
+
+
+SMALL = "2x2x2:7 2x2x3:11 2x2x4:14 2x2x5:18 2x3x3:15 2x3x4:20 2x4x4:26 3x3x3:23 3x3x4:29 3x3x5:36 3x4x4:38"
+WHOLE = "2x2x2:7 2x2x3:11 2x2x4:14 2x2x5:18 2x3x3:15 2x3x4:20 2x3x5:25 2x4x4:26 3x3x3:23 3x3x4:29 3x3x5:36"
+
+
+def table() -> list[Row]:
+    rows = [Row(name, "gf2", int(rank), 60, 10, 9) for name, rank in (word.split(":") for word in SMALL.split())]
+    rows += [
+        Row("2x3x5", "gf2", 25, 60, 10, 8),
+        Row("4x4x4", "gf2", 47, 600, 3, 3),
+        Row("4x5x5", "gf2", 76, 600, 1, 1),
+        Row("3x4x5", "gf2", 47, 1800, 1, 1),
+        Row("4x4x5", "gf2", 61, 1800, 1, 1),
+        Row("5x5x5", "gf2", 97, 1800, 1, 1),
+    ]
+    return rows + [Row(name, "z", int(rank), 300, 1, 1) for name, rank in (word.split(":") for word in WHOLE.split())]
+
+
+def search(row: Row, seed: int, walkers: int, polish: float) -> Found:
+    """Until the rank is reached or the time is up; the scheme is proved over the row's field."""
+    config = DiscoverConfig(format=row.format, field=row.field, target=row.rank)
+    field = Field(row.field)
+    climb = begin_climb(rungs_to(config.product), field, seed, walkers)
+    wall, processor = time.monotonic(), time.process_time()
+    with ThreadPoolExecutor(walkers) as pool:
+        while climb.best_rank > row.rank and time.monotonic() - wall < row.seconds:
+            climb = advance_climb(climb, config.rules, RUNG_FLIPS, pool if walkers > 1 else None)
+    wall, processor = time.monotonic() - wall, time.process_time() - processor
+    proved = proved_over(field, climb.best, parse_format(row.format))
+    if proved is None:
+        raise RuntimeError(f"{row.format}: the best scheme does not hold over {row.field}")
+    light = polished(proved, polish, seed) if polish else proved
+    additions = count_additions(light.claim, 24).eliminated if light.field is Field.ZT else None
+    return Found(seed, proved.rank, round(wall, 2), round(processor, 2), climb.flips, additions)
+
+
+def line(row: Row, found: list[Found]) -> str:
+    reached = [one for one in found if one.rank <= row.rank]
+    times = sorted(one.wall_seconds for one in reached)
+    seconds = (
+        f"{times[0]:.1f} to {times[-1]:.1f} s, CPU up to {max(one.cpu_seconds for one in reached):.1f} s"
+        if times
+        else ""
+    )
+    missed = sorted(one.rank for one in found if one.rank > row.rank)
+    others = f"; others stood at {', '.join(map(str, missed))}" if missed else ""
+    additions = [one.additions for one in reached if one.additions is not None]
+    lightest = f"; additions {min(additions)}" if additions else ""
+    goal = f"{row.wanted} of {row.seeds} in {row.seconds:g} s"
+    counted = f"{row.format} {row.field} {row.rank}: {len(reached)} of {len(found)}"
+    return f"{counted} {seconds}{others}{lightest} (goal: {goal})"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", nargs="*", help="formats; default: all")
+    parser.add_argument("--field", choices=["gf2", "z"], help="default: both")
+    parser.add_argument("--seeds", type=int, help="default: as many as the row asks for")
+    parser.add_argument("--walkers", type=int, default=2)
+    parser.add_argument("--seconds", type=float, help="limit of each search, instead of the row's")
+    parser.add_argument(
+        "--polish", type=float, default=0.0, help="seconds of search for fewer additions, over whole numbers"
+    )
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    kept = []
+    for row in table():
+        if (options.rows and row.format not in options.rows) or (options.field and row.field != options.field):
+            continue
+        limited = Row(**{**asdict(row), "seconds": options.seconds or row.seconds})
+        seeds = range(1, (options.seeds or row.seeds) + 1)
+        found = [search(limited, seed, options.walkers, options.polish if row.field == "z" else 0.0) for seed in seeds]
+        print(line(limited, found), flush=True)
+        kept.append({"row": asdict(limited), "found": [asdict(one) for one in found]})
+    if options.json:
+        told = {"hardware": describe_hardware(), "walkers": options.walkers, "rows": kept}
+        options.json.write_text(json.dumps(told, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
