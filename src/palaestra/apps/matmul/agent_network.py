@@ -51,9 +51,9 @@ class AgentNetwork(nn.Module):
         """[u, v, w] for one tensor: the logarithm of the policy's chance of every move."""
         hidden = self.trunk(seen)  # [width]
         first = functional.log_softmax(self.heads[0](hidden), dim=-1)  # [u]
-        after_first = self._knowing(0, hidden, self.words[0].weight)  # [u, width]
+        after_first = self._knowing(0, hidden, self._every_word(0))  # [u, width]
         second = functional.log_softmax(self.heads[1](after_first), dim=-1)  # [u, v]
-        after_second = self._knowing(1, after_first[:, None], self.words[1].weight[None])  # [u, v, width]
+        after_second = self._knowing(1, after_first[:, None], self._every_word(1)[None])  # [u, v, width]
         third = functional.log_softmax(self.heads[2](after_second), dim=-1)  # [u, v, w]
         return first[:, None, None] + second[:, :, None] + third
 
@@ -80,6 +80,12 @@ class AgentNetwork(nn.Module):
             if step < 2:
                 hidden = self._knowing(step, hidden, self.words[step](drawn[-1]))
         return torch.stack(drawn, dim=1)
+
+    def _every_word(self, step: int) -> Tensor:
+        """[words, width]"""
+        table = self.words[step]
+        assert isinstance(table, nn.Embedding)
+        return table.weight
 
     def _knowing(self, step: int, hidden: Tensor, word: Tensor) -> Tensor:
         return functional.relu(self.after[step](hidden) + word)
