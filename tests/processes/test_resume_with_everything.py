@@ -102,13 +102,20 @@ def undisturbed(server, together, words):
 
 
 @pytest.fixture
-def kill_again_and_again(server, words, beside_the_tests):
-    """Sessions of one run, each continuing where the last was killed, the final one to the end; 2 by `--nproc 2`."""
+def session(server, words, beside_the_tests):
+    """`session(name, ranks, doom)`: one process that trains, several by `--nproc`; with a doom, until that."""
 
-    def session(name: str, ranks: int, doom: Doom | None = None):
+    def start(name: str, ranks: int, doom: Doom | None = None):
         asked = [*words(name, ranks), *(["--nproc", str(ranks)] if ranks > 1 else [])]
         variables = {"PYTHONPATH": beside_the_tests}
         return server.start(*asked, variables=variables | ({"PALAESTRA_DOOM": str(doom)} if doom else {}))
+
+    return start
+
+
+@pytest.fixture
+def kill_again_and_again(server, session):
+    """Sessions of one run, each continuing where the last was killed, the final one to the end."""
 
     def kill(name: str, ranks: int, kills: int, chance: random.Random):
         for _ in range(kills):
@@ -180,3 +187,20 @@ def test_of_many_kills_every_run_with_everything_is_exact(
     figure(f"kills with everything on, {ranks} ranks", runs * kills)
     figure(f"runs exact of {runs}, {ranks} ranks", exact)
     assert found == {number: [] for number in range(runs)}
+
+
+@pytest.mark.fault("D5")
+@pytest.mark.chaos
+def test_a_leader_killed_in_the_middle_of_a_commit_takes_the_other_along_and_nothing_is_lost(
+    server, session, undisturbed, differences
+):
+    """The first session ends after its first save; the second, in its own, with data files and without a sidecar."""
+    for doom in (Doom(0, "gradient", (SAVE_INTERVAL + 1) * GRADIENT_STEPS), Doom(0, "fsync", 5)):
+        trainer = session("commit", 2, doom)
+        assert trainer.wait() == 1
+        assert trainer.err.read_text().strip() == "palaestra: Rank 0 was ended by SIGKILL."
+    left = CheckpointManager(server.run("commit")).uncommitted_files()
+    assert left, "the kill did not come in the middle of a commit"
+    assert session("commit", 2).wait() == 0
+    assert differences(server.run("commit"), undisturbed(2)) == []
+    assert [entry["epoch"] for entry in resumes(server.run("commit"))] == [SAVE_INTERVAL, SAVE_INTERVAL]

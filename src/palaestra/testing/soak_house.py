@@ -1,0 +1,192 @@
+"""What a soak disturbs, and brings back: a daemon with two trainings, an evaluation on repeat, and viewers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import psutil
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import connect as open_socket
+
+from palaestra.client.calls import connect
+from palaestra.client.doorplate import read_doorplate, token_file
+from palaestra.contracts.errors import PalaestraError, RunFailed
+from palaestra.daemon.keeping import read_note
+from palaestra.daemon.tree import find_members, send
+from palaestra.frames.place import every_lane
+from palaestra.runs.directory import RunDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+RUNS = ("soak-a", "soak-b")
+VIEWERS = 8
+PATIENCE_SECONDS = 120.0  # for anything to come back; a fault that takes longer is a finding
+PROGRAM = (sys.executable, "-m", "palaestra")
+TRAINING = {"total_steps": 10**9, "checkpoints.save_interval": 20, "seed": 1}
+TRACKED = {"sinks.wandb.enabled": True, "sinks.wandb.mode": "offline"}
+
+
+class Viewer(threading.Thread):
+    """Looks at one run for as long as the house stands; comes again when it is thrown out."""
+
+    def __init__(self, root: Path, run: str) -> None:
+        super().__init__(daemon=True)
+        self.frames, self.entries = 0, 0
+        self._root, self._run_name, self._is_over, self._leave = root, run, threading.Event(), threading.Event()
+
+    def run(self) -> None:
+        while not self._is_over.wait(0.3):
+            with contextlib.suppress(OSError, WebSocketException, TimeoutError):
+                self._watch()
+
+    def _watch(self) -> None:
+        plate = read_doorplate(self._root)
+        if plate is None or not plate.is_current:
+            return
+        bearer = {"authorization": f"Bearer {token_file(self._root).read_text().strip()}"}
+        address = f"{plate.url.replace('http', 'ws', 1)}/api/runs/{self._run_name}/frames"
+        with open_socket(address, additional_headers=bearer, proxy=None, open_timeout=5) as socket:
+            self.entries += 1
+            self._leave.clear()
+            socket.send(json.dumps({"fps": 15, "side": 128}))
+            while not (self._is_over.is_set() or self._leave.is_set()):
+                if isinstance(socket.recv(timeout=10), bytes):
+                    self.frames += 1
+                    socket.send('{"ack": 1}')
+
+    def leave(self) -> None:
+        self._leave.set()
+
+    def stop(self) -> None:
+        self._is_over.set()
+
+
+class House:
+    """Everything that is at work during a soak, under one directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.ids: dict[str, str] = {}
+        self.damaged = 0  # checkpoints that a fault cut on purpose
+        self.viewers = [Viewer(root, RUNS[number % len(RUNS)]) for number in range(VIEWERS)]
+        self._variables = {**os.environ, "PALAESTRA_RUNS_DIR": str(root), "OMP_NUM_THREADS": "1"}
+        self.daemon = self._start("serve", "--port", "0", "--json")
+        self.evaluation: subprocess.Popen[bytes] | None = None
+
+    def _start(self, *words: str) -> subprocess.Popen[bytes]:
+        with (self.root / "soak.log").open("ab") as log:
+            return subprocess.Popen([*PROGRAM, *words], stdout=log, stderr=log, env=self._variables)
+
+    def open(self) -> None:
+        """Both trainings have a checkpoint, and somebody judges and watches them."""
+        self.restore()
+        for number, name in enumerate(RUNS):
+            config = {**TRAINING, "seed": number, **(TRACKED if number == 0 else {})}
+            with connect(self.root) as client:
+                self.ids[name] = client.submit("cartpole", config, name=name)["id"]
+        until("both trainings have saved", lambda: all(map(self.newest_weights, RUNS)))
+        for viewer in self.viewers:
+            viewer.start()
+        self.restore()
+
+    def ask(self, question: Callable[[Any], Any]) -> Any:
+        with connect(self.root) as client:
+            return question(client)
+
+    def state(self, name: str) -> str:
+        return str(self.ask(lambda client: client.run(name))["run"]["state"])
+
+    def directory(self, name: str) -> RunDirectory:
+        return RunDirectory(self.root / self.ids[name])
+
+    def newest_weights(self, name: str) -> Path | None:
+        found = sorted(self.directory(name).checkpoints.glob("model_*.safetensors"))
+        return found[-1] if found else None
+
+    def restore(self) -> None:
+        """Bring back whatever the last fault ended, and wait until all of it is at work."""
+        if self.daemon.poll() is not None:
+            self.daemon = self._start("serve", "--port", "0", "--json")
+        until("the daemon answers", lambda: is_answered(lambda: self.ask(lambda client: client.system())))
+        for name in self.ids:
+            until(f"{name} is at work", partial(is_answered, partial(self._at_work, name)))
+        if self.ids and (self.evaluation is None or self.evaluation.poll() is not None):
+            self.evaluation = self._start("eval", RUNS[1], "--episodes", "5", "--repeat", "--quiet")
+
+    def _at_work(self, name: str) -> None:
+        state = self.state(name)
+        if state in {"failed", "lost", "cancelled", "finished"}:
+            self.ask(lambda client: client.retry(name))
+        if state != "running" or not self.members(name):
+            raise RunFailed(f"{name} is {state}.")
+
+    def members(self, name: str) -> list[Any]:
+        note = read_note(self.directory(name))
+        return find_members(self.ids[name], note.keeper.pid if note else None)
+
+    def sample(self) -> dict[str, float]:
+        """How large the daemon is; it may have been killed since it was last looked at."""
+        process = psutil.Process(self.daemon.pid)
+        return {
+            "rss_mb": round(process.memory_info().rss / 2**20, 2),
+            "descriptors": process.num_fds(),
+            "threads": process.num_threads(),
+            "lanes": sum(len(every_lane(run_id)) for run_id in self.ids.values()),
+            "frames": sum(viewer.frames for viewer in self.viewers),
+        }
+
+    def close(self) -> dict[str, int]:
+        """End everything gently, then count what is left of it."""
+        for viewer in self.viewers:
+            viewer.stop()
+        if self.evaluation is not None and self.evaluation.poll() is None:
+            self.evaluation.send_signal(signal.SIGTERM)
+            self.evaluation.wait(PATIENCE_SECONDS)
+        for name in self.ids:
+            with connect(self.root) as client:
+                client.stop(name)
+        until("both trainings have ended", lambda: all(self.state(name) == "cancelled" for name in self.ids))
+        self.daemon.send_signal(signal.SIGTERM)
+        self.daemon.wait(PATIENCE_SECONDS)
+        return {
+            "processes left": sum(len(find_members(run_id, None)) for run_id in self.ids.values()),
+            "lanes left": sum(len(every_lane(run_id)) for run_id in self.ids.values()),
+            "temporary files left": len(list(self.root.rglob(".tmp-*"))) + len(list(self.root.glob(".new-*"))),
+        }
+
+    def kill_everything(self) -> None:
+        """Whatever else went wrong, nothing of a soak outlives it."""
+        for process in filter(None, (self.daemon, self.evaluation)):
+            process.kill()
+            process.wait()
+        for run_id in self.ids.values():
+            note = read_note(RunDirectory(self.root / run_id))
+            for member in find_members(run_id, note.keeper.pid if note else None):
+                send(member, signal.SIGKILL)
+
+
+def is_answered(question: Callable[[], object]) -> bool:
+    try:
+        question()
+    except (PalaestraError, OSError):
+        return False
+    return True
+
+
+def until(what: str, condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RunFailed(f"After {seconds:.0f} s it is still not so that {what}.")
+        time.sleep(0.1)
