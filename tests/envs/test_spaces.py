@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
@@ -43,6 +43,7 @@ def test_binary_choices_are_choices_of_two(bits):
     assert space.contains(to_env_action(space_spec(space), np.array(bits)))
 
 
+@settings(deadline=None)  # how long one example takes says only how busy the machine is
 @given(
     shape=st.lists(st.integers(1, 3), min_size=1, max_size=3).map(tuple),
     dtype=st.sampled_from(["float32", "float64"]),
