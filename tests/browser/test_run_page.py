@@ -118,3 +118,25 @@ def test_a_note_is_kept(open_page, trained, serving):
     page.get_by_role("button", name="Save the note").click()
     expect(page.get_by_role("button", name="Save the note")).to_be_disabled()
     assert serving.ask(f"/api/runs/{trained[0]}")["run"]["note"] == "<i>wider</i> next time"
+
+
+@pytest.mark.full
+def test_a_run_that_is_removed_meanwhile_is_said_to_be_gone(open_page, serving, train):
+    run = train("removed-meanwhile", total_steps=256)
+    serving.wait_for(run, "finished")
+    page = open_page(f"#/run/{run}/config", allows="404")
+    expect(page.get_by_role("heading", name="removed-meanwhile")).to_be_visible()
+    serving.ask(f"/api/runs/{run}", method="DELETE")
+    expect(page.get_by_role("heading", name="This run was removed")).to_be_visible()
+    page.get_by_role("link", name="Go to the runs").click()
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+
+
+@pytest.mark.full
+def test_a_video_that_is_missing_is_said_in_its_place(open_page, trained):
+    gone = {"videos": [{"name": "gone.mp4", "bytes": 1000, "created_at": 1.0}]}
+    page = open_page("#/system", allows="404")
+    page.route(re.compile("/videos$"), lambda route: route.fulfill(json=gone))
+    page.goto(page.url.split("#")[0] + f"#/run/{trained[0]}/videos")
+    expect(page.get_by_role("heading", name="This video cannot be played")).to_be_visible()
+    expect(page.get_by_role("button", name="gone.mp4")).to_be_visible()
