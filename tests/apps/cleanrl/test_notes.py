@@ -22,7 +22,8 @@ def file_with(notes):
 
 
 def test_notes_come_back_as_they_were_written():
-    assert read_notes(file_with(NOTES)) == NOTES
+    assert read_notes(file_with(NOTES)) == {**NOTES, "env_id": ""}
+    assert read_notes(file_with({**NOTES, "env_id": "CartPole-v1"}))["env_id"] == "CartPole-v1"
 
 
 def test_a_file_without_them_is_refused_by_what_it_lacks():
