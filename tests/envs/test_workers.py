@@ -362,3 +362,26 @@ def test_a_fork_does_not_end_the_workers(calm):
         os._exit(0)
     os.waitpid(child, 0)
     assert len(envs.step(np.zeros(6, np.int64), out).rewards) == 6
+
+
+@pytest.mark.full
+def test_observations_with_parts_come_through_whole():
+    """Blackjack shows a tuple of three."""
+    actions, stories = np.random.default_rng(6).integers(2, size=(30, 4)), []
+    for worker_count in (0, 1):
+        out = {name: np.zeros(4, np.int64) for name in "012"}
+        envs = opened(4, [1, 2, 3, 4], out, id="Blackjack-v1", workers=worker_count)
+        story = []
+        for row in actions:
+            result = envs.step(row, out)
+            finals = [{name: int(part) for name, part in end.final_observation.items()} for end in result.endings]
+            story.append(({name: part.tolist() for name, part in out.items()}, list(result.rewards), finals))
+        stories.append(story)
+        envs.close()
+    assert stories[0] == stories[1]
+    assert any(finals for *_, finals in stories[0])
+
+
+def test_one_that_does_not_start_in_time_is_not_said_to_be_unknown():
+    with pytest.raises(RunFailed, match="has not answered for 0.001 s, while it made its environments"):
+        make_vector_envs(EnvConfig(id="CartPole-v1", workers=1, worker_timeout=0.001), NO_TASKS, 2)

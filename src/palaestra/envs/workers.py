@@ -22,7 +22,7 @@ from palaestra.envs.shared_block import Field, lay_out, new_memory
 from palaestra.envs.tasks import TaskSwitch, make_task_env
 from palaestra.envs.vector import Ending, InProcessEnvs, VectorStep
 from palaestra.envs.wire import Kind
-from palaestra.envs.worker_process import WorkerProcess
+from palaestra.envs.worker_process import InWorker, WorkerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,6 +72,8 @@ class WorkerEnvs:
         try:
             interface = decode_interface(worker.answer())
         except RunFailed as failure:
+            if not isinstance(failure.__cause__, InWorker):  # it did not come to that
+                raise
             raise UsageError(
                 f"A worker process cannot make '{env.id}', which this one can: {failure.message}",
                 "What only this program registers is unknown elsewhere: name its module, env.id=module:Env-v0; "
