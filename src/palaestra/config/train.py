@@ -43,11 +43,13 @@ class TrainConfig(Frozen):
     live: LiveConfig = Field(default=LiveConfig(), description="watching the run while it trains")
     engine: Literal["auto", "torch", "native"] = Field(
         default="torch",
-        description="who plays and learns: native is compiled, for networks of linear layers; auto: native where it fits",
+        description="who plays and learns; native: compiled, for networks of linear layers; auto: where it fits",
     )
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: cuda where there is one")
     distributed: DistributedConfig = Field(
         default=DistributedConfig(), description="how several processes train together"
     )
     cluster: ClusterConfig = Field(default=ClusterConfig(), description="the Ray that is asked to help")
-    torch_threads: int = Field(default=1, ge=1, description="threads of torch or of the native engine; small networks are fastest with one")
+    torch_threads: int = Field(
+        default=1, ge=1, description="threads of torch or of the native engine; small networks want one"
+    )
