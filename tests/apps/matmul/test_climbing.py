@@ -6,6 +6,7 @@ from palaestra.apps.matmul import climbing
 from palaestra.apps.matmul.climbing import (
     advance_climb,
     begin_climb,
+    best_so_far,
     decode_climb,
     encode_climb,
     extended,
@@ -96,6 +97,18 @@ def test_for_whole_numbers_only_what_lifts_is_extended_or_kept(monkeypatch):
     assert climb.rung == 0  # nothing lifts: nothing is extended
     assert climb.search.walkers[0].starts > 0
     assert climb.best_rank == 12
+
+
+@pytest.mark.parametrize("field", [Field.GF2, Field.ZT])
+def test_what_was_found_on_a_lower_rung_counts_when_time_ends(field):
+    climb = begin_climb(SMALL, field, 1, 1)
+    while climb.search.best_rank > 7 and climb.rung == 0:
+        climb = advance_climb(climb, replace(RULES, round_flips=50), 10**9)
+    climb = replace(climb, search=replace(climb.search, pool=(climb.search.best,)))
+    best = best_so_far(climb)
+    assert climb.best_rank == 18
+    assert proved_over(field, best, climb.format).rank < 18
+    assert len(best) == climb.search.best_rank + sum(6 if k == 1 else 4 for k in range(climb.rung, 2))
 
 
 def test_a_start_of_ones_own_is_taken(strassen_bits):

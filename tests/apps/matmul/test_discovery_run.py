@@ -80,3 +80,14 @@ def test_the_schoolbooks_scheme_is_no_discovery(workplace):
     assert (outcome.rank, outcome.flips, outcome.file) == (8, 1, "")
     assert not (workplace / "runs" / "discoveries").exists()
     assert read_record(directory).state is RunState.FINISHED
+
+
+@pytest.mark.slow
+def test_a_product_of_discoveries_is_found_without_a_step(workplace):
+    searched("first", field="zt", seconds=5, bench=False, polish=0.5)
+    config = DiscoverConfig(format="4x4x4", field="zt", seconds=1e-9, round_flips=1, bench=False, polish=0.1)
+    directory = find_or_make(config, "second", "palaestra discover")
+    outcome = run_discovery(directory, config, lambda _text: None)
+    assert (outcome.rank, outcome.comparison) == (49, "matches")
+    log = json.loads((directory.checkpoints / "checkpoint_log.json").read_text())
+    assert log["checkpoints"][-1]["agent_step"] == outcome.flips

@@ -9,6 +9,7 @@ schemes that lift are extended or kept.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.extension import SIDES, join
@@ -107,6 +108,17 @@ def advance_climb(climb: Climb, rules: Rules, rung_flips: int, pool: ThreadPoolE
     return _moved(climb, climb.rung + 1, climb.ascents, extended(found, *climb.rungs[climb.rung : climb.rung + 2]))
 
 
+def best_so_far(climb: Climb) -> Masks:
+    """Also when time ends on a lower rung: what was found there, extended to the format that is wanted."""
+    found, _ = (None, climb) if climb.is_on_top else _sound(climb, [climb.search.best, *climb.search.pool])
+    if found is None:
+        return climb.best
+    for given, wanted in pairwise(climb.rungs[climb.rung :]):
+        found = extended(found, given, wanted)
+    is_good = len(found) < climb.best_rank and proved_over(climb.field, found, climb.format) is not None
+    return found if is_good else climb.best
+
+
 def rung_target(climb: Climb) -> int:
     return known_rank(climb.search.format, climb.field) or 0
 
@@ -157,9 +169,11 @@ def decode_climb(data: dict[str, Any]) -> Climb:
 
 def _sound(climb: Climb, schemes: Iterable[Masks]) -> tuple[Masks | None, Climb]:
     """The best of them that holds over the field that is wanted; better ones that do not leave the search."""
+    is_below = climb.field is Field.ZT and not climb.is_on_top  # larger coefficients on the way do no harm
+    field = Field.Z if is_below else climb.field
     bad: list[Masks] = []
     for masks in sorted(schemes, key=len):
-        if proved_over(climb.field, masks, climb.search.format) is not None:
+        if proved_over(field, masks, climb.search.format) is not None:
             return masks, _without(climb, bad)
         bad.append(masks)
     return None, _without(climb, bad)

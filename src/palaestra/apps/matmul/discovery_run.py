@@ -15,6 +15,7 @@ from palaestra.apps.matmul.climbing import (
     Climb,
     advance_climb,
     begin_climb,
+    best_so_far,
     decode_climb,
     encode_climb,
     proved_over,
@@ -238,15 +239,16 @@ def _light(
     proved: VerifiedFactorization, archive: Archive, config: DiscoverConfig, stop: StopRequest
 ) -> tuple[VerifiedFactorization, tuple[str, ...]]:
     """With fewer additions, where there is time for it; and the discoveries that were used for it."""
-    if not config.polish or stop or proved.field is not Field.ZT or proved.rank == proved.format.schoolbook_rank:
+    if not config.polish or stop or proved.field is not Field.ZT:
         return proved, ()
     known = [(entry.fingerprint, entry.scheme) for entry in sound_entries(archive)]
-    return lightest(proved, known, config.polish, config.seed)
+    is_found = proved.rank < proved.format.schoolbook_rank
+    return lightest(proved, known, config.polish if is_found else 0.0, config.seed)
 
 
 def _proved(search: Climb) -> VerifiedFactorization:
     """What is kept was lifted when it was found; the schoolbook's scheme holds everywhere."""
-    proved = proved_over(search.field, search.best, search.format)
+    proved = proved_over(search.field, best_so_far(search), search.format)
     if proved is None:
         raise RunFailed(f"The best scheme for {search.format} does not hold over {search.field}.")
     return proved
