@@ -20,7 +20,7 @@ from websockets.sync.client import connect as open_socket
 from palaestra.client.calls import connect
 from palaestra.client.doorplate import read_doorplate, token_file
 from palaestra.contracts.errors import PalaestraError, RunFailed
-from palaestra.daemon.keeping import read_note
+from palaestra.daemon.keeping import read_note, still_there
 from palaestra.daemon.tree import find_members, send
 from palaestra.frames.place import every_lane
 from palaestra.runs.directory import RunDirectory
@@ -128,8 +128,9 @@ class House:
         state = self.state(name)
         if state in {"failed", "lost", "cancelled", "finished"}:
             self.ask(lambda client: client.retry(name))
-        if state != "running" or not self.members(name):
-            raise RunFailed(f"{name} is {state}.")
+        note = read_note(self.directory(name))
+        if state != "running" or note is None or note.worker is None or not still_there(note.worker):
+            raise RunFailed(f"{name} is {state}.")  # or said to be running by who has not looked yet
 
     def members(self, name: str) -> list[Any]:
         note = read_note(self.directory(name))
