@@ -53,6 +53,7 @@ def test_the_script_plays_as_its_network_says_and_the_score_reaches_the_sidecar(
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_an_evaluation_of_a_script_can_be_watched_while_it_lasts(saved, runs, tmp_path, monkeypatch):
     monkeypatch.setenv("PALAESTRA_LANES_DIR", str(tmp_path))
     seen = []

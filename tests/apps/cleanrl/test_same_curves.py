@@ -78,7 +78,8 @@ def under_the_launcher(directory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ppo.py", pytest.param("dqn.py", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["ppo.py", "dqn.py"])
 def test_every_loss_is_the_one_that_the_bare_script_has(runs, modern, tmp_path, name):
     script = modern(name)
     folder = tmp_path / "alone"

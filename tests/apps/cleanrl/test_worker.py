@@ -108,6 +108,7 @@ def test_a_stop_saves_and_leaves_no_process(runs, scripts):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_script_begins_with_the_weights_of_a_checkpoint(runs, scripts, ppo_agent):
     before = runs.saved(scripts / "ppo.py", {"agent": ppo_agent})
     directory = runs.make(scripts / "ppo.py", total_timesteps=256, learning_rate=0, start_from=before.id)

@@ -51,6 +51,7 @@ def plan(**changes):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_plans_are_answered_by_episodes_and_nonsense_by_one_sentence(start):
     answers, done = ask(start, plan(), plan(seeds=[5]), plan(env_id="CartPool-v1"))
     assert [one["episode"]["seed"] for one in answers[:-1]] == [4, 5, 5], done.stdout
@@ -61,6 +62,7 @@ def test_plans_are_answered_by_episodes_and_nonsense_by_one_sentence(start):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_file_that_changed_since_it_was_verified_is_refused_before_anything_of_it_runs(start, tmp_path):
     Path(start["weights"]).write_bytes(b"other")
     answers, done = ask(start, plan())
