@@ -28,12 +28,12 @@ EVENTS: dict[str, EventSpec] = {
     ),
     "run.started": EventSpec(
         "info",
-        ("pid", "seed", "initial_weights", "total_steps", "device", "engine", "world_size"),
+        ("pid", "seed", "initial_weights", "total_steps", "device", "engine", "stepping", "world_size"),
         "a process began to train from the first step",
     ),
     "run.resumed": EventSpec(
         "info",
-        ("pid", "epoch", "step", "checkpoint", "exact", "reason", "total_steps", "device", "engine", "world_size"),
+        ("pid", "epoch", "step", "checkpoint", "exact", "reason", "total_steps", "device", "engine", "stepping", "world_size"),
         "a process went on from a checkpoint; `exact` says whether bit for bit, `reason` why not",
     ),
     "run.heartbeat": EventSpec(

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # What may differ without a word: it does not reach what is learned.
-HARMLESS = ("sinks.", "live.", "checkpoints.", "distributed.", "cluster.", "evaluation.", "evaluate_")
+HARMLESS = (
+    "sinks.",
+    "live.",
+    "checkpoints.",
+    "distributed.",
+    "cluster.",
+    "evaluation.",
+    "evaluate_",
+    "env.workers",
+    "env.worker_timeout",
+)
 
 
 @dataclass(frozen=True)

@@ -65,13 +65,15 @@ class RunSession:
         """Of this session; a run has as many sessions as it was started."""
         return self._clock.monotonic() - self._began_at
 
-    def begun(self, state: TrainingState, resumed: Resumed | None) -> None:
-        """Journal how the session starts: from nothing, or from a checkpoint, and whether bit for bit."""
+    def begun(self, state: TrainingState, resumed: Resumed | None, stepping: str = "") -> None:
+        """Journal how the session starts: from nothing, or from a checkpoint, and whether bit for bit; who learns, and
+        who steps the environments."""
         common: dict[str, Any] = {
             "pid": os.getpid(),
             "total_steps": state.config.total_steps,
             "world_size": state.group.world_size,
             "engine": state.engine.about,
+            "stepping": stepping,
         }
         self.record = replace(self.record, epoch=state.iteration, agent_step=state.env_steps)
         if resumed is None:

@@ -16,6 +16,7 @@ from palaestra import plugins
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.clock import Clock, SystemClock
 from palaestra.contracts.errors import NonFinite, PalaestraError, RunFailed
+from palaestra.envs.build import describe_stepping
 from palaestra.evaluation.judged import OWN_SUITE
 from palaestra.evaluation.suites import refuse_unplayable, suite_of
 from palaestra.policies.build import self_contained
@@ -188,7 +189,7 @@ def _train_with(
             if resumed is not None:
                 saver.restore(resumed.session, resumed.epoch)
             sinks.rewind(state.env_steps)
-            session.begun(state, resumed)
+            session.begun(state, resumed, describe_stepping(state.envs))
             judgements.catch_up(state.config.evaluate_interval, state.iteration)
             with live_view(state, session):
                 return _run(loop, session, saver, stop)
