@@ -19,15 +19,14 @@ Bench::Bench(const Plan& plan)
       input(static_cast<std::size_t>(ROWS) * plan.strides[0]) {}
 
 Learner::Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader, Parameters parameters,
-                 Recording recording, int threads, std::uint64_t seed)
+                 Recording recording, int threads)
     : network_(std::move(network)),
       head_(std::move(head)),
       reader_(std::move(reader)),
       parameters_(parameters),
       recording_(recording),
-      seed_(seed),
       crew_(threads),
-      dice_(seed, 0),
+      dice_(0, 0),
       packed_(network_->plan().packed_size),
       inputs_((recording.samples() + recording.env_count) * network_->stride(0)) {
     if (reader_.size != network_->size(0) || head_.size != network_->size(network_->action_slot)) {
@@ -36,8 +35,8 @@ Learner::Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader,
     for (int bench = 0; bench < threads; ++bench) benches_.emplace_back(network_->plan());
 }
 
-void Learner::begin(std::uint64_t iteration) {
-    dice_ = Dice(seed_, iteration);
+void Learner::begin(std::uint64_t seed, std::uint64_t iteration) {
+    dice_ = Dice(seed, iteration);
     network_->kernels().pack(network_->plan(), parameters_.values, packed_.data());
 }
 

@@ -38,10 +38,10 @@ struct Bench {
 class Learner {
    public:
     Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader, Parameters parameters, Recording recording,
-            int threads, std::uint64_t seed);
+            int threads);
 
-    // Before the first action with these parameters.
-    void begin(std::uint64_t iteration);
+    // Before the first action with these parameters; the seed is that of the run's dice.
+    void begin(std::uint64_t seed, std::uint64_t iteration);
     // Reads row `step` of the observations, for environments from `first` to before `last`.
     void read(int step, int first, int last);
     // Draws actions for them; `bench` is the caller's.
@@ -81,7 +81,6 @@ class Learner {
     const Reader reader_;
     const Parameters parameters_;
     const Recording recording_;
-    const std::uint64_t seed_;
     arena::Crew crew_;
     Dice dice_;
     std::vector<Bench> benches_;

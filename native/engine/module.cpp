@@ -47,7 +47,7 @@ struct Door {
     Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers, int action_slot, int value_slot,
          int head, const std::vector<int>& counts, std::size_t log_std, int input, const std::vector<int>& input_counts,
          const std::vector<int>& input_firsts, nb::dict parameters, nb::dict recording, nb::object normalizer,
-         int horizon, int env_count, int threads, std::uint64_t seed, const std::string& kernels);
+         int horizon, int env_count, int threads, const std::string& kernels);
 };
 
 std::vector<Layer> layers_of(const std::vector<LayerTuple>& tuples) {
@@ -93,7 +93,7 @@ Reader reader_of(int kind, const std::vector<int>& counts, const std::vector<int
 Door::Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers, int action_slot, int value_slot,
            int head, const std::vector<int>& counts, std::size_t log_std, int input,
            const std::vector<int>& input_counts, const std::vector<int>& input_firsts, nb::dict parameters,
-           nb::dict recording, nb::object normalizer, int horizon, int env_count, int threads, std::uint64_t seed,
+           nb::dict recording, nb::object normalizer, int horizon, int env_count, int threads,
            const std::string& kernels) {
     if (horizon < 1 || env_count < 1 || threads < 1) throw std::invalid_argument("sizes are counted from 1");
     const Kernels* chosen = kernels_called(kernels.c_str());
@@ -146,8 +146,7 @@ Door::Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers,
     tape.next_values = hold<float>(recording["next_values"], samples, "next_values");
     tape.advantages = hold<float>(recording["advantages"], samples, "advantages");
     tape.returns = hold<float>(recording["returns"], samples, "returns");
-    learner = std::make_unique<Learner>(std::move(network), std::move(head_plan), std::move(reader), own, tape, threads,
-                                        seed);
+    learner = std::make_unique<Learner>(std::move(network), std::move(head_plan), std::move(reader), own, tape, threads);
 }
 
 void act(Door& door, int step) {
@@ -315,11 +314,12 @@ NB_MODULE(learner, module) {
     nb::class_<Door>(module, "Learner", "See NativeEngine.")
         .def(nb::init<const std::vector<int>&, const std::vector<LayerTuple>&, int, int, int, const std::vector<int>&,
                       std::size_t, int, const std::vector<int>&, const std::vector<int>&, nb::dict, nb::dict,
-                      nb::object, int, int, int, std::uint64_t, const std::string&>(),
+                      nb::object, int, int, int, const std::string&>(),
              nb::kw_only(), "sizes"_a, "layers"_a, "action_slot"_a, "value_slot"_a, "head"_a, "counts"_a, "log_std"_a,
              "input_code"_a, "input_counts"_a, "input_firsts"_a, "parameters"_a, "recording"_a, "normalizer"_a.none(),
-             "horizon"_a, "env_count"_a, "threads"_a, "seed"_a, "kernels"_a = "")
-        .def("begin", [](Door& door, std::uint64_t iteration) { door.learner->begin(iteration); }, "iteration"_a)
+             "horizon"_a, "env_count"_a, "threads"_a, "kernels"_a = "")
+        .def("begin", [](Door& door, std::uint64_t seed, std::uint64_t iteration) { door.learner->begin(seed, iteration); },
+             "seed"_a, "iteration"_a)
         .def("act", &act, "step"_a)
         .def("judge", &judge, "finals"_a, "steps"_a, "envs"_a)
         .def("estimate", [](Door& door, float gamma, float gae_lambda) { door.learner->estimate(gamma, gae_lambda); },

@@ -47,6 +47,7 @@ class TrainingState:
     memory: Memory  # each [B, …]
     reward_sums: Tensor  # [B] discounted, for scaling rewards
     sampler: Generator  # draws actions
+    dice: int  # seed of the native engine's actions; its draws follow from it and from where they are used
     shuffler: np.random.Generator  # orders minibatches
     stretch: int  # steps learned through memory at once; 1 without memory
     curriculum: Curriculum | None = None
@@ -68,6 +69,7 @@ class TrainingState:
             "memory": {name: part.cpu().clone() for name, part in self.memory.items()},
             "reward_sums": self.reward_sums.cpu().clone(),
             "sampler": self.sampler.get_state(),
+            "dice": self.dice,
             "shuffler": plain.generator_state(self.shuffler),
             "envs": plain.to_plain(self.envs.capture()),
             "global_random": plain.global_random_state(),
@@ -83,6 +85,7 @@ class TrainingState:
             self.optimizer.restore(saved["optimizer"])
             self.reward_sums = saved["reward_sums"].to(self.tape.device, copy=True)
             self.sampler.set_state(saved["sampler"])
+            self.dice = int(saved.get("dice", self.dice))  # states from before there was an engine lack it
             plain.set_generator_state(self.shuffler, saved["shuffler"])
             if self.curriculum is not None:
                 self.curriculum.restore(saved["curriculum"])
@@ -133,6 +136,7 @@ def new_training_state(
         memory=memory_on(agent.initial_memory(envs.count), device),
         reward_sums=torch.zeros(envs.count, device=device),
         sampler=sampler,
+        dice=_draw_seed(config.seed, "dice", group.rank),
         shuffler=np.random.default_rng(_draw_seed(config.seed, "minibatches", group.rank)),
         stretch=stretch_of(agent, config.ppo),
         curriculum=curriculum,
@@ -142,7 +146,7 @@ def new_training_state(
         group=group,
         began_with="" if origin is None else origin.checkpoint,
     )
-    state.engine = choose_engine(state, _draw_seed(config.seed, "native actions", group.rank))
+    state.engine = choose_engine(state)
     return state
 
 

@@ -70,7 +70,7 @@ class Two(Group):
 def test_several_processes_train_with_torch():
     state = new_training_state(settings("auto"))
     state.group = Two()
-    assert "2 processes" in choose_engine(state, 1).about
+    assert "2 processes" in choose_engine(state).about
 
 
 def test_without_a_compiler_auto_is_torch_and_native_is_refused(monkeypatch):

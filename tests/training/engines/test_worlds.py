@@ -52,7 +52,7 @@ def test_every_step_is_gymnasiums_to_the_last_bit_also_over_resets(env):
     theirs = copy.deepcopy(state.envs.envs)
     sums = [0.0] * 3
     for iteration in range(6):
-        state.engine._learner.begin(iteration)
+        state.engine._learner.begin(state.dice, iteration)
         episodes = state.engine._play_inside(state)
         expected = []
         for step in range(40):
@@ -171,7 +171,7 @@ def test_constants_that_were_changed_are_taken_along():
         env.unwrapped.gravity = 1.0
     theirs = copy.deepcopy(state.envs.envs[1])
     state.engine._worlds = EngineWorlds(state.envs, native_engine.learner)
-    state.engine._learner.begin(0)
+    state.engine._learner.begin(state.dice, 0)
     state.engine._play_inside(state)
     for step in range(5):
         seen, *_ = theirs.step(int(state.engine.recording["actions"][step, 1]))

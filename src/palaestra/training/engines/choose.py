@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from palaestra.training.state import TrainingState
 
 
-def choose_engine(state: TrainingState, seed: int) -> Engine:
-    """`engine=native` with something that it cannot take is refused by name. `seed` for the native engine's dice."""
+def choose_engine(state: TrainingState) -> Engine:
+    """`engine=native` with something that it cannot take is refused by name."""
     asked = state.config.engine
     if asked == "torch":
         return TORCH
     try:
         _refuse_unfit(state)
-        return NativeEngine(state, seed)
+        return NativeEngine(state)
     except Unfit as unfit:
         if asked == "auto":
             return TorchEngine(str(unfit))

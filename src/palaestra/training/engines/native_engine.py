@@ -1,7 +1,7 @@
 """The engine for networks of linear layers on a CPU: inference, sampling, advantages and updates compiled.
 
 It works in the memory of the torch modules, of the optimiser and of the tape. Actions are drawn from dice that are a
-function of seed, iteration, step and environment, so there is no further state to save; minibatches are ordered by the
+function of seed, iteration, step and environment, so there is only their seed to save; minibatches are ordered by the
 same generator as with torch. Results do not depend on the number of threads.
 """
 
@@ -47,8 +47,8 @@ MAX_CHOICES = 64  # parts of one action; native/engine/heads.hpp
 class NativeEngine:
     name = "native"
 
-    def __init__(self, state: TrainingState, seed: int, kernels: str = "") -> None:
-        """Raises Unfit where this engine cannot do what the torch engine would. `seed` of 64 bits, for its dice."""
+    def __init__(self, state: TrainingState, kernels: str = "") -> None:
+        """Raises Unfit where this engine cannot do what the torch engine would."""
         if learner is None:
             raise Unfit("it was not compiled where palaestra was installed")
         self._compiled = learner
@@ -76,7 +76,6 @@ class NativeEngine:
             horizon=tape.horizon,
             env_count=state.envs.count,
             threads=state.config.torch_threads,
-            seed=seed,
             kernels=kernels,
         )
         self._worlds, why = self._take_worlds(state)
@@ -107,7 +106,7 @@ class NativeEngine:
             self._worlds.forget()
 
     def _play(self, state: TrainingState) -> list[EpisodeResult]:
-        self._learner.begin(state.iteration)
+        self._learner.begin(state.dice, state.iteration)
         try:
             episodes = self._play_inside(state) if self._worlds is not None else self._play_outside(state)
         except IndexError as error:  # what is read is checked where it is read
