@@ -24,7 +24,7 @@ def _discover_words(parser: ArgumentParser) -> None:
         "words",
         nargs="+",
         metavar="FORMAT | key=value",
-        help="a format such as 3x3x3; field=gf2, seconds=60, seed=1, walkers=1, target=RANK, start=archive, run=NAME",
+        help="a format such as 3x3x3; method=flip, field=gf2, seconds=60, seed=1, walkers=1, target=RANK, run=NAME",
     )
     parser.add_argument("--quiet", action="store_true", help="no line for each improvement")
 
