@@ -194,13 +194,17 @@ def test_of_many_kills_every_run_with_everything_is_exact(
 def test_a_leader_killed_in_the_middle_of_a_commit_takes_the_other_along_and_nothing_is_lost(
     server, session, undisturbed, differences
 ):
-    """The first session ends after its first save; the second, in its own, with data files and without a sidecar."""
-    for doom in (Doom(0, "gradient", (SAVE_INTERVAL + 1) * GRADIENT_STEPS), Doom(0, "fsync", 5)):
+    """The first session ends after its first save; others at a later sync each, until data lies there uncommitted."""
+    left = []
+    first = Doom(0, "gradient", (SAVE_INTERVAL + 1) * GRADIENT_STEPS)
+    for doom in (first, *(Doom(0, "fsync", count) for count in range(6, 12))):
         trainer = session("commit", 2, doom)
         assert trainer.wait() == 1
         assert trainer.err.read_text().strip() == "palaestra: Rank 0 was ended by SIGKILL."
-    left = CheckpointManager(server.run("commit")).uncommitted_files()
-    assert left, "the kill did not come in the middle of a commit"
+        left = CheckpointManager(server.run("commit")).uncommitted_files()
+        if left:
+            break
+    assert left, "no kill came in the middle of a commit"
     assert session("commit", 2).wait() == 0
     assert differences(server.run("commit"), undisturbed(2)) == []
-    assert [entry["epoch"] for entry in resumes(server.run("commit"))] == [SAVE_INTERVAL, SAVE_INTERVAL]
+    assert all(entry["exact"] for entry in resumes(server.run("commit")))
