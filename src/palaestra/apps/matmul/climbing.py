@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from palaestra.apps.matmul.verification import VerifiedFactorization
 
-DIRECT = 48  # products of the schoolbook: up to here a walk from there arrives
+DIRECT = 27  # products of the schoolbook: up to here a walk from there arrives at once
 PATIENT = 4  # after so many ascents each rung gets more flips
 RUNG_WORDS = 1000  # seeds of rungs lie beyond those of walkers
 

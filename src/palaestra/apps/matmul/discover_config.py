@@ -36,7 +36,7 @@ class DiscoverConfig(Frozen):
         default="ladder",
         description="climb from smaller formats, begin with the schoolbook's scheme, or with what discoveries make",
     )
-    rung_flips: int = Field(default=400_000_000, ge=1, description="on each format of the ladder before the next")
+    rung_flips: int = Field(default=200_000_000, ge=1, description="on each format of the ladder before the next")
     polish: float = Field(default=5.0, ge=0, description="seconds of search for fewer additions, over zt, at the end")
     bench: bool = Field(default=True, description="a first look at the speed of what was found, when it is for numbers")
     pool_size: int = Field(default=4, ge=1, description="schemes kept to start again from")
