@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.format import Format
 
 
+SIDES = 8  # of each batch of lessons; to look from another one takes milliseconds
+
+
 def from_another_side(claim: Factorization, dice: np.random.Generator) -> Factorization:
     """The same scheme under a random symmetry of the product: other bases, and a turn or transposition if it fits."""
     orders = [order for order in permutations(range(3)) if _sides(view(trace_form(claim), order)) == claim.format.sides]
@@ -40,10 +43,11 @@ def from_another_side(claim: Factorization, dice: np.random.Generator) -> Factor
 
 def scheme_lessons(schemes: list[Masks], format_: Format, count: int, dice: np.random.Generator) -> Lessons:
     """Parts of the schemes, each seen from another side: a scheme without some of its rows solves what they leave."""
+    chosen = [schemes[dice.integers(len(schemes))] for _ in range(min(count, SIDES))]
+    seen = [to_masks(from_another_side(from_masks(scheme, format_), dice)) for scheme in chosen]
     tensors, moves, remaining = [], [], []
     for _ in range(count):
-        scheme = schemes[dice.integers(len(schemes))]
-        rows = np.array(to_masks(from_another_side(from_masks(scheme, format_), dice)), np.int64)
+        rows = np.array(seen[dice.integers(len(seen))], np.int64)
         kept = dice.permutation(rows)[: dice.integers(1, len(rows) + 1)]
         tensors.append(np.bitwise_xor.reduce(outer_bits(kept, format_.sizes), axis=0))
         moves.append(kept[0])
