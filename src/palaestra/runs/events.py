@@ -33,7 +33,19 @@ EVENTS: dict[str, EventSpec] = {
     ),
     "run.resumed": EventSpec(
         "info",
-        ("pid", "epoch", "step", "checkpoint", "exact", "reason", "total_steps", "device", "engine", "stepping", "world_size"),
+        (
+            "pid",
+            "epoch",
+            "step",
+            "checkpoint",
+            "exact",
+            "reason",
+            "total_steps",
+            "device",
+            "engine",
+            "stepping",
+            "world_size",
+        ),
         "a process went on from a checkpoint; `exact` says whether bit for bit, `reason` why not",
     ),
     "run.heartbeat": EventSpec(
