@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from palaestra.config.plain_yaml import NOT_PLAIN, read_plain_yaml
-from palaestra.config.yaml_text import dump_yaml, parse_carefully
+from palaestra.config.plain_yaml import NOT_PLAIN, read_plain_yaml, write_plain_yaml
+from palaestra.config.yaml_text import dump_carefully, dump_yaml, parse_carefully
 from palaestra.contracts.errors import DamagedFile
 
 KEYS = st.text(string.ascii_letters + string.digits + "_.-/ ", min_size=1, max_size=8)
@@ -53,6 +53,27 @@ def test_what_we_write_is_read_as_the_complete_reader_reads_it(data):
     assert quick is NOT_PLAIN or same(quick, answer(text))
 
 
+@given(DATA)
+@settings(max_examples=300, deadline=None)
+@example({"a": [{"b": [], "c": {}}, [[1, -0.0], ["x y"]]], "d": {"e": 1e-05, "f": 1e16, "g": -math.inf, "h": math.nan}})
+@example({"yes": 1})
+@example({"a": "yes", "b": "2026-01-02", "c": "1_000", "d": "null"})
+@example({"a": True, "b": 1, "c": 1.0, "d": 10**19})
+@example([])
+@example("a")
+def test_what_is_written_quickly_is_what_the_complete_writer_writes(data):
+    quick = write_plain_yaml(data)
+    assert quick is NOT_PLAIN or quick == dump_carefully(data)
+
+
+def test_what_is_shared_is_written_out_or_left_to_the_complete_writer():
+    shared = [1, 2]
+    assert write_plain_yaml({"a": shared, "b": shared}) == "a:\n- 1\n- 2\nb:\n- 1\n- 2\n"
+    endless: list = []
+    endless.append(endless)
+    assert write_plain_yaml(endless) is NOT_PLAIN
+
+
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 @settings(max_examples=300, deadline=None)
 @example("a: 1\na: 2\n")
@@ -78,7 +99,9 @@ def test_a_sidecar_is_plain_through_and_through():
         "files": {"model_0045.safetensors": {"size": 37756, "sha256": "70fe2d6b9c0f"}},
         "tiny": 1e-05,
     }
-    assert read_plain_yaml(dump_yaml(content)) == content
+    text = write_plain_yaml(content)
+    assert text == dump_carefully(content)
+    assert read_plain_yaml(text) == content
 
 
 def test_two_empty_settings_are_not_one_and_the_same():

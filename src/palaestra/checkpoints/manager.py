@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import platform
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
@@ -90,7 +91,7 @@ class CheckpointManager:
         parts = {model_name(checkpoint.epoch): policy_to_bytes(policy)}
         if trainer_state is not None:
             parts[trainer_state_name(checkpoint.epoch)] = trainer_state_to_bytes(trainer_state)
-        described = replace(checkpoint, versions=checkpoint.versions or _versions())
+        described = replace(checkpoint, versions=checkpoint.versions or dict(_versions()))
         return PreparedSave(described, parts)
 
     def commit(self, prepared: PreparedSave) -> Checkpoint:
@@ -264,6 +265,8 @@ def _trainer_state(opened: OpenedCheckpoint) -> dict[str, Any] | None:
     return trainer_state_from_bytes(opened.parts[name], name) if name in opened.parts else None
 
 
+@cache
 def _versions() -> dict[str, str]:
+    """Of what this process has loaded; looking them up takes longer than writing a small checkpoint."""
     packages = ("palaestra", "torch", "numpy", "gymnasium", "safetensors")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}

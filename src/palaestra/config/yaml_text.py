@@ -16,7 +16,7 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent, ScalarEvent
 from ruamel.yaml.representer import SafeRepresenter
 
-from palaestra.config.plain_yaml import NOT_PLAIN, read_plain_yaml
+from palaestra.config.plain_yaml import NOT_PLAIN, read_plain_yaml, write_plain_yaml
 from palaestra.contracts.errors import DamagedFile
 
 if TYPE_CHECKING:
@@ -80,6 +80,12 @@ def read_yaml(path: Path) -> Any:
 
 def dump_yaml(data: Any) -> str:
     """Block style, keys in the order given, one document."""
+    quick = write_plain_yaml(data)
+    return dump_carefully(data) if quick is NOT_PLAIN else str(quick)
+
+
+def dump_carefully(data: Any) -> str:
+    """Whatever can be said in YAML; takes a tenth of a millisecond for each word."""
     stream = StringIO()
     writer = YAML(typ="safe", pure=True)
     writer.Representer = CarefulRepresenter
