@@ -112,6 +112,7 @@ def test_a_future_format_is_refused_with_both_numbers(written):
         ("agent_step", None),
         ("total_time", -1.0),
         ("total_time", math.inf),
+        ("total_time", 10**400),
         ("run", 5),
         ("saved_at", math.nan),
         ("policy", []),

@@ -43,6 +43,7 @@ def test_scalars_follow_yaml_1_2_and_dates_stay_text(text, value):
         ("--- 1\n--- 2", "not valid YAML"),
         (b"\xff\xfe\xfa", "not valid YAML"),
         ("9" * 5000, "not valid YAML"),
+        ("%YAML 1.11\n--- 1", "not valid YAML"),
     ],
 )
 def test_what_is_not_plain_data_is_refused_by_name(text, said):

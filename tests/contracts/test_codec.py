@@ -55,6 +55,8 @@ def test_an_interface_goes_through_json_unchanged(observation, action):
         {"kind": "os.system"},
         {"kind": "discrete", "count": "x", "start": 0},
         {"kind": "dict", "parts": [1]},
+        {"kind": "discrete", "count": float("inf"), "start": 0},
+        {"kind": "box", "shape": [float("inf")], "dtype": "float32", "low": [], "high": []},
     ],
 )
 def test_what_describes_no_space_is_refused(data):

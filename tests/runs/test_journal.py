@@ -91,7 +91,18 @@ def test_every_way_of_cutting_a_journal_leaves_its_whole_lines_readable(place):
 
 
 @pytest.mark.parametrize(
-    "line", [b"[]", b"null", b"\xff\xff", b'{"at": "x"}', b"[" * 100_000, b'{"at": 1, "event": 2}']
+    "line",
+    [
+        b"[]",
+        b"null",
+        b"\xff\xff",
+        b'{"at": "x"}',
+        b"[" * 100_000,
+        b'{"at": 1, "event": 2}',
+        b'{"at": 1, "event": "run.started", "level": "info", "run": "R", "rank": Infinity, "data": {}}',
+        b'{"at": 1' + b"0" * 400 + b', "event": "run.started", "level": "info", "run": "R", "rank": 0, "data": {}}',
+    ],
+    ids=range(8),
 )
 def test_lines_that_are_not_entries_are_passed_over(place, line):
     place.journal_file.write_bytes(line + b"\n")

@@ -102,6 +102,7 @@ def test_only_the_moves_in_the_table_can_be_made(old, new):
         {"summary": {"x": "high"}},
         {"summary": [1]},
         {"updated_at": "now"},
+        {"summary": {"x": 10**400}},
     ],
 )
 def test_a_record_with_a_wrong_value_is_damaged(place, damage):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -134,7 +135,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    return _is_number(value) and math.isfinite(value)
+    return _is_number(value) and abs(value) <= sys.float_info.max  # also of whole numbers too large for a float
 
 
 def _is_finite_or_none(value: Any) -> bool:

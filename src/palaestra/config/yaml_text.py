@@ -68,7 +68,7 @@ def parse_carefully(text: str, source: str) -> Any:
         _refuse_deep_brackets(text, source)
         _refuse_hostile_events(text, source)
         return _reader().load(text)
-    except (YAMLError, ValueError) as error:
+    except (YAMLError, ValueError, AssertionError) as error:  # the last: a version of YAML that ruamel does not know
         raise DamagedFile(f"{source} is not valid YAML: {' '.join(str(error).split())}.") from error
 
 

@@ -59,7 +59,7 @@ def decode_space(data: dict[str, Any]) -> SpaceSpec:
                 return DictSpec(parts=tuple((str(name), decode_space(part)) for name, part in data["parts"]))
             case other:
                 raise DamagedFile(f"A space of kind {other!r} is not known.", "It may come from a newer Palaestra.")
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedFile(f"This description of a space cannot be read: {data!r} ({error}).") from error
 
 
@@ -81,5 +81,5 @@ def decode_interface(data: dict[str, Any]) -> EnvInterface:
                 for entry in data["features"]
             ),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedFile(f"This environment interface cannot be read ({error}).") from error

@@ -72,7 +72,7 @@ def _decode(line: bytes) -> JournalEntry | None:
             rank=int(fields["rank"]),
             data=dict(fields["data"]),
         )
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

@@ -70,7 +70,7 @@ def _decode(data: dict[str, Any], path: Path) -> RunRecord:
             _demand(values.get(key), int | float | None, key)
         _demand(values["created_at"], int | float, "created_at")
         return RunRecord(**values)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DamagedFile(f"{path} does not describe a run ({type(error).__name__}: {error}).") from error
 
 
