@@ -4,7 +4,10 @@ import logging
 import os
 
 import pytest
+from hypothesis import settings
 
+settings.register_profile("house", deadline=None)  # how long an example takes says something about the machine only
+settings.load_profile("house")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 

@@ -158,6 +158,7 @@ def test_the_demo_reaches_its_score_and_says_what_to_do_next(tmp_path):
     assert "palaestra replay demo-1" in text
 
 
+@pytest.mark.full
 def test_the_demo_fails_when_the_score_is_not_reached_and_can_be_run_again(tmp_path):
     for name in ("demo-1", "demo-2"):
         result = run_example("demo.py", tmp_path / "runs", "total_steps=12288")

@@ -31,6 +31,7 @@ def test_the_page_says_what_two_bring_over_one_and_what_judging_costs():
     assert "Over 1 judgements: **+0.5%**" in text
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_small_try_measures_both(monkeypatch):
     rates = evaluation.measure_workers(1, 2)

@@ -40,6 +40,7 @@ def test_the_age_of_a_picture_is_read_where_the_page_on_the_live_view_says():
     assert live_view.captured_at(b"PF" + bytes(38) + struct.pack("<d", 12.5) + bytes(16)) == 12.5
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_small_try_sees_pictures_and_leaves_no_lane_and_no_word_of_where_they_were():
     before = os.environ.get("PALAESTRA_LANES_DIR")

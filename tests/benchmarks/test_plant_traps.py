@@ -35,6 +35,7 @@ def project(tmp_path, monkeypatch):
     return tmp_path / "copy"
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_planted_defect_is_seen_in_the_copy_and_the_copy_is_clean_again(project):
     defect = plant(1, "a wrong answer", ("answer.py", "return 42", "return 41"))

@@ -29,6 +29,7 @@ def test_the_page_says_what_was_asked_what_was_done_and_what_it_weighed():
     assert "load before it began 0.5" in text
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_small_try_measures_all_of_it():
     result = remote_evaluation.measure(checkpoints=2, episodes=1)

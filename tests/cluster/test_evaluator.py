@@ -112,6 +112,7 @@ def test_many_requests_are_under_way_at_once_and_a_refusal_concerns_one(evaluato
     assert evaluator.outstanding == 0
 
 
+@pytest.mark.full
 @pytest.mark.fault("V2")
 @pytest.mark.slow
 def test_when_the_process_that_speaks_with_ray_is_lost_all_are_told_and_another_may_be_asked(judged, trained_run):
@@ -141,6 +142,7 @@ def test_a_port_at_which_nobody_listens_is_one_line_at_once(judged, trained_run)
     assert f"No cluster can be reached at 127.0.0.1:{port}: Connection refused." in words
 
 
+@pytest.mark.full
 @pytest.mark.fault("V2")
 @pytest.mark.slow
 def test_a_black_hole_that_accepts_and_never_answers_is_given_up_within_40_seconds(judged, trained_run):

@@ -77,6 +77,7 @@ def steps_of(runs, name):
     return read_record(found).agent_step if found else 0
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_trials_run_side_by_side_end_are_stopped_and_leave_nothing(tmp_path):
     runs = tmp_path / "runs"

@@ -57,6 +57,7 @@ def test_stopped_with_control_c_it_goes_on_bit_for_bit(server, uninterrupted, di
     assert differences(server.run("stopped"), uninterrupted) == []
 
 
+@pytest.mark.full
 @pytest.mark.fault("R1", "D1")
 def test_two_ranks_that_are_killed_go_on_bit_for_bit(server, together, differences, wait_until):
     for trainer in together(*words("two", rows=4)):

@@ -61,6 +61,7 @@ def test_a_training_and_its_evaluation_go_through_one_door(palaestra):
     assert {"run.started", "checkpoint.saved", "run.finished", "worker.ended", "eval.batch"} <= set(events)
 
 
+@pytest.mark.full
 def test_stopped_and_retried_it_is_bit_for_bit_as_if_never_interrupted(palaestra, wait_until, differences):
     with Daemon(palaestra.runs, SETTINGS) as daemon:
         whole = daemon.submit(request("whole"))
@@ -101,6 +102,7 @@ def test_a_training_goes_on_unharmed_while_its_daemon_is_killed_and_comes_again(
     assert starts == ["run.started"]
 
 
+@pytest.mark.full
 @pytest.mark.fault("G2")
 def test_a_killed_trainer_of_two_ranks_is_noticed_and_no_rank_is_left(palaestra, wait_until):
     with Daemon(palaestra.runs, SETTINGS) as daemon:

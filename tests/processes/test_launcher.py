@@ -103,6 +103,7 @@ def test_two_ranks_end_in_order_with_one_outcome_and_equal_weights(palaestra):
     assert read_record(directory).state is RunState.FINISHED
 
 
+@pytest.mark.full
 def test_the_recipe_on_two_ranks_is_played_half_by_each_and_learned_by_both(palaestra):
     total_steps = 20_480
     only_the_end = "checkpoints.save_interval=0"  # which all ranks must take part in
@@ -124,7 +125,7 @@ def test_the_recipe_on_two_ranks_is_played_half_by_each_and_learned_by_both(pala
 
 
 @pytest.mark.fault("D1")
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [pytest.param(0, marks=pytest.mark.full), 1])
 def test_a_killed_rank_is_named_and_nobody_is_left(launch, palaestra, victim):
     launched = launch("killed", "total_steps=1e6", saved=2)
     launched.ranks()[victim].kill()

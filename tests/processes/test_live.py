@@ -151,7 +151,10 @@ def can_mount():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "said"),
-    [("4k", "its lane could not be made"), ("64k", "The live view is off from here on")],
+    [
+        pytest.param("4k", "its lane could not be made", marks=pytest.mark.full),
+        ("64k", "The live view is off from here on"),
+    ],
     ids=["for the lane", "for a picture"],
 )
 def test_shared_memory_that_is_full_ends_the_live_view_and_nothing_else(can_mount, palaestra, differences, size, said):

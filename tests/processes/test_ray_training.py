@@ -103,6 +103,7 @@ def test_the_weights_are_those_of_nproc_and_the_request_says_who_placed_it(palae
     assert (request.executor, request.nproc) == ("ray", 2)
 
 
+@pytest.mark.full
 def test_ctrl_c_in_a_terminal_lets_all_ranks_save_and_leave_together(launch, palaestra):
     launched = launch("stopped")
     os.killpg(launched.process.pid, signal.SIGINT)
@@ -123,6 +124,7 @@ def test_a_driver_that_is_killed_leaves_no_rank(launch, wait_until):
     wait_until(lambda: launched.ranks() == {}, "the end of the ranks")
 
 
+@pytest.mark.full
 def test_a_rank_that_is_killed_is_the_cause_by_name(launch, palaestra):
     launched = launch("wounded")
     launched.ranks()[1].kill()
@@ -134,6 +136,7 @@ def test_a_rank_that_is_killed_is_the_cause_by_name(launch, palaestra):
     assert "Rank 1 was ended by SIGKILL." in record.failure
 
 
+@pytest.mark.full
 def test_an_actor_that_ray_loses_is_told_as_its_rank(launch):
     launched = launch("bereft")
     psutil.Process(launched.ranks()[1].ppid()).kill()

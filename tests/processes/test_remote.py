@@ -84,6 +84,7 @@ def test_eval_on_ray_says_what_eval_at_home_says_and_nothing_else(shared_palaest
     assert here == there
 
 
+@pytest.mark.full
 def test_request_eval_sends_what_is_new_and_ctrl_c_leaves_no_process(alone, shared_palaestra, wait_until):
     done = shared_palaestra("request-eval", "alone:all", "suite=default", "--episodes", "2", "--json")
     assert done.code == 0, done.err

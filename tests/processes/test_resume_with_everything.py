@@ -159,7 +159,9 @@ def test_the_run_that_is_compared_with_has_all_of_it(undisturbed):
 
 
 @pytest.mark.fault("R1", "D1")
-@pytest.mark.parametrize(("ranks", "kills"), [(1, 6), (2, 2)], ids=["1 rank", "2 ranks"])
+@pytest.mark.parametrize(
+    ("ranks", "kills"), [(1, 6), pytest.param(2, 2, marks=pytest.mark.full)], ids=["1 rank", "2 ranks"]
+)
 def test_killed_at_drawn_points_it_ends_with_the_same_bytes(
     undisturbed, kill_again_and_again, differences, figure, chaos_seed, ranks, kills
 ):

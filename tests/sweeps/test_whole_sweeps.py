@@ -124,6 +124,7 @@ def test_a_fresh_run_has_the_settings_of_the_best_trial(root, whole):
     assert (config["seed"], config["total_steps"]) == (9, 128)
 
 
+@pytest.mark.full
 def test_killed_in_the_middle_and_continued_every_trial_is_there_once_as_if_nothing_had_been(root, whole):
     with start(root, *SWEEP, "sweep=killed") as sweeper:
         until(lambda: at_work(root, "killed-t1", 4) or at_work(root, "killed-t2", 4))

@@ -63,6 +63,27 @@ def test_jobs_end_with_the_first_of_them_and_its_error_is_told():
     assert ended == ["waits", "waits"]
 
 
+def test_a_job_that_misses_its_cancellation_is_told_again():
+    missed = []
+
+    async def hard_of_hearing():
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if missed:
+                    raise
+                missed.append("once")
+
+    async def fails():
+        await asyncio.sleep(0)
+        raise UsageError("no")
+
+    with pytest.raises(UsageError):
+        asyncio.run(asyncio.wait_for(together(hard_of_hearing(), fails()), 30))
+    assert missed == ["once"]
+
+
 def test_a_long_reason_fits_into_the_closing_frame():
     closed = []
 

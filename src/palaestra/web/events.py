@@ -63,7 +63,8 @@ class Mailbox:
     async def take(self, seconds: float) -> list[News]:
         """All that waits; empty when nothing came for that long."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._bell.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._bell.wait()
         self._bell.clear()
         news, self._waiting = list(self._waiting.values()), {}
         return news

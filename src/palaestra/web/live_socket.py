@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 from starlette.websockets import WebSocketDisconnect
 
-from palaestra.contracts.errors import PalaestraError
 from palaestra.frames.viewer import Viewer, Wish
 from palaestra.web.answers import encode
 from palaestra.web.errors import Refusal
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from starlette.websockets import WebSocket
 
+    from palaestra.contracts.errors import PalaestraError
     from palaestra.frames.watch import Status
     from palaestra.web.frames_room import FramesRoom, Seat
 
@@ -36,6 +36,7 @@ Word = dict[str, Any]
 NOT_UNDERSTOOD, TRY_LATER = 1008, 1013
 HUD_SECONDS = 0.5
 MOST_ACKNOWLEDGED = 64
+CANCEL_SECONDS = 0.5  # a cancellation can be lost to what happens in the same moment; then it is said again
 LONGEST_REASON = 120  # bytes; a close frame holds 123
 
 
@@ -105,7 +106,8 @@ async def show(
         while (frame := seat.watch.take(seat.viewer, monotonic())) is not None:
             await websocket.send_bytes(frame)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ready.wait(), max(0.0, hud_at - monotonic()))
+            async with asyncio.timeout(max(0.0, hud_at - monotonic())):
+                await ready.wait()
         ready.clear()
 
 
@@ -117,12 +119,13 @@ async def together(*jobs: Coroutine[Any, Any, None]) -> None:
         for task in done:
             await task
     finally:
+        while unfinished := [task for task in tasks if not task.done()]:
+            for task in unfinished:
+                task.cancel()
+            await asyncio.wait(unfinished, timeout=CANCEL_SECONDS)
         for task in tasks:
-            task.cancel()
-            with contextlib.suppress(
-                asyncio.CancelledError, WebSocketDisconnect, OSError, PalaestraError, RuntimeError
-            ):
-                await task
+            if not task.cancelled():
+                task.exception()  # looked at: the first one's is raised, the others' are its consequence
 
 
 def understood_as(kind: type[Message], text: str) -> Message:

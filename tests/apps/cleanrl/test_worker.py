@@ -122,6 +122,7 @@ def test_a_script_begins_with_the_weights_of_a_checkpoint(runs, scripts, ppo_age
     assert "vector environments reset in the same step" in events["script.adapted"]["measures"][1]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_environments_in_processes_of_their_own_keep_numbers_and_episodes(runs, scripts):
     directory = runs.make(scripts / "ppo.py", total_timesteps=512, asynchronous=True)
@@ -134,6 +135,7 @@ def test_environments_in_processes_of_their_own_keep_numbers_and_episodes(runs, 
         reader.close()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_script_that_fails_is_told_by_its_error(runs, scripts):
     directory = runs.make(scripts / "ppo.py", env_id="CartPool-v1")
