@@ -6,7 +6,7 @@ import pytest
 
 
 def side(*seconds):
-    return [{"seconds": each, "processor_seconds": each / 2} for each in seconds]
+    return [{"seconds": each, "processor_seconds": each / 2, "drawing": each / 50} for each in seconds]
 
 
 def test_the_page_compares_each_round_with_its_own_and_takes_the_median():
@@ -26,6 +26,7 @@ def test_the_page_compares_each_round_with_its_own_and_takes_the_median():
     assert "| off | 100 |  |  |" in text
     assert "| nobody watches | 99 | +0.50% (+0.00% to +1.00%) | +0.50% (+0.00% to +1.00%) |" in text
     assert "| watched | 98 | +2.00% (+1.00% to +2.00%) | +2.00% (+1.00% to +2.00%) |" in text
+    assert "the watched run spent 2.00% of its time" in text
     assert "2 pictures/s in all from 0.2 encodings/s, 0.05 MB/s" in text
 
 
