@@ -54,6 +54,7 @@ def test_a_barrier_is_passed_when_the_last_has_come(together):
 
 def test_whoever_fails_first_is_named_by_the_others(together):
     def work(group):
+        group.barrier()  # all have joined; before that there is nobody to tell
         if group.rank == 1:
             raise ValueError("the disk is on fire")
         group.barrier()

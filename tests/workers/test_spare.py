@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from palaestra.evaluation.summary import read_batches
 from palaestra.training.trainer import train
 from palaestra.workers import spare
-from palaestra.workers.spare import SpareEvaluator
+from palaestra.workers.spare import SpareEvaluator, SpareProcess
 
 PATIENCE_SECONDS = 120.0
 
@@ -162,3 +164,15 @@ def test_a_real_process_judges_survives_a_kill_and_is_gone_at_the_end(trained, e
     assert last != pid
     evaluator.close()
     assert not Path(f"/proc/{last}").exists()
+
+
+def test_one_that_died_before_it_was_told_can_be_told_and_then_ended():
+    """What it never read stays in the pipe's buffer, and closing the pipe tries to write it once more."""
+    answers, told = os.pipe()
+    os.close(told)
+    gone = SpareProcess.__new__(SpareProcess)
+    gone.answers = answers
+    gone.process = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
+    gone.process.wait()
+    gone.tell(3)
+    assert gone.fate() == "ended with exit code 0"

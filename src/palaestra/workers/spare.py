@@ -99,7 +99,8 @@ class SpareProcess:
         self.process.kill()
         self.process.wait()
         assert self.process.stdin is not None
-        self.process.stdin.close()
+        with suppress(BrokenPipeError):  # an epoch that it never read is thrown away with it
+            self.process.stdin.close()
         os.close(self.answers)
 
 
