@@ -48,7 +48,7 @@ def read_plain_yaml(text: str) -> Any:
     if not text.endswith("\n") or not text.isascii():
         return NOT_PLAIN
     try:
-        lines = [(len(line) - len(line.lstrip(" ")), line.lstrip(" ")) for line in text[:-1].split("\n")]
+        lines = [(len(line) - len(rest := line.lstrip(" ")), rest) for line in text[:-1].split("\n")]
         value, end = _block(lines, 0, 0, 1)
         return value if end == len(lines) else NOT_PLAIN
     except _Odd:
@@ -78,27 +78,45 @@ def _list(lines: list[tuple[int, str]], at: int, indent: int, depth: int) -> tup
 
 def _mapping(lines: list[tuple[int, str]], at: int, indent: int, depth: int) -> tuple[dict[str, Any], int]:
     entries: dict[str, Any] = {}
-    while at < len(lines) and lines[at][0] == indent and not lines[at][1].startswith("- "):
-        entry = ENTRY.fullmatch(lines[at][1])
-        if entry is None or entry[1] in entries or _tag(entry[1]) != TEXT:
+    count = len(lines)
+    while at < count:
+        here, text = lines[at]
+        if here != indent or text[:2] == "- ":
+            break
+        key, rest = _entry(text)
+        if key in entries:
             raise _Odd
-        if entry[2] is not None:
-            entries[entry[1]], at = _scalar(entry[2]), at + 1
+        if rest is not None:
+            entries[key], at = _scalar(rest), at + 1
             continue
-        if at + 1 == len(lines):
+        if at + 1 == count:
             raise _Odd
         below, first = lines[at + 1]
         is_list_beside = below == indent and first.startswith("- ")
         if below <= indent and not is_list_beside:
             raise _Odd
-        entries[entry[1]], at = _block(lines, at + 1, below, depth + 1)
+        entries[key], at = _block(lines, at + 1, below, depth + 1)
     return entries, at
+
+
+@lru_cache(maxsize=4096)
+def _entry(text: str) -> tuple[str, str | None]:
+    """Key, and what stands beside it. The sidecars of a run say most of their lines two hundred times."""
+    entry = ENTRY.fullmatch(text)
+    if entry is None or _tag(entry[1]) != TEXT:
+        raise _Odd
+    return entry[1], entry[2]
 
 
 def _scalar(text: str) -> Any:
     if text in WORDS:
         word = WORDS[text]
         return word.copy() if isinstance(word, dict | list) else word
+    return _read_scalar(text)
+
+
+@lru_cache(maxsize=4096)
+def _read_scalar(text: str) -> str | int | float:
     if quoted := QUOTED.fullmatch(text):
         return quoted[1].replace("''", "'")
     if INTEGER.fullmatch(text):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -31,18 +30,19 @@ from palaestra.apps.matmul.archive import Archive, sound_entries
 from palaestra.apps.matmul.bridge import modulo_2
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.masks import to_masks
+from palaestra.apps.matmul.telling import ending_told
 from palaestra.checkpoints.weights import trainer_state_from_bytes
 from palaestra.config.distributed import DistributedConfig
 from palaestra.contracts.clock import SystemClock
 from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import NotFound, PalaestraError
+from palaestra.contracts.errors import NotFound
 from palaestra.contracts.sink import Sample
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
 from palaestra.sinks.store import MetricsSink
 from palaestra.training.joining import open_group
 from palaestra.workers.session import RunSession
-from palaestra.workers.signals import StopNow, exit_code_of, stop_on_signals
+from palaestra.workers.signals import exit_code_of, stop_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,7 @@ class Book:
 def _lead(
     session: RunSession, learner: AgentLearner, config: DiscoverConfig, stop: StopRequest, say: Callable[[str], None]
 ) -> Outcome:
-    try:
+    with ending_told(session, stop):
         progress = _opened(learner, config, session)
         with (
             closing(MetricsSink(session.directory.metrics_file)) as metrics,
@@ -96,18 +96,7 @@ def _lead(
             metrics.rewind(learner.moves)
             progress = rounds(learner, progress, config, stop, Book(session, metrics, view, say))
         exit_code = 0 if stop.signal is None else exit_code_of(stop.signal)
-        outcome = settle(progress, config, session, learner.moves, exit_code)
-    except StopNow as error:
-        session.cancelled(str(error), error.exit_code)
-        raise KeyboardInterrupt from error
-    except BaseException as error:
-        session.failed(error, error.exit_code if isinstance(error, PalaestraError) else 1)
-        raise
-    if stop.signal is None:
-        session.finished()
-    else:
-        session.cancelled(signal.Signals(stop.signal).name, outcome.exit_code)
-    return outcome
+        return settle(progress, config, session, learner.moves, exit_code)
 
 
 def rounds(

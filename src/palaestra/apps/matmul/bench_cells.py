@@ -67,19 +67,12 @@ def float_cell(executor: Executor, size: int, config: BenchConfig) -> Cell:
     executor(a, b, out, levels)
     np.matmul(a, b, out=other)
     exact = _longer_rows(a, b)
-    gain = timings[BASELINE].best / timings[str(levels)].best
-    return Cell(
+    return _beside_numpy(
         executor.dtype.name,
         size,
         "NumPy (BLAS)",
-        timings[BASELINE].best,
-        timings[str(levels)].best,
+        timings,
         levels,
-        gain,
-        1.0,
-        gain,
-        verdict_of(gain),
-        levels if gain >= WORTHWHILE else 0,
         error=_error(out, exact),
         baseline_error=_error(other, exact),
         others={f"{name} levels": each.best for name, each in timings.items() if name not in {BASELINE, str(levels)}},
@@ -116,22 +109,23 @@ def object_cell(executor: BigIntegerExecutor, size: int, bits: int, config: Benc
         ways[str(levels)] = lambda levels=levels: executor(a, b, levels)
     timings = time_in_turns(ways, config.seconds, frozenset({BASELINE, "1"}))
     levels = _best_level(timings)
-    gain = timings[BASELINE].best / timings[str(levels)].best
-    return Cell(
+    return _beside_numpy(
         "object",
         size,
         "NumPy (Python integers)",
-        timings[BASELINE].best,
-        timings[str(levels)].best,
+        timings,
         levels,
-        gain,
-        1.0,
-        gain,
-        verdict_of(gain),
-        levels if gain >= WORTHWHILE else 0,
         detail=f"{bits} bits",
         is_exact=bool((executor(a, b, levels) == np.matmul(a, b)).all()),
     )
+
+
+def _beside_numpy(dtype: str, size: int, rival: str, timings: dict[str, Timing], levels: int, **further: Any) -> Cell:
+    """Where the leaf is NumPy's own product, all of the gain is the algorithm's."""
+    numpy, scheme = timings[BASELINE].best, timings[str(levels)].best
+    gain = numpy / scheme
+    used = levels if gain >= WORTHWHILE else 0
+    return Cell(dtype, size, rival, numpy, scheme, levels, gain, 1.0, gain, verdict_of(gain), used, **further)
 
 
 def _integer_result(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -29,8 +28,9 @@ from palaestra.apps.matmul.known_ranks import compare
 from palaestra.apps.matmul.masks import Masks, to_masks
 from palaestra.apps.matmul.polishing import lightest
 from palaestra.apps.matmul.search_log import log_checkpoint
+from palaestra.apps.matmul.telling import ending_told
 from palaestra.contracts.clock import SystemClock
-from palaestra.contracts.errors import PalaestraError, RunFailed
+from palaestra.contracts.errors import RunFailed
 from palaestra.contracts.sink import Sample
 from palaestra.runs.files import read_json, write_json
 from palaestra.runs.lock import run_lock
@@ -38,7 +38,7 @@ from palaestra.runs.logs import run_log
 from palaestra.runs.schema import stamped, unstamped
 from palaestra.sinks.store import MetricsSink
 from palaestra.workers.session import RunSession
-from palaestra.workers.signals import StopNow, exit_code_of, stop_on_signals
+from palaestra.workers.signals import exit_code_of, stop_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,23 +74,12 @@ class Outcome:
 def run_discovery(directory: RunDirectory, config: DiscoverConfig, say: Callable[[str], None]) -> Outcome:
     with run_lock(directory), run_log(directory), stop_on_signals() as stop:
         session = RunSession(directory, 0, SystemClock())
-        try:
+        with ending_told(session, stop):
             search = _opened(directory, config, session)
             with closing(MetricsSink(directory.metrics_file)) as metrics:
                 metrics.rewind(search.flips)
                 search = _searched(search, config, session, metrics, stop, say)
-            outcome = _settled(directory, search, config, session, stop)
-        except StopNow as error:
-            session.cancelled(str(error), error.exit_code)
-            raise KeyboardInterrupt from error
-        except BaseException as error:
-            session.failed(error, error.exit_code if isinstance(error, PalaestraError) else 1)
-            raise
-        if stop.signal is None:
-            session.finished()
-        else:
-            session.cancelled(signal.Signals(stop.signal).name, outcome.exit_code)
-        return outcome
+            return _settled(directory, search, config, session, stop)
 
 
 def checkpoint_file(directory: RunDirectory) -> Path:
