@@ -24,7 +24,7 @@ class PseudoTerminal:
         self.process = process
         self.master = master
         self.slave = slave
-        self.text = ""  # everything that the program has written, with its codes
+        self.text = ""  # what the program has written since the last match, with its codes
 
     def press(self, keys):
         os.write(self.master, keys.encode())
@@ -35,7 +35,7 @@ class PseudoTerminal:
         while not (found := re.search(pattern, ESCAPES.sub("", self.text))):
             assert time.monotonic() < until, f"{pattern!r} did not come; there is {self.text[-2000:]!r}"
             self.read(0.1)
-        self.text = ""
+        self.text = self.text[_with_codes(self.text, found.end()) :]
         return found
 
     def read(self, seconds):
@@ -67,6 +67,15 @@ class PseudoTerminal:
         """Echo and whole lines, as a shell wants its terminal."""
         modes = termios.tcgetattr(self.slave)[3]
         return bool(modes & termios.ECHO) and bool(modes & termios.ICANON)
+
+
+def _with_codes(text, position):
+    """Where the position in the text without its codes is in the text with them"""
+    for code in ESCAPES.finditer(text):
+        if code.start() > position:
+            break
+        position += len(code.group())
+    return position
 
 
 def _take_the_terminal():

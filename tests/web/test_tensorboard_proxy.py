@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import threading
 
@@ -23,11 +24,25 @@ class Board:
 
         def serve():
             with theirs:
-                self.heard = theirs.recv(65536)
+                self.heard = _whole_request(theirs)
                 theirs.sendall(self._answer)
 
         threading.Thread(target=serve).start()
         return ours
+
+
+def _whole_request(connection: socket.socket) -> bytes:
+    """Head and body may come in pieces."""
+    heard = b""
+    while not _is_whole(heard) and (piece := connection.recv(65536)):
+        heard += piece
+    return heard
+
+
+def _is_whole(request: bytes) -> bool:
+    head, blank, body = request.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)content-length: (\d+)", head)
+    return bool(blank) and len(body) >= int(length[1] if length else 0)
 
 
 class NoBoard:
