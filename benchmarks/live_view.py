@@ -1,12 +1,12 @@
-"""What the live view costs a training: switched off; on with nobody watching; on with many viewers.
+"""What the live view costs a training: switched off; with nobody watching; drawn for nobody; with many viewers.
 
     python benchmarks/live_view.py
     python benchmarks/live_view.py --rounds 2 --iterations 4 --out /tmp/bench    # a small try
 
 CartPole in eight environments. All sides are stretches of one and the same training, taken in turns: two trainings of
 the same settings differ by more on most machines than what is looked for here. Viewers sit in one other process, as
-those of a server do: each takes every tile as a JPEG and acknowledges it. The training's own processor time stands
-beside the time on the clock: on two cores viewers take from the machine, but not from the run.
+those of a server do: each takes every tile as a JPEG and acknowledges it. Drawn for nobody: pictures are asked for and
+nobody takes them, which tells what drawing costs from what a busy neighbour on the other core costs.
 """
 
 from __future__ import annotations
@@ -29,21 +29,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
-SIDES = ("off", "nobody watches", "watched")
+SIDES = ("off", "nobody watches", "drawn for nobody", "watched")
+ASKED = {"drawn for nobody": "ask", "watched": "watch"}  # of the viewers, by side
 VIEWERS, FRAMES_PER_SECOND = 16, 15.0
 RUN = "BENCH"
 
 
 def watch_when_told(told: Any) -> None:
-    """A server's loop around a hub: "watch", "leave", and "enough", upon which it tells what was seen."""
+    """A server's loop around a hub: "watch", "ask" (without taking), "leave", and "enough": it tells what was seen."""
     from palaestra.frames.hub import RENEW_SECONDS, Hub
     from palaestra.frames.viewer import Viewer, Wish
     from palaestra.runs.processes import is_alive
 
-    hub, watch, viewers = Hub(is_alive), None, []
+    hub, watch, viewers, takes = Hub(is_alive), None, [], False
     ages, sent_bytes, encoded, renewed_at = [], 0, 0, 0.0
-    while (word := told.recv() if told.poll(0.0 if watch else None) else "") != "enough":
-        if word == "watch":
+    while (word := told.recv() if told.poll((0.0 if takes else 0.1) if watch else None) else "") != "enough":
+        if word in ("ask", "watch"):
+            takes = word == "watch"
             viewers = [Viewer(Wish(FRAMES_PER_SECOND)) for _ in range(VIEWERS)]
             for viewer in viewers:
                 watch = hub.join(RUN, "train", viewer)
@@ -56,6 +58,8 @@ def watch_when_told(told: Any) -> None:
             continue
         if time.monotonic() - renewed_at > RENEW_SECONDS:
             hub.renew(renewed_at := time.monotonic())
+        if not takes:
+            continue
         if select.select([hub], [], [], 0.05)[0]:
             hub.on_bell()
         for viewer in viewers:
@@ -101,9 +105,10 @@ def measure_all(rounds: int, iterations: int) -> dict[str, Any]:
         with published(state) as (writer, sides):
             training = train(state)
             for number in range(-1, rounds):  # the first round is for warming up
-                for side in SIDES[number % 3 :] + SIDES[: number % 3]:  # nobody always comes first
+                turn = number % len(SIDES)
+                for side in SIDES[turn:] + SIDES[:turn]:  # nobody always comes first
                     state.envs = sides[side]
-                    with watching(viewers, writer, is_wanted=side == "watched"):
+                    with watching(viewers, writer, ASKED.get(side)):
                         before = seconds_drawing()
                         stretch = timed(training, iterations)
                         stretch["drawing"] = seconds_drawing() - before
@@ -135,22 +140,22 @@ def published(state: Any) -> Iterator[Any]:
         writer = stack.enter_context(closing(FrameWriter(owner.descriptor, owner.about)))
         publisher = stack.enter_context(closing(Publisher(writer, live.budget, live.largest_side)))
         shown = PublishedEnvs(inner, scene, publisher, 0, inner.count)
-        yield writer, {"off": inner, "nobody watches": shown, "watched": shown}
+        yield writer, {side: inner if side == "off" else shown for side in SIDES}
 
 
 @contextmanager
-def watching(viewers: Any, writer: Any, *, is_wanted: bool) -> Iterator[None]:
+def watching(viewers: Any, writer: Any, asked: str | None) -> Iterator[None]:
     """The lane says before and after that it is as it should be. Every side rests as long as a lease takes to end: a
     processor that has rested is quicker for a while."""
     from palaestra.frames.demand import LEASE_SECONDS
 
     rested_at = time.monotonic() + LEASE_SECONDS
     wait_for(lambda: time.monotonic() > rested_at and not writer.is_wanted(time.monotonic()))
-    if is_wanted:
-        viewers.send("watch")
+    if asked:
+        viewers.send(asked)
         wait_for(lambda: writer.is_wanted(time.monotonic()))
     yield
-    if is_wanted:
+    if asked:
         viewers.send("leave")
 
 

@@ -3,6 +3,7 @@ import os
 
 import gymnasium
 import numpy as np
+import pygame
 import pytest
 
 from palaestra.config.env import EnvConfig
@@ -118,3 +119,26 @@ def test_signals_stay_ours_and_nothing_wants_a_screen(monkeypatch):
     env.reset(seed=1)
     Easel(env).draw()
     assert (os.environ["SDL_NO_SIGNAL_HANDLERS"], os.environ["SDL_VIDEODRIVER"]) == ("1", "dummy")
+
+
+class WritesPixels(gymnasium.Env):
+    """Draws by writing into the surface's own memory, as pygame allows"""
+
+    render_mode = None
+
+    def render(self):
+        surface = pygame.Surface((4, 2), 0, 32)
+        pixels = pygame.surfarray.pixels3d(surface)
+        pixels[1, 0] = (1, 2, 3)
+        del pixels
+        return np.transpose(pygame.surfarray.array3d(surface), (1, 0, 2))
+
+
+def test_an_environment_that_draws_into_its_pixels_is_seen_as_it_draws():
+    env = WritesPixels()
+    easel = Easel(env)
+    for _ in range(2):
+        picture = easel.draw()
+        assert picture.shape == (2, 4, 3)
+        assert picture[0, 1].tolist() == [1, 2, 3]
+        assert picture.sum() == 6

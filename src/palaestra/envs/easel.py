@@ -13,6 +13,7 @@ import numpy as np
 
 from palaestra.contracts.errors import RunFailed
 from palaestra.envs.headless import prepare_rendering
+from palaestra.envs.quick_pixels import quick_pixels
 from palaestra.envs.snapshot import is_drawing
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Easel:
     def __init__(self, env: AnyEnv) -> None:
         self.env = env
         self._things: dict[str, Any] = {}  # that it draws with, by the attribute in which it looks for them
+        self._writes_pixels = False  # rather than only reading them
 
     def draw(self) -> Picture:
         """[height, width, 3]"""
@@ -36,7 +38,7 @@ class Easel:
         before = dict(attributes)
         attributes.update(self._things, render_mode=PICTURES)
         try:
-            picture = self.env.render()
+            picture = self._render()
         finally:
             self._things = {
                 name: value for name, value in attributes.items() if is_drawing(value) and before.get(name) is not value
@@ -44,6 +46,15 @@ class Easel:
             attributes.clear()
             attributes.update(before)
         return as_picture(picture, self.env)
+
+    def _render(self) -> Any:
+        if not self._writes_pixels:
+            try:
+                with quick_pixels():
+                    return self.env.render()
+            except ValueError:
+                self._writes_pixels = True
+        return self.env.render()
 
 
 def as_picture(drawn: Any, whose: object) -> Picture:
