@@ -28,6 +28,11 @@ def test_every_process_and_every_thread_of_torch_takes_a_core():
     assert prepare(nproc=2, torch_threads=3).resources == Resources(6)
 
 
+def test_processes_that_step_environments_take_cores_too_but_not_beside_those_of_torch():
+    assert prepare(nproc=2, env={"workers": 2}).resources == Resources(6)
+    assert prepare(torch_threads=4, env={"workers": 2}).resources == Resources(4)
+
+
 @pytest.mark.parametrize(
     ("device", "gpus", "expected"), [("auto", 0, 0), ("auto", 2, 2), ("cpu", 2, 0), ("cuda", 0, 2)]
 )

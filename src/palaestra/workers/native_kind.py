@@ -32,7 +32,9 @@ class NativeKind:
         except PalaestraError as error:
             raise RequestRefused(complaints_of(error, TrainConfig, "recipe")) from error
         wants_gpu = config.device == "cuda" or (config.device == "auto" and machine.gpus > 0)
-        resources = Resources(request.nproc * config.torch_threads, request.nproc if wants_gpu else 0)
+        # Environments are stepped and networks are run in turns: the busier of the two says how many cores it takes.
+        cores = max(config.torch_threads, 1 + config.env.workers)
+        resources = Resources(request.nproc * cores, request.nproc if wants_gpu else 0)
         return Prepared(
             request=replace(request, recipe=made.recipe, config=made.config),
             config=config.model_dump(mode="json"),
