@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from palaestra.apps.matmul.algebra import Echelon, multiply, rank_of
+from palaestra.apps.matmul.algebra import Echelon, inverse_of, multiply, rank_of
 
 PRIME = 10_007
 
@@ -39,3 +39,9 @@ def test_products_are_numpys():
     dice = np.random.default_rng(0)
     a, b = dice.integers(0, PRIME, (2, 3)), dice.integers(0, PRIME, (3, 4))
     assert multiply(a.tolist(), b.tolist(), PRIME) == (a @ b % PRIME).tolist()
+
+
+@pytest.mark.parametrize(("prime", "matrix"), [(2, [[1, 1, 0], [0, 1, 1], [0, 0, 1]]), (PRIME, [[0, 3], [2, 5]])])
+def test_a_matrix_times_its_inverse_is_one(prime, matrix):
+    side = len(matrix)
+    assert multiply(matrix, inverse_of(matrix, prime), prime) == np.eye(side, dtype=int).tolist()

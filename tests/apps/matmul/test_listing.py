@@ -4,6 +4,10 @@ from pathlib import Path
 import pytest
 
 from palaestra.apps.matmul.archive import Archive, Provenance
+from palaestra.apps.matmul.canonical import canonical_word
+from palaestra.apps.matmul.factorization import schoolbook
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.listing import list_discoveries
 from palaestra.apps.matmul.verification import verify
 from palaestra.contracts.errors import UsageError
@@ -25,6 +29,15 @@ def test_a_format_is_looked_for_whatever_the_order_of_its_sides(strassen, workpl
     assert list_discoveries(Namespace(format="3x3x3")).rows == ()
     with pytest.raises(UsageError):
         list_discoveries(Namespace(format="3x3"))
+
+
+def test_the_canonical_form_is_shown_and_one_that_is_out_of_reach_is_a_dash(strassen, workplace):
+    Archive(Path("runs")).add(verify(strassen), ORIGIN)
+    Archive(Path("runs")).add(verify(schoolbook(Format(2, 2, 2), Field.ZT)), ORIGIN)
+    answer = list_discoveries(Namespace(format=None))
+    found, school = answer.data["discoveries"]
+    assert [row[-1] for row in answer.rows] == [found["canonical"][:12], "-"]
+    assert (found["canonical"], school["canonical"]) == (canonical_word(verify(strassen)), "")
 
 
 def test_an_empty_archive_says_what_to_try(workplace):

@@ -64,3 +64,19 @@ class Echelon:
 def multiply(left: Rows, right: Rows, prime: int) -> Rows:
     columns = list(zip(*right, strict=True))
     return [[sum(a * b for a, b in zip(row, column, strict=True)) % prime for column in columns] for row in left]
+
+
+def inverse_of(base: Rows, prime: int) -> Rows:
+    """Of a square matrix that has one."""
+    side = len(base)
+    work = [[value % prime for value in row] + [int(i == k) for k in range(side)] for i, row in enumerate(base)]
+    for place in range(side):
+        pivot = next(i for i in range(place, side) if work[i][place])
+        work[place], work[pivot] = work[pivot], work[place]
+        inverse = pow(work[place][place], -1, prime)
+        work[place] = [value * inverse % prime for value in work[place]]
+        for i in range(side):
+            if i != place and work[i][place]:
+                factor = work[i][place]
+                work[i] = [(a - factor * b) % prime for a, b in zip(work[i], work[place], strict=True)]
+    return [row[side:] for row in work]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.additions import count_additions
+from palaestra.apps.matmul.canonical import canonical_word
 from palaestra.apps.matmul.fingerprint import fingerprint
 from palaestra.apps.matmul.scheme_file import decode_scheme, encode_scheme
 from palaestra.apps.matmul.symmetry import are_one
@@ -44,6 +45,7 @@ class Provenance:
 class Discovery:
     scheme: VerifiedFactorization
     fingerprint: str
+    canonical: str  # the word of its canonical form; empty when it has none within reach
     additions_naive: int
     additions_eliminated: int
     provenance: dict[str, Any]
@@ -56,17 +58,17 @@ class Archive:
 
     def add(self, scheme: VerifiedFactorization, provenance: Provenance) -> tuple[Discovery, bool]:
         """The entry, and whether it is new; a scheme that is known from another side is not."""
-        mark = fingerprint(scheme)
+        mark, word = fingerprint(scheme), canonical_word(scheme)
         stem = f"{scheme.format.ascending}-{scheme.field}-r{scheme.rank}-{mark}"
         kin = sorted(self.path.glob(f"{stem}*.json"))
         for file in kin:
             known = self.read(file)
-            if are_one(known.scheme, scheme):
+            if _is_this(known, scheme, word):
                 return self._lighter(known, scheme, provenance), False
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         additions = count_additions(scheme.claim, TRIES)
         file = self.path / (f"{stem}-{len(kin) + 1}.json" if kin else f"{stem}.json")
-        entry = Discovery(scheme, mark, additions.naive, additions.eliminated, asdict(provenance), file)
+        entry = Discovery(scheme, mark, word, additions.naive, additions.eliminated, asdict(provenance), file)
         write_json(file, stamped(_encode(entry), SCHEMA_VERSION))
         return entry, True
 
@@ -77,7 +79,13 @@ class Archive:
         if not is_alike or additions.eliminated >= known.additions_eliminated:
             return known
         origin = {**known.provenance, "lighter_form": {"run": provenance.run, "found_at": provenance.found_at}}
-        entry = Discovery(scheme, known.fingerprint, additions.naive, additions.eliminated, origin, known.file)
+        entry = replace(
+            known,
+            scheme=scheme,
+            additions_naive=additions.naive,
+            additions_eliminated=additions.eliminated,
+            provenance=origin,
+        )
         write_json(known.file, stamped(_encode(entry), SCHEMA_VERSION))
         return entry
 
@@ -86,9 +94,8 @@ class Archive:
         try:
             scheme = verify(decode_scheme(data["scheme"]))
             counts = data["additions"]
-            return Discovery(
-                scheme, fingerprint(scheme), counts["naive"], counts["eliminated"], dict(data["provenance"]), file
-            )
+            marks = fingerprint(scheme), canonical_word(scheme)
+            return Discovery(scheme, *marks, counts["naive"], counts["eliminated"], dict(data["provenance"]), file)
         except PalaestraError as error:
             raise DamagedFile(f"{file} is not to be trusted: {error.message}", "Remove it.") from error
         except (KeyError, TypeError, ValueError) as error:
@@ -103,6 +110,11 @@ class Archive:
                 yield error
 
 
+def _is_this(known: Discovery, scheme: VerifiedFactorization, word: str) -> bool:
+    """By the canonical form where both have one; else a symmetry is looked for."""
+    return known.canonical == word if known.canonical and word else are_one(known.scheme, scheme)
+
+
 def sound_entries(archive: Archive) -> list[Discovery]:
     return [entry for entry in archive.entries() if isinstance(entry, Discovery)]
 
@@ -111,6 +123,7 @@ def _encode(entry: Discovery) -> dict[str, Any]:
     return {
         "scheme": encode_scheme(entry.scheme.claim),
         "fingerprint": entry.fingerprint,
+        "canonical": entry.canonical,
         "additions": {"naive": entry.additions_naive, "eliminated": entry.additions_eliminated},
         "provenance": entry.provenance,
     }

@@ -76,6 +76,7 @@ def describe(entry: Discovery) -> dict[str, Any]:
         "additions_known": known_additions(scheme.format, scheme.field),
         "largest_coefficient": scheme.claim.largest_coefficient,
         "fingerprint": entry.fingerprint,
+        "canonical": entry.canonical,
         "run": origin.get("run", ""),
         "method": origin.get("method", ""),
         "seed": origin.get("seed"),

@@ -2,12 +2,13 @@
 
 Symmetries: the order of rows; signs within a row; other bases for the three spaces (the sandwich); the cyclic turn and
 the transposition of the product. Ranks of a factor, and of two factors side by side or one above the other, survive
-all of them. Equal fingerprints are a strong hint, not a proof: `symmetry` finds the proof.
+all of them. Equal fingerprints are a strong hint, not a proof: `canonical` and `symmetry` have the proof.
 """
 
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -32,28 +33,32 @@ def prime_of(field: Field) -> int:
 
 def fingerprint(proved: VerifiedFactorization) -> str:
     claim = proved.claim
-    views = [(kind, colours) for kind, colours in row_colours(claim.format, trace_form(claim), prime_of(claim.field))]
-    words = [repr(sorted(colours)) for kind, colours in views if kind == claim.format.ascending.sides]
+    words = [repr(sorted(colours)) for kind, colours in row_colours(proved) if kind == claim.format.ascending.sides]
     field = "gf2" if claim.field is Field.GF2 else "z"  # a scheme over zt is one over z
     text = f"{claim.format.ascending} {field} {claim.rank} {min(words)}"
     return hashlib.sha256(text.encode()).hexdigest()[:LETTERS]
 
 
 Colours = list[str]
+View = tuple[tuple[int, int, int], tuple[int, ...], "Integers"]
 
 
-def row_colours(
-    format_: Format, factors: tuple[Integers, Integers, Integers], prime: int
-) -> list[tuple[tuple[int, ...], Colours]]:
+def row_colours(proved: VerifiedFactorization) -> list[tuple[tuple[int, ...], Colours]]:
     """For each of the six ways to look at a product: the sides as seen so, and a colour for each row."""
-    above, beside = _pair_ranks(factors, prime)
+    return [(sides, _refined(pairs)) for _, sides, pairs in pair_views(proved)]
+
+
+@lru_cache(maxsize=8)  # a scheme is asked for its fingerprint and for its canonical form, one after the other
+def pair_views(proved: VerifiedFactorization) -> tuple[View, ...]:
+    """The six orders of the factors, the sides as seen so, and the ranks of pairs of rows, [rank, rank, 6]."""
+    above, beside = _pair_ranks(trace_form(proved.claim), prime_of(proved.field))
     found = []
     for order in permutations(range(3)):
         straight = order in STRAIGHT
         first, second = (above, beside) if straight else (beside, above)
-        pairs = np.stack([*(first[k] for k in order), *(second[k] for k in order)], axis=-1)  # [rank, rank, 6]
-        found.append((_sides(format_, order, straight=straight), _refined(pairs)))
-    return found
+        pairs = np.stack([*(first[k] for k in order), *(second[k] for k in order)], axis=-1)
+        found.append((order, _sides(proved.format, order, straight=straight), pairs))
+    return tuple(found)
 
 
 def _sides(format_: Format, order: tuple[int, ...], *, straight: bool) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from palaestra.runs.store import runs_root
 if TYPE_CHECKING:
     from argparse import Namespace
 
-COLUMNS = ("format", "field", "rank", "known", "verdict", "additions", "after CSE", "run", "fingerprint")
+COLUMNS = ("format", "field", "rank", "known", "verdict", "additions", "after CSE", "run", "fingerprint", "canonical")
 KEYS = (
     "format",
     "field",
@@ -24,12 +24,14 @@ KEYS = (
     "run",
     "fingerprint",
 )
+LETTERS = 12  # of the canonical form's word, in the table; --json has all of them
+NO_FORM = "-"  # too many symmetries of its own: found again, it is recognised by another way
 
 
 def list_discoveries(arguments: Namespace) -> Answer:
     data = CATALOGUE.listing(runs_root(), arguments.format or "")
     found, damaged = data["discoveries"], data["damaged"]
-    rows = tuple(tuple(one[key] for key in KEYS) for one in found)
+    rows = tuple((*(one[key] for key in KEYS), one["canonical"][:LETTERS] or NO_FORM) for one in found)
     notes = (*damaged, f"Known ranks as of {as_of()}, non-commutative, each of the same field.")
     if not found:
         notes = (*damaged, "Nothing was found yet. Try: palaestra discover 2x2x2 seconds=1")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.apps.matmul.algebra import Echelon, Rows, multiply, rank_of
+from palaestra.apps.matmul.algebra import Echelon, Rows, inverse_of, multiply, rank_of
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.fingerprint import prime_of, row_colours
 from palaestra.apps.matmul.trace_form import trace_form, view
@@ -45,9 +45,9 @@ def are_one(first: VerifiedFactorization, second: VerifiedFactorization) -> bool
         return False
     prime = prime_of(first.field)
     source = trace_form(first.claim)
-    colours = row_colours(first.format, source, prime)[0][1]
+    colours = row_colours(first)[0][1]
     target = trace_form(second.claim)
-    seen = row_colours(second.format, target, prime)
+    seen = row_colours(second)
     views = zip(permutations(range(3)), seen, strict=True)
     return any(
         _find(_puzzle(source, view(target, order), colours, other, first.format.sides, prime))
@@ -129,7 +129,7 @@ def _leads_over(puzzle: _Puzzle, bases: Bases) -> bool:
     prime = puzzle.prime
     if any(rank_of(base, prime) < len(base) for base in bases):
         return False
-    inverses = [_inverse(base, prime) for base in bases]
+    inverses = [inverse_of(base, prime) for base in bases]
     images = Counter(_plain(triple, prime) for triple in puzzle.target)
     moved = Counter(_plain(_moved(triple, bases, inverses, prime), prime) for triple in puzzle.source)
     return images == moved
@@ -148,18 +148,3 @@ def _plain(triple: Triple, prime: int) -> str:
         first = next(int(entry) for entry in entries if entry)
         words.append(str([int(entry) * pow(first, -1, prime) % prime for entry in entries]))
     return " ".join(words)
-
-
-def _inverse(base: Rows, prime: int) -> Rows:
-    side = len(base)
-    work = [[value % prime for value in row] + [int(i == k) for k in range(side)] for i, row in enumerate(base)]
-    for place in range(side):
-        pivot = next(i for i in range(place, side) if work[i][place])
-        work[place], work[pivot] = work[pivot], work[place]
-        inverse = pow(work[place][place], -1, prime)
-        work[place] = [value * inverse % prime for value in work[place]]
-        for i in range(side):
-            if i != place and work[i][place]:
-                factor = work[i][place]
-                work[i] = [(a - factor * b) % prime for a, b in zip(work[i], work[place], strict=True)]
-    return [row[side:] for row in work]
