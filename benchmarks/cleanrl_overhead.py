@@ -135,7 +135,7 @@ def page(result: dict[str, Any]) -> str:
             "# What the launcher costs a script",
             "",
             f"Written by `python benchmarks/cleanrl_overhead.py`: {result['rounds']} rounds, processes in turns;",
-            "medians of the ratios within each round, with their 95 % intervals.",
+            "means of the ratios within each round (the outermost tenths pulled in), with their 95 % intervals.",
             (
                 f"{result['cores']} cores, load before {result['load_before']:.2f}. PPO on CartPole-v1, {ENVS} "
                 f"environments, {steps:,} steps; one viewer at {FRAMES_PER_SECOND:g} frames/s a tile."

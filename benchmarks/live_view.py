@@ -1,12 +1,13 @@
 """What the live view costs a training: switched off; with nobody watching; drawn for nobody; with many viewers.
 
     python benchmarks/live_view.py
-    python benchmarks/live_view.py --rounds 2 --iterations 4 --out /tmp/bench    # a small try
+    python benchmarks/live_view.py --turns 4 --out /tmp/bench    # a small try
 
-CartPole in eight environments. All sides are stretches of one and the same training, taken in turns: two trainings of
-the same settings differ by more on most machines than what is looked for here. Viewers sit in one other process, as
-those of a server do: each takes every tile as a JPEG and acknowledges it. Drawn for nobody: pictures are asked for and
-nobody takes them, which tells what drawing costs from what a busy neighbour on the other core costs.
+CartPole in eight environments. All sides are stretches of a fifth of a second of one and the same training, taken in
+turns: on a machine that is shared with strangers a quarter of a minute differs from the next by a tenth and more,
+whatever runs, and only neighbours can be compared. Viewers sit in one other process, as those of a server do, all the
+time: each takes every tile as a JPEG and acknowledges it. Drawn for nobody: pictures are asked for and nobody takes
+them, which tells what drawing costs from what a busy neighbour on the other core costs.
 """
 
 from __future__ import annotations
@@ -25,41 +26,32 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
 SIDES = ("off", "nobody watches", "drawn for nobody", "watched")
-ASKED = {"drawn for nobody": "ask", "watched": "watch"}  # of the viewers, by side
 VIEWERS, FRAMES_PER_SECOND = 16, 15.0
-RUN = "BENCH"
+ITERATIONS = {"torch": 4, "native": 24}  # of 256 steps: a fifth of a second
+WARMING = 20  # turns before those that count
+SPREAD_FROM, DRAWS = 0.1, 2000  # of all ratios at either end pulled in; resamplings for an interval
 
 
-def watch_when_told(told: Any) -> None:
-    """A server's loop around a hub: "watch", "ask" (without taking), "leave", and "enough": it tells what was seen."""
+def watch_until_told(told: Any) -> None:
+    """A server's loop around a hub, until it is told anything; then it tells what was seen."""
     from palaestra.frames.hub import RENEW_SECONDS, Hub
     from palaestra.frames.viewer import Viewer, Wish
     from palaestra.runs.processes import is_alive
 
-    hub, watch, viewers, takes = Hub(is_alive), None, [], False
-    ages, sent_bytes, encoded, renewed_at = [], 0, 0, 0.0
-    while (word := told.recv() if told.poll((0.0 if takes else 0.1) if watch else None) else "") != "enough":
-        if word in ("ask", "watch"):
-            takes = word == "watch"
-            viewers = [Viewer(Wish(FRAMES_PER_SECOND)) for _ in range(VIEWERS)]
-            for viewer in viewers:
-                watch = hub.join(RUN, "train", viewer)
-            renewed_at = 0.0
-        if word == "leave":
-            encoded += watch.encoded
-            for viewer in viewers:
-                hub.leave(watch, viewer)
-            watch = None
-            continue
+    hub, viewers = Hub(is_alive), [Viewer(Wish(FRAMES_PER_SECOND)) for _ in range(VIEWERS)]
+    hub.join("DRAWN_FOR_NOBODY", "train", Viewer(Wish(FRAMES_PER_SECOND)))
+    watch, *_ = [hub.join("WATCHED", "train", viewer) for viewer in viewers]
+    ages, sent_bytes, renewed_at = [], 0, 0.0
+    while not told.poll():
         if time.monotonic() - renewed_at > RENEW_SECONDS:
             hub.renew(renewed_at := time.monotonic())
-        if not takes:
-            continue
         if select.select([hub], [], [], 0.05)[0]:
             hub.on_bell()
         for viewer in viewers:
@@ -67,7 +59,7 @@ def watch_when_told(told: Any) -> None:
                 sent_bytes += len(message)
                 ages.append(time.time() - captured_at(message))
                 viewer.acknowledge()
-    told.send({"sent": len(ages), "encoded": encoded, "bytes": sent_bytes, "ages": ages[::10]})
+    told.send({"sent": len(ages), "encoded": watch.encoded, "bytes": sent_bytes, "ages": ages[::10]})
     hub.close()
 
 
@@ -80,7 +72,7 @@ def captured_at(message: bytes) -> float:
 @contextmanager
 def viewers_elsewhere() -> Iterator[Any]:
     ours, theirs = multiprocessing.get_context("spawn").Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=watch_when_told, args=(theirs,))
+    process = multiprocessing.get_context("spawn").Process(target=watch_until_told, args=(theirs,))
     process.start()
     try:
         yield ours
@@ -89,7 +81,7 @@ def viewers_elsewhere() -> Iterator[Any]:
         process.kill()
 
 
-def measure_all(rounds: int, iterations: int) -> dict[str, Any]:
+def measure_all(turns: int, iterations: int, engine: str) -> dict[str, Any]:
     """Of each side the stretches of one training, in the order in which they were taken."""
     import torch
 
@@ -97,37 +89,39 @@ def measure_all(rounds: int, iterations: int) -> dict[str, Any]:
     from palaestra.training.state import new_training_state
     from palaestra.training.trainer import train
 
-    config = resolve_training("cartpole", {"total_steps": 10**9})
+    config = resolve_training("cartpole", {"total_steps": 10**9, "engine": engine})
     torch.set_num_threads(config.torch_threads)
     state = new_training_state(config)
     found: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
-    with tempfile.TemporaryDirectory() as folder, own_lanes(folder), viewers_elsewhere() as viewers:
-        with published(state) as (writer, sides):
-            training = train(state)
-            for number in range(-1, rounds):  # the first round is for warming up
-                turn = number % len(SIDES)
-                for side in SIDES[turn:] + SIDES[:turn]:  # nobody always comes first
-                    state.envs = sides[side]
-                    with watching(viewers, writer, ASKED.get(side)):
-                        before = seconds_drawing()
-                        stretch = timed(training, iterations)
-                        stretch["drawing"] = seconds_drawing() - before
-                    if number >= 0:
-                        found[side].append(stretch)
-            state.envs = sides["off"]
+    with tempfile.TemporaryDirectory() as folder, own_lanes(folder), ExitStack() as stack:
+        envs = {"off": state.envs} | {side: stack.enter_context(published(state, side)) for side in SIDES[1:]}
+        viewers = stack.enter_context(viewers_elsewhere())
+        wait_for(lambda: is_wanted("WATCHED") and is_wanted("DRAWN_FOR_NOBODY"))
+        training = train(state)
+        for number in range(-WARMING, turns):
+            if number == 0:
+                before = seconds_drawing("WATCHED")
+            first = number % len(SIDES)
+            for side in SIDES[first:] + SIDES[:first]:  # nobody always comes first
+                state.envs = envs[side]
+                stretch = timed(training, iterations)
+                if number >= 0:
+                    found[side].append(stretch)
+        drawing = seconds_drawing("WATCHED") - before
+        state.envs = envs["off"]
         viewers.send("enough")
         seen = viewers.recv()
     steps = iterations * state.config.ppo.env_count * state.config.ppo.horizon
-    return {"steps": steps, "sides": found, "seen": seen}
+    return {"steps": steps, "sides": found, "seen": seen, "drawing": drawing}
 
 
 @contextmanager
-def published(state: Any) -> Iterator[Any]:
-    """As a run does it: see palaestra.workers.live."""
+def published(state: Any, side: str) -> Iterator[Any]:
+    """As a run does it: see palaestra.workers.live. Each side runs for its share of the time only, and so it may spend
+    only that share of the budget: while it runs, there are as many pictures as in a run that is always watched."""
     from palaestra.envs.publish import PublishedEnvs, Publisher
     from palaestra.envs.scene import scene_of
     from palaestra.frames.lane import LaneOwner
-    from palaestra.frames.place import lane_path
     from palaestra.frames.writer import FrameWriter
     from palaestra.runs.processes import process_started_at
 
@@ -135,28 +129,26 @@ def published(state: Any) -> Iterator[Any]:
     scene = scene_of(inner)
     with ExitStack() as stack:
         capacity = 3 * live.largest_side**2
-        owner = LaneOwner(lane_path(RUN), min(scene.tiles, live.tiles), capacity, process_started_at(os.getpid()))
+        started_at = process_started_at(os.getpid())
+        owner = LaneOwner(lane(side), min(scene.tiles, live.tiles), capacity, started_at)
         stack.enter_context(owner)
         writer = stack.enter_context(closing(FrameWriter(owner.descriptor, owner.about)))
-        publisher = stack.enter_context(closing(Publisher(writer, live.budget, live.largest_side)))
-        shown = PublishedEnvs(inner, scene, publisher, 0, inner.count)
-        yield writer, {side: inner if side == "off" else shown for side in SIDES}
+        publisher = stack.enter_context(closing(Publisher(writer, live.budget / len(SIDES), live.largest_side)))
+        yield PublishedEnvs(inner, scene, publisher, 0, inner.count)
 
 
-@contextmanager
-def watching(viewers: Any, writer: Any, asked: str | None) -> Iterator[None]:
-    """The lane says before and after that it is as it should be. Every side rests as long as a lease takes to end: a
-    processor that has rested is quicker for a while."""
-    from palaestra.frames.demand import LEASE_SECONDS
+def lane(side: str) -> Path:
+    from palaestra.frames.place import lane_path
 
-    rested_at = time.monotonic() + LEASE_SECONDS
-    wait_for(lambda: time.monotonic() > rested_at and not writer.is_wanted(time.monotonic()))
-    if asked:
-        viewers.send(asked)
-        wait_for(lambda: writer.is_wanted(time.monotonic()))
-    yield
-    if asked:
-        viewers.send("leave")
+    return lane_path(side.upper().replace(" ", "_"))
+
+
+def is_wanted(side: str) -> bool:
+    from palaestra.frames.lane import LaneFile
+    from palaestra.frames.writer import FrameWriter
+
+    with closing(LaneFile(lane(side))) as file, closing(FrameWriter(file.descriptor, file.about)) as writer:
+        return writer.is_wanted(time.monotonic())
 
 
 def wait_for(condition: Any) -> None:
@@ -166,12 +158,11 @@ def wait_for(condition: Any) -> None:
         time.sleep(0.01)
 
 
-def seconds_drawing() -> float:
+def seconds_drawing(side: str) -> float:
     """What the run itself says in its lane that pictures have cost it so far."""
-    from palaestra.frames.place import lane_path
     from palaestra.frames.reader import FrameReader
 
-    with closing(FrameReader(lane_path(RUN))) as reader:
+    with closing(FrameReader(lane(side))) as reader:
         beat = reader.beat()
         return 0.0 if beat is None else float(beat.seconds_spent)
 
@@ -198,12 +189,18 @@ def shared_memory(otherwise: str) -> str:
 
 
 def slower(side: list[dict[str, float]], off: list[dict[str, float]], what: str) -> tuple[float, float, float]:
-    """Each stretch beside that of its own round: the median, and between which two of the ratios it lies in 95 % of
-    such measurements (the sign test's interval: no assumption about how they are spread)."""
-    ratios = sorted(one[what] / other[what] - 1 for one, other in zip(side, off, strict=True))
-    reach = round(0.98 * len(ratios) ** 0.5)
-    middle = len(ratios) // 2
-    return median(ratios), ratios[max(middle - reach, 0)], ratios[min(middle + reach, len(ratios) - 1)]
+    """Each stretch beside that of its own turn: the mean of the ratios, those furthest out pulled in to where the
+    others end, and its 95 % interval by resampling. Not the median: pictures are in some stretches, not in all."""
+    ratios = np.array([[one[what] / other[what] - 1 for one, other in zip(side, off, strict=True)]])
+    means = pulled_in(np.random.default_rng(0).choice(ratios[0], (DRAWS, ratios.size)))
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(pulled_in(ratios)[0]), float(low), float(high)
+
+
+def pulled_in(ratios: np.ndarray) -> np.ndarray:
+    """The mean of each row, the outermost tenths of it pulled in."""
+    low, high = np.quantile(ratios, [SPREAD_FROM, 1 - SPREAD_FROM], axis=1, keepdims=True)
+    return np.asarray(ratios.clip(low, high).mean(axis=1))
 
 
 def page(result: dict[str, Any]) -> str:
@@ -216,18 +213,19 @@ def page(result: dict[str, Any]) -> str:
             cells.append(f"{middle:+.2%} ({low:+.2%} to {high:+.2%})" if side != "off" else "")
         return f"| {side} | {' | '.join(cells)} |"
 
-    own = median(one["drawing"] / one["seconds"] for one in sides["watched"])
+    own = result["drawing"] / sum(one["seconds"] for one in sides["watched"])
     ages = sorted(seen["ages"]) or [0.0]
     seconds = sum(one["seconds"] for one in sides["watched"])
     return "\n".join(
         [
             "# What watching costs",
             "",
-            f"Written by `python benchmarks/live_view.py`: {result['rounds']} rounds, all in one training, in turns;",
-            "medians of the ratios within each round, with their 95 % intervals.",
+            f"Written by `python benchmarks/live_view.py --engine {result['engine']}`: {result['turns']} turns of one",
+            "training; means of the ratios within each turn (the outermost tenths pulled in), with 95 % intervals.",
             (
                 f"{result['cores']} cores, load before {result['load_before']:.2f}. CartPole-v1, 8 environments, "
-                f"{steps:,} steps a stretch; {VIEWERS} viewers at {FRAMES_PER_SECOND:g} frames/s a tile, elsewhere."
+                f"{steps:,} steps a stretch; {VIEWERS} viewers at {FRAMES_PER_SECOND:g} frames/s "
+                "a tile, elsewhere."
             ),
             "",
             "| live view | steps/s | slower than off | processor time more than off |",
@@ -236,8 +234,7 @@ def page(result: dict[str, Any]) -> str:
             "",
             (
                 "By its own account, which counts every moment that it draws, copies and rings, the watched run spent "
-                f"{own:.2%} of its time on pictures. Whoever begins to watch gets every tile at once; after a while "
-                "the budget (`live.budget`, 1.5 %) holds."
+                f"{own:.2%} of its time on pictures (`live.budget`)."
             ),
             (
                 f"Viewers got {seen['sent'] / seconds:,.0f} pictures/s in all from {seen['encoded'] / seconds:.1f} "
@@ -251,15 +248,16 @@ def page(result: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--iterations", type=int, default=240, help="of each stretch; one is 256 steps")
+    parser.add_argument("--turns", type=int, default=500)
+    parser.add_argument("--engine", default="torch", choices=ITERATIONS)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks")
     asked = parser.parse_args()
-    result = {"rounds": asked.rounds, "cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
-    result |= measure_all(asked.rounds, asked.iterations)
+    result = {"turns": asked.turns, "engine": asked.engine, "cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
+    result |= measure_all(asked.turns, ITERATIONS[asked.engine], asked.engine)
     asked.out.mkdir(parents=True, exist_ok=True)
-    (asked.out / "live-view.json").write_text(json.dumps(result, indent=1) + "\n")
-    (asked.out / "live-view.md").write_text(page(result))
+    name = "live-view" if asked.engine == "torch" else f"live-view-{asked.engine}"
+    (asked.out / f"{name}.json").write_text(json.dumps(result) + "\n")
+    (asked.out / f"{name}.md").write_text(page(result))
     print(page(result))
 
 
