@@ -1,6 +1,7 @@
 """A CartPole that goes wrong in one rank only; made with `env.id=faulty_env:Faulty-v0`."""
 
 import os
+import time
 
 import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
@@ -25,6 +26,8 @@ class Faulty(CartPoleEnv):
                 raise ValueError("the cart fell off")
             if self.how == "exit":
                 os._exit(7)
+            if self.how == "slow":
+                time.sleep(0.01)
             if self.how == "nan":
                 reward = float("nan")
         return observation, reward, *rest

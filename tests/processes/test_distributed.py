@@ -14,6 +14,7 @@ from palaestra.contracts.run import RunState
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
+from palaestra.workers.stragglers import WINDOW
 
 pytestmark = pytest.mark.slow
 
@@ -44,8 +45,8 @@ def words(name: str, *more: str) -> list[str]:
     return [*(word for word in SETTINGS if word.partition("=")[0] not in replaced), f"run={name}", *more]
 
 
-def faulty(how: str) -> list[str]:
-    return ["env.id=faulty_env:Faulty-v0", f"env.kwargs={{how: {how}, at: 60}}"]
+def faulty(how: str, rank: int = 1, at: int = 60) -> list[str]:
+    return ["env.id=faulty_env:Faulty-v0", f"env.kwargs={{how: {how}, at: {at}, rank: {rank}}}"]
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +200,24 @@ def test_a_rank_that_hangs_is_noticed_after_the_time_out(at_work):
     assert "did not answer within 4 s" in ranks[0].err.read_text()
     ranks[1].send(signal.SIGKILL)
     ranks[1].wait()
+
+
+@pytest.mark.fault("D2")
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_slow_rank_is_named_once_and_waited_for(server, together, slow, figure):
+    name, epochs = f"slow-{slow}", WINDOW + 2
+    ranks = together(*words(name, *faulty("slow", slow, at=0), f"total_steps={epochs * BATCH}"))
+    assert end_of(ranks) == [0, 0], [rank.err.read_text() for rank in ranks]
+    directory = server.run(name)
+    (told,) = [entry for entry in read_journal(directory.journal_file) if entry.event == "rank.slow"]
+    assert (told.data["rank"], told.data["epoch"], told.level) == (slow, WINDOW, "warning")
+    asleep = 2 * 16 * 0.01  # environments, steps, seconds of each
+    assert told.data["others_seconds"] + 0.05 < asleep <= told.data["seconds"]
+    assert ranks[0].err.read_text().count(f"Rank {slow} is slow") == 1
+    leader, follower = last_digests(directory)
+    assert leader == follower == (str(epochs), leader[1])
+    figure("seconds of the slow rank", told.data["seconds"])
+    figure("seconds of the other", told.data["others_seconds"])
 
 
 @pytest.mark.fault("R5")

@@ -1,5 +1,7 @@
 """What ranks share, and what two of them learn together against one that learns from both halves."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -148,6 +150,14 @@ def test_the_leader_reports_the_episodes_of_all_and_the_means_of_their_figures(t
     leader, follower = together(work)
     assert leader == [1.5, 8, 2, {"both": 0.5, "only/0": 7.0, "only/1": 7.0}]
     assert follower == [2.0, 8, 1, {"both": 1.0, "only/1": 7.0}]
+
+
+def test_the_leader_hears_what_each_rank_worked_itself_without_its_waiting(together):
+    def work(group):
+        times = PhaseTimes(rollout=1.0 + group.rank, learn=0.5, other=9.0, waiting=0.25)
+        return shared_report(replace(report_of(group.rank), times=times), group).rank_seconds
+
+    assert together(work) == [[1.25, 2.25], []]
 
 
 def test_alone_a_report_stays_the_very_same():

@@ -52,6 +52,19 @@ def test_a_barrier_is_passed_when_the_last_has_come(together):
     assert min(left for _, left in answers) >= max(came for came, _ in answers)
 
 
+def test_waiting_for_the_last_is_counted_and_the_last_has_not_waited(together):
+    def work(group):
+        group.barrier()
+        before = group.waited_seconds
+        if group.rank == 1:
+            time.sleep(0.5)  # the lateness itself
+        group.barrier()
+        return group.waited_seconds - before
+
+    early, late = together(work)
+    assert late < 0.4 <= early
+
+
 def test_whoever_fails_first_is_named_by_the_others(together):
     def work(group):
         group.barrier()  # all have joined; before that there is nobody to tell

@@ -32,6 +32,7 @@ class PhaseTimes:
     rollout: float = 0.0
     learn: float = 0.0
     other: float = 0.0
+    waiting: float = 0.0  # of rollout and learn, what was spent waiting for other ranks
 
 
 @dataclass(frozen=True)
@@ -42,3 +43,4 @@ class IterationReport:
     episodes: tuple[EpisodeResult, ...]  # those that ended in this iteration, in order
     times: PhaseTimes
     metrics: dict[str, float] = field(default_factory=dict)  # further deterministic scalars, by metric name
+    rank_seconds: tuple[float, ...] = ()  # own work of every rank, waiting left out; the leader's, of several

@@ -62,6 +62,11 @@ EVENTS: dict[str, EventSpec] = {
     "rank.failed": EventSpec(
         "error", ("rank", "error"), "the first rank of several that failed, as its launcher saw it; the others followed"
     ),
+    "rank.slow": EventSpec(
+        "warning",
+        ("rank", "seconds", "others_seconds", "epoch", "step"),
+        "the others wait for this rank at every update: its own work of one iteration, and theirs; said once a rank",
+    ),
     "run.lost": EventSpec("error", ("pid", "epoch", "step"), "its process was found dead without a word"),
     "config.changed": EventSpec(
         "warning", ("differences",), "the run was continued with another config, which was accepted by name"

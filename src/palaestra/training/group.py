@@ -24,6 +24,7 @@ class Group:
     rank = 0
     local_rank = 0
     world_size = 1
+    waited_seconds = 0.0  # in collectives, since the group was opened: mostly for whoever comes last
 
     @property
     def is_leader(self) -> bool:

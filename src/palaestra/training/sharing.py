@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 
 
 def shared_report(report: IterationReport, group: Group) -> IterationReport:
-    """For the leader: the episodes of all ranks and the means of their figures. For the others: their own."""
+    """For the leader: episodes and seconds of all ranks, and means of their figures. For the others: their own."""
     if group.world_size == 1:
         return report
-    told = group.gather_bytes(
-        json.dumps(
-            {"update": asdict(report.update), "metrics": report.metrics, "episodes": encode_episodes(report.episodes)}
-        ).encode()
-    )
+    own = {
+        "update": asdict(report.update),
+        "metrics": report.metrics,
+        "episodes": encode_episodes(report.episodes),
+        "seconds": report.times.rollout + report.times.learn - report.times.waiting,
+    }
+    told = group.gather_bytes(json.dumps(own).encode())
     if not group.is_leader:
         return report
     parts = [json.loads(text) for text in told]
@@ -38,6 +40,7 @@ def shared_report(report: IterationReport, group: Group) -> IterationReport:
         update=_mean_stats([part["update"] for part in parts]),
         metrics=_mean_metrics([part["metrics"] for part in parts]),
         episodes=tuple(episode for part in parts for episode in decode_episodes(part["episodes"])),
+        rank_seconds=tuple(part["seconds"] for part in parts),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import torch
@@ -30,6 +31,7 @@ class TorchGroup(Group):
         self.rank = dist.get_rank()
         self.local_rank = local_rank
         self.world_size = dist.get_world_size()
+        self.waited_seconds = 0.0
         self._store = store
         self._timeout_seconds = timeout_seconds
 
@@ -91,10 +93,12 @@ class TorchGroup(Group):
 
     @contextmanager
     def _together(self) -> Iterator[None]:
+        began = perf_counter()
         try:
             yield
         except RuntimeError as error:
             raise PeerLost(self._explain(str(error))) from error
+        self.waited_seconds += perf_counter() - began
 
     def _explain(self, reason: str) -> str:
         posted = self._posted()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import NonFinite
@@ -35,7 +36,9 @@ def train(state: TrainingState) -> Iterator[IterationReport]:
 
 
 def _iterate(state: TrainingState) -> IterationReport:
+    before = state.group.waited_seconds
     done = state.engine.iterate(state)
+    waiting = state.group.waited_seconds - before
     state.iteration += 1
     state.env_steps += state.config.ppo.batch_size * state.group.world_size
     report = IterationReport(
@@ -43,7 +46,7 @@ def _iterate(state: TrainingState) -> IterationReport:
         env_steps=state.env_steps,
         update=done.update,
         episodes=tuple(numbered(done.episodes, state.group, state.envs.count, state.env_steps)),
-        times=done.times,
+        times=replace(done.times, waiting=waiting),
         metrics={**done.metrics, **_diagnose(state)},
     )
     return shared_report(report, state.group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import RunFailed
@@ -15,6 +15,7 @@ from palaestra.training.sharing import weights_digest
 from palaestra.training.trainer import train
 from palaestra.workers.logs import log_master
 from palaestra.workers.profiling import profiled
+from palaestra.workers.stragglers import StragglerWatch
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
@@ -63,6 +64,7 @@ class TrainingLoop:
         self._rate = StepRate(clock, state.env_steps)
         self._task_rate = StepRate(clock, state.curriculum.completed if state.curriculum else 0)
         self._taken_at = clock.monotonic()
+        self._stragglers = StragglerWatch()
         self._must_retry = 0  # a save that failed is due again
 
     def run(self) -> bool:
@@ -113,7 +115,15 @@ class TrainingLoop:
         if self._saver.average_return is not None:
             summary["episodic_return"] = self._saver.average_return
         self._session.beat(report.iteration, report.env_steps, steps_per_second, summary)
+        self._tell_straggler(report)
         self._save_and_judge(report.iteration)
+
+    def _tell_straggler(self, report: IterationReport) -> None:
+        straggler = self._stragglers.look(report.rank_seconds)
+        if straggler is None:
+            return
+        logger.warning("%s", straggler)
+        self._session.journal.record("rank.slow", **asdict(straggler), epoch=report.iteration, step=report.env_steps)
 
     def _save_and_judge(self, iteration: int) -> None:
         """Whatever is judged is on disk first; from there others take it, and nobody here waits for them."""
