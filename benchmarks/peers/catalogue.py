@@ -1,0 +1,96 @@
+"""Who takes part, and in which of the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CARTPOLE = frozenset({"cleanrl", "large", "large-2", "sb3", "solve"})
+ALL = CARTPOLE | {"halfcheetah", "halfcheetah-2"}
+OURS = "palaestra"
+
+
+@dataclass(frozen=True)
+class Peer:
+    name: str
+    title: str
+    module: str
+    settings: frozenset[str]
+    arguments: tuple[str, ...] = ()
+    requirements: str = ""  # benchmarks/peers/requirements-<this>.txt; none: it runs in our own environment
+    cores: int = 1  # at least; one that is made of several processes gets two
+    remark: str = ""
+
+
+CATALOGUE = (
+    Peer(OURS, "Palaestra", "peers.ours", ALL, remark="`palaestra train`, all sinks and checkpoints on"),
+    Peer(
+        "palaestra-torch",
+        "Palaestra, torch engine",
+        "peers.ours",
+        ALL - {"solve"},
+        arguments=("torch",),
+        remark="what a network of one's own gets; all sinks and checkpoints on",
+    ),
+    Peer("eager", "eager torch loop", "peers.eager", ALL, remark="single-file style, of our own writing; no logging"),
+    Peer("sb3", "Stable-Baselines3", "peers.sb3", ALL, remark="`PPO.learn`, no logging"),
+    Peer(
+        "sb3-subproc",
+        "Stable-Baselines3, SubprocVecEnv",
+        "peers.sb3",
+        frozenset({"halfcheetah-2"}),
+        arguments=("subproc",),
+        remark="`PPO.learn`, no logging",
+    ),
+    Peer(
+        "jax",
+        "JAX, whole loop compiled",
+        "peers.jax_loop",
+        CARTPOLE,
+        requirements="jax",
+        remark="purejaxrl style, of our own writing, CartPole in JAX too; no logging; its start is its first call, "
+        "of several updates",
+    ),
+    Peer(
+        "envpool",
+        "eager torch loop over envpool",
+        "peers.envpool_loop",
+        frozenset({"cleanrl", "large", "halfcheetah", "halfcheetah-2"}),
+        requirements="envpool",
+        remark="the eager loop with envpool's environments; no logging",
+    ),
+    Peer(
+        "puffer",
+        "PufferLib 3.0",
+        "peers.puffer",
+        frozenset({"cleanrl", "large"}),
+        requirements="puffer",
+        remark="its trainer without dashboard, over a CartPole that steps all copies in one call of NumPy",
+    ),
+    Peer(
+        "rllib",
+        "RLlib",
+        "peers.rllib",
+        frozenset({"cleanrl", "large"}),
+        requirements="rllib",
+        cores=2,
+        remark="no env runners or learners of their own; two cores, because Ray's processes run beside it",
+    ),
+    Peer(
+        "factory",
+        "Sample Factory",
+        "peers.factory",
+        frozenset({"cleanrl", "large"}),
+        requirements="factory",
+        cores=2,
+        remark="asynchronous, one worker that plays; two cores",
+    ),
+    Peer(
+        "cleanrl",
+        "CleanRL's ppo.py",
+        "peers.cleanrl",
+        frozenset({"cleanrl", "large", "sb3"}),
+        requirements="cleanrl",
+        remark="unmodified, from the checkout that was given; it writes TensorBoard files",
+    ),
+)
+PEERS = {peer.name: peer for peer in CATALOGUE}
