@@ -179,6 +179,24 @@ def test_steps_and_episodes_of_the_run_are_in_the_beat(writer, reader):
     assert beat.episodes == sum(len(endings) for _, _, endings in told) > 0
 
 
+def test_steps_taken_elsewhere_count_and_copies_are_brought_up_to_date_only_to_be_looked_at(writer, reader):
+    inner = vector()
+    publisher = Publisher(writer, 1.0, 64)
+    watched = PublishedEnvs(inner, scene_of(inner), publisher, steps_taken=1000, rows=8)
+    watched.reset(range(4), np.zeros((4, 4), np.float32))
+    brought = []
+    rewards = np.full(4, 2.5, np.float32)
+    publisher.due = inf
+    watched.played(30, 2, rewards, lambda: brought.append("unseen"))
+    assert brought == []
+    inner.place(1, 9.0, 4)
+    look_again(publisher, reader)
+    watched.played(30, 1, rewards, lambda: brought.append("seen"))
+    assert brought == ["seen"]
+    assert (reader.beat().env_steps, reader.beat().episodes) == (1000 + 60 * 8, 3)
+    assert reader.read(1).numbers.reward == 2.5
+
+
 def test_the_share_of_time_is_measured(writer, reader):
     publisher, scene = Publisher(writer, 0.05, 64), Painting()
     ending = perf_counter() + 0.5

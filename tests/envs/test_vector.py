@@ -279,3 +279,12 @@ def test_how_an_episode_stands_is_known_between_steps():
         envs.step(np.zeros(2, np.int64), out)
         told.append(envs.standing(1))
     assert told == [(1.0, 1), (3.0, 2), (0.0, 0), (1.0, 1)]
+
+
+def test_an_episode_that_was_stepped_elsewhere_goes_on_where_it_was_placed():
+    envs, out = InProcessEnvs(Counting, 2), np.zeros((2, 2), np.float32)
+    envs.reset([1, 2], out)
+    envs.place(1, 40.0, 7)
+    assert [envs.standing(index) for index in range(2)] == [(0.0, 0), (40.0, 7)]
+    envs.step(np.zeros(2, np.int64), out)
+    assert envs.standing(1) == (41.0, 8)

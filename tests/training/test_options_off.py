@@ -9,7 +9,8 @@ from palaestra.config.train import TrainConfig
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
-BASE = {"total_steps": 320, "ppo": {"env_count": 2, "horizon": 32, "minibatch_size": 32}}
+# One engine for all: not every option that is off fits both.
+BASE = {"engine": "torch", "total_steps": 320, "ppo": {"env_count": 2, "horizon": 32, "minibatch_size": 32}}
 OFF = {
     "vtrace": {"ppo": {"vtrace": {"enabled": False, "rho_clip": 0.3, "c_clip": 0.2}}},
     "prioritized": {"ppo": {"prioritized": {"enabled": False, "alpha": 2.0, "beta": 0.1}}},

@@ -111,6 +111,7 @@ gymnasium.register("tests/Named-v0", Named)
 
 def config(order, **changes) -> TrainConfig:
     settings = {
+        "engine": "torch",  # whatever it has to translate
         "total_steps": 64 * 4,
         "env": {"id": "tests/Named-v0", "kwargs": {"order": order}},
         "policy": {"graph": "mlp", "normalize_observations": True},

@@ -31,7 +31,8 @@ def test_episodes_carry_the_step_at_which_they_were_counted_and_their_env():
 
 def test_statistics_of_observations_change_only_after_the_update(monkeypatch):
     """What the update sees must be what the rollout saw; the first iteration runs on the identity."""
-    config = CONFIG.model_copy(update={"policy": CONFIG.policy.model_copy(update={"normalize_observations": True})})
+    policy = CONFIG.policy.model_copy(update={"normalize_observations": True})
+    config = CONFIG.model_copy(update={"policy": policy, "engine": "torch"})
     state = new_training_state(config)
     moments = state.agent.observation_normalizer.parts["part_"].moments
     seen_by_update = []

@@ -96,3 +96,37 @@ def test_a_key_that_is_gone_by_now_is_named(find, made):
     write_config(made, {**read_config(made), "no_longer": 1})
     with pytest.raises(UsageError, match="no_longer: 1 -> "):
         find()
+
+
+def made_with(made, engine):
+    write_config(made, {**read_config(made), "engine": engine})
+
+
+@pytest.mark.parametrize("engine", ["torch", "native"])
+def test_auto_is_no_wish_for_another_engine_than_the_run_was_made_with(find, made, engine):
+    made_with(made, engine)
+    found = find()
+    assert (found.config.engine, found.changes) == (engine, [])
+
+
+def test_a_run_from_before_there_was_a_choice_of_engines_stays_with_torch(find, made):
+    stored = read_config(made)
+    del stored["engine"]
+    write_config(made, stored)
+    found = find()
+    assert (found.config.engine, found.changes) == ("torch", [])
+
+
+def test_another_engine_is_refused_with_how_to_keep_the_one_it_has(find, made):
+    made_with(made, "torch")
+    with pytest.raises(UsageError, match="engine: 'torch' -> 'native'") as refused:
+        find(engine="native")
+    assert "--override engine" in refused.value.hint
+    assert "Without engine=" in refused.value.hint
+    assert find(engine="native", accept=["engine"]).config.engine == "native"
+
+
+def test_an_engine_that_nobody_knows_is_not_taken_over(find, made):
+    made_with(made, "steam")
+    with pytest.raises(UsageError, match="engine: 'steam' -> 'auto'"):
+        find()

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from palaestra.contracts.errors import DamagedFile
+from palaestra.training.engines.torch_engine import TorchEngine
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 from palaestra.workers import resuming
@@ -39,6 +40,20 @@ def test_another_version_of_what_decides_is_said(saved, small_config, monkeypatc
     monkeypatch.setattr(resuming, "package_versions", lambda: {**now, "torch": "99.0", "rich": "99.0"})
     resumed = resume(saved.manager, new_training_state(small_config()))
     assert resumed.why_inexact == f"Since the checkpoint, torch {torch.__version__} is now 99.0."
+
+
+def test_another_engine_than_the_checkpoints_is_said(make_bench, small_config):
+    bench = make_bench(small_config(engine="torch"))
+    next(train(bench.state))
+    bench.saver.save(bench.state)
+    assert resume(bench.manager, new_training_state(small_config(engine="torch"))).why_inexact == ""
+    other = new_training_state(small_config(engine="torch"))
+    other.engine = TakenOver()
+    assert resume(bench.manager, other).why_inexact == "It was learned with engine=torch and goes on with other."
+
+
+class TakenOver(TorchEngine):
+    name = "other"
 
 
 def test_a_policy_of_another_shape_is_refused_with_what_to_try(saved, small_config):

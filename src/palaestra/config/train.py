@@ -42,8 +42,8 @@ class TrainConfig(Frozen):
     sinks: SinksConfig = Field(default=SinksConfig(), description="where metrics go")
     live: LiveConfig = Field(default=LiveConfig(), description="watching the run while it trains")
     engine: Literal["auto", "torch", "native"] = Field(
-        default="torch",
-        description="who plays and learns; native: compiled, for networks of linear layers; auto: where it fits",
+        default="auto",
+        description="who plays and learns; native: compiled, for small networks on a CPU; auto: native where it fits",
     )
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: cuda where there is one")
     distributed: DistributedConfig = Field(

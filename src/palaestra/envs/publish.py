@@ -11,6 +11,7 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from palaestra.envs.vector import VectorStep
 from palaestra.frames.beat import Beat
 from palaestra.frames.note import Numbers
 from palaestra.frames.pacing import Pacing
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy as np
+    from numpy.typing import NDArray
 
     from palaestra.contracts.spaces import EnvInterface
     from palaestra.envs.scene import AnyScene, Scene
-    from palaestra.envs.vector import Arrays, VectorEnvs, VectorStep
+    from palaestra.envs.vector import Arrays, VectorEnvs
     from palaestra.frames.beat import Condition
     from palaestra.frames.demand import Demand
     from palaestra.frames.writer import FrameWriter
@@ -136,15 +138,31 @@ class PublishedEnvs:
 
     def step(self, actions: np.ndarray, out: Arrays) -> VectorStep:
         result = self._step(actions, out)
-        self._steps += 1
-        publisher = self._publisher
-        if result.endings:
-            publisher.episodes += len(result.endings)
-        if monotonic() >= publisher.due:
-            self._scene.last = result
-            publisher.env_steps = self._steps_taken + self._steps * self._rows
-            publisher.look(self._scene, self._steps)
+        self._count(1, len(result.endings))
+        if monotonic() >= self._publisher.due:
+            self._look(result)
         return result
+
+    def played(
+        self, steps: int, endings: int, rewards: NDArray[np.float32], bring_up_to_date: Callable[[], None]
+    ) -> None:
+        """Somebody else took `steps` steps of each; the copies here are brought up to date when they are looked at.
+
+        `rewards`: of the last step, [B].
+        """
+        self._count(steps, endings)
+        if monotonic() >= self._publisher.due:
+            bring_up_to_date()
+            self._look(VectorStep(rewards, []))
+
+    def _count(self, steps: int, endings: int) -> None:
+        self._steps += steps
+        self._publisher.episodes += endings
+
+    def _look(self, last: VectorStep) -> None:
+        self._scene.last = last
+        self._publisher.env_steps = self._steps_taken + self._steps * self._rows
+        self._publisher.look(self._scene, self._steps)
 
     def reset(self, seeds: Sequence[int], out: Arrays) -> None:
         self.inner.reset(seeds, out)

@@ -85,7 +85,7 @@ class InProcessEnvs:
         self._to_env_actions = _action_door(self.interface.action_space)
         self._write = _observation_door(self.interface.observation_space)
         self._steps: list[Callable[[Any], Any]] = [env.step for env in self.envs]
-        self._tasks = tasks
+        self.tasks = tasks
         self._seeds: list[int | None] = [None] * count
         self._returns = [0.0] * count
         self._lengths = [0] * count
@@ -118,7 +118,7 @@ class InProcessEnvs:
 
     def _begin(self, index: int, seed: int | None = None) -> Any:
         """The first observation of the next episode."""
-        options = {} if self._tasks is None else {"options": self._tasks.next_options(self.first_index + index)}
+        options = {} if self.tasks is None else {"options": self.tasks.next_options(self.first_index + index)}
         observation, _ = self.envs[index].reset(seed=seed, **options)
         return observation
 
@@ -131,8 +131,8 @@ class InProcessEnvs:
             env_index=self.first_index + index,
             extras=scalars(info),
         )
-        if self._tasks is not None:
-            self._tasks.ended(episode.env_index, episode.total_reward)
+        if self.tasks is not None:
+            self.tasks.ended(episode.env_index, episode.total_reward)
         self._returns[index] = 0.0
         self._lengths[index] = 0
         kept = deepcopy(observation)  # the reset may write into the same array
@@ -147,6 +147,11 @@ class InProcessEnvs:
     def standing(self, index: int) -> tuple[float, int]:
         """Return and steps of the episode that environment `index` plays now"""
         return self._returns[index], self._lengths[index]
+
+    def place(self, index: int, total_reward: float, length: int) -> None:
+        """Whoever stepped environment `index` elsewhere says where its episode stands now"""
+        self._returns[index] = total_reward
+        self._lengths[index] = length
 
     def why_inexact(self) -> str:
         """Empty when every environment can give its state; else why it cannot."""

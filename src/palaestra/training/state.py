@@ -20,7 +20,7 @@ from palaestra.envs.build import make_vector_envs
 from palaestra.training import plain
 from palaestra.training.curriculum import Curriculum
 from palaestra.training.device import choose_device, memory_on
-from palaestra.training.engines.choose import choose_engine
+from palaestra.training.engines.choose import choose_engine, engine_to_go_on_with
 from palaestra.training.engines.torch_engine import TORCH
 from palaestra.training.group import ALONE, Group
 from palaestra.training.kickstart import Teacher
@@ -64,6 +64,7 @@ class TrainingState:
         return {
             "iteration": self.iteration,
             "env_steps": self.env_steps,
+            "engine": self.engine.name,
             "optimizer": deepcopy(self.optimizer.capture()),
             "tape": self.tape.capture(),
             "memory": {name: part.cpu().clone() for name, part in self.memory.items()},
@@ -92,6 +93,7 @@ class TrainingState:
             if self.teacher is not None:
                 self.teacher.restore(saved["teacher"])
             self._restore_play(saved)
+            self.engine = engine_to_go_on_with(self, engine_of(saved))
             self.engine.forget()
             plain.set_global_random_state(saved["global_random"])
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
@@ -107,6 +109,11 @@ class TrainingState:
         self.envs.restore(plain.from_plain(saved["envs"]))
         self.tape.restore(saved["tape"])
         self.memory = {name: part.to(self.tape.device, copy=True) for name, part in saved["memory"].items()}
+
+
+def engine_of(saved: dict[str, Any]) -> str:
+    """Which engine made a capture; those that do not say it are from before there was another one than torch."""
+    return str(saved.get("engine", TORCH.name))
 
 
 def new_training_state(

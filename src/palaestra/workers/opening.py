@@ -41,6 +41,7 @@ class Found:
     """A run that exists already, and how its configuration is to change now that it goes on."""
 
     directory: RunDirectory
+    config: TrainConfig  # to go on with
     changes: list[Difference]
     is_done: bool
 
@@ -54,25 +55,43 @@ def find_run(
         if must_exist:
             raise NotFound(f"There is no run called '{request.name}' to resume.", "'palaestra runs' lists them.")
         return None
-    differences = diff_configs(_stored(directory), config.model_dump(mode="json"))
+    stored = _stored(directory)
+    config = _with_its_engine(config, stored)
+    differences = diff_configs(stored, config.model_dump(mode="json"))
     refused = [one for one in differences if not _is_accepted(one.key_path, accept_changes)]
     if refused:
         raise UsageError(
             f"Run '{request.name}' was made with another configuration:\n{format_differences(refused)}\n",
-            f"Choose another name with run=NAME, or accept by name: {_flags(refused)}",
+            f"Choose another name with run=NAME, or accept by name: {_flags(refused)}{_about_engines(refused)}",
         )
     record = read_record(directory)
     is_done = record.state is RunState.FINISHED and record.agent_step >= config.total_steps
-    return Found(directory, differences, is_done)
+    return Found(directory, config, differences, is_done)
 
 
 def _stored(directory: RunDirectory) -> dict[str, Any]:
-    """As the run was made, with the defaults of keys that are newer than it; they were off when it began."""
-    stored = read_config(directory)
+    """As the run was made, with the defaults of keys that are newer than it; they were off when it began.
+
+    Before there was a choice of engines, torch was the only one.
+    """
+    stored = {"engine": "torch", **read_config(directory)}
     try:
         return TrainConfig.model_validate(stored).model_dump(mode="json")
     except ValidationError:  # a key that is gone by now: the comparison names it
         return stored
+
+
+def _with_its_engine(config: TrainConfig, stored: dict[str, Any]) -> TrainConfig:
+    """`auto` is no wish for another engine than the run was made with."""
+    engine = stored["engine"]
+    is_settled = config.engine == "auto" and engine in ("torch", "native")
+    return config.model_copy(update={"engine": engine}) if is_settled else config
+
+
+def _about_engines(differences: list[Difference]) -> str:
+    if not any(one.key_path == "engine" for one in differences):
+        return ""
+    return ". Without engine= it goes on with the engine it began with, bit for bit"
 
 
 def _is_accepted(key: str, accepted: frozenset[str]) -> bool:

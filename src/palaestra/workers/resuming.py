@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.errors import DamagedFile
 from palaestra.runs.environment import package_versions
+from palaestra.training.state import engine_of
 from palaestra.workers.captures import own_capture, share_trainer_state
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def resume(manager: CheckpointManager, state: TrainingState) -> Resumed | None:
     trainer_state = share_trainer_state(point.trainer_state if point else None, group)
     if trainer_state is None:
         return None
-    state.restore(own_capture(trainer_state, group))
+    capture = own_capture(trainer_state, group)
+    state.restore(capture)
     if point is None:  # a follower, who was told all it needs
         return Resumed(state.iteration, "", {}, "")
     path = point.checkpoint.path
@@ -44,7 +46,7 @@ def resume(manager: CheckpointManager, state: TrainingState) -> Resumed | None:
         epoch=point.checkpoint.epoch,
         checkpoint=path.name if path else "",
         session=point.trainer_state["session"],
-        why_inexact=" ".join(filter(None, [state.envs.why_inexact(), _other_versions(point.checkpoint.versions)])),
+        why_inexact=" ".join(filter(None, _why_inexact(state, engine_of(capture), point.checkpoint.versions))),
     )
 
 
@@ -59,6 +61,16 @@ def _load_weights(point: ResumePoint, state: TrainingState) -> None:
         ) from error
     if missing:
         raise DamagedFile(f"The trainer state of checkpoint {point.checkpoint.epoch} lacks {', '.join(missing)}.")
+
+
+def _why_inexact(state: TrainingState, began_with: str, versions: dict[str, str]) -> list[str]:
+    goes_on_with = state.engine.name
+    other = (
+        f"It was learned with engine={began_with} and goes on with {goes_on_with}."
+        if began_with != goes_on_with
+        else ""
+    )
+    return [state.envs.why_inexact(), other, _other_versions(versions)]
 
 
 def _other_versions(then: dict[str, str]) -> str:

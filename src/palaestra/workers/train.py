@@ -82,6 +82,7 @@ def run_training(
         found = None
         if group.is_leader:
             found = find_run(store, request, config, must_exist=resume_only, accept_changes=accept_changes)
+            config = found.config if found else config
         done = group.tell(str(found.directory.path).encode() if found and found.is_done else b"").decode()
         if done:
             return _already_done(RunDirectory(Path(done)), config, group, clock)
@@ -190,6 +191,7 @@ def _train_with(
                 saver.restore(resumed.session, resumed.epoch)
             sinks.rewind(state.env_steps)
             session.begun(state, resumed, describe_stepping(state.envs))
+            sinks.note(f"Engine: {state.engine.about}")
             judgements.catch_up(state.config.evaluate_interval, state.iteration)
             with live_view(state, session):
                 return _run(loop, session, saver, stop)

@@ -40,9 +40,41 @@ def test_auto_takes_native_where_it_fits():
     assert "inside" in engine.about
 
 
-def test_torch_is_what_one_gets_without_asking():
-    assert new_training_state(TrainConfig(ppo=SMALL)).engine.name == "torch"
+@compiled
+def test_native_where_it_fits_is_what_one_gets_without_asking():
+    assert new_training_state(TrainConfig(ppo=SMALL)).engine.name == "native"
+    assert new_training_state(TrainConfig(ppo=SMALL, policy="memory")).engine.name == "torch"
+
+
+def test_torch_can_be_asked_for_and_needs_no_reason():
     assert engine_of("torch").about == "torch"
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("asked", "began_with", "goes_on_with"),
+    [
+        ("auto", "torch", "torch"),
+        ("auto", "native", "native"),
+        ("native", "torch", "native"),
+        ("torch", "native", "torch"),
+    ],
+)
+def test_auto_stays_with_the_engine_that_the_run_began_with(asked, began_with, goes_on_with):
+    saved = new_training_state(settings(began_with)).capture()
+    state = new_training_state(settings(asked))
+    state.restore(saved)
+    assert state.engine.name == goes_on_with
+    assert state.capture()["engine"] == goes_on_with
+
+
+@compiled
+def test_a_state_from_before_there_were_engines_goes_on_with_torch_and_says_why():
+    state = new_training_state(settings("auto"))
+    saved = state.capture()
+    del saved["engine"]
+    state.restore(saved)
+    assert state.engine.about == "torch, with which the run began"
 
 
 @compiled

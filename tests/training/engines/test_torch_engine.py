@@ -30,4 +30,4 @@ def test_it_keeps_nothing_to_itself():
 
 def test_it_says_why_it_was_taken_when_another_was_looked_at():
     assert TORCH.about == "torch"
-    assert TorchEngine("a policy with memory").about == "torch; native cannot take it: a policy with memory"
+    assert TorchEngine("torch; native is too new").about == "torch; native is too new"

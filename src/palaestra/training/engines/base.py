@@ -1,7 +1,8 @@
 """What an engine is: one call per iteration, and nothing that anybody else has to know of it.
 
-Weights, optimiser, statistics, tape and environments are the state's, whoever works with them. So a checkpoint does not
-say which engine wrote it, and a run can be continued by the other one.
+Weights, optimiser, statistics, tape and environments are the state's, whoever works with them. So a run can be
+continued by another engine than it began with; a checkpoint says which one that was, because only the same one goes on
+bit for bit.
 """
 
 from __future__ import annotations

@@ -25,10 +25,17 @@ def choose_engine(state: TrainingState) -> Engine:
         return NativeEngine(state)
     except Unfit as unfit:
         if asked == "auto":
-            return TorchEngine(str(unfit))
+            return TorchEngine(f"torch; native cannot take it: {unfit}")
         raise UsageError(
             f"engine=native cannot take {unfit}.", "Set engine=torch, or engine=auto to take native wherever it fits."
         ) from unfit
+
+
+def engine_to_go_on_with(state: TrainingState, began_with: str) -> Engine:
+    """`auto` stays with the engine that the run began with; only one that was asked for by name takes its place."""
+    if state.config.engine == "auto" and began_with == TORCH.name and state.engine.name != TORCH.name:
+        return TorchEngine("torch, with which the run began")
+    return state.engine
 
 
 def _refuse_unfit(state: TrainingState) -> None:

@@ -23,9 +23,9 @@ class TorchEngine:
 
     name = "torch"
 
-    def __init__(self, why: str = "") -> None:
-        """`why` not native, where that was looked at."""
-        self.about = f"torch; native cannot take it: {why}" if why else "torch"
+    def __init__(self, about: str = "torch") -> None:
+        """`about`: also why not native, where that was looked at"""
+        self.about = about
 
     def iterate(self, state: TrainingState) -> Iteration:
         began = perf_counter()

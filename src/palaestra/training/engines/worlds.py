@@ -7,14 +7,12 @@ return go both ways, so that captures, pictures and the torch engine find everyt
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.wrappers import TimeLimit
 
 from palaestra.envs.publish import PublishedEnvs
-from palaestra.envs.vector import InProcessEnvs, VectorStep
 from palaestra.training.engines.network_plan import Unfit
 
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from palaestra.envs.vector import VectorEnvs
+    from palaestra.envs.vector import InProcessEnvs, VectorEnvs
 
 LOW_WORD = 2**64 - 1
 
@@ -81,7 +79,7 @@ class EngineWorlds:
         """Refuses with Unfit what is not exactly one of the known environments with a time limit."""
         self.envs = envs
         known = [_known(env) for env in envs.envs]
-        if getattr(envs, "_tasks", None) is not None:
+        if envs.tasks is not None:
             raise Unfit("a curriculum")
         self._copies: list[Any] = envs.envs
         first: Any = self._copies[0]
@@ -118,24 +116,15 @@ class EngineWorlds:
             now["state"] = {"state": (words[0] << 64) | words[1], "inc": (words[2] << 64) | words[3]}
             generator.state = now
             env._elapsed_steps = elapsed
-            self.envs._returns[index] = total_reward
-            self.envs._lengths[index] = length
+            self.envs.place(index, total_reward, length)
 
     def forget(self) -> None:
         self.is_taken = False
 
     def show(self, envs: VectorEnvs, steps: int, ended: int, rewards: NDArray[np.float32]) -> None:
         """After `steps` steps of each: count them for whoever watches, and let them be drawn where that is due."""
-        if not isinstance(envs, PublishedEnvs):
-            return
-        envs._steps += steps
-        publisher = envs._publisher
-        publisher.episodes += ended
-        if monotonic() >= publisher.due:
-            self.hand_back()
-            envs._scene.last = VectorStep(rewards, [])
-            publisher.env_steps = envs._steps_taken + envs._steps * envs._rows
-            publisher.look(envs._scene, envs._steps)
+        if isinstance(envs, PublishedEnvs):
+            envs.played(steps, ended, rewards, self.hand_back)
 
 
 def stepped_by(envs: VectorEnvs) -> VectorEnvs:
