@@ -117,6 +117,29 @@ def test_a_failed_write_leaves_nothing_behind_and_the_next_one_works(path):
     assert len(points(path)) == 2 + 1000
 
 
+def test_many_at_once_are_what_they_are_one_by_one(path, tmp_path):
+    many = [sample(step, episodes=(EpisodeResult(None, float(step), 1, terminated=True),)) for step in range(1, 9)]
+    with MetricsWriter(path) as writer:
+        writer.write(*many[:3])
+        writer.write()
+        writer.write(*many[3:])
+    other = tmp_path / "other.db"
+    with MetricsWriter(other) as writer:
+        for one in many:
+            writer.write(one)
+    for table in ("samples", "points", "episodes", "names"):
+        assert query(path, f"SELECT * FROM {table}") == query(other, f"SELECT * FROM {table}")
+
+
+def test_of_many_at_once_none_is_written_when_one_cannot_be(path):
+    with MetricsWriter(path) as writer:
+        with pytest.raises(TypeError):
+            writer.write(Sample(1, {"a": 1.0}), Sample(2, {"a": None}))
+        writer.write(Sample(3, {"a": 1.0}))
+    assert query(path, "SELECT id, step FROM samples") == [(1, 3)]
+    assert points(path) == [(3, "a", 1.0)]
+
+
 def test_a_value_that_is_no_number_leaves_no_half_sample(path):
     with MetricsWriter(path) as writer:
         with pytest.raises(TypeError):

@@ -7,7 +7,7 @@ import pytest
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c as tensorboard_checksum
 
-from palaestra.sinks.event_file import EventFile, masked_crc32c
+from palaestra.sinks.event_file import WAITING_EVENTS, EventFile, masked_crc32c
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 16, 17, 71, 335, 1024, 1025, 3000])
@@ -40,5 +40,19 @@ def test_a_full_disk_is_an_error_here_and_not_in_a_thread(tmp_path, monkeypatch)
     file.close()
     with Path("/dev/full").open("wb", buffering=0) as full_disk:
         monkeypatch.setattr(file, "_file", full_disk)
+        file.append(b"x" * 40)
         with pytest.raises(OSError, match="No space left"):
-            file.append(b"x" * 40)
+            file.flush()
+        file.append(b"x" * 40)
+        with pytest.raises(OSError, match="No space left"):
+            file.close()
+        assert full_disk.closed
+
+
+def test_records_wait_for_each_other_but_not_for_ever(tmp_path):
+    file = EventFile(tmp_path / "events")
+    file.append(*[b"x" * 2000] * (WAITING_EVENTS - 1))
+    assert (tmp_path / "events").stat().st_size == 0
+    file.append(b"y" * 2000)
+    assert (tmp_path / "events").stat().st_size > 2000 * WAITING_EVENTS - 10_000  # but for Python's own buffer
+    file.close()

@@ -7,7 +7,7 @@ import pytest
 
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.runs.metrics_writer import MetricsWriter
-from palaestra.sinks.store import MetricsSink
+from palaestra.sinks.store import WRITE_SECONDS, MetricsSink
 
 QUERY = "SELECT points.step, names.name, points.value FROM points JOIN names ON names.id = points.name ORDER BY 1, 2"
 
@@ -36,12 +36,13 @@ def test_samples_wait_in_order_while_the_disk_is_full_and_none_is_lost(tmp_path,
     really_write = MetricsWriter.write
     is_full = False
 
-    def write(self, sample):
+    def write(self, *waiting):
         if is_full:
             raise RunFailed("no space left")
-        really_write(self, sample)
+        really_write(self, *waiting)
 
     monkeypatch.setattr(MetricsWriter, "write", write)
+    monkeypatch.setattr("palaestra.sinks.store.WRITE_SECONDS", 0.0)
     sink = MetricsSink(tmp_path / "metrics.db")
     for number, sample in enumerate(samples):
         is_full = 1 <= number <= 3
@@ -53,7 +54,7 @@ def test_samples_wait_in_order_while_the_disk_is_full_and_none_is_lost(tmp_path,
 
 
 def test_what_could_never_be_written_is_counted_at_the_end(tmp_path, samples, monkeypatch, caplog):
-    def write(self, sample):
+    def write(self, *waiting):
         raise RunFailed("no space left")
 
     monkeypatch.setattr(MetricsWriter, "write", write)
@@ -62,6 +63,31 @@ def test_what_could_never_be_written_is_counted_at_the_end(tmp_path, samples, mo
         sink.write(sample)
     sink.close()
     assert f"{len(samples)} samples could not be written" in caplog.text
+
+
+def test_the_first_sample_is_there_at_once_and_those_of_the_same_moment_wait_for_each_other(
+    tmp_path, samples, monkeypatch
+):
+    transactions, moment = [], 100.0
+    really_write = MetricsWriter.write
+
+    def write(self, *waiting):
+        transactions.append([sample.step for sample in waiting])
+        really_write(self, *waiting)
+
+    monkeypatch.setattr(MetricsWriter, "write", write)
+    monkeypatch.setattr("palaestra.sinks.store.time.monotonic", lambda: moment)
+    sink = MetricsSink(tmp_path / "metrics.db")
+    for sample in samples[:3]:
+        sink.write(sample)
+    moment += WRITE_SECONDS
+    for sample in samples[3:5]:
+        sink.write(sample)
+    sink.flush()
+    steps = [sample.step for sample in samples]
+    assert transactions == [steps[:1], steps[1:4], steps[4:5]]
+    assert {step for step, _, _ in points(tmp_path / "metrics.db")} == set(steps[:5])
+    sink.close()
 
 
 def test_an_evaluation_that_writes_just_now_is_waited_for_and_another_run_is_not(tmp_path, samples, monkeypatch):

@@ -24,7 +24,7 @@ WAL_PAGES = 4000  # 16 MB between the checkpoints that SQLite makes by itself
 
 
 class MetricsWriter:
-    """One transaction per sample: after kill -9 a sample is there whole or not at all.
+    """A sample is part of one transaction: after kill -9 it is there whole or not at all.
 
     It may move between threads, but only one may use it at a time.
     """
@@ -40,20 +40,24 @@ class MetricsWriter:
             self._last_sample: int = self._connection.execute("SELECT ifnull(max(id), 0) FROM samples").fetchone()[0]
             self._undo = stack.pop_all()
 
-    def write(self, sample: Sample) -> None:
-        with self._transaction(f"the metrics of step {sample.step}"):
-            key = self._last_sample + 1
-            self._connection.execute("INSERT INTO samples VALUES (?, ?, ?)", (key, sample.step, sample.at))
+    def write(self, *samples: Sample) -> None:
+        """All of them or none."""
+        if not samples:
+            return
+        with self._transaction(f"the metrics of step {samples[-1].step}"):
+            insert = self._connection.executemany
+            keyed = list(enumerate(samples, start=self._last_sample + 1))
+            insert("INSERT INTO samples VALUES (?, ?, ?)", [(key, sample.step, sample.at) for key, sample in keyed])
             points = [
                 (sample.step, self._name(name, reproducible), float(value), key)
+                for key, sample in keyed
                 for values, reproducible in ((sample.metrics, True), (sample.timings, False))
                 for name, value in values.items()
             ]
-            self._connection.executemany("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?)", points)
-            if sample.episodes:
-                rows = [_episode_row(sample.step, episode) for episode in sample.episodes]
-                self._connection.executemany("INSERT INTO episodes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        self._last_sample = key
+            insert("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?)", points)
+            rows = [_episode_row(sample.step, episode) for sample in samples for episode in sample.episodes]
+            insert("INSERT INTO episodes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        self._last_sample += len(samples)
 
     def rewind(self, step: int) -> None:
         """Forget everything after `step`; a run that goes on from there writes it again."""

@@ -8,7 +8,6 @@ lock. Here an error is raised where it can be caught, and a record costs a few Â
 from __future__ import annotations
 
 from functools import cache
-from itertools import groupby
 from struct import pack
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 CASTAGNOLI_REVERSED = 0x82F63B78
 ALL_ONES = 0xFFFFFFFF
 MASK_DELTA = 0xA282EAD8  # TFRecord checksums are rotated and shifted, so that a checksum of a checksum is harmless
+WAITING_EVENTS = 256  # that are framed and written at once
 SHORT, LONG = 16, 1024  # bytes between which looking all of them up at once is worth it
 
 
@@ -83,21 +83,38 @@ class EventFile:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("xb")
+        self._waiting: list[bytes] = []
 
     def append(self, *events: bytes) -> None:
-        """Serialised `Event`s, in this order. Those of one length that follow each other cost little more than one."""
-        for size, group in groupby(events, key=len):
-            records = list(group)
-            frame = _length_frame(size)
-            self._file.write(
-                b"".join(
-                    frame + record + pack("<I", checksum)
-                    for record, checksum in zip(records, masked_crc32c(records), strict=True)
-                )
-            )
+        """Serialised `Event`s, in this order. They wait for each other: many of one length cost little more than one"""
+        self._waiting += events
+        if len(self._waiting) >= WAITING_EVENTS:
+            self._write()
 
     def flush(self) -> None:
+        self._write()
         self._file.flush()
 
     def close(self) -> None:
-        self._file.close()
+        """Also after a write that failed: then without what waited."""
+        try:
+            self._write()
+        finally:
+            self._file.close()
+
+    def _write(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._file.write(b"".join(framed(waiting)))
+
+
+def framed(events: Sequence[bytes]) -> list[bytes]:
+    """Each with its length and the checksums of both, in the same order."""
+    places: dict[int, list[int]] = {}
+    for place, event in enumerate(events):
+        places.setdefault(len(event), []).append(place)
+    records = list(events)
+    for size, own in places.items():
+        frame = _length_frame(size)
+        for place, checksum in zip(own, masked_crc32c([events[place] for place in own]), strict=True):
+            records[place] = frame + events[place] + pack("<I", checksum)
+    return records
