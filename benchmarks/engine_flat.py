@@ -1,0 +1,130 @@
+"""Does a long training stay as fast and as small as it began? Cost per step and memory, from 1e5 to 1e7 steps.
+
+    python benchmarks/engine_flat.py                       # two or three minutes on a quiet machine
+    python benchmarks/engine_flat.py --steps 300_000       # a small try
+
+`palaestra train` as a user starts it, in a process of its own, with checkpoints, metrics.db, TensorBoard and console;
+CartPole with CleanRL's settings. From outside the process's CPU time and resident memory are read whenever its
+`status.json` says a new step. Time is CPU time, all threads: a neighbour that is busy changes it little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from palaestra.runs.status import read_record
+from palaestra.runs.store import RunStore
+
+SETTINGS = (
+    "ppo.env_count=4",
+    "ppo.horizon=128",
+    "ppo.minibatch_size=128",
+    "ppo.update_epochs=4",
+)
+LOOK_SECONDS = 0.05
+TICKS = os.sysconf("SC_CLK_TCK")
+FIRST = 100_000  # steps; what was before is start-up
+
+
+@dataclass(frozen=True)
+class Look:
+    step: int
+    cpu_seconds: float
+    megabytes: float  # resident
+
+
+@dataclass(frozen=True)
+class Stretch:
+    begin: int  # steps
+    end: int
+    cpu_microseconds_per_step: float
+    megabytes: float  # at its end
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=10_000_000)
+    parser.add_argument("--engine", default="native")
+    parser.add_argument("--out", type=Path, default=None, help="a JSON file to write")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        looks = watch(Path(folder), asked.steps, asked.engine)
+    stretches = stretches_of(looks, marks_up_to(asked.steps))
+    print(table(stretches))
+    if asked.out:
+        asked.out.write_text(json.dumps([asdict(one) for one in stretches], indent=1))
+    return 0
+
+
+def watch(folder: Path, steps: int, engine: str) -> list[Look]:
+    """One look per step that its status tells, about one a second."""
+    words = [sys.executable, "-m", "palaestra", "train", "run=flat", f"engine={engine}", f"total_steps={steps}"]
+    looks: list[Look] = []
+    with subprocess.Popen([*words, *SETTINGS], cwd=folder, stderr=subprocess.DEVNULL) as child:
+        while child.poll() is None:
+            step = told_step(folder)
+            if step > (looks[-1].step if looks else 0) and (look := look_at(child.pid, step)) is not None:
+                looks.append(look)
+            time.sleep(LOOK_SECONDS)
+    if child.returncode:
+        raise SystemExit(f"The training ended with exit code {child.returncode}.")
+    return looks
+
+
+def told_step(folder: Path) -> int:
+    directory = RunStore(folder / "runs").named("flat")
+    return 0 if directory is None else read_record(directory).agent_step
+
+
+def look_at(pid: int, step: int) -> Look | None:
+    """None when the process is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return None
+    cpu_seconds = (int(fields[11]) + int(fields[12])) / TICKS  # utime, stime
+    return Look(step, cpu_seconds, pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+
+
+def marks_up_to(steps: int) -> list[int]:
+    """1e5, 3e5, 1e6, 3e6, …"""
+    marks, mark = [], FIRST
+    while mark < steps:
+        marks.append(mark)
+        mark = mark * 3 if str(mark)[0] == "1" else mark // 3 * 10
+    return [*marks, steps]
+
+
+def stretches_of(looks: list[Look], marks: list[int]) -> list[Stretch]:
+    """Between the looks that came first after each mark; stretches in which nobody looked twice are left out."""
+    at = [next((look for look in looks if look.step >= mark), looks[-1]) for mark in marks]
+    return [
+        Stretch(
+            begin.step, end.step, 1e6 * (end.cpu_seconds - begin.cpu_seconds) / (end.step - begin.step), end.megabytes
+        )
+        for begin, end in pairwise(at)
+        if end.step > begin.step
+    ]
+
+
+def table(stretches: list[Stretch]) -> str:
+    lines = ["| steps from | to | CPU µs a step | resident MB at the end |", "|---|---|---|---|"]
+    lines += [
+        f"| {one.begin:,} | {one.end:,} | {one.cpu_microseconds_per_step:.2f} | {one.megabytes:.0f} |"
+        for one in stretches
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
