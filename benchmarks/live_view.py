@@ -189,12 +189,13 @@ def shared_memory(otherwise: str) -> str:
 
 
 def slower(side: list[dict[str, float]], off: list[dict[str, float]], what: str) -> tuple[float, float, float]:
-    """Each stretch beside that of its own turn: the mean of the ratios, those furthest out pulled in to where the
-    others end, and its 95 % interval by resampling. Not the median: pictures are in some stretches, not in all."""
-    ratios = np.array([[one[what] / other[what] - 1 for one, other in zip(side, off, strict=True)]])
+    """Each stretch beside that of its own turn: the mean of the logarithms of the ratios (a mean of ratios that jitter
+    by a fifth is too large by their variance), those furthest out pulled in to where the others end, and its 95 %
+    interval by resampling. Not the median: pictures are in some stretches, not in all."""
+    ratios = np.log([[one[what] / other[what] for one, other in zip(side, off, strict=True)]])
     means = pulled_in(np.random.default_rng(0).choice(ratios[0], (DRAWS, ratios.size)))
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(pulled_in(ratios)[0]), float(low), float(high)
+    middle, low, high = np.expm1([pulled_in(ratios)[0], *np.quantile(means, [0.025, 0.975])])
+    return float(middle), float(low), float(high)
 
 
 def pulled_in(ratios: np.ndarray) -> np.ndarray:

@@ -44,6 +44,14 @@ def test_the_interval_is_that_of_a_mean_and_one_stretch_far_out_does_not_move_it
     assert high - low == pytest.approx(2 * 1.96 * 0.1 / 400**0.5, rel=0.25)
 
 
+def test_jitter_alone_is_no_cost():
+    dice = np.random.default_rng(2)
+    off, other = (side(*np.exp(dice.normal(0, 0.3, 4000)).tolist()) for _ in range(2))
+    middle, low, high = live_view.slower(other, off, "seconds")
+    assert low < 0 < high
+    assert abs(middle) < 0.02  # the mean of the ratios themselves is 9 % too large
+
+
 def test_the_age_of_a_picture_is_read_where_the_page_on_the_live_view_says():
     assert live_view.captured_at(b"PF" + bytes(38) + struct.pack("<d", 12.5) + bytes(16)) == 12.5
 
