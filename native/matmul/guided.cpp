@@ -28,7 +28,7 @@ double ones(Mask mask) { return static_cast<double>(__builtin_popcountll(mask));
 }  // namespace
 
 GuidedWalk::GuidedWalk(Scheme scheme, const Features& weights, std::uint64_t seed)
-    : current(std::move(scheme)), dice{seed == 0 ? 0x9E3779B97F4A7C15ULL : seed}, weights_(weights) {
+    : current(std::move(scheme)), dice{seed == 0 ? SOME_SEED : seed}, weights_(weights) {
     digest_ = digest();
     remember();
 }

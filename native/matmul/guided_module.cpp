@@ -1,11 +1,10 @@
 // The guided walk for Python; its stub is src/palaestra/apps/matmul/guided.pyi.
 
-#include <stdexcept>
-
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/vector.h>
 
+#include "checked.hpp"
 #include "guided.hpp"
 
 namespace nb = nanobind;
@@ -13,25 +12,12 @@ using matmul::Features;
 using matmul::GuidedWalk;
 using matmul::Scheme;
 
-namespace {
-
-constexpr std::size_t MOST_ROWS = 4096;  // flips hold rows as 16 bits
-
-const Scheme& checked(const Scheme& scheme) {
-    if (scheme.empty() || scheme.size() > MOST_ROWS) throw std::invalid_argument("a scheme has 1 to 4096 rows");
-    for (const matmul::Row& row : scheme)
-        if (row[0] == 0 || row[1] == 0 || row[2] == 0) throw std::invalid_argument("a row has a factor that is nothing");
-    return scheme;
-}
-
-}  // namespace
-
 NB_MODULE(guided, module) {
     module.attr("FEATURES") = matmul::FEATURES;
     nb::class_<GuidedWalk>(module, "GuidedWalk")
         .def("__init__",
              [](GuidedWalk* place, const Scheme& scheme, const Features& weights, std::uint64_t dice) {
-                 new (place) GuidedWalk(checked(scheme), weights, dice);
+                 new (place) GuidedWalk(matmul::checked(scheme), weights, dice);
              },
              nb::arg("scheme"), nb::arg("weights"), nb::arg("dice"))
         .def("go",

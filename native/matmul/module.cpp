@@ -6,6 +6,7 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/vector.h>
 
+#include "checked.hpp"
 #include "ternary.hpp"
 #include "walk.hpp"
 
@@ -17,15 +18,6 @@ using matmul::Walk;
 
 namespace {
 
-constexpr std::size_t MOST_ROWS = 4096;  // pairs hold rows as 16 bits
-
-const Scheme& checked(const Scheme& scheme) {
-    if (scheme.empty() || scheme.size() > MOST_ROWS) throw std::invalid_argument("a scheme has 1 to 4096 rows");
-    for (const matmul::Row& row : scheme)
-        if (row[0] == 0 || row[1] == 0 || row[2] == 0) throw std::invalid_argument("a row has a factor that is nothing");
-    return scheme;
-}
-
 std::int64_t go(Walk& walk, std::int64_t steps, std::int64_t plus_period, int margin, int target) {
     if (steps < 0 || plus_period < 1 || margin < 0) throw std::invalid_argument("steps, plus_period or margin is wrong");
     nb::gil_scoped_release released;
@@ -36,7 +28,7 @@ using PlainRow = std::array<matmul::Mask, 6>;  // for each factor what is added 
 using PlainScheme = std::vector<PlainRow>;
 
 matmul::SignedScheme read_signed(const PlainScheme& plain) {
-    if (plain.empty() || plain.size() > MOST_ROWS) throw std::invalid_argument("a scheme has 1 to 4096 rows");
+    if (plain.empty() || plain.size() > matmul::MOST_ROWS) throw std::invalid_argument("a scheme has 1 to 4096 rows");
     matmul::SignedScheme scheme;
     for (const PlainRow& row : plain) {
         matmul::SignedRow made{};
@@ -62,7 +54,7 @@ std::int64_t go_ternary(TernaryWalk& walk, std::int64_t steps, std::int64_t plus
     if (steps < 0 || plus_period < 1 || margin < 0 || !(temperature >= 0))
         throw std::invalid_argument("steps, plus_period, margin or temperature is wrong");
     nb::gil_scoped_release released;
-    return walk.go(matmul::TernaryLimits{steps, plus_period, margin, target, temperature});
+    return walk.go(matmul::TernaryLimits{{steps, plus_period, margin, target}, temperature});
 }
 
 }  // namespace
@@ -71,8 +63,8 @@ NB_MODULE(flips, module) {
     nb::class_<Walk>(module, "Walk")
         .def("__init__",
              [](Walk* place, const Scheme& current, const Scheme& best, std::uint64_t dice, std::int64_t since_fall) {
-                 new (place) Walk(checked(current), dice);
-                 place->best = checked(best);
+                 new (place) Walk(matmul::checked(current), dice);
+                 place->best = matmul::checked(best);
                  place->since_fall = since_fall;
              },
              nb::arg("current"), nb::arg("best"), nb::arg("dice"), nb::arg("since_fall"))

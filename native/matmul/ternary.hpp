@@ -23,36 +23,26 @@ struct Signed {
 using SignedRow = std::array<Signed, 3>;
 using SignedScheme = std::vector<SignedRow>;
 
-struct TernaryLimits {
-    std::int64_t steps;
-    std::int64_t plus_period;
-    int margin;
-    int target;
+struct TernaryLimits : Limits {
     double temperature;  // in coefficients; 0: every flip is taken
 };
 
-class TernaryWalk {
+class TernaryWalk : public FlipWalk<TernaryWalk, Signed> {
   public:
-    TernaryWalk(SignedScheme scheme, std::uint64_t seed);
+    using FlipWalk::FlipWalk;
     std::int64_t go(const TernaryLimits& limits);
     int weight() const;  // coefficients that are not 0
 
-    SignedScheme current, best;
-    Dice dice;
-    std::int64_t since_fall = 0;
-
   private:
-    struct Pair {
-        std::uint16_t first, second;
-    };
+    friend class FlipWalk<TernaryWalk, Signed>;
+    static int likeness(const Signed& one, const Signed& other);  // 1: the same; -1: the negative; 0: neither
+    // one + sign * other; false where a coefficient would become 2 or -2.
+    static bool add(const Signed& one, const Signed& other, int sign, Signed& sum);
     void rebuild();
     void refresh(int axis, std::uint16_t row);
-    bool plus();
-    bool flip(double temperature);  // whether the rank fell
-    void drop(std::size_t row);
-    void keep_if_better();
+    bool flip(const TernaryLimits& limits);  // whether the rank fell
+    void keep(bool has_fallen);
 
-    std::array<std::vector<Pair>, 3> pairs_;
     int weight_ = 0, best_weight_ = 0;
 };
 

@@ -42,23 +42,17 @@ Scheme reduced(Scheme scheme) {
     return scheme;
 }
 
-Walk::Walk(Scheme scheme, std::uint64_t seed)
-    : current(std::move(scheme)), best(current), dice{seed == 0 ? 0x9E3779B97F4A7C15ULL : seed} {}
-
 void Walk::rebuild() {
     const std::size_t rank = current.size();
     for (int axis = 0; axis < 3; ++axis) {
         columns_[axis].resize(rank);
         for (std::size_t i = 0; i < rank; ++i) columns_[axis][i] = current[i][axis];
-        pairs_[axis].clear();
+        find_pairs(axis);
         degree_[axis].assign(rank, 0);
-        for (std::size_t i = 0; i < rank; ++i)
-            for (std::size_t j = i + 1; j < rank; ++j)
-                if (current[i][axis] == current[j][axis]) {
-                    pairs_[axis].push_back({static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(j)});
-                    ++degree_[axis][i];
-                    ++degree_[axis][j];
-                }
+        for (const Pair& pair : pairs_[axis]) {
+            ++degree_[axis][pair.first];
+            ++degree_[axis][pair.second];
+        }
     }
 }
 
@@ -89,45 +83,10 @@ void Walk::refresh(int axis, std::uint16_t row) {
         }
 }
 
-void Walk::drop(std::size_t row) {
-    current[row] = current.back();
-    current.pop_back();
-}
-
-bool Walk::plus() {
-    const std::uint32_t rank = static_cast<std::uint32_t>(current.size());
-    for (int attempt = 0; attempt < 1000 && rank > 1; ++attempt) {
-        const std::uint32_t i = dice.below(rank), j = dice.below(rank);
-        if (i == j) continue;
-        const int x = static_cast<int>(dice.below(3));
-        const int y = (x + 1 + static_cast<int>(dice.below(2))) % 3, z = 3 - x - y;
-        const Row a = current[i], b = current[j];
-        if (a[x] == b[x] || a[y] == b[y] || a[z] == b[z]) continue;
-        // a + b = (ax, ay+by, az) + (ax, by, az+bz) + (ax+bx, by, bz)
-        Row added{};
-        current[i][y] = a[y] ^ b[y];
-        current[j][x] = a[x];
-        current[j][z] = a[z] ^ b[z];
-        added[x] = a[x] ^ b[x];
-        added[y] = b[y];
-        added[z] = b[z];
-        current.push_back(added);
-        rebuild();
-        return true;
-    }
-    return false;
-}
-
-bool Walk::flip() {
-    const std::uint32_t first = static_cast<std::uint32_t>(pairs_[0].size());
-    const std::uint32_t second = first + static_cast<std::uint32_t>(pairs_[1].size());
-    const std::uint32_t all = second + static_cast<std::uint32_t>(pairs_[2].size());
+bool Walk::flip(const Limits&) {
     const std::uint64_t throw_ = dice.next();
-    std::uint32_t chosen = static_cast<std::uint32_t>(((throw_ >> 32) * all) >> 32);
-    const int x = chosen < first ? 0 : chosen < second ? 1 : 2;
-    chosen -= x == 0 ? 0 : x == 1 ? first : second;
+    auto [x, pair] = pair_at(static_cast<std::uint32_t>(((throw_ >> 32) * pair_count()) >> 32));
     const int y = x == 0 ? 1 : 0, z = x == 2 ? 1 : 2;
-    Pair pair = pairs_[x][chosen];
     if (throw_ & (1ULL << 20)) std::swap(pair.first, pair.second);
     Row& a = current[pair.first];
     Row& b = current[pair.second];
@@ -138,37 +97,14 @@ bool Walk::flip() {
         refresh(z, pair.second);
         return false;
     }
-    const bool drop_first = a[y] == 0, drop_second = b[z] == 0;
-    const std::size_t high = std::max(pair.first, pair.second), low = std::min(pair.first, pair.second);
-    if (drop_first && drop_second) {
-        drop(high);
-        drop(low);
-    } else {
-        drop(drop_first ? pair.first : pair.second);
-    }
-    rebuild();
+    drop(pair, a[y] == 0, b[z] == 0);
     return true;
 }
 
-std::int64_t Walk::go(const Limits& limits) {
-    rebuild();  // the order of pairs forgets how they came about: a walk that was put away goes on as if it never stopped
-    std::int64_t made = 0;
-    while (made < limits.steps && static_cast<int>(best.size()) > limits.target) {
-        ++made;
-        ++since_fall;
-        const bool is_stuck = pairs_[0].empty() && pairs_[1].empty() && pairs_[2].empty();
-        if (is_stuck || since_fall >= limits.plus_period) {
-            since_fall = 0;
-            const bool may_rise = current.size() < best.size() + static_cast<std::size_t>(limits.margin);
-            if (may_rise ? !plus() && is_stuck : is_stuck) return made;  // nothing can be done from here
-            continue;
-        }
-        if (flip() && current.size() < best.size()) {
-            best = current;
-            since_fall = 0;
-        }
-    }
-    return made;
+void Walk::keep(bool has_fallen) {
+    if (has_fallen) best = current;
 }
+
+std::int64_t Walk::go(const Limits& limits) { return walk_on(limits); }
 
 }  // namespace matmul
