@@ -1,5 +1,7 @@
 """Larger schemes put together from smaller ones: a side is cut in two, and each part has a scheme of its own.
 
+And smaller ones out of larger ones, see `projection`.
+
 From the schoolbook's scheme a search for 4x4x4 stays far above the best known rank;
 from a good 3x4x4 and a strip it does not.
 """
@@ -15,6 +17,7 @@ import numpy as np
 from palaestra.apps.matmul.factorization import Factorization, Integers, schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
+from palaestra.apps.matmul.projection import projected
 from palaestra.apps.matmul.trace_form import turned_to
 from palaestra.apps.matmul.verification import VerifiedFactorization, verify
 from palaestra.contracts.errors import UsageError
@@ -94,9 +97,27 @@ def best_start(format_: Format, known: Iterable[tuple[str, VerifiedFactorization
         key = claim.format.ascending
         if key not in best or claim.rank < best[key][1].rank:
             best[key] = (mark, claim)
+    _project_down(format_.ascending, best)
     made: dict[Format, tuple[Factorization, frozenset[str]]] = {}
     scheme, parents = _grown(format_, best, made)
     return Start(verify(scheme), tuple(sorted(parents)))
+
+
+def _project_down(wanted: Format, best: dict[Format, tuple[str, Factorization]]) -> None:
+    """Adds what larger schemes hold for formats between theirs and the wanted one, the largest first."""
+    waiting = sorted((one for one in best if one != wanted), key=lambda one: one.schoolbook_rank)
+    while waiting:
+        mark, claim = best[waiting.pop()]
+        for at, side in enumerate(claim.format.sides):
+            smaller = _with_side(claim.format, at, max(side - 1, 1)).ascending
+            if side < 2 or any(length < other for length, other in zip(smaller.sides, wanted.sides, strict=True)):
+                continue
+            made = projected(claim, at)
+            known = best[smaller][1].rank if smaller in best else smaller.schoolbook_rank
+            if made.rank < known:
+                best[smaller] = (mark, made)
+                waiting.append(smaller)
+                waiting.sort(key=lambda one: one.schoolbook_rank)
 
 
 def _grown(
