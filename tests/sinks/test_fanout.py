@@ -44,6 +44,12 @@ class CuriousSink(ListSink):
     def checkpoint_saved(self, checkpoint: object) -> None:
         self.heard.append(checkpoint)
 
+    def table_made(self, name: str, columns: object, rows: object) -> None:
+        self.heard.append((name, columns, rows))
+
+    def files_made(self, name: str, kind: str, files: object) -> None:
+        self.heard.append((name, kind, files))
+
 
 @pytest.fixture
 def dropped() -> list[tuple[str, str]]:
@@ -102,15 +108,18 @@ def test_closing_twice_closes_each_sink_once(fanout):
     assert sink.heard == ["close"]
 
 
-def test_only_sinks_that_can_are_rewound_told_of_checkpoints_and_given_notes(fanout, dropped):
+def test_only_sinks_that_can_are_rewound_told_of_checkpoints_and_given_notes_tables_and_files(fanout, dropped):
     plain, curious = ListSink("plain"), CuriousSink("curious")
     fanout.add("plain", lambda: plain)
     fanout.add("curious", lambda: curious)
     fanout.rewind(7)
     fanout.note("hello")
     fanout.checkpoint_saved("a checkpoint")
+    fanout.table_made("times", ("ms",), [[3]])
+    fanout.files_made("scheme", "algorithm", [])
     assert plain.heard == []
-    assert curious.heard == [("rewind", 7), "hello", "a checkpoint"]
+    assert curious.heard[:3] == [("rewind", 7), "hello", "a checkpoint"]
+    assert curious.heard[3:] == [("times", ("ms",), [[3]]), ("scheme", "algorithm", [])]
     assert dropped == []
 
 

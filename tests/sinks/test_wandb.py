@@ -188,6 +188,19 @@ def test_checkpoint_files_stay_here_when_not_asked_for(fake, run):
     assert len(fake("log")) == 1
 
 
+def test_tables_and_files_arrive_under_their_names(fake, run, tmp_path):
+    scheme = tmp_path / "scheme.json"
+    scheme.write_text("{}")
+    sink = open_sink(run)
+    sink.table_made("benchmark", ("Source Run ID", "ms"), [("01RUN", 3.5), ("01RUN", None)])
+    sink.files_made("discovery", "algorithm", [scheme, tmp_path / "gone.json"])
+    sink.close()
+    assert [call["values"] for call in fake("log")] == [{"tables/benchmark": [["01RUN", 3.5], ["01RUN", None]]}]
+    (kept,) = fake("log_artifact")
+    assert (kept["name"], kept["files"], kept["aliases"]) == ("fake-discovery", ["scheme.json"], ["latest"])
+    assert [call["path"] for call in fake("save")] == ["algorithm/scheme.json"]
+
+
 def write_until_dropped_or(fanout: Fanout, dropped: list, samples, deadline_seconds: float) -> list[float]:
     """Write at a trainer's pace until the sink is dropped or time is up; seconds that each write took."""
     seconds = []

@@ -6,10 +6,11 @@ written by strangers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from palaestra.contracts.checkpoint import Checkpoint
@@ -26,6 +27,18 @@ class Rewindable(Protocol):
 @runtime_checkable
 class HearsOfCheckpoints(Protocol):
     def checkpoint_saved(self, checkpoint: Checkpoint) -> None: ...
+
+
+@runtime_checkable
+class TakesTables(Protocol):
+    def table_made(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None: ...
+
+
+@runtime_checkable
+class TakesFiles(Protocol):
+    """A sink that keeps files: `kind` is what they are, `name` of which one they are a new version."""
+
+    def files_made(self, name: str, kind: str, files: Sequence[Path]) -> None: ...
 
 
 @runtime_checkable
@@ -63,6 +76,13 @@ class Fanout:
 
     def checkpoint_saved(self, checkpoint: Checkpoint) -> None:
         self._each(lambda sink: sink.checkpoint_saved(checkpoint) if isinstance(sink, HearsOfCheckpoints) else None)
+
+    def table_made(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """A small table that is complete, such as a benchmark's."""
+        self._each(lambda sink: sink.table_made(name, columns, rows) if isinstance(sink, TakesTables) else None)
+
+    def files_made(self, name: str, kind: str, files: Sequence[Path]) -> None:
+        self._each(lambda sink: sink.files_made(name, kind, files) if isinstance(sink, TakesFiles) else None)
 
     def note(self, text: str) -> None:
         """A line for the person who watches; never part of the metrics."""

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 from palaestra.contracts.errors import MissingExtra, RunFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from palaestra.config.sinks import WandbConfig
     from palaestra.contracts.checkpoint import Checkpoint
@@ -99,6 +100,15 @@ class WandbSink:
                 "files": files,
             }
         )
+
+    def table_made(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """One message: a table of more than some thousand rows is too large, and counts as dropped."""
+        self._raise_if_gone()
+        self._send({"kind": "table", "name": name, "columns": list(columns), "rows": [list(row) for row in rows]})
+
+    def files_made(self, name: str, kind: str, files: Sequence[Path]) -> None:
+        self._raise_if_gone()
+        self._send({"kind": "files", "name": name, "type": kind, "files": [str(file) for file in files]})
 
     def flush(self) -> None:
         """Nothing to wait for: what W&B keeps is W&B's own affair."""

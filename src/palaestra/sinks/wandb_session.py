@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STEP = "global_step"  # CleanRL's name for the x axis
 EPISODE_COLUMNS = ("Episode", "Reward", "Residual", "Rank")
+FOLDERS = {"model": "checkpoints"}  # under Files; other kinds have a folder of their own name
 CHECKPOINT_COLUMNS = ("Episode", "Step", "Run Duration (s)", "File")
 
 
@@ -53,6 +54,11 @@ class WandbSession:
                 self._take_episodes(message["rows"])
             case "checkpoint":
                 self._take_checkpoint(message)
+            case "table":
+                self._take_table(message["name"], message["columns"], message["rows"])
+            case "files":
+                files = [path for path in map(Path, message["files"]) if path.is_file()]
+                self._upload(files, f"{self._run.id}-{message['name']}", message["type"], {}, ["latest"])
 
     def finish(self) -> None:
         for table in (self._episodes, self._checkpoints):
@@ -106,21 +112,27 @@ class WandbSession:
             self._checkpoints.add([self._marks.episode_count, step, message["seconds"], name])
             self._move(checkpoint_row_step=step)
         if self._upload_checkpoints and files and step > self._sent_before.upload_step:
-            self._upload(files, int(message["epoch"]), step)
+            epoch = int(message["epoch"])
+            about = {"epoch": epoch, "step": step}
+            self._upload(files, f"{self._run.id}-checkpoint", "model", about, ["latest", f"epoch-{epoch}"])
             self._move(upload_step=step)
 
-    def _upload(self, files: list[Path], epoch: int, step: int) -> None:
+    def _take_table(self, name: str, columns: list[str], rows: list[list[Any]]) -> None:
+        table = self._wandb.Table(columns=columns, log_mode="IMMUTABLE", allow_mixed_types=True)
+        for row in rows:
+            table.add_data(*row)
+        self._run.log({f"tables/{name}": table})
+
+    def _upload(self, files: list[Path], name: str, kind: str, about: dict[str, Any], aliases: list[str]) -> None:
         """Under Files by name, and as a new version of one artifact."""
-        artifact = self._wandb.Artifact(
-            f"{self._run.id}-checkpoint", type="model", metadata={"epoch": epoch, "step": step}
-        )
-        own_directory = Path(self._run.dir) / "checkpoints"
+        artifact = self._wandb.Artifact(name, type=kind, metadata=about)
+        own_directory = Path(self._run.dir) / FOLDERS.get(kind, kind)
         own_directory.mkdir(exist_ok=True)
         for path in files:
             own = _kept(path, own_directory / path.name)
             artifact.add_file(str(own), name=path.name)
             self._run.save(str(own), base_path=self._run.dir, policy="now")
-        self._run.log_artifact(artifact, aliases=["latest", f"epoch-{epoch}"])
+        self._run.log_artifact(artifact, aliases=aliases)
 
     def _move(self, **marks: int) -> None:
         self._marks = replace(self._marks, **marks)

@@ -11,6 +11,7 @@ from palaestra.apps.matmul.discovering import find_or_make
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.masks import to_masks
 from palaestra.contracts.clock import SystemClock
+from palaestra.sinks.fanout import Fanout
 from palaestra.workers.session import RunSession
 
 
@@ -19,10 +20,15 @@ def found(strassen_bits):
     return replace(begin_progress(DiscoverConfig(method="agent")), pool=(to_masks(strassen_bits),), found_by="agent")
 
 
+def nobody():
+    """No sink listens."""
+    return Fanout(lambda name, error: None)
+
+
 def settled(progress, **settings):
     config = DiscoverConfig(method="agent", bench=False, **settings)
     session = RunSession(find_or_make(config, "first", "palaestra discover"), 0, SystemClock())
-    return settle(progress, config, session, 21, 0)
+    return settle(progress, config, session, nobody(), 21, 0)
 
 
 def provenance(outcome):
@@ -59,10 +65,8 @@ def test_the_schoolbooks_scheme_is_no_discovery(workplace):
 
 def test_what_is_for_numbers_is_timed_at_once_unless_told_not_to(workplace, found, monkeypatch):
     timed = []
-    monkeypatch.setattr(
-        "palaestra.apps.matmul.agent_settling.first_look", lambda entry, *_: timed.append(entry) or "fast"
-    )
+    monkeypatch.setattr("palaestra.apps.matmul.keeping.first_look", lambda entry, *_: timed.append(entry) or "fast")
     config = DiscoverConfig(method="agent", field="zt")
     session = RunSession(find_or_make(config, "first", "palaestra discover"), 0, SystemClock())
-    assert settle(found, config, session, 21, 0).remark == "fast"
-    assert [str(entry.file) for entry in timed] == [settle(found, config, session, 21, 143).file]
+    assert settle(found, config, session, nobody(), 21, 0).remark == "fast"
+    assert [str(entry.file) for entry in timed] == [settle(found, config, session, nobody(), 21, 143).file]

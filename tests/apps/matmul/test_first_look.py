@@ -9,8 +9,31 @@ from palaestra.apps.matmul.first_look import first_look
 from palaestra.apps.matmul.verification import verify
 from palaestra.contracts.errors import RunFailed
 from palaestra.runs.directory import RunDirectory
+from palaestra.sinks.fanout import Fanout
 
 ORIGIN = Provenance("01RUN", "flip", 1, 2, 3.0, 4.0, 5.0)
+
+
+class Tables:
+    """A sink for tables only."""
+
+    name = "tables"
+
+    def __init__(self):
+        self.kept = []
+
+    def table_made(self, name, columns, rows):
+        self.kept.append((name, columns, rows))
+
+
+def heard_by(sink=None):
+    def fail(name, error):
+        raise AssertionError(f"{name} was dropped: {error}")
+
+    sinks = Fanout(fail)
+    if sink is not None:
+        sinks.add(sink.name, lambda: sink)
+    return sinks
 
 
 class Notes:
@@ -37,15 +60,18 @@ def directory(tmp_path):
 def test_a_scheme_for_numbers_is_timed_kept_and_told(strassen, directory, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "benchmark_apart", timed)
     entry, _ = Archive(tmp_path).add(verify(strassen), ORIGIN)
-    notes = Notes()
-    assert "int64 256: algorithm 1.50 x" in first_look(entry, directory, notes)
+    notes, tables = Notes(), Tables()
+    assert "int64 256: algorithm 1.50 x" in first_look(entry, directory, notes, heard_by(tables))
     assert len(BenchStore(tmp_path).of(entry.file.stem)) == 1
     assert [(event, data["kind"]) for event, data in notes.kept] == [("artifact.saved", "benchmark")]
+    ((name, columns, rows),) = tables.kept
+    assert name == "benchmark"
+    assert dict(zip(columns, rows[0], strict=True))["Source Run ID"] == "01RUN"
 
 
 def test_a_scheme_for_bits_is_not(strassen_bits, directory, tmp_path):
     entry, _ = Archive(tmp_path).add(verify(strassen_bits), ORIGIN)
-    assert first_look(entry, directory, Notes()) == ""
+    assert first_look(entry, directory, Notes(), heard_by()) == ""
 
 
 def test_a_benchmark_that_fails_takes_nothing_from_the_discovery(strassen, directory, tmp_path, monkeypatch):
@@ -54,4 +80,4 @@ def test_a_benchmark_that_fails_takes_nothing_from_the_discovery(strassen, direc
 
     monkeypatch.setattr(module, "benchmark_apart", fail)
     entry, _ = Archive(tmp_path).add(verify(strassen), ORIGIN)
-    assert "no compiler" in first_look(entry, directory, Notes())
+    assert "no compiler" in first_look(entry, directory, Notes(), heard_by())

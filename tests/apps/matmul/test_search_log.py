@@ -4,8 +4,8 @@ from palaestra.checkpoints.log import LOG_NAME, read_log
 
 
 def test_every_checkpoint_has_its_line_and_only_the_last_has_its_file(tmp_path):
-    for flips in (100, 250):
-        log_checkpoint(tmp_path, flips, flips / 10, "search.json")
+    numbers = [log_checkpoint(tmp_path, flips, flips / 10, "search.json") for flips in (100, 250)]
+    assert numbers == [1, 2]
     entries = read_log(tmp_path)
     assert [(entry.epoch, entry.agent_step, entry.total_time, entry.removed) for entry in entries] == [
         (1, 100, 10.0, True),

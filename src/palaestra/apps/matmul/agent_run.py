@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from palaestra.apps.matmul.archive import Archive, sound_entries
 from palaestra.apps.matmul.bridge import modulo_2
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.masks import to_masks
+from palaestra.apps.matmul.search_sinks import open_sinks
 from palaestra.apps.matmul.telling import ending_told
 from palaestra.checkpoints.weights import trainer_state_from_bytes
 from palaestra.config.distributed import DistributedConfig
@@ -39,7 +40,6 @@ from palaestra.contracts.errors import NotFound
 from palaestra.contracts.sink import Sample
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
-from palaestra.sinks.store import MetricsSink
 from palaestra.training.joining import open_group
 from palaestra.workers.session import RunSession
 from palaestra.workers.signals import exit_code_of, stop_on_signals
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.discover_config import DiscoverConfig
     from palaestra.apps.matmul.discovery_run import Outcome
     from palaestra.runs.directory import RunDirectory
+    from palaestra.sinks.fanout import Fanout
     from palaestra.workers.signals import StopRequest
 
 THREADS = 1  # the network is small: more threads only wait for each other
@@ -79,7 +80,7 @@ class Book:
     """Where the leader writes down what happens."""
 
     session: RunSession
-    metrics: MetricsSink
+    sinks: Fanout
     view: FactorView
     say: Callable[[str], None]
 
@@ -90,13 +91,13 @@ def _lead(
     with ending_told(session, stop):
         progress = _opened(learner, config, session)
         with (
-            closing(MetricsSink(session.directory.metrics_file)) as metrics,
+            open_sinks(config.sinks, session, config.model_dump(mode="json")) as sinks,
             factor_view(config.product, session) as view,
         ):
-            metrics.rewind(learner.moves)
-            progress = rounds(learner, progress, config, stop, Book(session, metrics, view, say))
-        exit_code = 0 if stop.signal is None else exit_code_of(stop.signal)
-        return settle(progress, config, session, learner.moves, exit_code)
+            sinks.rewind(learner.moves)
+            progress = rounds(learner, progress, config, stop, Book(session, sinks, view, say))
+            exit_code = 0 if stop.signal is None else exit_code_of(stop.signal)
+            return settle(progress, config, session, sinks, learner.moves, exit_code)
 
 
 def rounds(
@@ -196,7 +197,7 @@ def _write_down(book: Book, report: RoundReport, progress: Progress, rate: float
     if progress.walk is not None:
         figures["discover/flips"] = float(progress.walk.flips)
     episodes = tuple(_row(played, report.moves, index) for index, played in enumerate(report.episodes))
-    book.metrics.write(Sample(report.moves, figures, {"discover/episodes_per_second": rate}, episodes, time.time()))
+    book.sinks.write(Sample(report.moves, figures, {"discover/episodes_per_second": rate}, episodes, time.time()))
     book.session.beat(report.round, report.moves, rate, {"best_rank": progress.best_rank})
     book.view.show(newest.scheme, progress.pool[0], newest.reward, report.moves, first + len(report.episodes) - 1)
 
@@ -210,5 +211,5 @@ def _save(learner: AgentLearner, progress: Progress, config: DiscoverConfig, boo
     """Every process gives its part; the leader writes."""
     state = {"agent": learner.capture(), "run": encode_progress(progress)}
     if book is not None:
-        book.metrics.flush()
-        save_learner(learner, state, book.session, config.seed)
+        book.sinks.flush()
+        book.sinks.checkpoint_saved(save_learner(learner, state, book.session, config.seed))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from palaestra.apps.matmul.archive import Archive, Provenance
+from palaestra.apps.matmul.archive import Provenance
 from palaestra.apps.matmul.discovery_run import Outcome
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.fingerprint import fingerprint
-from palaestra.apps.matmul.first_look import first_look
+from palaestra.apps.matmul.keeping import keep
 from palaestra.apps.matmul.known_ranks import compare
 from palaestra.apps.matmul.lifting import lift
 from palaestra.apps.matmul.masks import from_masks
@@ -19,13 +19,16 @@ from palaestra.runs.files import read_json
 if TYPE_CHECKING:
     from palaestra.apps.matmul.agent_progress import Progress
     from palaestra.apps.matmul.discover_config import DiscoverConfig
+    from palaestra.sinks.fanout import Fanout
     from palaestra.workers.session import RunSession
 
 REPRODUCED = "The agent was shown a scheme of this rank or better: this is reproduced, not discovered."
 NOT_LIFTED = "None of the schemes could be lifted to that field; what was kept holds modulo 2 only."
 
 
-def settle(progress: Progress, config: DiscoverConfig, session: RunSession, moves: int, exit_code: int) -> Outcome:
+def settle(
+    progress: Progress, config: DiscoverConfig, session: RunSession, sinks: Fanout, moves: int, exit_code: int
+) -> Outcome:
     proved = prove(progress, config)
     method = progress.found_by if proved.field is Field.GF2 else f"{progress.found_by} and lift"
     provenance = Provenance(
@@ -43,13 +46,8 @@ def settle(progress: Progress, config: DiscoverConfig, session: RunSession, move
     remarks = [REPRODUCED] if progress.is_reproduced else []
     if proved.field is Field.GF2 and config.field != Field.GF2:
         remarks.append(NOT_LIFTED)
-    file, is_new = "", False
-    if proved.rank < proved.format.schoolbook_rank:  # what everybody knows is no discovery
-        entry, is_new = Archive(session.directory.path.parent).add(proved, provenance)
-        file = str(entry.file)
-        session.journal.record("artifact.saved", file=file, kind="discovery")
-        if config.bench and not exit_code:
-            remarks.append(first_look(entry, session.directory, session.journal))
+    kept = keep(proved, provenance, session, sinks, bench=config.bench and not exit_code)
+    remarks.append(kept.remark)
     place = compare(proved)
     return Outcome(
         run=session.record.id,
@@ -61,8 +59,8 @@ def settle(progress: Progress, config: DiscoverConfig, session: RunSession, move
         flips=moves,
         seconds=session.seconds,
         fingerprint=fingerprint(proved),
-        is_new=is_new,
-        file=file,
+        is_new=kept.is_new,
+        file=kept.file,
         exit_code=exit_code,
         remark=" ".join(filter(None, remarks)),
         unit="moves",

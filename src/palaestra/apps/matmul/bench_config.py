@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 
 from palaestra.config.base import Frozen
+from palaestra.config.sinks import WandbConfig
 from palaestra.contracts.errors import did_you_mean
 
 DTYPES = ("float32", "float64", "int64", "modular", "object")
@@ -23,6 +24,7 @@ class BenchConfig(Frozen):
     seconds: float = Field(default=2.0, gt=0, description="for each comparison")
     longest: float = Field(default=20.0, gt=0, description="seconds; a single product that would take more is left out")
     seed: int = Field(default=1, ge=0, description="of the entries")
+    wandb: WandbConfig = Field(default=WandbConfig(), description="the table also to W&B, to the run that found it")
 
     @field_validator("dtypes")
     @classmethod

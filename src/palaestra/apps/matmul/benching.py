@@ -8,6 +8,7 @@ from palaestra.apps.matmul.bench_config import BenchConfig
 from palaestra.apps.matmul.bench_plot import COLUMNS, table_row
 from palaestra.apps.matmul.bench_report import plain
 from palaestra.apps.matmul.bench_store import BenchStore
+from palaestra.apps.matmul.bench_wandb import source_run, tell_wandb
 from palaestra.apps.matmul.bench_worker import benchmark_apart
 from palaestra.apps.matmul.compiler import find_compiler
 from palaestra.apps.matmul.executor import check_field
@@ -35,6 +36,7 @@ def bench(arguments: Namespace) -> Answer:
     for dtype in config.dtypes:
         check_field(entry.scheme, dtype)
     find_compiler()
+    source = source_run(str(entry.provenance.get("run", "")), runs_root()) if config.wandb.enabled else None
     made = benchmark_apart(entry, config, new_run_id(), aloud=not (arguments.quiet or arguments.json))
     store = BenchStore(runs_root())
     file = store.add(made)
@@ -44,6 +46,7 @@ def bench(arguments: Namespace) -> Answer:
         f"{made.hardware.get('cpu')}, {made.threads} thread(s), {made.software['blas']}; every type was exact first.",
         *(_crossing(dtype, size) for dtype, size in made.crossovers.items()),
         f"Source run: {made.source_run_id or 'none'}. Plot and all ways: {data['page']}",
+        *([tell_wandb(made, config.wandb, source)] if source else []),
     )
     return Answer(data, COLUMNS[:SHORT], rows, notes)
 

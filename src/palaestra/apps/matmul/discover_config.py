@@ -12,6 +12,7 @@ from palaestra.apps.matmul.format import Format, parse_format
 from palaestra.apps.matmul.known_ranks import known_rank
 from palaestra.apps.matmul.masks import check_fits
 from palaestra.apps.matmul.search import Rules
+from palaestra.apps.matmul.search_sinks import SearchSinks
 from palaestra.config.base import Frozen
 from palaestra.contracts.errors import PalaestraError
 
@@ -40,6 +41,7 @@ class DiscoverConfig(Frozen):
     polish: float = Field(default=5.0, ge=0, description="seconds of search for fewer additions, over zt, at the end")
     bench: bool = Field(default=True, description="a first look at the speed of what was found, when it is for numbers")
     pool_size: int = Field(default=4, ge=1, description="schemes kept to start again from")
+    sinks: SearchSinks = Field(default=SearchSinks(), description="where figures go besides metrics.db")
     agent: AgentConfig = Field(default_factory=AgentConfig, description="the agent of method=agent and method=auto")
 
     @field_validator("format")
@@ -85,7 +87,7 @@ class DiscoverConfig(Frozen):
 
 
 SEARCHED = (fields.Field.GF2, fields.Field.ZT, fields.Field.Z)
-MAY_CHANGE = frozenset({"seconds", "target", "bench", "polish"})  # when a search goes on
+MAY_CHANGE = frozenset({"seconds", "target", "bench", "polish", "sinks"})  # when a search goes on
 
 
 def changed_keys(stored: dict[str, Any], asked: DiscoverConfig) -> list[str]:

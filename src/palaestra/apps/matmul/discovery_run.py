@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,12 +22,14 @@ from palaestra.apps.matmul.climbing import (
 from palaestra.apps.matmul.extension import best_start
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.fingerprint import fingerprint
-from palaestra.apps.matmul.first_look import first_look
+from palaestra.apps.matmul.keeping import keep
 from palaestra.apps.matmul.known_ranks import compare
 from palaestra.apps.matmul.masks import Masks, to_masks
 from palaestra.apps.matmul.polishing import lightest
 from palaestra.apps.matmul.search_log import log_checkpoint
+from palaestra.apps.matmul.search_sinks import open_sinks
 from palaestra.apps.matmul.telling import ending_told
+from palaestra.contracts.checkpoint import Checkpoint
 from palaestra.contracts.clock import SystemClock
 from palaestra.contracts.errors import RunFailed
 from palaestra.contracts.sink import Sample
@@ -36,7 +37,6 @@ from palaestra.runs.files import read_json, write_json
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
 from palaestra.runs.schema import stamped, unstamped
-from palaestra.sinks.store import MetricsSink
 from palaestra.workers.session import RunSession
 from palaestra.workers.signals import exit_code_of, stop_on_signals
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.discover_config import DiscoverConfig
     from palaestra.apps.matmul.verification import VerifiedFactorization
     from palaestra.runs.directory import RunDirectory
+    from palaestra.sinks.fanout import Fanout
     from palaestra.workers.signals import StopRequest
 
 SCHEMA_VERSION = 2  # 2: a climb over several formats
@@ -76,10 +77,10 @@ def run_discovery(directory: RunDirectory, config: DiscoverConfig, say: Callable
         session = RunSession(directory, 0, SystemClock())
         with ending_told(session, stop):
             search = _opened(directory, config, session)
-            with closing(MetricsSink(directory.metrics_file)) as metrics:
-                metrics.rewind(search.flips)
-                search = _searched(search, config, session, metrics, stop, say)
-            return _settled(directory, search, config, session, stop)
+            with open_sinks(config.sinks, session, config.model_dump(mode="json")) as sinks:
+                sinks.rewind(search.flips)
+                search = _searched(search, config, session, sinks, stop, say)
+                return _settled(search, config, session, sinks, stop)
 
 
 def checkpoint_file(directory: RunDirectory) -> Path:
@@ -124,7 +125,7 @@ def _searched(
     search: Climb,
     config: DiscoverConfig,
     session: RunSession,
-    metrics: MetricsSink,
+    sinks: Fanout,
     stop: StopRequest,
     say: Callable[[str], None],
 ) -> Climb:
@@ -147,13 +148,13 @@ def _searched(
                 took = time.monotonic() - begun_at
                 say(f"{rung}rank {search.search.best_rank} after {search.flips:,} flips, {took:.2f} s")
             if has_fallen or time.monotonic() - saved_at >= SAVE_SECONDS:
-                metrics.write(_sample(search, rate))
-                _save(search, session)
+                sinks.write(_sample(search, rate))
+                _save(search, session, sinks)
                 saved_at = time.monotonic()
         if rounds:
-            metrics.write(_sample(search, rate))
-            metrics.flush()
-    _save(search, session)
+            sinks.write(_sample(search, rate))
+            sinks.flush()
+    _save(search, session, sinks)
     return search
 
 
@@ -168,11 +169,12 @@ def _sample(search: Climb, rate: float) -> Sample:
     return Sample(search.flips, figures, {"discover/flips_per_second": rate}, at=time.time())
 
 
-def _save(search: Climb, session: RunSession) -> None:
+def _save(search: Climb, session: RunSession, sinks: Fanout) -> None:
     file = checkpoint_file(session.directory)
     begun = time.monotonic()
     write_json(file, stamped(encode_climb(search), SCHEMA_VERSION))
-    log_checkpoint(session.directory.checkpoints, search.flips, session.seconds, file.name)
+    number = log_checkpoint(session.directory.checkpoints, search.flips, session.seconds, file.name)
+    sinks.checkpoint_saved(_described(search, session, number, file))
     session.journal.record(
         "checkpoint.saved",
         step=search.flips,
@@ -182,12 +184,25 @@ def _save(search: Climb, session: RunSession) -> None:
     )
 
 
-def _settled(
-    directory: RunDirectory, search: Climb, config: DiscoverConfig, session: RunSession, stop: StopRequest
-) -> Outcome:
-    archive = Archive(directory.path.parent)
-    proved, kin = _light(_proved(search), archive, config, stop)
-    remark = ""
+def _described(search: Climb, session: RunSession, number: int, file: Path) -> Checkpoint:
+    """For those who only want to know when and where; a search has no policy."""
+    return Checkpoint(
+        epoch=number,
+        agent_step=search.flips,
+        total_time=session.seconds,
+        run=session.record.id,
+        run_name=session.record.name,
+        saved_at=time.time(),
+        policy={},
+        env={},
+        interface={},
+        path=file,
+    )
+
+
+def _settled(search: Climb, config: DiscoverConfig, session: RunSession, sinks: Fanout, stop: StopRequest) -> Outcome:
+    directory = session.directory
+    proved, kin = _light(_proved(search), Archive(directory.path.parent), config, stop)
     provenance = Provenance(
         run=directory.id,
         method="flip" if proved.field is Field.GF2 else "flip and lift",
@@ -200,13 +215,7 @@ def _settled(
         machine=read_json(directory.environment_file),
     )
     place = compare(proved)
-    file, is_new = "", False
-    if proved.rank < proved.format.schoolbook_rank:  # what everybody knows is no discovery
-        entry, is_new = archive.add(proved, provenance)
-        file = str(entry.file)
-        session.journal.record("artifact.saved", file=file, kind="discovery")
-        if config.bench and not stop:
-            remark = first_look(entry, directory, session.journal)
+    kept = keep(proved, provenance, session, sinks, bench=config.bench and not stop)
     return Outcome(
         run=directory.id,
         name=session.record.name,
@@ -217,10 +226,10 @@ def _settled(
         flips=search.flips,
         seconds=session.seconds,
         fingerprint=fingerprint(proved),
-        is_new=is_new,
-        file=file,
+        is_new=kept.is_new,
+        file=kept.file,
         exit_code=0 if stop.signal is None else exit_code_of(stop.signal),
-        remark=remark,
+        remark=kept.remark,
     )
 
 

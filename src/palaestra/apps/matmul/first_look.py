@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from palaestra.apps.matmul import bench_table
 from palaestra.apps.matmul.bench_config import BRIEF
 from palaestra.apps.matmul.bench_store import BenchStore
 from palaestra.apps.matmul.bench_worker import benchmark_apart
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.archive import Discovery
     from palaestra.apps.matmul.bench_report import Benchmark
     from palaestra.runs.directory import RunDirectory
+    from palaestra.sinks.fanout import Fanout
     from palaestra.workers.session import Events
 
 FOR_NUMBERS = frozenset({Field.ZT, Field.Z})
 
 
-def first_look(entry: Discovery, directory: RunDirectory, journal: Events) -> str:
+def first_look(entry: Discovery, directory: RunDirectory, journal: Events, sinks: Fanout) -> str:
     """What to tell the user, empty when there is nothing; a benchmark that fails takes nothing from the discovery."""
     if entry.scheme.field not in FOR_NUMBERS:
         return ""
@@ -30,6 +32,7 @@ def first_look(entry: Discovery, directory: RunDirectory, journal: Events) -> st
         return f"It could not be timed: {error}"
     file = BenchStore(directory.path.parent).add(made)
     journal.record("artifact.saved", file=str(file), kind="benchmark")
+    sinks.table_made(bench_table.NAME, bench_table.COLUMNS, bench_table.table_rows(made))
     return summary(made)
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 1000  # of a search that goes on for days the newest
 
 
-def log_checkpoint(directory: Path, flips: int, seconds: float, file: str) -> None:
-    """A search has one file, which each checkpoint replaces: those before are marked as gone."""
+def log_checkpoint(directory: Path, flips: int, seconds: float, file: str) -> int:
+    """Its number. A search has one file, which each checkpoint replaces: those before are marked as gone."""
     try:
         before = read_log(directory)
     except (FileNotFoundError, DamagedFile):
@@ -28,3 +28,4 @@ def log_checkpoint(directory: Path, flips: int, seconds: float, file: str) -> No
     entries = [*gone, LogEntry(number, flips, None, now, round(seconds, 3), file)]
     content = {"schema_version": SCHEMA_VERSION, "checkpoints": [asdict(entry) for entry in entries]}
     write_json(directory / LOG_NAME, content)
+    return number

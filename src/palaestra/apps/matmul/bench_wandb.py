@@ -1,0 +1,40 @@
+"""A benchmark's table goes to W&B, to the page of the run that found the scheme."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palaestra.apps.matmul.bench_table import COLUMNS, NAME, table_rows
+from palaestra.contracts.errors import NotFound
+from palaestra.runs.documents import read_config
+from palaestra.runs.status import read_record
+from palaestra.runs.store import RunStore
+from palaestra.sinks.fanout import Fanout
+from palaestra.sinks.wandb import WandbSink
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from palaestra.apps.matmul.bench_report import Benchmark
+    from palaestra.config.sinks import WandbConfig
+    from palaestra.runs.directory import RunDirectory
+
+
+def source_run(run_id: str, runs_root: Path) -> RunDirectory:
+    """Refuses before the clock runs: without that run there is no page to send a table to."""
+    found = RunStore(runs_root).find(run_id) if run_id else None
+    if found is None:
+        raise NotFound(
+            f"The run '{run_id}' that found this scheme is not here, so W&B has no page for its benchmark.",
+            "Leave out wandb.enabled; the table is kept as JSON and as a page anyway.",
+        )
+    return found
+
+
+def tell_wandb(made: Benchmark, config: WandbConfig, run: RunDirectory) -> str:
+    """What became of it, in words; W&B's failures take nothing from a benchmark."""
+    failures: list[str] = []
+    with Fanout(lambda _name, error: failures.append(str(error))) as sinks:
+        sinks.add("wandb", lambda: WandbSink(config, run, read_record(run).name, read_config(run)))
+        sinks.table_made(NAME, COLUMNS, table_rows(made))
+    return failures[0] if failures else f"W&B has it as tables/{NAME} of {run.id}."

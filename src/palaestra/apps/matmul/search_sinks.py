@@ -1,0 +1,43 @@
+"""Where the figures of a search go besides metrics.db: the trunk's sinks, without the status table of a training."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from palaestra.config.base import Frozen
+from palaestra.config.sinks import SinksConfig, WandbConfig
+from palaestra.sinks.build import build_sinks
+from palaestra.sinks.status import RunHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from palaestra.sinks.fanout import Fanout
+    from palaestra.workers.session import RunSession
+
+logger = logging.getLogger(__name__)
+
+
+class SearchSinks(Frozen):
+    tensorboard: bool = Field(default=False, description="event files under tensorboard/")
+    csv: bool = Field(default=False, description="metrics.csv in the run directory")
+    wandb: WandbConfig = Field(default=WandbConfig(), description="Weights & Biases")
+    plugins: tuple[str, ...] = Field(default=(), description="further sinks by name, from installed packages")
+
+
+def open_sinks(config: SearchSinks, session: RunSession, settings: Mapping[str, Any]) -> Fanout:
+    """A sink that fails is named in the log and the journal, and the search goes on without it."""
+
+    def on_dropped(name: str, error: Exception) -> None:
+        logger.warning("The sink '%s' is no longer used: %s", name, error)
+        session.journal.record("sink.failed", sink=name, error=str(error))
+
+    asked = SinksConfig(
+        console=False, tensorboard=config.tensorboard, csv=config.csv, wandb=config.wandb, plugins=config.plugins
+    )
+    header = RunHeader(session.record.name, session.record.recipe, 0, session.directory.path)
+    return build_sinks(asked, session.directory, header, settings, on_dropped)
