@@ -114,6 +114,7 @@ def test_a_worker_is_one_line_a_cluster_to_use_and_nothing_after_a_signal(home, 
     assert not Path(folder).exists()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_worker_that_is_killed_takes_its_ray_with_it(home):
     worker, _ = started_worker(free_port())

@@ -80,6 +80,7 @@ def test_a_checkpoint_that_is_deleted_meanwhile_ends_it_with_the_whole_batches(s
     whole_batches(second)
 
 
+@pytest.mark.full
 def test_two_processes_give_what_one_gives(server, trained):
     words = ("eval", "first:latest", "--episodes", "30", "--stochastic", "--json")
     one, two = server(*words), server(*words, "--workers", "2")

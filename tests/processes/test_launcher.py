@@ -161,6 +161,7 @@ def test_a_signal_to_the_launcher_saves_once_and_leaves_with_its_code(launch, pa
     assert (record.state, record.exit_code) == (RunState.CANCELLED, 143)
 
 
+@pytest.mark.full
 def test_a_fault_of_one_rank_is_told_once_with_its_rank(launch, palaestra):
     launched = launch("faulty", "env.id=faulty_env:Faulty-v0", "env.kwargs={how: raise, at: 40}", "total_steps=1e6")
     code, told = launched.end(within=60)

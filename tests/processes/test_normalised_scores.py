@@ -22,6 +22,7 @@ def interval(first: list[float], second: list[float]) -> tuple[float, float]:
     return difference - half, difference + half
 
 
+@pytest.mark.full
 def test_the_score_in_eval_is_the_one_of_training_within_its_interval(tmp_path):
     """The policy stands still in the second run, so that all of its episodes are of the one policy that is judged."""
     learnt = {"total_steps": 12_000, "ppo": {"learning_rate": 2e-3}, "policy": NORMALISED}

@@ -91,6 +91,7 @@ def digests(directory):
     return [directory.log_file(rank).read_text().rpartition("sha256=")[2].split()[0] for rank in (0, 1)]
 
 
+@pytest.mark.full
 def test_the_weights_are_those_of_nproc_and_the_request_says_who_placed_it(palaestra):
     placed = palaestra(*WORDS, *ON_RAY, "run=placed", "total_steps=512", "--json")
     assert placed.code == 0, placed.err

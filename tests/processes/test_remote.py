@@ -58,6 +58,7 @@ def test_a_cluster_that_is_away_costs_a_training_one_warning_and_no_bit(shared_p
     assert read_batches(directory) == []
 
 
+@pytest.mark.full
 def test_a_training_judged_on_ray_is_the_same_training_and_its_judgements_are_those_of_eval(
     shared_palaestra, alone, differences
 ):

@@ -35,6 +35,7 @@ def test_a_second_call_changes_nothing():
     assert agent.network.act is first
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_compiled_network_trains_as_the_plain_one_does(monkeypatch):
     compiled_with = []
