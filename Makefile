@@ -12,7 +12,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test full browser quick check lint types layers pages keys docs ui ui-check bench bench-sb3 bench-learning traps chaos lock clean
+.PHONY: help setup demo test full browser quick check lint types layers pages keys docs ui ui-check bench bench-sb3 bench-learning bench-peers traps chaos lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,11 @@ bench-learning: setup ## returns after equal steps beside Stable-Baselines3 with
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python benchmarks/learning.py
 
+# Peers want other packages than we do: each has an environment of its own under .peers, and our constraints are not theirs.
+bench-peers: setup ## speed, start-up, memory and time to a score beside other trainers (an hour; ROUNDS=1, CLEANRL=checkout)
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	$(BIN)/python benchmarks/peers.py --rounds $(or $(ROUNDS),3) $(if $(CLEANRL),--cleanrl $(CLEANRL))
+
 traps: setup ## plant every known defect into a copy and see which test catches it; writes docs/traps.md (half an hour)
 	$(BIN)/python benchmarks/plant_traps.py
 
@@ -109,5 +114,5 @@ clean: ## remove .venv and everything built; runs/ stays
 	cd native && rm -rf .cmake CMakeFiles CMakeCache.txt CMakeInit.txt cmake_install.cmake build.ninja .ninja_* .skbuild-info.json *.a
 	find src -name '*.so' -delete
 	rm -rf src/palaestra/web/static ui/node_modules
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .peers build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
