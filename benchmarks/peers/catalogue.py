@@ -18,7 +18,7 @@ class Peer:
     arguments: tuple[str, ...] = ()
     requirements: str = ""  # benchmarks/peers/requirements-<this>.txt; none: it runs in our own environment
     cores: int = 1  # at least; one that is made of several processes gets two
-    remark: str = ""
+    remark: str = ""  # what a reader must know to judge the figure
 
 
 CATALOGUE = (

@@ -85,10 +85,15 @@ def table_head(*columns: str) -> str:
 
 
 def remarks(block: Block, rows: list[Row]) -> str:
-    lines = [f"* {title(row.peer)}: {PEERS[row.peer].remark}." for row in rows if PEERS[row.peer].remark]
+    lines = [f"* {title(row.peer)}: {PEERS[row.peer].remark}{versions(row)}." for row in rows]
     lines += [f"* {title(row.peer)} failed at least once: {row.failed}" for row in rows if row.failed]
     lines += [f"* {title(name)} did not take part: {reason}" for name, reason in block.absent.items()]
     return "\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def versions(row: Row) -> str:
+    shown = [f"{name} {text}" for name, text in row.versions.items() if name != "python"]
+    return f" ({', '.join(shown)})" if shown else ""
 
 
 def title(peer: str) -> str:

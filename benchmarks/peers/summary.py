@@ -45,6 +45,7 @@ class Row:
     solved_seconds: float | None  # of the rounds in which it was solved
     solved_steps: float | None
     solved: str  # "2 of 3"
+    versions: dict[str, str]
     failed: str
 
 
@@ -104,6 +105,7 @@ def _row(block: Block, name: str) -> Row:
         solved_seconds=middle(times),
         solved_steps=middle([one.solved_steps for one in good]),
         solved=f"{sum(time is not None for time in times)} of {len(times)}",
+        versions=next((one.versions for one in good), {}),
         failed=next((one.failed for one in block.of(name) if one.failed), ""),
     )
 
