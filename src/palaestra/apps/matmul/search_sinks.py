@@ -5,10 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
-from palaestra.config.base import Frozen
-from palaestra.config.sinks import SinksConfig, WandbConfig
+from palaestra.config.sinks import SinksConfig
 from palaestra.sinks.build import build_sinks
 from palaestra.sinks.status import RunHeader
 
@@ -16,17 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from palaestra.apps.matmul.discover_config import SearchSinks
     from palaestra.sinks.fanout import Fanout
     from palaestra.workers.session import RunSession
 
 logger = logging.getLogger(__name__)
-
-
-class SearchSinks(Frozen):
-    tensorboard: bool = Field(default=False, description="event files under tensorboard/")
-    csv: bool = Field(default=False, description="metrics.csv in the run directory")
-    wandb: WandbConfig = Field(default=WandbConfig(), description="Weights & Biases")
-    plugins: tuple[str, ...] = Field(default=(), description="further sinks by name, from installed packages")
 
 
 def open_sinks(config: SearchSinks, session: RunSession, settings: Mapping[str, Any]) -> Fanout:
