@@ -81,10 +81,42 @@ def test_after_the_last_rung_it_begins_again_with_other_dice_and_keeps_the_best(
         climb = advance_climb(climb, RULES, 20_000)
         assert climb.best_rank <= best
         best = climb.best_rank
-        if climb.ascents and not climb.rung:
+        if climb.ascents:
             break
     assert climb.ascents == 1
     assert climb.search.walkers[0].dice != first
+
+
+def test_later_ascents_begin_on_any_rung_with_what_others_left_there():
+    climb = begin_climb(SMALL, Field.GF2, 1, 1)
+    begun = {}
+    for _ in range(400):
+        before, climb = climb.ascents, advance_climb(climb, replace(RULES, round_flips=2_000), 4_000)
+        if climb.ascents > before:
+            assert verify(from_masks(climb.search.start, climb.search.format))
+            begun.setdefault(climb.rung, set()).add(len(climb.search.start))
+    assert set(begun) == {0, 1, 2}
+    assert max(begun[1]) < 12  # of the schoolbook
+    assert max(begun[2]) < 18
+    assert [min(map(len, shelf)) for shelf in climb.shelves[:2]] == [7, 11]
+    assert all(len(shelf) <= climbing.SHELF for shelf in climb.shelves)
+
+
+def test_a_rung_goes_on_as_long_as_it_falls():
+    """Counted are flips since the last fall, not those since the beginning."""
+    climb = begin_climb((Format(3, 3, 3), Format(3, 3, 4)), Field.GF2, 1, 1)
+    fallen = []
+    while climb.rung == 0:
+        ranks, climb = climb.search.best_rank, advance_climb(climb, replace(RULES, round_flips=500), 1_500)
+        fallen.append(climb.rung == 0 and climb.search.best_rank < ranks)
+    assert len(fallen) > 4
+    assert not any(fallen[-3:])
+
+
+def test_a_climb_of_the_version_before_shelves_goes_on():
+    data = encode_climb(begin_climb(SMALL, Field.GF2, 1, 1))
+    old = {key: value for key, value in data.items() if key not in {"fallen_at", "shelves"}}
+    assert decode_climb(old) == begin_climb(SMALL, Field.GF2, 1, 1)
 
 
 def test_for_whole_numbers_only_what_lifts_is_extended_or_kept(monkeypatch):

@@ -1,9 +1,10 @@
 """A search that climbs: smaller formats first, and each scheme that was found is extended to the next.
 
 From the schoolbook's scheme a walk for 4x4x4 stays far above what is known; from a good 3x4x4 and a strip it does not.
-A rung ends at the best known rank, or when its flips are used up; after the last one the climb begins again at the
-bottom, with other dice: which 3x4x4 is extended matters more than how long. Where whole numbers are wanted, only
-schemes that lift are extended or kept.
+A rung ends at the best known rank, or when nothing fell for a number of flips; what was found there stays on its shelf.
+After the last rung the climb begins again with other dice: at the bottom, or on some rung with a scheme from the shelf
+below, extended, or from the shelf above, cut down. Which 3x4x4 is extended matters more than how long. Where whole
+numbers are wanted, only schemes that lift are extended or kept.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from palaestra.apps.matmul.format import Format, parse_format
 from palaestra.apps.matmul.known_ranks import known_rank
 from palaestra.apps.matmul.lifting import lift
 from palaestra.apps.matmul.masks import Masks, from_masks, to_masks
+from palaestra.apps.matmul.projection import projected
 from palaestra.apps.matmul.search import (
     Rules,
     Search,
     advance,
     begin,
+    best_of,
     decode_masks,
     decode_search,
     drop_schemes,
@@ -41,8 +44,10 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.verification import VerifiedFactorization
 
 DIRECT = 27  # products of the schoolbook: up to here a walk from there arrives at once
-PATIENT = 4  # after so many ascents each rung gets more flips
+PATIENT = 16  # after so many ascents each rung gets more flips
 RUNG_WORDS = 1000  # seeds of rungs lie beyond those of walkers
+AGAIN_WORDS = 2000  # and the choice of where to begin again beyond those
+SHELF = 8  # schemes kept for each rung
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class Climb:
     rung: int = 0
     ascents: int = 0
     flips_before: int = 0  # of the searches that are done
+    fallen_at: int = 0  # flips of the present search when its best last fell
+    shelves: tuple[tuple[Masks, ...], ...] = ()  # for each rung the best that ascents left there
 
     @property
     def format(self) -> Format:
@@ -92,19 +99,22 @@ def begin_climb(rungs: tuple[Format, ...], field: Field, seed: int, walkers: int
 def advance_climb(climb: Climb, rules: Rules, rung_flips: int, pool: ThreadPoolExecutor | None = None) -> Climb:
     """One round; `rules.target` is that of the last rung."""
     target = rules.target if climb.is_on_top else rung_target(climb)
-    climb = replace(climb, search=advance(climb.search, replace(rules, target=target), pool))
-    spent = climb.search.flips >= rung_flips * (1 + climb.ascents // PATIENT)
+    search = advance(climb.search, replace(rules, target=target), pool)
+    has_fallen = search.best_rank < climb.search.best_rank
+    climb = replace(climb, search=search, fallen_at=search.flips if has_fallen else climb.fallen_at)
+    spent = search.flips - climb.fallen_at >= rung_flips * (1 + climb.ascents // PATIENT)
     if climb.is_on_top:
-        better = [masks for masks in climb.search.pool if len(masks) < climb.best_rank]
+        better = [masks for masks in search.pool if len(masks) < climb.best_rank]
         found, climb = _sound(climb, better)
         climb = climb if found is None else replace(climb, best=found)
         may_start_again = spent and len(climb.rungs) > 1 and climb.best_rank > rules.target
-        return _moved(climb, 0, climb.ascents + 1, None) if may_start_again else climb
-    if climb.search.best_rank > target and not spent:
+        return _again(climb) if may_start_again else climb
+    if search.best_rank > target and not spent:
         return climb
-    found, climb = _sound(climb, climb.search.pool)
+    found, climb = _sound(climb, search.pool)
     if found is None:  # none of them lifts
         return _moved(climb, climb.rung, climb.ascents + 1, None) if spent else climb
+    climb = _shelved(climb, found)
     return _moved(climb, climb.rung + 1, climb.ascents, extended(found, *climb.rungs[climb.rung : climb.rung + 2]))
 
 
@@ -151,6 +161,8 @@ def encode_climb(climb: Climb) -> dict[str, Any]:
         "rung": climb.rung,
         "ascents": climb.ascents,
         "flips_before": climb.flips_before,
+        "fallen_at": climb.fallen_at,
+        "shelves": [[encode_masks(masks) for masks in shelf] for shelf in climb.shelves],
     }
 
 
@@ -160,7 +172,10 @@ def decode_climb(data: dict[str, Any]) -> Climb:
         rung, ascents, before = (int(data[key]) for key in ("rung", "ascents", "flips_before"))
         search = decode_search(data["search"], rungs[rung])
         best = decode_masks(data["best"])
-        return Climb(rungs, parse_field(data["field"]), int(data["seed"]), search, best, rung, ascents, before)
+        fallen_at = int(data.get("fallen_at", 0))  # neither this nor shelves were in the second version
+        shelves = tuple(tuple(decode_masks(masks) for masks in shelf) for shelf in data.get("shelves", ()))
+        field, seed = parse_field(data["field"]), int(data["seed"])
+        return Climb(rungs, field, seed, search, best, rung, ascents, before, fallen_at, shelves)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DamagedFile(f"A search cannot be read: {error!r}.", "Begin again with another run=NAME.") from error
     except PalaestraError as error:
@@ -183,7 +198,40 @@ def _without(climb: Climb, bad: list[Masks]) -> Climb:
     return replace(climb, search=drop_schemes(climb.search, bad)) if bad else climb
 
 
+def _again(climb: Climb) -> Climb:
+    """The next ascent: from the bottom, or on some rung from what stands on the shelf below or above."""
+    found, climb = _sound(climb, climb.search.pool)
+    climb = climb if found is None else _shelved(climb, found)
+    ascents = climb.ascents + 1
+    word = throw(climb.seed, AGAIN_WORDS, ascents)
+    rung = word % len(climb.rungs)
+    below, above = (_shelf(climb, at) for at in (rung - 1, rung + 1))
+    if above and (not below or word >> 8 & 1):
+        return _moved(climb, rung, ascents, _cut_down(climb, rung, above[(word >> 16) % len(above)]))
+    if below:
+        start = extended(below[(word >> 16) % len(below)], *climb.rungs[rung - 1 : rung + 1])
+        return _moved(climb, rung, ascents, start)
+    return _moved(climb, 0, ascents, None)
+
+
+def _cut_down(climb: Climb, rung: int, masks: Masks) -> Masks:
+    given, wanted = climb.rungs[rung + 1], climb.rungs[rung]
+    at = next(k for k in range(3) if given.sides[k] != wanted.sides[k])
+    return to_masks(projected(from_masks(masks, given), at))
+
+
+def _shelf(climb: Climb, rung: int) -> tuple[Masks, ...]:
+    return climb.shelves[rung] if 0 <= rung < len(climb.shelves) else ()
+
+
+def _shelved(climb: Climb, found: Masks) -> Climb:
+    """On the present rung's shelf, where of equally good ones the newest stay."""
+    shelves = [_shelf(climb, rung) for rung in range(len(climb.rungs))]
+    shelves[climb.rung] = best_of([found, *shelves[climb.rung]], SHELF)
+    return replace(climb, shelves=tuple(shelves))
+
+
 def _moved(climb: Climb, rung: int, ascents: int, start: Masks | None) -> Climb:
     word = throw(climb.seed, RUNG_WORDS + rung, ascents) >> 1
     search = begin(climb.rungs[rung], word, len(climb.search.walkers), start)
-    return replace(climb, search=search, rung=rung, ascents=ascents, flips_before=climb.flips)
+    return replace(climb, search=search, rung=rung, ascents=ascents, flips_before=climb.flips, fallen_at=0)

@@ -12,9 +12,18 @@ from palaestra.apps.matmul.format import Format, parse_format
 from palaestra.apps.matmul.known_ranks import known_rank
 from palaestra.apps.matmul.masks import check_fits
 from palaestra.apps.matmul.search import Rules
-from palaestra.apps.matmul.search_sinks import SearchSinks
 from palaestra.config.base import Frozen
+from palaestra.config.sinks import WandbConfig
 from palaestra.contracts.errors import PalaestraError
+
+
+class SearchSinks(Frozen):
+    """Those of a training, without its status table."""
+
+    tensorboard: bool = Field(default=False, description="event files under tensorboard/")
+    csv: bool = Field(default=False, description="metrics.csv in the run directory")
+    wandb: WandbConfig = Field(default=WandbConfig(), description="Weights & Biases")
+    plugins: tuple[str, ...] = Field(default=(), description="further sinks by name, from installed packages")
 
 
 class DiscoverConfig(Frozen):
@@ -37,7 +46,9 @@ class DiscoverConfig(Frozen):
         default="ladder",
         description="climb from smaller formats, begin with the schoolbook's scheme, or with what discoveries make",
     )
-    rung_flips: int = Field(default=200_000_000, ge=1, description="on each format of the ladder before the next")
+    rung_flips: int = Field(
+        default=60_000_000, ge=1, description="without a fall, on a format of the ladder before the next"
+    )
     polish: float = Field(default=5.0, ge=0, description="seconds of search for fewer additions, over zt, at the end")
     bench: bool = Field(default=True, description="a first look at the speed of what was found, when it is for numbers")
     pool_size: int = Field(default=4, ge=1, description="schemes kept to start again from")

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from palaestra.sinks.fanout import Fanout
     from palaestra.workers.signals import StopRequest
 
-SCHEMA_VERSION = 2  # 2: a climb over several formats
+SCHEMA_VERSION = 3  # 2: a climb over several formats; 3: with shelves
 SAVE_SECONDS = 10.0
 
 

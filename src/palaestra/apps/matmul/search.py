@@ -73,7 +73,7 @@ def advance(search: Search, rules: Rules, pool: ThreadPoolExecutor | None = None
     """One round of every walker; the compiled walk lets go of Python, so threads run side by side."""
     mapped = (pool.map if pool else map)(lambda walker: _walk(walker, rules), search.walkers)
     done = list(mapped)
-    kept = _best_of([*search.pool, *(walker.best for walker, _ in done)], rules.pool_size)
+    kept = best_of([*search.pool, *(walker.best for walker, _ in done)], rules.pool_size)
     flips = search.flips + sum(made for _, made in done)
     walkers = tuple(
         _start_again(walker, index, search, kept) if walker.since_best >= rules.patience else walker
@@ -157,7 +157,7 @@ def _start_again(walker: Walker, index: int, search: Search, pool: tuple[Masks, 
     return Walker(rows, rows, word, starts=starts)
 
 
-def _best_of(schemes: list[Masks], count: int) -> tuple[Masks, ...]:
+def best_of(schemes: list[Masks], count: int) -> tuple[Masks, ...]:
     """Different ones, none more than one above the best."""
     different = {_mark(one): one for one in schemes}
     ranked = sorted(different.values(), key=len)
