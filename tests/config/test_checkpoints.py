@@ -10,5 +10,9 @@ def test_at_least_one_checkpoint_always_stays(bad):
         CheckpointConfig.model_validate(bad)
 
 
+def test_an_interval_that_nobody_asked_for_is_none():
+    assert CheckpointConfig().save_interval is None
+
+
 def test_an_interval_of_zero_means_only_at_the_end():
     assert CheckpointConfig(save_interval=0).save_interval == 0

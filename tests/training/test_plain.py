@@ -54,3 +54,12 @@ def test_the_three_global_generators_go_on_with_the_same_numbers():
     plain.set_global_random_state(saved)
     assert draw() == expected
     plain.set_global_random_state(before)
+
+
+def test_a_state_that_has_pythons_numbers_one_by_one_is_still_read():
+    random.seed(4)
+    saved = plain.global_random_state()
+    version, numbers, gauss = saved["python"]
+    expected = random.random()
+    plain.set_global_random_state({**saved, "python": [version, numbers.tolist(), gauss]})
+    assert random.random() == expected

@@ -6,6 +6,8 @@ from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.log import read_log
 from palaestra.contracts.errors import NonFinite, RunFailed
 from palaestra.contracts.run import RunState
+from palaestra.training.group import Group
+from palaestra.workers import loop as loop_module
 from palaestra.workers.loop import TrainingLoop
 from palaestra.workers.saving import RETRY_SECONDS
 from palaestra.workers.signals import StopRequest
@@ -43,6 +45,33 @@ def test_without_an_interval_only_the_end_is_saved(make_bench, small_config, loo
     bench = make_bench(small_config(checkpoints={"save_interval": 0}))
     loop_of(bench).run()
     assert saved_epochs(bench) == [4]
+
+
+def test_who_asks_for_no_interval_gets_at_most_one_checkpoint_a_second(make_bench, small_config, loop_of, monkeypatch):
+    monkeypatch.setattr(loop_module, "USUAL_SAVE_INTERVAL", 1)
+    bench = make_bench(small_config(total_steps=32 * 8, checkpoints={}))
+    write = bench.sink.write
+
+    def write_for_a_while(sample):
+        bench.clock.seconds += 0.4
+        write(sample)
+
+    bench.sink.write = write_for_a_while
+    loop_of(bench).run()
+    assert saved_epochs(bench) == [1, 4, 7, 8]
+
+
+class Two(Group):
+    world_size = 2
+
+
+def test_several_processes_save_by_iterations_alone(make_bench, small_config, loop_of):
+    bench = make_bench(small_config(checkpoints={}))
+    loop = loop_of(bench)
+    loop._saved_at = bench.clock.monotonic()
+    assert [loop._is_save_due(iteration) for iteration in (49, 50, 100)] == [False, False, False]
+    bench.state.group = Two()
+    assert [loop._is_save_due(iteration) for iteration in (49, 50, 100)] == [False, True, True]
 
 
 def test_a_stop_ends_after_the_update_and_saves_it(make_bench, small_config, loop_of):

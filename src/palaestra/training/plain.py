@@ -61,7 +61,7 @@ def global_random_state() -> dict[str, Any]:
     """Of the three global generators. Our own code draws from none of them; an environment or a network may."""
     version, numbers, gauss = random.getstate()
     return {
-        "python": [version, list(numbers), gauss],
+        "python": [version, torch.tensor(numbers), gauss],  # 625 numbers one by one would be most of a trainer state
         "numpy": to_plain(np.random.get_state(legacy=False)),
         "torch": torch.get_rng_state(),
     }
@@ -69,6 +69,6 @@ def global_random_state() -> dict[str, Any]:
 
 def set_global_random_state(state: dict[str, Any]) -> None:
     version, numbers, gauss = state["python"]
-    random.setstate((version, tuple(numbers), gauss))
+    random.setstate((version, tuple(torch.as_tensor(numbers).tolist()), gauss))  # older states have a list
     np.random.set_state(from_plain(state["numpy"]))
     torch.set_rng_state(state["torch"])

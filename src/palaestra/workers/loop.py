@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.2  # between two looks at what is still to come, at the end
+USUAL_SAVE_INTERVAL = 50  # iterations, where nobody asked for another
+USUAL_SAVE_SECONDS = 1.0  # a small network plays 50 iterations in a fraction of that
 
 
 class TrainingLoop:
@@ -65,6 +67,7 @@ class TrainingLoop:
         self._task_rate = StepRate(clock, state.curriculum.completed if state.curriculum else 0)
         self._taken_at = clock.monotonic()
         self._stragglers = StragglerWatch()
+        self._saved_at = float("-inf")
         self._must_retry = 0  # a save that failed is due again
 
     def run(self) -> bool:
@@ -129,12 +132,20 @@ class TrainingLoop:
         """Whatever is judged is on disk first; from there others take it, and nobody here waits for them."""
         self._judgements.collect()
         is_judged = is_due(self._config.evaluate_interval, iteration - 1, iteration)
-        is_saved = is_due(self._config.checkpoints.save_interval, iteration - 1, iteration)
-        if not (is_judged or is_saved or self._must_retry):
+        if not (is_judged or self._is_save_due(iteration) or self._must_retry):
             return
         saved = self._saver.save(self._state)
+        self._saved_at = self._clock.monotonic()
         if is_judged and saved is not None:
             self._judgements.ask(saved)
+
+    def _is_save_due(self, iteration: int) -> bool:
+        """What was asked for is exact. Several processes go by iterations alone, which all of them count alike."""
+        asked = self._config.checkpoints.save_interval
+        if asked is not None:
+            return is_due(asked, iteration - 1, iteration)
+        is_early = self._clock.monotonic() - self._saved_at < USUAL_SAVE_SECONDS and self._state.group.world_size == 1
+        return not is_early and is_due(USUAL_SAVE_INTERVAL, iteration - 1, iteration)
 
     def _wait_for_judgements(self) -> None:
         """All steps are taken and saved: now there is time for what was asked, until somebody wants to leave.
