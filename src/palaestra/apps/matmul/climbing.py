@@ -204,9 +204,9 @@ def _again(climb: Climb) -> Climb:
     climb = climb if found is None else _shelved(climb, found)
     ascents = climb.ascents + 1
     word = throw(climb.seed, AGAIN_WORDS, ascents)
-    rung = word % len(climb.rungs)
+    rung = (word >> 32) % len(climb.rungs)  # its last bit is always 1
     below, above = (_shelf(climb, at) for at in (rung - 1, rung + 1))
-    if above and (not below or word >> 8 & 1):
+    if above and word >> 8 & 1:
         return _moved(climb, rung, ascents, _cut_down(climb, rung, above[(word >> 16) % len(above)]))
     if below:
         start = extended(below[(word >> 16) % len(below)], *climb.rungs[rung - 1 : rung + 1])
