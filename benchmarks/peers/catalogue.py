@@ -31,6 +31,14 @@ CATALOGUE = (
         arguments=("torch",),
         remark="what a network of one's own gets; all sinks and checkpoints on",
     ),
+    Peer(
+        "palaestra-compiled",
+        "Palaestra, torch engine, compiled",
+        "peers.ours",
+        frozenset({"cleanrl", "large"}),
+        arguments=("compiled",),
+        remark="`policy.compile=true`; all sinks and checkpoints on",
+    ),
     Peer("eager", "eager torch loop", "peers.eager", ALL, remark="single-file style, of our own writing; no logging"),
     Peer("sb3", "Stable-Baselines3", "peers.sb3", ALL, remark="`PPO.learn`, no logging"),
     Peer(
