@@ -47,10 +47,13 @@ def test_growth_is_that_of_typical_values_and_one_peak_is_none():
 
 
 def test_the_exit_code_tells_and_the_json_has_everything(tmp_path, monkeypatch, capsys):
-    told = {"faults": {"kill_daemon": 3}, "frames seen": 7, "wrong": ["lanes left: 1"]}
+    told = {"faults": {"kill_daemon": 3}, "frames seen": 7, "wrong": ["lanes left: 1"], "minutes": 0.0, "seed": 0}
+    told["samples"] = [{"second": 0.0, "fault": "", "rss_mb": 70.0, "descriptors": 14}]
     monkeypatch.setattr(soak, "run", lambda *_: told)
-    assert main(["--minutes", "0", "--json", str(tmp_path / "new" / "soak.json")]) == 1
+    places = ["--json", str(tmp_path / "new" / "soak.json"), "--curve", str(tmp_path / "pictures" / "soak.svg")]
+    assert main(["--minutes", "0", *places]) == 1
     assert json.loads((tmp_path / "new" / "soak.json").read_text()) == told
+    assert (tmp_path / "pictures" / "soak.svg").read_text().startswith("<svg")
     assert "lanes left: 1" in capsys.readouterr().out
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.checkpoints.reading import survey
 from palaestra.contracts.errors import PalaestraError
 from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.testing.soak_curve import curve
 from palaestra.testing.soak_faults import FAULTS
 from palaestra.testing.soak_house import RUNS, House
 
@@ -111,6 +112,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--fault-seconds", type=float, default=10.0, help="between two faults (default 10)")
     parser.add_argument("--seed", type=int, default=0, help="of the faults (default 0)")
     parser.add_argument("--json", type=Path, default=Path("build/soak.json"), help="default build/soak.json")
+    parser.add_argument("--curve", type=Path, default=Path("build/soak.svg"), help="default build/soak.svg")
     chosen = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="palaestra-soak-") as folder:
         try:
@@ -121,7 +123,10 @@ def main(words: list[str] | None = None) -> int:
             return 1
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
     chosen.json.write_text(json.dumps(found, indent=1) + "\n")
-    print(f"{sum(found['faults'].values())} faults, {found['frames seen']} frames seen; everything in {chosen.json}")
+    chosen.curve.parent.mkdir(parents=True, exist_ok=True)
+    chosen.curve.write_text(curve(found))
+    print(f"{sum(found['faults'].values())} faults, {found['frames seen']} frames seen")
+    print(f"everything in {chosen.json}, drawn in {chosen.curve}")
     print("\n".join(found["wrong"]) or "nothing lost, nothing left behind, the daemon as small as before")
     return 1 if found["wrong"] else 0
 
