@@ -1,9 +1,12 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import psutil
 import pytest
 
+from palaestra.checkpoints import names
 from palaestra.checkpoints.names import (
     epoch_of_data,
     epoch_of_sidecar,
@@ -64,6 +67,26 @@ def test_a_temporary_file_of_an_ended_process_is_dead():
 
 def test_another_process_with_the_same_pid_is_not_the_owner():
     assert owner_is_dead(f".tmp-{os.getpid()}-1-x.yaml")
+
+
+def test_the_start_in_a_name_is_the_one_that_the_system_tells_of_this_process():
+    own = psutil.Process()
+    ticks = int(temporary_name("x").split("-")[2])
+    began = psutil.boot_time() + ticks / os.sysconf("SC_CLK_TCK")
+    assert abs(began - own.create_time()) < 2
+
+
+def test_where_there_is_no_proc_another_way_is_found(monkeypatch):
+    own, nobody = os.getpid(), 2**22 + 1
+    monkeypatch.setattr(names, "Path", lambda _: Path("/nowhere/at/all"))
+    assert names._start_of(own) is None, "there is a /proc, and it does not know the process"
+    monkeypatch.setattr(names, "_PROC_IS_THERE", False)
+    assert names._start_of(own) == int(psutil.Process(own).create_time())
+    assert names._start_of(nobody) is None
+
+
+def test_data_of_no_epoch_has_none():
+    assert [epoch_of_data(name) for name in ("model_10.safetensors", "model_00010.safetensors", "x.pt")] == [None] * 3
 
 
 def test_other_names_are_not_temporary_files():

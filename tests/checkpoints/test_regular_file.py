@@ -1,3 +1,4 @@
+import errno
 import os
 
 import pytest
@@ -33,6 +34,15 @@ def test_a_link_is_followed_only_where_the_user_named_it(tmp_path):
         read_regular_file(tmp_path / "link", 5)
     with open_regular_file(tmp_path / "link", 5, follow_links=True) as (stream, _):
         assert stream.read() == b"1"
+
+
+def test_a_disk_that_fails_while_it_is_read_is_told_with_the_file(tmp_path):
+    (tmp_path / "x").write_bytes(b"1")
+    with (
+        pytest.raises(DamagedFile, match=r"x cannot be read: Input/output error"),
+        open_regular_file(tmp_path / "x", 5, follow_links=False),
+    ):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def test_no_descriptor_is_left_open(tmp_path):

@@ -1,6 +1,7 @@
 import dataclasses
 import hashlib
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -131,6 +132,11 @@ def test_a_future_format_is_refused_with_both_numbers(written):
         ("files", {"model_0010.safetensors": {"size": 1}}),
         ("files", {"model_0010.safetensors": {"size": -1, "sha256": "0" * 64}}),
         ("files", {"model_0010.safetensors": {"size": 1, "sha256": "G" * 64}}),
+        ("files", {"model_0010.safetensors": {"size": 1, "sha256": "~" * 64}}),
+        ("files", {"model_0010.safetensors": {"size": 1, "sha256": ["0"] * 64}}),
+        ("files", {"model_0010.safetensors": {"size": 1, "sha256": "0" * 63}}),
+        ("files", {"model_0010.safetensors": {"size": 1, "sha256": "0" * 64, "mode": 1}}),
+        ("files", {"model_0010.safetensors": ["size", "sha256"]}),
         ("files", {"model_0011.safetensors": {"size": 1, "sha256": "0" * 64}}),
         ("files", {"../model_0010.safetensors": {"size": 1, "sha256": "0" * 64}}),
         ("files", {"trainer_state_0010.pt": {"size": 1, "sha256": "0" * 64}}),
@@ -140,6 +146,59 @@ def test_a_forged_field_of_the_wrong_kind_is_refused(written, field, value):
     raw = resealed(sidecar.encode(written), lambda content: content.__setitem__(field, value))
     with pytest.raises(DamagedFile, match="somewhere"):
         sidecar.decode(raw, "somewhere")
+
+
+def sealed(body):
+    return body + b"# sha256:" + hashlib.sha256(body).hexdigest().encode() + b"\n"
+
+
+def refusal_of(raw):
+    with pytest.raises(DamagedFile, match="^somewhere: ") as caught:
+        sidecar.decode(raw, "somewhere")
+    return caught.value.message
+
+
+@pytest.mark.parametrize("version", [None, True, "1", 1.0, 0, 2, [1]])
+def test_a_format_that_is_none_of_ours_is_refused(written, version):
+    raw = resealed(sidecar.encode(written), lambda content: content.update(schema_version=version))
+    assert "this version reads" in refusal_of(raw)
+
+
+def test_the_least_and_the_largest_of_everything_are_read_back(written):
+    digits = {"size": 0, "sha256": "0123456789abcdef" * 4}
+    files = {"model_0000.safetensors": digits}
+    least = dataclasses.replace(written, epoch=0, agent_step=0, total_time=0.0, seed=0, files=files)
+    for value in (0.0, sys.float_info.max, -sys.float_info.max):
+        checkpoint = dataclasses.replace(least, score=value)
+        assert sidecar.decode(sidecar.encode(checkpoint), "x") == checkpoint
+
+
+@pytest.mark.parametrize("mark", [b",", b":", b"\n"])
+def test_so_many_marks_that_reading_would_take_seconds_are_refused_before_it(mark):
+    """One more than the most; with the most itself the text is looked at, and found to be no checkpoint."""
+    body = b"x: '" + (sidecar.MAX_MARKS - 2) * mark + b"'\n"
+    assert "entries" not in refusal_of(sealed(body))
+    assert "entries" in refusal_of(sealed(body.replace(b"'\n", mark + b"'\n")))
+
+
+def test_a_text_as_long_as_allowed_is_looked_at_and_one_byte_more_is_not():
+    body = b"x: " + b"y" * (sidecar.MAX_BYTES - len(b"x: ") - 1 - 74) + b"\n"
+    assert len(sealed(body)) == sidecar.MAX_BYTES
+    assert "bytes" not in refusal_of(sealed(body))
+    assert "bytes" in refusal_of(sealed(b"#" + body))
+
+
+@pytest.mark.parametrize("body", [b"- 1\n", b"5\n", b"\n", b"a: [\n", b"a: !!python/name:os.system x\n", b"\xff: 1\n"])
+def test_sealed_text_that_holds_no_fields_is_refused_with_its_source(body):
+    refusal_of(sealed(body))
+
+
+def test_a_long_value_is_shown_by_its_beginning(written):
+    def message(value):
+        return refusal_of(resealed(sidecar.encode(written), lambda content: content.update(score=value)))
+
+    assert f"score={'x' * 58!r} is not" in message("x" * 58)
+    assert f"score='{'x' * 56}... is not" in message("x" * 59)
 
 
 def test_an_unknown_field_is_refused_with_the_nearest(written):

@@ -84,7 +84,19 @@ def test_an_ipv6_address_is_bracketed_in_urls():
 
 def test_bound_to_all_addresses_this_machine_reaches_it_by_loopback():
     assert Place("0.0.0.0", 7878).url == "http://127.0.0.1:7878"
-    assert Place("0.0.0.0", 7878).judge_host("0.0.0.0:7878") == "foreign"
+    for wildcard in ("0.0.0.0", "::"):
+        place = Place(wildcard, 7878)
+        assert place.is_wildcard
+        assert place.url == "http://127.0.0.1:7878"
+        assert [place.judge_host(host) for host in ("localhost:7878", "[::1]:7878", "127.0.0.1:7878")] == ["ours"] * 3
+        assert [place.judge_host(host) for host in ("0.0.0.0:7878", "[::]:7878")] == ["foreign"] * 2
+
+
+def test_a_scheme_decides_what_is_secure_and_which_port_goes_without_saying():
+    assert [Place("127.0.0.1", 80, scheme).is_secure for scheme in ("http", "https")] == [False, True]
+    assert Place("127.0.0.1", 80, "http").judge_host("localhost") == "ours"
+    assert Place("127.0.0.1", 80, "https").judge_host("localhost") == "foreign"
+    assert Place("127.0.0.1", 443, "https", names=("Box.lan",)).judge_host("box.LAN") == "ours"
 
 
 @pytest.mark.parametrize(

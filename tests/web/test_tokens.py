@@ -1,9 +1,12 @@
+import os
 import stat
 
 import pytest
 
 from palaestra.contracts.errors import DamagedFile
 from palaestra.web.tokens import TokenFile, cookie_value, new_token, read_token
+
+COOKIE = "6797d0f6bbd4fdf7a4ca4e6ef6daddbb738a8c7c8bb47eab3ae07db9f4382937"
 
 
 def test_a_token_has_256_bits_and_no_two_are_equal():
@@ -27,7 +30,38 @@ def test_only_the_token_opens_and_only_its_cookie_is_one(tmp_path):
     assert file.is_cookie(cookie_value(token))
     for wrong in ("", token[:-1], token + "x", token.swapcase(), cookie_value(token), "ä", "\ud800"):
         assert not file.is_token(wrong)
-    assert not file.is_cookie(token)
+    for wrong in ("", token, cookie_value(token)[:-1], cookie_value(token).upper(), "ä", "\ud800"):
+        assert not file.is_cookie(wrong)
+
+
+def test_a_cookie_that_was_given_out_stays_good_over_versions():
+    """Worked out with openssl: printf 'palaestra session cookie' | openssl dgst -sha256 -hmac aaa…"""
+    assert cookie_value("a" * 43) == COOKIE
+
+
+def test_homes_that_are_not_there_are_made_on_the_way(tmp_path):
+    path = tmp_path / "far" / "away" / "token"
+    assert TokenFile(path).renew() == read_token(path)
+
+
+def test_reading_leaves_no_descriptor_open(tmp_path):
+    path = tmp_path / "token"
+    TokenFile(path).ensure()
+    before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    read_token(path)
+    path.chmod(0o644)
+    with pytest.raises(DamagedFile):
+        read_token(path)
+    assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+@pytest.mark.parametrize("mode", [0o601, 0o604, 0o610, 0o620, 0o640])
+def test_a_single_right_of_anybody_else_is_too_much(tmp_path, mode):
+    path = tmp_path / "token"
+    TokenFile(path).ensure()
+    path.chmod(mode)
+    with pytest.raises(DamagedFile, match="can be read by others"):
+        read_token(path)
 
 
 def test_a_renewed_token_is_noticed_by_who_already_read_the_old_one(tmp_path):
@@ -65,7 +99,7 @@ def test_a_link_is_not_followed(tmp_path):
         read_token(tmp_path / "token")
 
 
-@pytest.mark.parametrize("content", ["", "short", "x" * 44, "a b" * 14 + "c"])
+@pytest.mark.parametrize("content", ["", "short", "x" * 44, "a b" * 14 + "c", "ä" * 43])
 def test_a_file_without_a_token_is_damaged(tmp_path, content):
     path = tmp_path / "token"
     path.write_text(content)
