@@ -51,6 +51,8 @@ WATCH = """() => {
 }"""
 READ = """() => { const seen = pictures; window.pictures = []; return seen; }"""
 TRACED = ["disabled-by-default-devtools.timeline", "toplevel", "devtools.timeline"]
+# Where there is no graphics card, Chromium would play one on all cores, and the page would wait for it.
+BROWSER = ["--no-sandbox", "--disable-gpu", "--disable-software-rasterizer"]
 SHORTEST_KEPT = 1000  # microseconds; of the trace that is kept
 
 
@@ -199,7 +201,7 @@ def zoom(page, trace: list[dict[str, Any]]) -> dict[str, float]:
 
 def measure(serving: Serving, runs: int, trace: list[dict[str, Any]]) -> dict[str, object]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=BROWSER)
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         page.set_default_timeout(600_000)
         page.goto(serving.ready["link"])
@@ -226,6 +228,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for page-speed.json and page-speed-trace.json.gz")
     parser.add_argument("--keep", action="store_true", help="the runs stay, and are used again the next time")
     arguments = parser.parse_args()
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
     began_at, trace = time.monotonic(), []
     if not (arguments.root / "runs").is_dir():
         arguments.root.mkdir(parents=True)

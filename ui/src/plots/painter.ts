@@ -1,12 +1,14 @@
 // Draws curves into uPlot's canvas. Each has an x of its own, so nothing needs to be aligned, and bands cost no extra series.
 import type uPlot from 'uplot';
 import { firstAtOrAfter, type Curve } from '../lib/curves.ts';
+import { envelope } from './envelope.ts';
 
 const FEW = 80; // points up to which each is marked
 // The more curves, the plainer each: from MANY on bands and marks are of whole pixels and nothing stands behind the line;
-// from CROWD on, more than can be told apart, lines are hairlines. Smooth edges cost five times as much.
+// from CROWD on, more than can be told apart, lines are hairlines before one band of all. Smooth edges cost five times as much.
 const MANY = 8;
 const CROWD = 28;
+const AMONG_ALL = '#80889633'; // grey on light and on dark
 
 type Values = readonly (number | null)[];
 
@@ -15,7 +17,8 @@ class Brush {
   readonly ctx: CanvasRenderingContext2D;
   readonly from: number;
   readonly to: number;
-  private readonly left: number;
+  readonly left: number;
+  readonly width: number;
   private readonly top: number;
   private readonly scaleX: number;
   private readonly scaleY: number;
@@ -30,7 +33,7 @@ class Brush {
     this.ctx = plot.ctx;
     this.from = scales['x']?.min ?? 0;
     this.to = scales['x']?.max ?? 1;
-    [this.left, this.top, this.highest] = [bbox.left, bbox.top, high];
+    [this.left, this.width, this.top, this.highest] = [bbox.left, bbox.width, bbox.top, high];
     this.scaleX = bbox.width / (this.to - this.from || 1);
     this.scaleY = bbox.height / (high - low || 1);
   }
@@ -67,7 +70,8 @@ export function paint(plot: uPlot, curves: readonly Curve[], isLog: boolean): vo
   ctx.rect(bbox.left - air, bbox.top - air, bbox.width + 2 * air, bbox.height + 2 * air);
   ctx.clip();
   const isMany = curves.length > MANY;
-  for (const curve of curves) (isMany ? paintColumns : paintBand)(brush, curve);
+  if (curves.length > CROWD) paintEnvelope(brush, curves);
+  else for (const curve of curves) (isMany ? paintColumns : paintBand)(brush, curve);
   for (const curve of curves) {
     if (!isMany) paintLines(brush, curve);
     else if (curves.length > CROWD) paintPlainly(brush, curve, 1, []);
@@ -111,6 +115,16 @@ function paintColumns(brush: Brush, { x, low, high, mean, look }: Curve): void {
     ctx.fillRect(left, top, width, Math.max(1, Math.ceil(brush.y(lowest)) - top));
   }
   ctx.globalAlpha = 1;
+}
+
+function paintEnvelope(brush: Brush, curves: readonly Curve[]): void {
+  const { ctx } = brush;
+  const { tops, feet } = envelope(curves, brush);
+  ctx.fillStyle = AMONG_ALL;
+  tops.forEach((top, column) => {
+    const foot = feet[column]!;
+    if (top <= foot) ctx.fillRect(Math.round(brush.left) + column, top, 1, Math.max(1, foot - top));
+  });
 }
 
 function outline(brush: Brush, { x, low, high }: Curve, start: number, end: number): void {

@@ -1,6 +1,6 @@
 // Charts take turns: as many as fit are drawn between two pictures, the others wait for the next. A zoom that redraws ten
 // charts of a hundred curves each never holds up the page for longer than one of them takes.
-const SHARE = 10; // milliseconds of each picture
+const SHARE = 3; // milliseconds of each picture: painting what was drawn takes the browser several times as long
 
 const waiting = new Map<object, () => void>();
 let frame = 0;

@@ -1,0 +1,36 @@
+// Of a crowd of curves one band is drawn: from the lowest to the highest that any of them reached. A band for each would
+// be a fog in which nothing can be told apart, and a hundred times the pixels.
+import type { Curve } from '../lib/curves.ts';
+
+type Stretches = Pick<Curve, 'x' | 'low' | 'high'>;
+
+export interface Pixels {
+  left: number;
+  width: number;
+  x(value: number): number;
+  y(value: number): number; // downwards
+  has(value: number | null | undefined): value is number;
+  seen(curve: Stretches): [number, number];
+}
+
+/** For each column of pixels where the band begins and ends; beginning after its end: there is none. */
+export function envelope(curves: readonly Stretches[], pixels: Pixels): { tops: Float64Array; feet: Float64Array } {
+  const [left, width] = [Math.round(pixels.left), Math.ceil(pixels.width)];
+  const tops = new Float64Array(width).fill(Infinity);
+  const feet = new Float64Array(width).fill(-Infinity);
+  for (const curve of curves) {
+    const [first, last] = pixels.seen(curve);
+    for (let place = first; place <= last; place++) {
+      const [low, high] = [curve.low[place], curve.high[place]];
+      if (!pixels.has(low) || !pixels.has(high)) continue;
+      const [top, foot] = [Math.floor(pixels.y(high)), Math.ceil(pixels.y(low))];
+      const begin = Math.round(pixels.x(curve.x[place]!)) - left;
+      const end = place < last ? Math.max(begin + 1, Math.round(pixels.x(curve.x[place + 1]!)) - left) : begin + 2;
+      for (let column = Math.max(0, begin); column < Math.min(end, width); column++) {
+        if (top < tops[column]!) tops[column] = top;
+        if (foot > feet[column]!) feet[column] = foot;
+      }
+    }
+  }
+  return { tops, feet };
+}
