@@ -40,7 +40,7 @@ def fingerprint(proved: VerifiedFactorization) -> str:
 
 
 Colours = list[str]
-View = tuple[tuple[int, int, int], tuple[int, ...], "Integers"]
+View = tuple[tuple[int, ...], tuple[int, ...], "Integers"]
 
 
 def row_colours(proved: VerifiedFactorization) -> list[tuple[tuple[int, ...], Colours]]:
