@@ -12,7 +12,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test full browser quick check lint types layers pages keys docs ui ui-check bench bench-sb3 bench-learning bench-peers traps chaos lock clean
+.PHONY: help setup demo test full browser quick check lint types layers pages keys docs ui ui-check bench bench-sb3 bench-learning bench-peers traps chaos soak mutants lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,12 @@ full: setup browser ## the long stories: the page in Chromium, whole sweeps, fam
 
 chaos: setup browser ## every row of the fault matrix at its published size, with figures (hours; SIZE=small: minutes)
 	$(BIN)/python -m palaestra.testing.chaos --size $(or $(SIZE),published) --only "$(ONLY)" --seed $(or $(SEED),0)
+
+soak: setup ## everything at once for 45 minutes, with a fault every ten seconds (MINUTES=3: shorter)
+	$(BIN)/python -m palaestra.testing.soak --minutes $(or $(MINUTES),45) --seed $(or $(SEED),0)
+
+mutants: setup ## small defects planted in checkpoints, security and state: which does no test see? (an hour; ONLY=web/tokens)
+	$(BIN)/python -m palaestra.testing.mutants $(ONLY)
 
 # Everything is resolved anew in an environment of its own; what builds the package is pinned too.
 lock: export PIP_CONSTRAINT :=

@@ -70,9 +70,9 @@ def at_work(server, together, wait_until):
 
 def end_of(ranks, within=SECONDS):
     began = time.monotonic()
-    codes = [rank.wait() for rank in ranks]
-    assert time.monotonic() - began < within
-    return codes
+    ends = [(rank.wait(), round(time.monotonic() - began, 1)) for rank in ranks]
+    assert ends[-1][1] < within, (ends, [rank.err.read_text()[-500:] for rank in ranks])
+    return [code for code, _ in ends]
 
 
 def last_digests(directory):

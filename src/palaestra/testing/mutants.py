@@ -1,0 +1,206 @@
+"""How much the tests see: small defects are planted one by one, and the unit tests of the file must notice each.
+
+    python -m palaestra.testing.mutants checkpoints/sidecar web/security
+    python -m palaestra.testing.mutants                        (all of TARGETS)
+
+Survivors that make no difference are judged in tests/mutants.json, by the line that they stand in; leaves with 1 when
+another survives in more than one of ten cases, or a judgement is about a line that is there no longer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaestra.contracts.errors import NotFound, PalaestraError, RunFailed, did_you_mean
+from palaestra.testing.mutant_copy import ProjectCopy
+from palaestra.testing.mutations import Mutant, mutants_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CHECKOUT = Path(__file__).parents[3]
+JUDGED = "tests/mutants.json"
+WANTED = 0.9  # of the mutants that make a difference
+LEAST_SECONDS = 60.0  # for a try that loads everything anew
+
+# Files whose defects would lose work or let somebody in, and tests that hold them beside the mirrored ones.
+TARGETS: dict[str, tuple[str, ...]] = {
+    "checkpoints/durable": ("checkpoints/test_manager.py", "checkpoints/test_power_loss.py"),
+    "checkpoints/sidecar": ("checkpoints/test_reading.py",),
+    "checkpoints/names": (),
+    "checkpoints/reading": ("checkpoints/test_manager.py",),
+    "checkpoints/regular_file": ("checkpoints/test_reading.py",),
+    "checkpoints/retention": ("checkpoints/test_manager.py",),
+    "checkpoints/locks": (),
+    "checkpoints/safetensors_header": ("checkpoints/test_weights.py",),
+    "checkpoints/selection": ("checkpoints/test_manager.py",),
+    "checkpoints/manager": (),
+    "checkpoints/weights": ("checkpoints/test_manager.py",),
+    "web/security": ("web/test_app.py",),
+    "web/tokens": ("web/test_security.py",),
+    "web/headers": ("web/test_security.py",),
+    "web/login": ("web/test_security.py",),
+    "web/place": (),
+    "web/limits": (),
+    "web/artifacts": (),
+    "web/file_answer": ("web/test_artifacts.py", "web/test_ranges.py"),
+    "web/json_text": (),
+    "web/archives": (),
+    "runs/status": (),
+    "runs/lock": (),
+    "runs/files": (),
+    "runs/journal": (),
+    "contracts/run": ("runs/test_status.py",),
+    "training/state": (),
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    target: str
+    mutant: Mutant
+    killed_by: str  # the first test that failed; empty: it lives
+    reason: str = ""  # why a living one makes no difference
+
+    @property
+    def is_open(self) -> bool:
+        return not self.killed_by and not self.reason
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Why a mutant makes no difference. It is about a line as it is written, wherever that line stands."""
+
+    target: str
+    line: str
+    change: str
+    why: str
+
+
+def read_judgements(path: Path) -> tuple[Judgement, ...]:
+    return tuple(Judgement(**entry) for entry in json.loads(path.read_text())) if path.exists() else ()
+
+
+def stale(judgements: Sequence[Judgement], checkout: Path) -> list[Judgement]:
+    """Those about a line or a change that is not to be had any longer."""
+    there: dict[str, set[tuple[str, str]]] = {}
+    for target in {judgement.target for judgement in judgements}:
+        path = checkout / source_of(target)
+        found = mutants_of(path.read_text()) if path.is_file() else ()
+        there[target] = {(mutant.text, mutant.change) for mutant in found}
+    return [one for one in judgements if (one.line, one.change) not in there[one.target]]
+
+
+def source_of(target: str) -> str:
+    return f"src/palaestra/{target}.py"
+
+
+def tests_of(target: str) -> list[str]:
+    """The mirrored test file first: it is the one that should see everything."""
+    room, _, name = target.rpartition("/")
+    return [f"tests/{room}/test_{name}.py", *(f"tests/{more}" for more in TARGETS.get(target, ()))]
+
+
+def choose(words: Sequence[str]) -> list[str]:
+    for word in words:
+        if word not in TARGETS:
+            known = f"Known are {', '.join(TARGETS)}."
+            raise NotFound(f"No mutants are made of '{word}'.", did_you_mean(word, TARGETS) or known)
+    return list(words) or list(TARGETS)
+
+
+def try_target(copy: ProjectCopy, target: str, judgements: Sequence[Judgement]) -> list[Result]:
+    """Every mutant of a file, against the tests that are for the file."""
+    file, tests = source_of(target), tests_of(target)
+    mutants = mutants_of((copy.folder / file).read_text())
+    inner = [mutant for mutant in mutants if mutant.is_inner]
+    began = time.monotonic()
+    found = copy.ask(file, tests, mutants=inner)
+    if found["failed"]:
+        last = copy.log.read_text(errors="replace")[-2000:]
+        raise RunFailed(f"Without any mutant, {found['failed']} fails.", last)
+    tried = zip(inner, found["answers"], strict=True)
+    killers = {mutant.source: each["failed"] for mutant, each in tried if "unfit" not in each}
+    seconds = time.monotonic() - began + LEAST_SECONDS  # more than one load and one run of all tests
+    for mutant in mutants:
+        if mutant.source not in killers:
+            killers[mutant.source] = copy.ask(file, tests, source=mutant.source, seconds=seconds)["failed"]
+    reasons = {(one.line, one.change): one.why for one in judgements if one.target == target}
+    return [
+        Result(target, mutant, killed_by, "" if killed_by else reasons.get((mutant.text, mutant.change), ""))
+        for mutant, killed_by in ((mutant, killers[mutant.source]) for mutant in mutants)
+    ]
+
+
+def counts(results: Sequence[Result]) -> dict[str, Any]:
+    """`share` is of the mutants that make a difference."""
+    killed = sum(bool(result.killed_by) for result in results)
+    judged = sum(bool(result.reason) for result in results)
+    differing = len(results) - judged
+    share = killed / differing if differing else 1.0
+    return {"mutants": len(results), "killed": killed, "harmless": judged, "share": round(share, 4)}
+
+
+def table(results: Sequence[Result]) -> str:
+    targets = list(dict.fromkeys(result.target for result in results))
+    rows = [(target, counts([result for result in results if result.target == target])) for target in targets]
+    lines = [f"{'file':<32}{'mutants':>8}{'killed':>8}{'harmless':>10}{'share':>8}"]
+    for name, row in [*rows, ("all", counts(results))]:
+        numbers = f"{row['mutants']:>8}{row['killed']:>8}{row['harmless']:>10}"
+        lines.append(f"{name:<32}{numbers}{row['share']:>8.1%}")
+    return "\n".join(lines)
+
+
+def told(result: Result) -> dict[str, Any]:
+    mutant = result.mutant
+    return {
+        "target": result.target,
+        "line": mutant.line,
+        "text": mutant.text,
+        "change": mutant.change,
+        "killed_by": result.killed_by,
+        "reason": result.reason,
+    }
+
+
+def bench(words: Sequence[str], checkout: Path, target_file: Path) -> bool:
+    targets = choose(words)
+    judgements = [one for one in read_judgements(checkout / JUDGED) if one.target in targets]
+    if gone := stale(judgements, checkout):
+        raise RunFailed(f"{JUDGED} judges what is there no longer: {gone[0].target}: {gone[0].line}: {gone[0].change}")
+    results: list[Result] = []
+    with ProjectCopy(checkout) as copy:
+        for target in targets:
+            tried = try_target(copy, target, judgements)
+            results += tried
+            for result in filter(lambda one: one.is_open, tried):
+                print(f"{target}:{result.mutant.line}: lives: {result.mutant.change}", file=sys.stderr, flush=True)
+            target_file.parent.mkdir(parents=True, exist_ok=True)
+            summary = {name: counts([one for one in results if one.target == name]) for name in targets}
+            kept = {"summary": summary, "mutants": [told(result) for result in results]}
+            target_file.write_text(json.dumps(kept, indent=1) + "\n")
+            print(f"{target}: {counts([one for one in results if one.target == target])}", file=sys.stderr, flush=True)
+    print(table(results))
+    return all(counts([one for one in results if one.target == name])["share"] >= WANTED for name in targets)
+
+
+def main(words: list[str] | None = None, checkout: Path = CHECKOUT) -> int:
+    parser = argparse.ArgumentParser("python -m palaestra.testing.mutants", description="What do the tests see?")
+    parser.add_argument("targets", nargs="*", help="as checkpoints/sidecar; default: all")
+    parser.add_argument("--json", type=Path, default=None, help="default build/mutants.json in the checkout")
+    chosen = parser.parse_args(words)
+    try:
+        return 0 if bench(chosen.targets, checkout, chosen.json or checkout / "build" / "mutants.json") else 1
+    except PalaestraError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
