@@ -2,7 +2,7 @@ import av
 import numpy as np
 import pytest
 
-from palaestra.apps.cleanrl.films import make_film, pictures_in
+from palaestra.apps.cleanrl.films import keep_film, make_film, pictures_in
 from palaestra.apps.cleanrl.launcher.film import Film
 from palaestra.contracts.errors import DamagedFile
 
@@ -26,3 +26,19 @@ def test_what_holds_no_pictures_is_refused(tmp_path, data):
     path.write_bytes(data)
     with pytest.raises(DamagedFile, match="b.pictures holds no pictures"):
         list(pictures_in(path))
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_film_of_the_scripts_own_stays_there_and_is_found_among_those_of_the_run(tmp_path, is_there):
+    folder = tmp_path / "videos" / "CartPole-v1__ppo"
+    folder.mkdir(parents=True)
+    film = folder / "rl-video-episode-8.mp4"
+    pictures = Film(folder / "rl-video-episode-8.mp4.pictures")
+    pictures.add(np.zeros((16, 24, 3), dtype=np.uint8))
+    pictures.close()
+    if is_there:
+        make_film(pictures.path, film, 10.0)
+    kept = keep_film("" if is_there else str(pictures.path), film, 0.0, tmp_path / "videos")
+    assert kept == tmp_path / "videos" / "CartPole-v1__ppo-rl-video-episode-8.mp4"
+    assert kept.read_bytes() == film.read_bytes()
+    assert [path.name for path in folder.iterdir()] == [film.name]

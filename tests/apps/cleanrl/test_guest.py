@@ -4,10 +4,12 @@ import time
 from contextlib import closing
 
 import gymnasium
+import numpy as np
 import pytest
 import torch
 
 from palaestra.apps.cleanrl.guest import ScriptGuest, families
+from palaestra.apps.cleanrl.launcher import building
 from palaestra.checkpoints.loaded import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, RunFailed, UsageError
@@ -50,6 +52,41 @@ def test_the_script_plays_as_its_network_says_and_the_score_reaches_the_sidecar(
     assert CheckpointManager(saved).open("best").checkpoint.score == sum(played) / 4
     films = sorted(path.name for path in saved.videos.iterdir())
     assert films == [f"1-seed{seed}.mp4" for seed in (40, 41, 42, 43)]
+
+
+def by_hand_through(agent, statistics, seed):
+    """Normalised as the script does it, written out."""
+    env = gymnasium.make("CartPole-v1")
+    observation, _ = env.reset(seed=seed)
+    total, ended = 0.0, False
+    while not ended:
+        seen = np.clip((observation - statistics.mean) / np.sqrt(statistics.var + 1e-8), -1.5, 1.5)
+        with torch.no_grad():
+            action = agent.actor(torch.tensor(seen, dtype=torch.float32)).argmax().item()
+        observation, reward, terminated, truncated, _ = env.step(action)
+        total, ended = total + reward, terminated or truncated
+    env.close()
+    return total
+
+
+@pytest.mark.slow
+def test_what_a_script_puts_around_all_environments_is_there_when_it_plays(runs, scripts, definitions):
+    path = scripts / "vector_wrappers.py"
+    script = definitions(path, {"agent": "Agent"}, env_id="CartPole-v1", num_envs=2, normalise=True)
+    envs = building.wrapped(script, gymnasium.vector.SyncVectorEnv([script.make_env("CartPole-v1")] * 2))
+    torch.manual_seed(3)
+    agent = script.Agent(envs)
+    envs.reset(seed=1)
+    for _ in range(60):
+        envs.step(np.array([1, 1]))
+    statistics = envs.env.obs_rms
+    directory = runs.saved(path, {"agent": agent, "envs": envs})
+    seeds = range(20, 24)
+    played = evaluate_target(directory.id, runs.store.root, episodes=4, seed=20).returns
+    assert played == [by_hand_through(agent, statistics, seed) for seed in seeds]
+    assert played != [by_hand(agent, seed) for seed in seeds], "it would have played otherwise without"
+    envs.close()
+    script.envs.close()
 
 
 @pytest.mark.slow

@@ -18,11 +18,19 @@ def test_an_interpreter_that_is_not_there_is_refused():
 
 def test_packages_beside_the_script_and_those_that_are_stood_in_for_are_not_missed(tmp_path):
     (tmp_path / "cleanrl_utils").mkdir()
-    (tmp_path / "helper.py").write_text("")
-    script = tmp_path / "room" / "made.py"
-    script.parent.mkdir()
+    (tmp_path / "cleanrl_utils" / "evals.py").write_text("")
+    (tmp_path / "room" / "nested").mkdir(parents=True)
+    (tmp_path / "room" / "helper.py").write_text("")
+    script = tmp_path / "room" / "nested" / "made.py"
     script.write_text("import cleanrl_utils.evals\nimport helper\nimport tyro\nimport json\nimport surely_absent\n")
     assert absent_packages(read_script(script)) == ["surely_absent"]
+
+
+def test_a_folder_that_some_run_left_is_no_package(tmp_path):
+    (tmp_path / "surely_absent" / "offline-run-1").mkdir(parents=True)
+    script = tmp_path / "made.py"
+    script.write_text("import json\n")
+    assert absent_packages(read_script(script), further=["surely_absent"]) == ["surely_absent"]
 
 
 def test_another_interpreter_is_asked_itself(tmp_path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.apps.cleanrl.kind import KIND, PLAIN_KIND
+from palaestra.apps.cleanrl.kind import KIND, LATER, PLAIN_KIND
 from palaestra.contracts.run import RunRequest
 from palaestra.contracts.worker_kind import RequestRefused, Resources
 
@@ -59,7 +59,20 @@ def test_a_script_must_be_named_and_be_there():
 def test_a_package_that_the_interpreter_lacks_is_named(tmp_path):
     script = tmp_path / "ppo_jax.py"
     script.write_text("import surely_not_jax\nclass Args:\n    env_id: str = 'X'\n")
-    assert "imports surely_not_jax" in refused(script=str(script))["python"]
+    assert "needs surely_not_jax" in refused(script=str(script))["python"]
+
+
+def test_what_is_imported_only_on_demand_is_missed_only_on_demand(monkeypatch):
+    monkeypatch.setitem(LATER, "track", "surely_not_wandb")
+    assert prepare(script=str(PPO)).config["argv"] == []
+    assert "needs surely_not_wandb" in refused(script=str(PPO), track=True)["python"]
+
+
+@pytest.mark.parametrize("name", ["ALE/Pong-v5", "BreakoutNoFrameskip-v4"])
+def test_a_game_is_missed_before_anything_starts(name, monkeypatch):
+    monkeypatch.setattr("palaestra.apps.cleanrl.interpreters.find_spec", lambda package: package != "ale_py" or None)
+    assert "needs ale_py" in refused(script=str(PPO), env_id=name)["python"]
+    assert prepare(script=str(PPO), env_id="CartPole-v1").total_steps == 2048
 
 
 def test_a_script_without_arguments_is_only_run_as_a_plain_script(tmp_path):

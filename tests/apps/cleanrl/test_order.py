@@ -32,6 +32,18 @@ def test_an_order_is_what_the_configuration_says(tmp_path):
     assert (told["script"], told["argv"], told["parent"]) == ("/a/ppo.py", ["--seed", "3"], os.getpid())
 
 
+def test_without_a_key_nobody_is_asked_for_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("WANDB_API_KEY", "WANDB_MODE", "NETRC"):
+        monkeypatch.delenv(name, raising=False)
+    order = read_order(run_with(tmp_path, {**CONFIG, "wandb_mode": ""}))
+    assert order.environment()["WANDB_MODE"] == "offline"
+    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    assert order.environment()["WANDB_MODE"] == "online"
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    assert order.environment()["WANDB_MODE"] == "disabled"
+
+
 def test_a_configuration_of_something_else_is_refused(tmp_path):
     with pytest.raises(DamagedFile, match="does not describe a script's run"):
         read_order(run_with(tmp_path, {"total_steps": 5}))

@@ -26,6 +26,16 @@ def test_every_script_of_a_checkout_is_listed_with_what_it_is(tmp_path):
     assert "is not Python" in found["cleanrl/broken.py"].problem
 
 
+@pytest.mark.parametrize(("kind", "actions"), [("Discrete", "discrete"), ("Box", "continuous")])
+def test_what_a_script_insists_on_counts_more_than_its_name(tmp_path, kind, actions):
+    (tmp_path / "sac_pictures.py").write_text(
+        "class Args:\n    env_id: str = 'X'\n"
+        f"assert isinstance(envs.single_action_space, gym.spaces.{kind}), 'no other'\n"
+        "assert isinstance(envs.single_observation_space, gym.spaces.Box)\n"
+    )
+    assert scan(tmp_path)[0].actions == actions
+
+
 def test_a_folder_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(NotFound, match="no directory"):
         scan(tmp_path / "absent")

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from palaestra.contracts.run import RunState
 from palaestra.evaluation.local import evaluate_target
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.processes import is_alive
 from palaestra.runs.status import read_record
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -107,6 +109,90 @@ def test_a_stop_saves_and_leaves_no_process(runs, scripts):
     assert left == ""
 
 
+def processes_under(pid):
+    """The process with that number, and all that it and its children started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(one for child in children for one in processes_under(int(child)))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["the script", "its worker"])
+def test_killed_at_any_moment_its_last_periodic_checkpoint_is_whole_and_nothing_is_left(runs, scripts, which):
+    directory = runs.make(scripts / "ppo.py", total_timesteps=10**9, save_seconds=0.05, keep=3)
+    process = start(directory)
+    manager = CheckpointManager(directory)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while len(manager.list_all_checkpoints()) < 3 and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.05)
+    worker, script, *_ = everyone = processes_under(process.pid)
+    os.kill(script if which == "the script" else worker, signal.SIGKILL)
+    process.communicate(timeout=PATIENCE_SECONDS)
+    opened = manager.open("latest")
+    assert read_notes(next(iter(opened.parts.values())))["source"] == (scripts / "ppo.py").read_text()
+    weights, _ = manager.load_agent()
+    assert weights["agent.actor.0.weight"].shape == (32, 4)
+    if which == "the script":
+        record = read_record(directory)
+        assert (process.returncode, record.state) == (1, RunState.FAILED)
+        assert "SIGKILL" in record.failure
+    while any(is_alive(pid, None) for pid in everyone) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [pid for pid in everyone if is_alive(pid, None)]
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_a_film_is_made_when_it_is_asked_for_and_the_runs_page_finds_it(runs, scripts):
+    directory = runs.make(scripts / "ppo.py", total_timesteps=256, capture_video=True)
+    code, output = carry_out(directory)
+    assert code == 0, output
+    films = sorted(directory.videos.glob("*.mp4"))
+    assert films[0].name.endswith("-rl-video-episode-0.mp4")
+    saved = [entry.data["file"] for entry in read_journal(directory.journal_file) if entry.event == "video.saved"]
+    assert sorted(saved) == [f"videos/{film.name}" for film in films]
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_a_script_for_gymnasium_1_is_left_as_it_is_and_judged_with_what_it_puts_around(runs, scripts):
+    directory = runs.make(scripts / "vector_wrappers.py")
+    code, output = carry_out(directory)
+    assert code == 0, output
+    assert {"charts/episodic_return", "losses/policy_loss"} <= metric_names(directory)
+    (adapted,) = [entry.data for entry in read_journal(directory.journal_file) if entry.event == "script.adapted"]
+    assert "vector environments are left as they are: the script speaks of Gymnasium 1" in adapted["measures"]
+    weights, _ = CheckpointManager(directory).load_agent()
+    assert weights["normalisers.vector.count"] > 400
+    assert evaluate_target(directory.id, runs.store.root, episodes=2).complete
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_a_script_that_does_everything_in_a_function_is_saved_and_judged_like_the_others(runs, scripts, tmp_path):
+    script = tmp_path / "in_a_function.py"
+    text = (scripts / "ppo.py").read_text().replace('if __name__ == "__main__":', "def main():")
+    script.write_text(text + '\n\nif __name__ == "__main__":\n    main()\n')
+    directory = runs.make(script, total_timesteps=256)
+    code, output = carry_out(directory)
+    assert code == 0, output
+    opened = checkpoint(directory)
+    assert (opened.checkpoint.agent_step, opened.checkpoint.policy["classes"]) == (256, {"agent": "Agent"})
+    assert evaluate_target(directory.id, runs.store.root, episodes=1).complete
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_statistics_in_processes_of_their_own_are_saved_also_after_those_are_gone(runs, scripts):
+    directory = runs.make(scripts / "ppo_continuous_action.py", asynchronous=True, num_envs=2)
+    code, output = carry_out(directory)
+    assert code == 0, output
+    weights, _ = CheckpointManager(directory).load_agent()
+    assert {f"normalisers.{index}.mean" for index in (0, 1)} <= set(weights)
+    assert weights["normalisers.1.count"] >= 300
+    assert evaluate_target(directory.id, runs.store.root, episodes=1).complete
+
+
 @pytest.mark.slow
 @pytest.mark.full
 def test_a_script_begins_with_the_weights_of_a_checkpoint(runs, scripts, ppo_agent):
@@ -156,7 +242,7 @@ def test_a_plain_script_is_watched_too_and_says_when_nothing_was_seen(runs, tmp_
     assert "hello ['--some-key', '3']" in output
     log = directory.log_file().read_text()
     assert "No episode was seen" in log
-    assert "no network was found" in log
+    assert "no network was found among the names of the script" in log
     events = {entry.event: entry.data for entry in read_journal(directory.journal_file)}
     assert events["script.silent"] == {"reason": "no environment of it came from gymnasium.make"}
     assert "run.finished" in events

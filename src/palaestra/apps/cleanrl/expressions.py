@@ -23,7 +23,7 @@ class NotPlain(ValueError):
 
 
 def work_out(node: ast.expr, script_name: str = "") -> Any:
-    """The value of a literal, of simple arithmetic, of `field(default_factory=…)`, or of the script's own name."""
+    """Of a literal, of simple arithmetic, of `int(1e6)`, of `field(default_factory=…)`, or of the script's own name."""
     match node:
         case ast.Constant():
             return node.value
@@ -35,6 +35,8 @@ def work_out(node: ast.expr, script_name: str = "") -> Any:
             return [work_out(element, script_name) for element in node.elts]
         case ast.Call(func=ast.Name(id="field") | ast.Attribute(attr="field")):
             return _field_default(node, script_name)
+        case ast.Call(func=ast.Name(id="int" | "float" as kind), args=[given], keywords=[]):
+            return _converted(kind, _number(work_out(given, script_name)))
     if ast.unparse(node).startswith(OWN_NAME):
         return script_name
     raise NotPlain(ast.unparse(node))
@@ -48,6 +50,14 @@ def _calculate(node: ast.BinOp, script_name: str) -> Any:
         return OPERATORS[type(node.op)](left, right)
     except ArithmeticError as error:
         raise NotPlain(ast.unparse(node)) from error
+
+
+def _converted(kind: str, number: float) -> float:
+    """`int(1e6)`"""
+    try:
+        return int(number) if kind == "int" else float(number)
+    except (ArithmeticError, ValueError) as error:  # of infinity, of NaN
+        raise NotPlain(f"{kind}({number})") from error
 
 
 def _field_default(call: ast.Call, script_name: str) -> Any:

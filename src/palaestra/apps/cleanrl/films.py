@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from palaestra.contracts.errors import DamagedFile
-from palaestra.evaluation.video import VideoFile
+from palaestra.evaluation.video import DEFAULT_FRAME_RATE, VideoFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     Picture = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
 
@@ -45,3 +46,16 @@ def make_film(pictures: Path, film: Path, frame_rate: float) -> None:
         for picture in pictures_in(pictures):
             video.add(picture)
     pictures.unlink()
+
+
+def keep_film(pictures: str, film: Path, frame_rate: float, videos: Path) -> Path:
+    """A film of the script's own, made of `pictures` unless it is there; it stays where the script wants it.
+
+    Scripts put them into folders of their own; here it is also found among the films of the run.
+    """
+    if pictures:
+        make_film(Path(pictures), film, frame_rate or DEFAULT_FRAME_RATE)
+    kept = videos / f"{film.parent.name}-{film.name}"
+    kept.unlink(missing_ok=True)
+    os.link(film, kept)
+    return kept

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING
 from palaestra.contracts.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from palaestra.apps.cleanrl.script import Script
 
 ASK_SECONDS = 20
 STOOD_IN = {"tyro"}  # the launcher has a small one of its own
 OLDEST = (3, 8)
+LEVELS_ABOVE = 2  # as in launcher/running.py
 QUESTION = """
 import importlib.util, json, sys
 lacking = [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]
@@ -36,17 +39,19 @@ def find_interpreter(asked: str) -> str:
     return str(Path(found).absolute())
 
 
-def absent_packages(script: Script, interpreter: str = "") -> list[str]:
-    """Packages that the script imports first thing and that are neither installed there nor beside it."""
-    wanted = [name for name in script.imports if name not in STOOD_IN and not _is_beside(name, script.path)]
+def absent_packages(script: Script, interpreter: str = "", further: Sequence[str] = ()) -> list[str]:
+    """Packages that the script imports first thing, or `further` ones, that are neither there nor beside it."""
+    named = sorted({*script.imports, *further} - STOOD_IN)
+    wanted = [name for name in named if not _is_beside(name, script.path)]
     if not interpreter or interpreter == sys.executable:
         return [name for name in wanted if find_spec(name) is None]
     return _ask(interpreter, wanted)
 
 
 def _is_beside(name: str, script: Path) -> bool:
-    folders = (script.parent, script.parent.parent)
-    return any((folder / name).is_dir() or (folder / f"{name}.py").is_file() for folder in folders)
+    """Or above it, where the launcher looks too. A folder without code, such as W&B's, is no package."""
+    folders = script.parents[: 1 + LEVELS_ABOVE]
+    return any((folder / f"{name}.py").is_file() or any((folder / name).glob("*.py")) for folder in folders)
 
 
 def _ask(interpreter: str, names: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,9 @@ from palaestra.workers.complaints import complaints_of
 if TYPE_CHECKING:
     from palaestra.contracts.run import RunRequest
 
+LATER = {"track": "wandb", "upload_model": "huggingface_hub"}  # by the switch of CleanRL's scripts
+ATARI = re.compile(r"ALE/|.*NoFrameskip-v\d+$")  # ids of games
+
 
 @dataclass(frozen=True)
 class ScriptKind:
@@ -39,9 +43,9 @@ class ScriptKind:
             script = self._read(request.config)
         except PalaestraError as error:
             raise RequestRefused([Complaint("script", error.message, error.hint)]) from error
-        launch, complaints = _own_settings(request.config, script, runs_root)
         given = {key: value for key, value in request.config.items() if key not in OWN_KEYS}
         values, wrong = _script_settings(script, given)
+        launch, complaints = _own_settings(request.config, script, runs_root, _needed_later(values))
         complaints += wrong
         if request.nproc != 1 or request.executor != "local":
             complaints.append(Complaint("nproc", "A script runs in one process on this machine.", "Leave it out."))
@@ -77,8 +81,14 @@ class ScriptKind:
         return script
 
 
+def _needed_later(values: dict[str, Any]) -> list[str]:
+    """What is wanted only by some settings: to track, to upload, to play games."""
+    switched = [package for switch, package in LATER.items() if values.get(switch) is True]
+    return [*switched, "ale_py"] if ATARI.match(str(values.get("env_id", ""))) else switched
+
+
 def _own_settings(
-    config: dict[str, Any], script: Script, runs_root: Path
+    config: dict[str, Any], script: Script, runs_root: Path, further: list[str]
 ) -> tuple[LaunchConfig | None, list[Complaint]]:
     own = {key: config[key] for key in OWN_KEYS if key in config}
     try:
@@ -87,7 +97,7 @@ def _own_settings(
         return None, complaints_of(error, LaunchConfig)
     try:
         interpreter = find_interpreter(launch.python)
-        absent = absent_packages(script, interpreter)
+        absent = absent_packages(script, interpreter, further)
     except PalaestraError as error:
         return None, [Complaint("python", error.message, error.hint)]
     try:
@@ -95,7 +105,7 @@ def _own_settings(
     except PalaestraError as error:
         return None, [Complaint("start_from", error.message, error.hint)]
     launch = launch.model_copy(update={"script": str(script.path), "python": interpreter, "start_from": start})
-    missing = f"{script.path.name} imports {', '.join(absent)}, which {interpreter} does not have."
+    missing = f"{script.path.name} needs {', '.join(absent)}, which {interpreter} does not have."
     hint = "Install it there, or name the interpreter that has it: python=/path/to/venv/bin/python"
     return launch, [Complaint("python", missing, hint)] if absent else []
 

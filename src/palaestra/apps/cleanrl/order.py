@@ -10,6 +10,7 @@ from palaestra.contracts.errors import DamagedFile
 from palaestra.frames.place import TRAIN, lane_path
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config
+from palaestra.sinks.wandb_session import choose_mode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,9 +56,8 @@ class LaunchOrder:
         }
 
     def environment(self) -> dict[str, str]:
-        """Unbuffered, so that the log is there while it runs."""
-        wandb = {"WANDB_MODE": self.wandb_mode} if self.wandb_mode else {}
-        return {"PYTHONUNBUFFERED": "1", **wandb}
+        """Unbuffered, so that the log is there while it runs. A script that tracks is not stopped by a missing key."""
+        return {"PYTHONUNBUFFERED": "1", "WANDB_MODE": choose_mode(self.wandb_mode or "auto")}
 
 
 def read_order(directory: RunDirectory) -> LaunchOrder:

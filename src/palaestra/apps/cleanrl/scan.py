@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 SKIPPED = {"tests", "test", "docs", "benchmark", "cleanrl_utils", "__pycache__", "site-packages", "node_modules"}
 MAX_SCRIPTS = 2_000
+ACTIONS = {"Box": "continuous", "Discrete": "discrete", "MultiDiscrete": "discrete"}
+ACTIONS_OF = {
+    **dict.fromkeys(("ppo", "dqn", "c51", "pqn", "qdagger", "rainbow", "ppg"), "discrete"),
+    **dict.fromkeys(("ddpg", "td3", "sac"), "continuous"),
+}
 
 
 @dataclass(frozen=True)
@@ -68,9 +73,10 @@ def _scanned(path: Path, checkout: Path) -> ScannedScript | None:
 
 
 def _actions(script: Script) -> str:
-    if "continuous" in script.path.stem or {"Actor", "SoftQNetwork"} <= set(script.classes):
+    """What the script itself insists on, else what its name lets expect."""
+    asked = {ACTIONS[space] for space in script.action_spaces if space in ACTIONS}
+    if len(asked) == 1:
+        return asked.pop()
+    if "continuous" in script.path.stem:
         return "continuous"
-    algorithm = script.path.stem.partition("_")[0]
-    if algorithm in {"ddpg", "td3"} or script.path.stem == "sac":
-        return "continuous"
-    return "discrete" if algorithm in {"ppo", "dqn", "c51", "pqn", "qdagger", "rainbow", "ppg"} else "any"
+    return ACTIONS_OF.get(script.path.stem.partition("_")[0], "any")

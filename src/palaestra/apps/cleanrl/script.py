@@ -33,6 +33,7 @@ class Script:
     arguments: tuple[Argument, ...]
     imports: tuple[str, ...]  # top-level packages that it cannot do without
     classes: tuple[str, ...]
+    action_spaces: tuple[str, ...] = ()  # kinds of spaces that it asks its actions to be of
 
     @property
     def asked(self) -> tuple[Argument, ...]:
@@ -55,6 +56,7 @@ def read_script(path: Path) -> Script:
         arguments=tuple(arguments),
         imports=tuple(sorted(_needed_packages(tree))),
         classes=tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
+        action_spaces=tuple(sorted(_action_spaces(tree))),
     )
 
 
@@ -174,3 +176,14 @@ def _needed_packages(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             packages.add(node.module.partition(".")[0])
     return packages - {"__future__"}
+
+
+def _action_spaces(tree: ast.Module) -> set[str]:
+    """`assert isinstance(envs.single_action_space, gym.spaces.Discrete)`"""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Call) and len(node.test.args) == 2:
+            what, kind = map(ast.unparse, node.test.args)
+            if ast.unparse(node.test.func) == "isinstance" and what.endswith("action_space"):
+                found.add(kind.rpartition(".")[2])
+    return found

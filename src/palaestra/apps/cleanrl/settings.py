@@ -21,7 +21,7 @@ class LaunchConfig(Frozen):
         default=0.015, ge=0, le=1, description="share of the time for pictures while watched; 0: cannot be watched"
     )
     wandb_mode: Literal["", "online", "offline", "disabled"] = Field(
-        default="", description="of a script that tracks with W&B; empty: as the machine has it"
+        default="", description="of a script that tracks with W&B; empty: as the machine has it, offline without a key"
     )
 
 

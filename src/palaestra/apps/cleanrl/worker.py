@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.cleanrl.child import KILL_SECONDS, started
+from palaestra.apps.cleanrl.films import keep_film
 from palaestra.apps.cleanrl.keeping import Keeper
 from palaestra.apps.cleanrl.ledger import Ledger
 from palaestra.apps.cleanrl.live import ScriptLane
@@ -81,11 +82,22 @@ class ScriptRun:
                 self._session.journal.record(
                     "script.warmed", checkpoint=self._order.started_from, networks=rest[0], optimisers=rest[1]
                 )
+            elif kind == "film":
+                self._keep_film(*rest)
             elif kind == "unsaved":
                 logger.warning("No checkpoint was saved (%s): %s.", *rest)
             elif kind == "ended":
                 self.ended = (str(rest[0]), str(rest[1]))
         self._session.beat(self._keeper.saved, self._ledger.step, self._ledger.steps_per_second, self._ledger.summary())
+
+    def _keep_film(self, pictures: str, film: str, frame_rate: float) -> None:
+        directory = self._session.directory
+        try:
+            kept = keep_film(pictures, Path(film), frame_rate, directory.videos)
+        except (OSError, PalaestraError) as error:
+            logger.warning("A film of the script was not kept: %s.", error)
+            return
+        self._session.journal.record("video.saved", file=str(kept.relative_to(directory.path)), episodes=1)
 
     def _note_adapted(self, measures: list[str], versions: dict[str, str]) -> None:
         """What was changed for the script's sake stands in the log and, with its source, among the artefacts."""
@@ -140,6 +152,8 @@ def main(directory: RunDirectory) -> int:
 def _carry_out(session: RunSession, order: LaunchOrder, stop: StopRequest) -> int:
     seed = order.settings.get("seed")
     prepare_rendering("rgb_array")  # for whoever watches; the script inherits it
+    if order.settings.get("track") is True:
+        logger.info("The script tracks with W&B, %s.", order.environment()["WANDB_MODE"])
     begun = {"initial_weights": order.started_from} if order.started_from else {}
     session.journal.record("run.started", pid=os.getpid(), seed=seed, total_steps=session.record.total_steps, **begun)
     try:

@@ -1,7 +1,6 @@
 import types
 
 import gymnasium
-import numpy as np
 import pytest
 import torch
 
@@ -76,21 +75,24 @@ def test_without_a_factory_the_id_is_enough():
     env.close()
 
 
-def test_statistics_of_observations_come_back_and_stand_still():
-    env = gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1"))
-    told = {"mean": [1.0, 2.0, 3.0, 4.0], "var": [4.0] * 4, "count": 50.0}
-    tensors = {f"normalisers.0.{name}": torch.tensor(value, dtype=torch.float64) for name, value in told.items()}
-    building.restore_statistics(env, tensors)
-    observation, _ = env.reset(seed=1)
-    raw, _ = gymnasium.make("CartPole-v1").reset(seed=1)
-    assert np.allclose(observation, (raw - [1, 2, 3, 4]) / 2, atol=1e-5)
-    env.step(0)
-    assert env.obs_rms.mean.tolist() == told["mean"]
-    env.close()
+def test_what_is_around_all_environments_is_around_them_again(definitions, tmp_path):
+    path = tmp_path / "made.py"
+    path.write_text(
+        "import gymnasium as gym\n"
+        "if __name__ == '__main__':\n"
+        "    envs = gym.vector.SyncVectorEnv([lambda: gym.make(args.env_id) for i in range(4)])\n"
+        "    envs = gym.wrappers.vector.ClipReward(envs, args.least, 1)\n"
+    )
+    script = definitions(path, {}, env_id="CartPole-v1", least=0.0)
+    again = building.wrapped(script, script.envs)
+    assert isinstance(again, gymnasium.wrappers.vector.ClipReward)
+    assert again.env is script.envs
+    del script.args.least
+    with pytest.raises(NotFitting, match="around its vector environment could not be made: .*'least'"):
+        building.wrapped(script, script.envs)
+    script.envs.close()
 
 
-def test_statistics_that_were_never_saved_are_missed_aloud():
-    env = gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1"))
-    with pytest.raises(NotFitting, match="no statistics of them"):
-        building.restore_statistics(env, {})
-    env.close()
+def test_where_nothing_is_around_them_they_stay_as_they_are():
+    envs = object()
+    assert building.wrapped(types.SimpleNamespace(), envs) is envs

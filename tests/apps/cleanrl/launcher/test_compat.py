@@ -3,10 +3,6 @@
 import subprocess
 import sys
 
-import numpy as np
-
-from palaestra.apps.cleanrl.launcher.compat import old_infos
-
 PROGRAM = """
 import gymnasium as gym, numpy as np
 from palaestra.apps.cleanrl.launcher import compat
@@ -28,7 +24,7 @@ while len(episodes) < 6:
             assert terminated[index]
             assert info["episode"]["r"].shape == (1,)
             assert infos["final_observation"][index] is not None
-            episodes.append(int(info["episode"]["l"][0]))
+            episodes.append(int(info["episode"]["l"]))
 print(len(episodes), sum(episodes) <= steps)
 assert np.bool8 is np.bool_
 assert gym.wrappers.FrameStack and gym.wrappers.GrayScaleObservation
@@ -40,19 +36,17 @@ def test_scripts_find_their_episodes_and_there_is_no_dead_step():
     assert (done.stdout.split(), done.stderr) == (["6", "True"], "")
 
 
-def test_infos_come_out_one_by_one_and_masked_entries_are_left_out():
-    infos = {
-        "final_obs": np.array([1, 2]),
-        "_final_obs": np.array([True, False]),
-        "final_info": {
-            "episode": {"r": np.array([5.0, 0.0]), "_r": np.array([True, False])},
-            "_episode": np.array([True, False]),
-            "lives": np.array([0, 3]),
-            "_lives": np.array([False, True]),
-        },
-        "_final_info": np.array([True, False]),
-    }
-    found = old_infos(infos, 2)
-    assert found["final_info"][1] is None
-    assert found["final_info"][0] == {"episode": {"r": np.array([5.0])}}
-    assert found["final_observation"] is infos["final_obs"]
+NEW_PROGRAM = """
+import gymnasium as gym, numpy as np
+from palaestra.apps.cleanrl.launcher import compat
+vector = gym.vector.SyncVectorEnv
+assert compat.LEFT_ALONE in compat.install("envs = gym.wrappers.vector.NormalizeObservation(envs)")
+assert gym.vector.SyncVectorEnv is vector
+envs = gym.wrappers.vector.NormalizeObservation(vector([lambda: gym.make("CartPole-v1")]))
+print(envs.reset(seed=1)[0].shape)
+"""
+
+
+def test_a_script_for_gymnasium_1_has_its_vector_environments_as_they_are():
+    done = subprocess.run([sys.executable, "-c", NEW_PROGRAM], capture_output=True, text=True)
+    assert (done.stdout.split(), done.stderr) == (["(1,", "4)"], "")

@@ -1,5 +1,6 @@
 import gymnasium
 import numpy as np
+import pygame
 import pytest
 
 from palaestra.apps.cleanrl.launcher import easel
@@ -32,6 +33,24 @@ def test_pictures_that_are_collected_for_the_script_are_not_taken_from_it():
     assert Easel(env).draw().shape == (400, 600, 3)
     assert len(env.render()) == 1
     env.close()
+
+
+class Painter(gymnasium.Env):
+    """Draws into the pixels themselves, which a copy does not allow."""
+
+    render_mode = None
+
+    def render(self):
+        surface = pygame.Surface((6, 4), 0, 32)
+        pixels = pygame.surfarray.pixels3d(surface)
+        pixels[2, 1] = (1, 2, 3)
+        return np.array(pixels).transpose(1, 0, 2)
+
+
+def test_an_environment_that_writes_pixels_is_drawn_as_well():
+    on_loan = Easel(Painter())
+    for _ in range(2):
+        assert on_loan.draw()[1, 2].tolist() == [1, 2, 3]
 
 
 def test_what_a_person_looks_at_is_left_alone():

@@ -39,6 +39,16 @@ def test_saving_happens_inside_a_step_when_it_is_due():
     assert saved == ["periodic"]
 
 
+def test_what_the_script_has_is_remembered_at_its_first_step_and_not_again():
+    remembered = []
+    observer = Observer(lambda *_: None, 0)
+    observer.remember = remembered.append
+    observer.all_stepped()
+    observer.all_stepped()
+    observer.stepped()
+    assert remembered == [None]
+
+
 def test_without_an_interval_nothing_is_saved_on_the_way():
     saved = []
     observer = Observer(lambda *_: None, 0)

@@ -19,6 +19,26 @@ def test_returns_and_lengths_are_those_that_are_counted_by_hand():
     env.close()
 
 
+def test_what_a_script_makes_to_judge_itself_is_no_training(monkeypatch):
+    monkeypatch.setattr(gymnasium, "make", gymnasium.make)
+    monkeypatch.setattr(gymnasium.envs.registration, "make", gymnasium.make)
+    observer = Observer(lambda *_: None, 0)
+    probe.install(observer, is_all=False)
+
+    def make_env():
+        return lambda: gymnasium.make("CartPole-v1")
+
+    def evaluate():
+        return gymnasium.vector.SyncVectorEnv([make_env()])
+
+    judged, trained = evaluate(), gymnasium.vector.SyncVectorEnv([make_env()])
+    assert not isinstance(judged.envs[0], probe.Probe)
+    assert isinstance(trained.envs[0], probe.Probe)
+    assert trained.envs[0].index == 0
+    judged.close()
+    trained.close()
+
+
 def test_every_environment_that_is_made_gets_a_probe_and_a_number(monkeypatch):
     monkeypatch.setattr(gymnasium, "make", gymnasium.make)
     monkeypatch.setattr(gymnasium.envs.registration, "make", gymnasium.make)

@@ -33,6 +33,8 @@ class Args:
     """steps per rollout"""
     gamma: float = 0.99
     """the discount"""
+    asynchronous: bool = False
+    """environments in processes of their own"""
 
 
 def make_env(env_id, idx, capture_video, run_name, gamma):
@@ -70,7 +72,7 @@ if __name__ == "__main__":
     writer = SummaryWriter(f"runs/{run_name}")
     torch.manual_seed(args.seed)
     makers = [make_env(args.env_id, i, False, run_name, args.gamma) for i in range(args.num_envs)]
-    envs = gym.vector.SyncVectorEnv(makers)
+    envs = gym.vector.AsyncVectorEnv(makers) if args.asynchronous else gym.vector.SyncVectorEnv(makers)
     agent = Agent(envs)
     optimizer = torch.optim.Adam(agent.parameters(), lr=3e-4)
     global_step = 0

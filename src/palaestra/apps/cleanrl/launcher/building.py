@@ -10,10 +10,10 @@ import gymnasium
 import torch
 
 from .excerpt import ENV_MAKER, NETWORK_MAKER
-from .snapshot import NORMALISERS
+from .names import ARGUMENTS
 from .weights import NotFitting, fill, of_network
+from .wrapping import FACTORIES, WRAPPING
 
-FACTORIES = ("make_env", "make_thunk", "make_environment")
 SWITCHED_OFF = {"capture_video": False, "track": False, "cuda": False, "save_model": False, "upload_model": False}
 TARGET = "target"  # in the name of a network that only learning needs
 
@@ -26,7 +26,8 @@ def arguments_again(saved: dict[str, Any], env_id: str) -> types.SimpleNamespace
 
 def set_scene(script: Any, args: types.SimpleNamespace) -> None:
     """What the script's own words look for among its globals."""
-    known = {"args": args, "device": torch.device("cpu"), "run_name": "evaluation", "writer": None}
+    called = dict.fromkeys([name for name in ARGUMENTS if name == "args" or not hasattr(script, name)], args)
+    known = {**called, "device": torch.device("cpu"), "run_name": "evaluation", "writer": None}
     for name, value in known.items():
         setattr(script, name, value)
 
@@ -49,6 +50,20 @@ def make_env(script: Any, args: types.SimpleNamespace, seed: int) -> Any:
 def _opened(made: Any) -> Any:
     """Factories give an environment, or a function that does."""
     return made if hasattr(made, "step") else made()
+
+
+def has_wrapping(script: Any) -> bool:
+    return hasattr(script, WRAPPING)
+
+
+def wrapped(script: Any, envs: Any) -> Any:
+    """With what the script puts around its vector environment; it has learned from what comes out of that."""
+    if not has_wrapping(script):
+        return envs
+    try:
+        return getattr(script, WRAPPING)(envs)
+    except (NameError, AttributeError) as error:  # it spoke of something that the main block had
+        raise NotFitting(f"what the script puts around its vector environment could not be made: {error}") from error
 
 
 def call_by_names(function: Any, known: dict[str, Any], first: Any = None) -> Any:
@@ -98,27 +113,3 @@ def _network(script: Any, name: str, kind: str) -> Any:
         return call_by_names(known_class, known, script.envs)
     except TypeError as error:
         raise NotFitting(f"'{name}' could not be made: {kind}: {error}") from error
-
-
-def restore_statistics(env: Any, tensors: dict[str, Any]) -> None:
-    """Of observation normalisers, down the wrappers, as the first environment had them; from here on they stand still.
-
-    An evaluation without them shows a policy something else than it has learned from.
-    """
-    while env is not None and hasattr(env, "__dict__"):
-        statistics = vars(env).get("obs_rms")
-        if statistics is not None:
-            _freeze(statistics, tensors)
-        env = vars(env).get("env")
-
-
-def _freeze(statistics: Any, tensors: dict[str, Any]) -> None:
-    if f"{NORMALISERS}.0.mean" not in tensors:
-        raise NotFitting(
-            "the environments normalise observations, but the checkpoint has no statistics of them: they were in "
-            "processes of their own (AsyncVectorEnv)"
-        )
-    for name in ("mean", "var", "count"):
-        value = tensors[f"{NORMALISERS}.0.{name}"].numpy()
-        setattr(statistics, name, float(value) if name == "count" else value)
-    statistics.update = lambda _batch: None

@@ -9,44 +9,25 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from .era import speaks_of_gymnasium_1
+from .infos import old_infos
+
 ROOMS = ("ale_py", "minigrid")  # they registered themselves once; now somebody must ask for it
 OLD_NUMBERS = {"bool8": "bool_", "float_": "float64", "complex_": "complex128", "Inf": "inf", "NaN": "nan"}
 
 
-def install() -> list[str]:
-    """What was done, in words for the person who looks at the run."""
+LEFT_ALONE = "vector environments are left as they are: the script speaks of Gymnasium 1"
+
+
+def install(source: str = "") -> list[str]:
+    """For a script of that text. What was done, in words for the person who looks at the run."""
     done: list[str] = []
     if _major(gymnasium.__version__) >= 1:
-        done += [*_vector_envs(), *_wrappers(), *_registered()]
+        vector = [LEFT_ALONE] if speaks_of_gymnasium_1(source) else _vector_envs()
+        done += [*vector, *_wrappers(), *_registered()]
     if _major(np.__version__) >= 2:
         done += _numbers()
     return done
-
-
-def old_infos(infos: dict[str, Any], count: int) -> dict[str, Any]:
-    """`final_info` as one dictionary or None per environment, and `final_observation` under its old name."""
-    if "final_obs" in infos:
-        infos["final_observation"], infos["_final_observation"] = infos["final_obs"], infos["_final_obs"]
-    final = infos.get("final_info")
-    if isinstance(final, dict):
-        each = np.empty(count, dtype=object)
-        for index in range(count):
-            each[index] = _one_of(final, index) if infos["_final_info"][index] else None
-        infos["final_info"] = each
-    return infos
-
-
-def _one_of(batched: dict[str, Any], index: int) -> dict[str, Any]:
-    """The entries of one environment; an episode's figures are arrays of one number, as they were."""
-    single: dict[str, Any] = {}
-    for key, value in batched.items():
-        mask = batched.get(f"_{key}")
-        if key.startswith("_") or (mask is not None and not mask[index]):
-            continue
-        single[key] = _one_of(value, index) if isinstance(value, dict) else value[index]
-    if isinstance(single.get("episode"), dict):
-        single["episode"] = {key: np.atleast_1d(value) for key, value in single["episode"].items()}
-    return single
 
 
 def _major(version: str) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .film import as_picture
+from .quick_pixels import quick_pixels
 
 PICTURES = "rgb_array"
 DRAWS = {"pygame", "pyglet", "glfw", "OpenGL", "matplotlib", "moderngl"}
@@ -27,6 +28,7 @@ class Easel:
     def __init__(self, env: Any) -> None:
         self.env = env
         self._things: dict[str, Any] = {}  # that it draws with, by the attribute in which it looks for them
+        self._writes_pixels = False  # rather than only reading them
 
     def draw(self) -> Any:
         """[height, width, 3]"""
@@ -35,7 +37,7 @@ class Easel:
         if mode not in (None, PICTURES):
             raise Undrawable(f"the script draws it itself, as '{mode}'")
         # Not through the wrappers: one of them may collect pictures for the script, which would be taken from it.
-        drawn = base.render() if mode == PICTURES else self._draw_on_loan(base)
+        drawn = self._render(base) if mode == PICTURES else self._draw_on_loan(base)
         picture = as_picture(drawn)
         if picture is None:
             raise Undrawable(f"it gave {type(drawn).__name__} instead of a picture")
@@ -46,13 +48,22 @@ class Easel:
         before = dict(attributes)
         attributes.update(self._things, render_mode=PICTURES)
         try:
-            return self.env.render()
+            return self._render(self.env)
         finally:
             self._things = {
                 name: value for name, value in attributes.items() if draws(value) and before.get(name) is not value
             }
             attributes.clear()
             attributes.update(before)
+
+    def _render(self, env: Any) -> Any:
+        if not self._writes_pixels:
+            try:
+                with quick_pixels():
+                    return env.render()
+            except ValueError:
+                self._writes_pixels = True
+        return env.render()
 
 
 def draws(value: Any) -> bool:

@@ -12,6 +12,8 @@ import types
 from importlib.abc import SourceLoader
 from typing import Any
 
+from .wrapping import last_name, single_env, vector_wrapping
+
 NAME = "palaestra_script"
 NETWORK_MAKER = "palaestra_make_network_"
 ENV_MAKER = "palaestra_make_env"
@@ -54,6 +56,8 @@ def excerpt(tree: ast.Module, networks: dict[str, str]) -> ast.Module:
     env = _env_expression(tree)
     if env is not None:
         made.append(_function(ENV_MAKER, *env))
+    lifted = (vector_wrapping(tree), single_env(tree, ENV_MAKER) if env is None else None)
+    made += [function for function in lifted if function is not None]
     return ast.fix_missing_locations(ast.Module(body=[*kept, *made], type_ignores=[]))
 
 
@@ -80,7 +84,7 @@ def _network_calls(tree: ast.Module, networks: dict[str, str]) -> dict[str, ast.
             continue
         name = node.targets[0].id
         for call in ast.walk(node.value):
-            if isinstance(call, ast.Call) and name in networks and _last_name(call.func) == networks[name]:
+            if isinstance(call, ast.Call) and name in networks and last_name(call.func) == networks[name]:
                 found.setdefault(name, call)
     return found
 
@@ -88,7 +92,7 @@ def _network_calls(tree: ast.Module, networks: dict[str, str]) -> dict[str, ast.
 def _env_expression(tree: ast.Module) -> tuple[ast.expr, list[str]] | None:
     """What the script gives to its vector environment for each member, and the names that count the members."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not _last_name(node.func).endswith("VectorEnv") or not node.args:
+        if not isinstance(node, ast.Call) or not last_name(node.func).endswith("VectorEnv") or not node.args:
             continue
         members = node.args[0]
         if isinstance(members, ast.List) and members.elts and not isinstance(members.elts[0], ast.Starred):
@@ -97,12 +101,6 @@ def _env_expression(tree: ast.Module) -> tuple[ast.expr, list[str]] | None:
             targets = [one for part in members.generators for one in ast.walk(part.target)]
             return members.elt, [one.id for one in targets if isinstance(one, ast.Name)]
     return None
-
-
-def _last_name(function: ast.expr) -> str:
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
 
 
 def _function(name: str, expression: ast.expr, counters: list[str]) -> ast.stmt:

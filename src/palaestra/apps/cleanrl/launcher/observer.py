@@ -7,6 +7,8 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from .names import names_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -33,12 +35,14 @@ class Observer:
         self.env_id = ""  # of the first environment
         self.warm: Any = None  # what the script begins with; None once it has begun
         self.save: Callable[[str], None] | None = None
+        self.remember: Callable[[Any], None] | None = None  # called with what is stepped, first and before it is closed
         self.show: Callable[[dict[int, Any], float], float] = _unseen  # gives when to call it again
         self.show_at = 0.0  # as `time.monotonic` counts
         self._probes: dict[int, Any] = {}
         self._owner = os.getpid()
         self._save_seconds = save_seconds
         self._look_at = 0.0
+        self._has_begun = False  # to step
         self._save_at = time.monotonic() + save_seconds if save_seconds else float("inf")
 
     @property
@@ -68,9 +72,12 @@ class Observer:
 
     def begins(self, *, is_step: bool = False) -> None:
         """Before a reset, and before a step: the last moment at which the script's networks must be there."""
-        if self.warm is not None and self.is_owner and (is_step or self.warm.is_ready(self.script)):
+        if self.warm is None or not self.is_owner:
+            return
+        names = names_of(self.script)
+        if is_step or self.warm.is_ready(names):
             warm, self.warm = self.warm, None
-            warm.fill_in(self.script)
+            warm.fill_in(names)
 
     def stepped(self) -> None:
         """Called after every step of an environment, so it must cost next to nothing."""
@@ -111,6 +118,10 @@ class Observer:
         return self.next_index - 1
 
     def save_if_due(self, now: float) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            if self.remember is not None and self.is_owner:
+                self.remember(None)
         if now >= self._save_at and self.save is not None and self.is_owner:
             self.save("periodic")
             self._save_at = time.monotonic() + self._save_seconds

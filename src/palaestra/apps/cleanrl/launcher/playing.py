@@ -18,12 +18,14 @@ import gymnasium
 import torch
 
 from . import compat, probe
-from .building import arguments_again, make_env, make_networks, restore_statistics, set_scene
+from .building import arguments_again, has_wrapping, make_env, make_networks, set_scene, wrapped
 from .episodes import Referee, play
 from .excerpt import load_excerpt
 from .families import family_of
 from .film import Film, as_picture
 from .live import Show
+from .normalisers import freeze
+from .of_one import OfOne
 from .running import die_with_parent, set_paths, stand_in_for_tyro
 from .weights import NotFitting, read
 
@@ -48,7 +50,7 @@ class Player:
         self._others = [load_family(Path(path)) for path in start.get("families", [])]
         self._referee = Referee()
         stand_in_for_tyro()
-        compat.install()
+        compat.install(notes["source"])
         probe.install(self._referee)
         if self._films:
             probe.install_options(render_mode=PICTURES)
@@ -73,7 +75,7 @@ class Player:
     def _prepare(self, args: Any, env_id: str) -> None:
         """Networks are made once; scripts make them from the spaces of a vector environment."""
         env = make_env(self._script, args, 0)
-        self._script.envs = gymnasium.vector.SyncVectorEnv([lambda: env])
+        self._script.envs = wrapped(self._script, gymnasium.vector.SyncVectorEnv([lambda: env]))
         self._networks, problems = make_networks(self._script, self._classes, self._tensors)
         self._family = family_of(self._networks, self._others)
         if self._family is None:
@@ -82,12 +84,18 @@ class Player:
         self._env_id = env_id
         env.close()
 
+    def _env(self, args: Any, seed: int) -> Any:
+        env = make_env(self._script, args, seed)
+        if not has_wrapping(self._script):
+            return env
+        return OfOne(wrapped(self._script, gymnasium.vector.SyncVectorEnv([lambda: env])))
+
     def _episode(self, args: Any, seed: int, *, is_likeliest: bool) -> dict[str, Any]:
         self._referee.begin()
-        env = make_env(self._script, args, seed)
+        env = self._env(args, seed)
         film = Film(Path(self._films) / f"{os.getpid()}-{seed}.pictures") if self._films else None
         try:
-            restore_statistics(env, self._tensors)
+            freeze(env, self._tensors)
             act = self._family.actor(self._networks, env.action_space)
 
             def look() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import gymnasium
@@ -47,14 +48,28 @@ class Probe(gymnasium.Wrapper):
         self.env.close()
 
 
-def install(observer: Any) -> None:
-    """From here on `gymnasium.make` gives probed environments, and `observer` (or a referee) hears of them."""
+def install(observer: Any, *, is_all: bool = True) -> None:
+    """From here on `gymnasium.make` gives probed environments, and `observer` (or a referee) hears of them.
+
+    Unless it `is_all`, what the script makes to judge itself is left out: those are no episodes of its training.
+    """
     make = gymnasium.make
 
     def make_probed(*arguments: Any, **options: Any) -> Any:
-        return Probe(make(*arguments, **options), observer, observer.take_index())
+        env = make(*arguments, **options)
+        return Probe(env, observer, observer.take_index()) if is_all or not is_judging() else env
 
     _put(make_probed)
+
+
+def is_judging() -> bool:
+    """Whether somebody who calls us is a function that evaluates, by its name, as CleanRL's scripts do at their end."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code.co_name.startswith("eval"):
+            return True
+    return False
 
 
 def install_options(**added: Any) -> None:

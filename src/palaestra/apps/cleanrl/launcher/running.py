@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import importlib
 import importlib.util
-import json
 import os
 import platform
 import signal
@@ -23,6 +21,7 @@ from .wire import Wire
 
 PR_SET_PDEATHSIG = 1
 PATIENCE_SECONDS = 10  # for a step to come by after a stop was asked for
+LEVELS_ABOVE = 2  # folders over the script's own, where `cleanrl_utils` lies in a checkout
 PARSER_WARNING = r"(?s).*(annotated with type|default value|does not match).*"
 
 
@@ -34,10 +33,11 @@ def run(order: dict[str, Any]) -> None:
     script = Path(order["script"])
     source = script.read_bytes()
     set_paths(script)
-    wire.say("adapted", adapt(observer), versions())
+    wire.say("adapted", adapt(observer, source.decode("utf-8", "replace")), versions())
     wire.start(observer.beat)
     if importlib.util.find_spec("torch") is not None:
-        observer.save = Saver(observer, wire, Path(order["outbox"]), script, source).save
+        saver = sibling("saving").Saver(observer, Path(order["outbox"]), script, source)
+        observer.save, observer.remember = saver.save, saver.remember
     if order["lane"] is not None and importlib.util.find_spec("gymnasium") is not None:
         show = sibling("live").Show(Path(order["lane"]), float(order["live_budget"]), wire.say)
         show.figures = lambda: (observer.global_step, observer.episodes)
@@ -50,38 +50,6 @@ def run(order: dict[str, Any]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-class Saver:
-    """Writes snapshots into a folder of their own and tells where; our side takes them from there."""
-
-    def __init__(self, observer: Observer, wire: Wire, outbox: Path, script: Path, source: bytes) -> None:
-        self._observer = observer
-        self._wire = wire
-        self._outbox = outbox
-        self._count = 0
-        self._notes = {
-            "script": script.name,
-            "sha256": hashlib.sha256(source).hexdigest(),
-            "source": source.decode("utf-8", "replace"),
-        }
-
-    def save(self, why: str) -> None:
-        snapshot = sibling("snapshot")
-        tensors, classes = snapshot.take(self._observer.script)
-        if not classes:
-            self._wire.say("unsaved", why, "no network was found among the globals of the script")
-            return
-        arguments = json.dumps(snapshot.arguments_of(self._observer.script))
-        notes = {**self._notes, "args": arguments, "classes": json.dumps(classes), "env_id": self._observer.env_id}
-        self._count += 1
-        path = self._outbox / f"{self._count:06d}.safetensors"
-        try:
-            snapshot.write(path, tensors, notes)
-        except OSError as error:
-            self._wire.say("unsaved", why, f"it could not be written: {error.strerror}")
-            return
-        self._wire.say("saved", why, str(path), self._observer.global_step, classes)
 
 
 def become(script: Path, argv: list[str], observer: Observer, wire: Wire) -> int:
@@ -124,13 +92,13 @@ class Ending:
         return True
 
 
-def adapt(observer: Observer) -> list[str]:
-    """What was changed for the script's sake, in words."""
+def adapt(observer: Observer, source: str) -> list[str]:
+    """What was changed for the sake of a script of that text, in words."""
     warnings.filterwarnings("ignore", message=PARSER_WARNING, module=r"tyro.*")
     done = stand_in_for_tyro()
     if importlib.util.find_spec("gymnasium") is not None:
-        done += sibling("compat").install()
-        sibling("probe").install(observer)
+        done += [*sibling("compat").install(source), *sibling("filming").install(observer)]
+        sibling("probe").install(observer, is_all=False)
         sibling("vector").install(observer)
     if all(importlib.util.find_spec(name) is not None for name in ("torch", "tensorboard")):
         sibling("scalars").install(observer.say)
@@ -138,9 +106,10 @@ def adapt(observer: Observer) -> list[str]:
 
 
 def set_paths(script: Path) -> None:
-    """The script finds what lies beside it, and nothing of ours."""
+    """The script finds what lies beside it first, what lies above it last, and nothing of ours."""
     own = str(Path(__file__).resolve().parent)
-    sys.path[:] = [str(script.parent), str(script.parent.parent), *(one for one in sys.path if one != own)]
+    above = [str(folder) for folder in script.parents[1 : 1 + LEVELS_ABOVE]]
+    sys.path[:] = [str(script.parent), *(one for one in sys.path if one != own), *above]
 
 
 def stand_in_for_tyro() -> list[str]:

@@ -1,4 +1,4 @@
-"""The networks of a script, found among its globals, as a safetensors file that nobody needs safetensors to write."""
+"""The networks of a script, found among its names, as a safetensors file that nobody needs safetensors to write."""
 
 from __future__ import annotations
 
@@ -8,24 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import normalisers
+from .names import arguments_in
+from .tensor_types import TYPES
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-TYPES = {
-    torch.float64: "F64",
-    torch.float32: "F32",
-    torch.float16: "F16",
-    torch.bfloat16: "BF16",
-    torch.int64: "I64",
-    torch.int32: "I32",
-    torch.int16: "I16",
-    torch.int8: "I8",
-    torch.uint8: "U8",
-    torch.bool: "BOOL",
-}
 SEPARATOR = "."
 TENSORS = "tensors"  # what needs a gradient and lies beside the networks, such as SAC's log_alpha
-NORMALISERS = "normalisers"  # running statistics of observations, by the number of the environment
 OPTIMISERS = "optimisers"
 
 
@@ -46,13 +37,13 @@ def take(script: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         elif isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad:
             tensors[f"{TENSORS}.{name}"] = value
     if classes:
-        tensors.update(_normalisers(script.get("envs")))
+        tensors.update(normalisers.collect(script))
     return tensors, classes
 
 
 def arguments_of(script: dict[str, Any]) -> dict[str, Any]:
-    """The script's `args`, as far as they are plain."""
-    args = script.get("args")
+    """What its command line said, as far as it is plain."""
+    args = arguments_in(script)
     if dataclasses.is_dataclass(args) and not isinstance(args, type):
         found = {field.name: getattr(args, field.name) for field in dataclasses.fields(args)}
     else:
@@ -118,17 +109,3 @@ def _optimiser_tensors(optimiser: Any) -> dict[str, Any]:
 
 def _prefixed(prefix: str, tensors: dict[str, Any]) -> dict[str, Any]:
     return {f"{prefix}{SEPARATOR}{name}": value for name, value in tensors.items()}
-
-
-def _normalisers(envs: Any) -> dict[str, Any]:
-    """Down the wrappers of every environment in this process."""
-    found: dict[str, Any] = {}
-    for index, env in enumerate(getattr(envs, "envs", None) or []):
-        while env is not None:
-            statistics = vars(env).get("obs_rms") if hasattr(env, "__dict__") else None
-            if statistics is not None:
-                for name in ("mean", "var", "count"):
-                    value = torch.as_tensor(getattr(statistics, name), dtype=torch.float64)
-                    found[f"{NORMALISERS}.{index}.{name}"] = value
-            env = vars(env).get("env") if hasattr(env, "__dict__") else None
-    return found

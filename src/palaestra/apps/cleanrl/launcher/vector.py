@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -22,6 +23,8 @@ def install(observer: Observer) -> None:
 def observed(base: Any, observer: Observer) -> Any:
     class Observed(base):  # type: ignore[misc]  # the class is only known now
         def __init__(self, env_fns: Any, *arguments: Any, **options: Any) -> None:
+            if base.__name__ == "AsyncVectorEnv" and not arguments and sys.platform.startswith("linux"):
+                options.setdefault("context", "fork")  # Python's later ways would have to pickle what we watch with
             first = observer.next_index
             numbered = [_numbered(make, first + place, observer) for place, make in enumerate(env_fns)]
             super().__init__(numbered, *arguments, **options)
@@ -37,6 +40,11 @@ def observed(base: Any, observer: Observer) -> Any:
             result = super().step(actions)
             observer.all_stepped()
             return result
+
+        def close(self, **options: Any) -> None:
+            if observer.remember is not None and observer.is_owner and not self.closed:
+                observer.remember(self)
+            super().close(**options)
 
     Observed.__name__ = base.__name__
     Observed.__qualname__ = base.__qualname__

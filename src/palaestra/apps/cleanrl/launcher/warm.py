@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .snapshot import NORMALISERS, OPTIMISERS, TENSORS
+from . import normalisers
+from .snapshot import OPTIMISERS, TENSORS
 from .weights import NotFitting, fill, of_network, read
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ class WarmStart:
                     script[name].copy_(value)
         optimisers = [name for name, one in script.items() if isinstance(one, torch.optim.Optimizer)]
         filled = [name for name in optimisers if self._fill_optimiser(script[name], name)]
-        self._fill_statistics(script.get("envs"))
+        world = normalisers.world_of(script)
+        if world is not None:
+            normalisers.fill(world, self._tensors)
         self._say("warmed", sorted(self._classes), filled)
 
     def _fill_optimiser(self, optimiser: Any, name: str) -> bool:
@@ -55,19 +58,3 @@ class WarmStart:
         if state:
             optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
         return bool(state)
-
-    def _fill_statistics(self, envs: Any) -> None:
-        """Of observation normalisers; environments beyond those that were saved get those of the first."""
-        for index, env in enumerate(getattr(envs, "envs", None) or []):
-            while env is not None and hasattr(env, "__dict__"):
-                statistics = vars(env).get("obs_rms")
-                if statistics is not None:
-                    self._fill_one(statistics, index)
-                env = vars(env).get("env")
-
-    def _fill_one(self, statistics: Any, index: int) -> None:
-        number = index if f"{NORMALISERS}.{index}.mean" in self._tensors else 0
-        for name in ("mean", "var", "count"):
-            value = self._tensors.get(f"{NORMALISERS}.{number}.{name}")
-            if value is not None:
-                setattr(statistics, name, float(value) if name == "count" else value.numpy().copy())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .snapshot import TYPES
+from .tensor_types import TYPES
 
 if TYPE_CHECKING:
     from pathlib import Path
