@@ -119,22 +119,22 @@ def measure_all(turns: int, iterations: int, engine: str) -> dict[str, Any]:
 def published(state: Any, side: str) -> Iterator[Any]:
     """As a run does it: see palaestra.workers.live. Each side runs for its share of the time only, and so it may spend
     only that share of the budget: while it runs, there are as many pictures as in a run that is always watched."""
+    from palaestra.envs.painter import painter_for
     from palaestra.envs.publish import PublishedEnvs, Publisher
     from palaestra.envs.scene import scene_of
-    from palaestra.frames.lane import LaneOwner
-    from palaestra.frames.writer import FrameWriter
-    from palaestra.runs.processes import process_started_at
+    from palaestra.workers.live import open_lane
 
     live, inner = state.config.live, state.envs
     scene = scene_of(inner)
     with ExitStack() as stack:
-        capacity = 3 * live.largest_side**2
-        started_at = process_started_at(os.getpid())
-        owner = LaneOwner(lane(side), min(scene.tiles, live.tiles), capacity, started_at)
-        stack.enter_context(owner)
-        writer = stack.enter_context(closing(FrameWriter(owner.descriptor, owner.about)))
-        publisher = stack.enter_context(closing(Publisher(writer, live.budget / len(SIDES), live.largest_side)))
-        yield PublishedEnvs(inner, scene, publisher, 0, inner.count)
+        writer = open_lane(stack, lane(side), min(scene.tiles, live.tiles), live.largest_side, complain)
+        painter = painter_for(scene, state.config.env, lane(side), live.largest_side)
+        publisher = Publisher(writer, live.budget / len(SIDES), live.largest_side, on_failure=complain, painter=painter)
+        yield PublishedEnvs(inner, scene, stack.enter_context(closing(publisher)), 0, inner.count)
+
+
+def complain(reason: str) -> None:
+    raise RuntimeError(f"there is nothing to measure without a live view: {reason}")
 
 
 def lane(side: str) -> Path:

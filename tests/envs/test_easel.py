@@ -9,7 +9,7 @@ import pytest
 from palaestra.config.env import EnvConfig
 from palaestra.contracts.errors import RunFailed
 from palaestra.envs import snapshot
-from palaestra.envs.easel import Easel, as_picture
+from palaestra.envs.easel import Easel, as_picture, fitted
 from palaestra.envs.make import make_env
 
 pytestmark = pytest.mark.filterwarnings("ignore:builtin type:DeprecationWarning")  # of Box2D, when it is imported
@@ -142,3 +142,14 @@ def test_an_environment_that_draws_into_its_pixels_is_seen_as_it_draws():
         assert picture.shape == (2, 4, 3)
         assert picture[0, 1].tolist() == [1, 2, 3]
         assert picture.sum() == 6
+
+
+@pytest.mark.parametrize(("wanted", "longest"), [(0, 600), (300, 300), (5000, 640)])
+def test_a_picture_is_as_large_as_is_wanted_and_fits_into_the_lane(wanted, longest):
+    sides = fitted(np.zeros((600, 1200, 3), np.uint8), wanted, 640).shape[:2]
+    assert sides == (longest // 2, longest)
+
+
+def test_a_small_picture_stays_as_it_is():
+    picture = np.zeros((40, 60, 3), np.uint8)
+    assert fitted(picture, 0, 640) is picture

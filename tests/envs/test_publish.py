@@ -9,11 +9,13 @@ import pytest
 from palaestra.config.env import EnvConfig
 from palaestra.envs import publish
 from palaestra.envs.make import make_env
+from palaestra.envs.painter import Way
 from palaestra.envs.publish import LOOK_SECONDS, PublishedEnvs, Publisher
 from palaestra.envs.scene import View, scene_of
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.frames.demand import Demand
 from palaestra.frames.lane import LaneOwner
+from palaestra.frames.note import Numbers
 from palaestra.frames.place import VARIABLE, lane_path
 from palaestra.frames.reader import FrameReader
 from palaestra.frames.writer import FrameWriter
@@ -234,3 +236,117 @@ def test_nobody_watches_so_one_word_is_looked_at_ten_times_a_second(writer, monk
         now[0] += 0.005
         watched.step(np.zeros(4, np.int64), out)
     assert 45 <= len(looks) <= 51
+
+
+class Beside:
+    """A painter that writes down what it is told."""
+
+    def __init__(self, way=Way.TELL, takes=99):
+        self.way, self.takes, self.told, self.rested, self.is_closed = way, takes, [], 0, False
+
+    def attend(self, now):
+        return self.way
+
+    def tell(self, tile, env_step, now):
+        self.told.append((tile, env_step))
+        return len(self.told) < self.takes
+
+    def rest(self, now):
+        self.rested += 1
+
+    def close(self):
+        self.is_closed = True
+
+
+def test_what_a_painter_is_told_is_not_drawn_here(writer, reader):
+    want(reader, slots=[0, 2])
+    painter, scene = Beside(), Painting()
+    Publisher(writer, 1.0, 64, painter=painter).look(scene, 17)
+    assert painter.told == [(0, 17), (2, 17)]
+    assert scene.looks == []
+
+
+def test_frames_are_counted_where_they_are_written(lane, writer, reader):
+    want(reader)
+    publisher = Publisher(writer, 1.0, 64, painter=Beside())
+    elsewhere = FrameWriter(lane.descriptor, lane.about)
+    for slot in (0, 3, 3):
+        elsewhere.write(slot, b"drawn elsewhere", Numbers(1, 0.0, 0.0, 1))
+    elsewhere.close()
+    publisher.look(Painting(), 1)
+    assert reader.beat().frames == 3
+
+
+def test_while_a_painter_comes_that_is_worth_waiting_for_nothing_is_drawn(writer, reader):
+    want(reader)
+    painter, scene = Beside(Way.WAIT), Painting()
+    publisher = Publisher(writer, 1.0, 64, painter=painter)
+    began = monotonic()
+    publisher.look(scene, 1)
+    assert (painter.told, scene.looks) == ([], [])
+    assert publisher.due >= began + LOOK_SECONDS
+    painter.way = Way.DRAW
+    publisher.look(scene, 2)
+    assert scene.looks
+
+
+def test_a_painter_that_is_lost_in_the_middle_is_asked_no_more_in_this_round(writer, reader):
+    want(reader)
+    painter, scene = Beside(takes=2), Painting()
+    publisher = Publisher(writer, 1.0, 64, painter=painter)
+    publisher.look(scene, 1)
+    assert (painter.told, scene.looks) == ([(0, 1), (1, 1)], [])
+    painter.way = Way.DRAW
+    publisher.look(scene, 2)
+    assert scene.looks, "the view goes on"
+
+
+def test_each_tile_is_told_as_often_as_is_wanted_and_not_more(writer, reader, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(publish, "monotonic", lambda: now[0])
+    painter = Beside(takes=9999)
+    publisher = Publisher(writer, 0.015, 64, painter=painter)
+    for _ in range(1000):  # ten seconds of a hundred steps
+        now[0] += 0.01
+        want(reader, fps=15.0, now=now[0])
+        if now[0] >= publisher.due:
+            publisher.look(Painting(), 1)
+    told = [sum(tile == each for tile, _ in painter.told) for each in range(4)]
+    assert max(told) == min(told)
+    assert 120 <= told[0] <= 151
+
+
+def test_telling_has_the_same_budget_as_drawing(writer, reader, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(publish, "monotonic", lambda: now[0])
+    painter = Beside(takes=9999)
+    tell = painter.tell
+
+    def slowly(*given):
+        now[0] += 0.01
+        return tell(*given)
+
+    painter.tell = slowly
+    publisher = Publisher(writer, 0.02, 64, painter=painter)
+    for _ in range(3000):
+        now[0] += 0.01
+        want(reader, now=now[0])
+        if now[0] >= publisher.due:
+            publisher.look(Painting(), 1)
+    assert 0.01 < reader.beat().cost <= 0.021
+
+
+def test_without_viewers_a_painter_may_rest_and_it_goes_with_the_publisher(writer, reader):
+    painter = Beside()
+    publisher = Publisher(writer, 1.0, 64, painter=painter)
+    publisher.look(Painting(), 1)
+    assert (painter.rested, painter.told, painter.is_closed) == (1, [], False)
+    publisher.close()
+    assert painter.is_closed
+
+
+def test_a_live_view_that_ends_takes_its_painter_along(writer, reader):
+    want(reader)
+    painter = Beside(Way.DRAW)
+    Publisher(writer, 1.0, 64, painter=painter).look(Painting(error=RuntimeError("no display.")), 1)
+    assert painter.is_closed

@@ -9,6 +9,7 @@ import pytest
 from palaestra.frames.beat import Beat
 from palaestra.frames.bell import Bell
 from palaestra.frames.demand import Demand
+from palaestra.frames.writer import FrameWriter
 
 
 def test_picture_and_numbers_arrive_together(open_lane, picture, numbers):
@@ -110,3 +111,22 @@ def test_nothing_stays_open(open_lane):
     for number in range(20):
         open_lane(f"RUN{number}").close()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_frames_of_all_who_write_into_a_lane_are_counted_together(open_lane, picture, numbers):
+    ends = open_lane(slots=40)
+    other = FrameWriter(ends.owner.descriptor, ends.owner.about)
+    for slot in (0, 0, 39):
+        ends.writer.write(slot, picture(1), numbers())
+    for slot in (0, 20):
+        other.write(slot, picture(2), numbers())
+    assert ends.writer.frames_in_lane() == other.frames_in_lane() == 5
+    assert (ends.writer.frames, other.frames) == (3, 2)
+    assert ends.reader.read(0).sequence == 3
+    other.close()
+
+
+def test_a_picture_of_an_earlier_moment_says_so(open_lane, picture, numbers):
+    ends = open_lane()
+    ends.writer.write(0, picture(1), numbers(), captured_at=1234.5)
+    assert ends.reader.read(0).note.captured_at == 1234.5

@@ -15,6 +15,7 @@ from palaestra.contracts.errors import RunFailed
 from palaestra.envs.headless import prepare_rendering
 from palaestra.envs.quick_pixels import quick_pixels
 from palaestra.envs.snapshot import is_drawing
+from palaestra.frames.shrink import shrink, shrink_roughly
 
 if TYPE_CHECKING:
     from palaestra.envs.make import AnyEnv
@@ -61,3 +62,8 @@ def as_picture(drawn: Any, whose: object) -> Picture:
     if not (isinstance(drawn, np.ndarray) and drawn.ndim == 3 and drawn.shape[2] == 3 and drawn.size):
         raise RunFailed(f"{whose} gave {type(drawn).__name__} instead of a picture [height, width, 3].")
     return drawn.astype(np.uint8, copy=False)
+
+
+def fitted(picture: Picture, wanted_side: int, largest_side: int) -> Picture:
+    """About as large as viewers want it (0: as drawn), and never larger than a lane takes."""
+    return shrink(shrink_roughly(picture, wanted_side or largest_side), largest_side)

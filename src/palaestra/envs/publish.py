@@ -11,11 +11,12 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from palaestra.envs.easel import fitted
+from palaestra.envs.painter import Way
 from palaestra.envs.vector import VectorStep
 from palaestra.frames.beat import Beat
 from palaestra.frames.note import Numbers
 from palaestra.frames.pacing import Pacing
-from palaestra.frames.shrink import shrink, shrink_roughly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palaestra.contracts.spaces import EnvInterface
+    from palaestra.envs.painter import Painter
     from palaestra.envs.scene import AnyScene, Scene
     from palaestra.envs.vector import Arrays, VectorEnvs
     from palaestra.frames.beat import Condition
@@ -46,7 +48,9 @@ class Publisher:
         *,
         first_slot: int = 0,
         on_failure: Callable[[str], None] = lambda _reason: None,
+        painter: Painter | None = None,
     ) -> None:
+        """`painter`: who draws elsewhere what the scene shows, as long as that goes well."""
         self.due = 0.0  # on the machine's monotonic clock
         self.env_steps = 0  # of the run
         self.episodes = 0
@@ -55,6 +59,7 @@ class Publisher:
         self._largest_side = largest_side
         self._first_slot = first_slot
         self._on_failure = on_failure
+        self._painter = painter
         self._looked_at: float | None = None  # when there was a viewer, the last time
         self._seconds_spent = self._seconds_watched = 0.0
         self._has_drawn = False
@@ -66,6 +71,8 @@ class Publisher:
         if demand is None:
             self._looked_at = None
             self.due = now + LOOK_SECONDS
+            if self._painter is not None:
+                self._painter.rest(now)
         else:
             try:
                 self._publish(scene, demand, env_step, now)
@@ -75,6 +82,8 @@ class Publisher:
         self._beat("open")
 
     def close(self) -> None:
+        if self._painter is not None:
+            self._painter.close()
         if self.due < inf:
             self._beat("closed")
         self.due = inf
@@ -86,9 +95,16 @@ class Publisher:
         tiles = [slot - self._first_slot for slot in demand.slots]
         wanted = [tile for tile in tiles if 0 <= tile < min(scene.tiles, self._writer.about.slot_count)]
         self._pacing.begin(now)
+        way = Way.DRAW if self._painter is None else self._painter.attend(now)
+        if way is Way.WAIT:
+            self.due = now + LOOK_SECONDS
+            return
         began_at = now
         while (tile := self._pacing.next_slot(wanted, now)) is not None:
-            self._show(scene, tile, demand, env_step)
+            if self._painter is None or way is Way.DRAW:
+                self._show(scene, tile, demand, env_step)
+            elif not self._painter.tell(tile, env_step, now):
+                break  # how it goes on is decided at the next look
             done_at = monotonic()
             cost, began_at = done_at - began_at, done_at
             self._seconds_spent += cost
@@ -101,13 +117,15 @@ class Publisher:
         view = scene.view(tile)
         content = view.content
         if not isinstance(content, bytes):
-            content = shrink(shrink_roughly(content, demand.largest_side or self._largest_side), self._largest_side)
+            content = fitted(content, demand.largest_side, self._largest_side)
         slot = self._first_slot + tile
         self._writer.write(slot, content, Numbers(env_step, view.reward, view.total_reward, view.length))
         self._writer.ring(demand, slot)
 
     def _fail(self, error: Exception) -> None:
         self.due = inf
+        if self._painter is not None:
+            self._painter.close()
         reason = f"{type(error).__name__}: {error}".strip().removesuffix(".")
         self._beat("failed", reason)
         logger.warning("The live view is off from here on; the run goes on as before. %s.", reason)
@@ -116,7 +134,7 @@ class Publisher:
     def _beat(self, condition: Condition, reason: str = "") -> None:
         if self._first_slot:  # there is one beat for all who write into a lane
             return
-        frames = self._writer.frames
+        frames = self._writer.frames_in_lane()
         spent = (self._seconds_spent, self._seconds_watched)
         self._writer.beat(Beat(monotonic(), self.env_steps, self.episodes, frames, *spent, condition, reason))
 

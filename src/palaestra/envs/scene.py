@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -39,6 +39,15 @@ class View:
     length: int
 
 
+class Sitter(NamedTuple):
+    """One environment as it stands now, to be drawn"""
+
+    env: AnyEnv
+    reward: float  # of the last step; 0 where an episode begins
+    total_reward: float
+    length: int
+
+
 class Scene(Protocol):
     """What a `palaestra.envs.publish.Publisher` shows."""
 
@@ -56,10 +65,14 @@ class EnvsScene:
         self._envs = envs
         self._easels: dict[int, Easel] = {}
 
-    def view(self, tile: int) -> View:
+    def sitter(self, tile: int) -> Sitter:
         total_reward, length = self._envs.standing(tile)
         reward = float(self.last.rewards[tile]) if self.last is not None and length else 0.0
-        easel = self._easels[tile] = easel_for(self._envs.envs[tile], self._easels.get(tile))
+        return Sitter(self._envs.envs[tile], reward, total_reward, length)
+
+    def view(self, tile: int) -> View:
+        env, reward, total_reward, length = self.sitter(tile)
+        easel = self._easels[tile] = easel_for(env, self._easels.get(tile))
         return View(easel.draw(), reward, total_reward, length)
 
 
@@ -70,9 +83,9 @@ class MujocoScene(EnvsScene):
         super().__init__(envs)
         self._batch = envs
 
-    def view(self, tile: int) -> View:
+    def sitter(self, tile: int) -> Sitter:
         self._batch.put(tile)
-        return super().view(tile)
+        return super().sitter(tile)
 
 
 class WorkersScene:

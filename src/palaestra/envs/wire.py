@@ -71,7 +71,7 @@ class Line:
         return self._connection.fileno()
 
     def send(self, kind: Kind, content: Any = None) -> None:
-        header, tail = _packed(content)
+        header, tail = packed(content)
         rest = memoryview(HEAD.pack(kind, len(header), len(tail)) + header + tail)
         while rest:
             rest = rest[self._patiently(self._connection.send, rest) :]
@@ -81,7 +81,7 @@ class Line:
         if not header_size:
             return Message(Kind(kind))
         header = self._read(header_size)
-        return Message(Kind(kind), _unpacked(header, self._read(tail_size)))
+        return Message(Kind(kind), unpacked(header, self._read(tail_size)))
 
     def close(self) -> None:
         self._connection.close()
@@ -110,7 +110,8 @@ class Line:
                 raise LineClosed from error
 
 
-def _packed(content: Any) -> tuple[bytes, bytes]:
+def packed(content: Any) -> tuple[bytes, bytes]:
+    """Plain data as a header and a tail"""
     if content is None:
         return b"", b""
     tail: list[bytes] = []
@@ -130,7 +131,7 @@ def _packed(content: Any) -> tuple[bytes, bytes]:
     return json.dumps(content, default=aside).encode(), b"".join(tail)
 
 
-def _unpacked(header: bytes, tail: bytes) -> Any:
+def unpacked(header: bytes, tail: bytes) -> Any:
     if not tail and b'"$' not in header:
         return json.loads(header)
     at = 0

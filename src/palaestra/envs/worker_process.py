@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
-import sys
-import threading
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.errors import RunFailed
+from palaestra.envs.child_process import start_child
 from palaestra.envs.share import NOWHERE
 from palaestra.envs.wire import Kind, Line, LineClosed, NoAnswer
 
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-STANDARD_ERROR = 2
 GOODBYE_SECONDS = 3.0  # to close its environments when nothing is wrong
 HINTS: dict[int, str] = {
     signal.SIGKILL: "Was the machine out of memory? Fewer environments (ppo.env_count) need less of it.",
@@ -47,7 +43,7 @@ class WorkerProcess:
         self._line = Line(ours, timeout)
         with theirs:
             try:
-                self._process = _started(theirs.fileno(), memory)
+                self._process = start_child("palaestra.envs.worker", (theirs.fileno(), memory))
             except OSError as error:
                 ours.close()
                 raise RunFailed(f"A worker process cannot be started: {error.strerror}.") from error
@@ -130,21 +126,3 @@ class WorkerProcess:
         if not step or self.actions is None:
             return f"{where} began an episode"
         return f"{where} was at step {step} of its episode, with action {self.actions[index].tolist()!r}"
-
-
-def _started(line: int, memory: int) -> subprocess.Popen[bytes]:
-    """Nothing of this process is copied: threads and locks of torch would not survive a fork."""
-    own_thread_may_end = threading.current_thread() is not threading.main_thread()
-    words = (line, memory, 0 if own_thread_may_end else os.getpid())
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "palaestra.envs.worker", *map(str, words)],
-        stdin=subprocess.DEVNULL,
-        stdout=STANDARD_ERROR,  # what an environment prints must not get between what `--json` prints
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": _same_modules()},
-        pass_fds=(line, memory),
-    )
-
-
-def _same_modules() -> str:
-    """So that it imports what this process would, and from nowhere else."""
-    return os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)

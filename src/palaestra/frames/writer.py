@@ -16,7 +16,7 @@ import numpy as np
 
 from palaestra.frames.bell import Ringer
 from palaestra.frames.demand import DEMAND, NANOSECONDS, Demand, unpack_demand
-from palaestra.frames.layout import BEAT_AT, CHECK, DEMAND_AT, NOTE_AT, SEQUENCE
+from palaestra.frames.layout import BEAT_AT, CHECK, DEMAND_AT, NOTE_AT, SEQUENCE, SLOT_BYTES, SLOTS_AT
 from palaestra.frames.note import PIXELS, STATE, Note, Numbers, Payload
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from palaestra.frames.shrink import Picture
 
 LEASE_WORD = DEMAND_AT // 8
+FIRST_SLOT_WORD, SLOT_WORDS = SLOTS_AT // 8, SLOT_BYTES // 8
 
 
 class FrameWriter:
@@ -50,15 +51,22 @@ class FrameWriter:
         demand = unpack_demand(self._head[DEMAND_AT : DEMAND_AT + DEMAND.size + CHECK.size], now)
         return demand if demand is not None and demand.slots else None
 
-    def write(self, slot: int, content: Picture | bytes, numbers: Numbers) -> None:
-        """OSError when there is no room for it. A picture has at most the lane's capacity."""
+    def frames_in_lane(self) -> int:
+        """Written so far, by whomever: each slot counts its own"""
+        return sum(self._words[FIRST_SLOT_WORD::SLOT_WORDS][: self.about.slot_count])
+
+    def write(self, slot: int, content: Picture | bytes, numbers: Numbers, captured_at: float | None = None) -> None:
+        """OSError when there is no room for it. A picture has at most the lane's capacity.
+
+        `captured_at`: seconds since 1970, when that was not just now.
+        """
         kind, width, height, payload = _as_payload(content)
         if len(payload) > self.about.capacity:
             raise OSError(errno.EFBIG, f"{len(payload)} bytes do not fit into {self.about.capacity}")
         entry = self.about.slot_at(slot)
         sequence = SEQUENCE.unpack_from(self._head, entry)[0] + 1
         place = sequence & 1
-        note = Note(sequence, kind, width, height, len(payload), time.time(), numbers)
+        note = Note(sequence, kind, width, height, len(payload), captured_at or time.time(), numbers)
         SEQUENCE.pack_into(self._head, entry + NOTE_AT[place], 0)  # this place is being written
         self._write_whole(payload, self.about.picture_at(slot, place))
         packed = note.pack(payload)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import PalaestraError
+from palaestra.envs.painter import painter_for
 from palaestra.envs.publish import PublishedEnvs, Publisher
 from palaestra.envs.scene import scene_of
 from palaestra.frames.lane import LaneOwner, sweep_dead_lanes
@@ -17,6 +18,7 @@ from palaestra.runs.processes import is_alive, process_started_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from palaestra.training.state import TrainingState
     from palaestra.workers.session import RunSession
@@ -38,9 +40,11 @@ def live_view(state: TrainingState, session: RunSession) -> Iterator[None]:
         session.journal.record("frames.failed", reason=reason, role=role)
 
     with ExitStack() as stack:
-        writer = _open(stack, session.directory.id, role, min(scene.tiles, live.tiles), live.largest_side, tell)
+        lane = lane_path(session.directory.id, role)
+        writer = open_lane(stack, lane, min(scene.tiles, live.tiles), live.largest_side, tell)
         if writer is not None:
-            publisher = Publisher(writer, live.budget, live.largest_side, on_failure=tell)
+            painter = painter_for(scene, state.config.env, lane, live.largest_side)
+            publisher = Publisher(writer, live.budget, live.largest_side, on_failure=tell, painter=painter)
             stack.enter_context(closing(publisher))
             rows = inner.count * state.group.world_size
             state.envs = PublishedEnvs(inner, scene, publisher, state.env_steps, rows)
@@ -50,14 +54,17 @@ def live_view(state: TrainingState, session: RunSession) -> Iterator[None]:
             state.envs = inner
 
 
-def _open(
-    stack: ExitStack, run_id: str, role: str, slots: int, largest_side: int, tell: Callable[[str], None]
+def open_lane(
+    stack: ExitStack, lane: Path, slots: int, largest_side: int, tell: Callable[[str], None]
 ) -> FrameWriter | None:
-    """The lanes of those who died are removed first: one of them may have had this name."""
+    """A lane that goes with the stack; None, and the reason told, where it cannot be made.
+
+    The lanes of those who died are removed first: one of them may have had this name.
+    """
     try:
         sweep_dead_lanes(is_alive)
         started_at = process_started_at(os.getpid()) or 0.0
-        owner = LaneOwner(lane_path(run_id, role), slots, 3 * largest_side**2, started_at)
+        owner = LaneOwner(lane, slots, 3 * largest_side**2, started_at)
         stack.enter_context(owner)
         return stack.enter_context(closing(FrameWriter(owner.descriptor, owner.about)))
     except (OSError, PalaestraError) as error:
