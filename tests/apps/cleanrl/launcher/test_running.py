@@ -1,4 +1,6 @@
 import signal
+import subprocess
+import sys
 
 from palaestra.apps.cleanrl.launcher.observer import Observer, Stopped
 from palaestra.apps.cleanrl.launcher.running import Ending, become, listen, versions
@@ -66,6 +68,25 @@ def test_the_first_signal_waits_for_a_step(monkeypatch):
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def test_what_was_put_off_until_the_end_is_done_and_cannot_change_how_it_ended():
+    program = (
+        "import atexit, os\nfrom palaestra.apps.cleanrl.launcher.running import take_leave\n"
+        "atexit.register(print, 'written down')\natexit.register(exit, 7)\ntake_leave()\nos.write(1, b'left')\n"
+        "import sys\nsys.stdout.flush()\nos._exit(3)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 3
+    assert {"written", "down", "left"} <= set(done.stdout.replace("left", "left ").split())
+
+
+def test_who_hung_himself_in_for_errors_hears_of_them(monkeypatch):
+    heard = []
+    monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: heard.append((kind, str(error))))
+    with Ending():
+        raise ValueError("why")
+    assert heard == [(ValueError, "why")]
 
 
 def test_versions_name_the_interpreter():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib
 import importlib.util
@@ -9,7 +10,6 @@ import os
 import platform
 import signal
 import sys
-import traceback
 import types
 import warnings
 from importlib.machinery import SourceFileLoader
@@ -46,6 +46,7 @@ def run(order: dict[str, Any]) -> None:
         observer.warm = sibling("warm").WarmStart(order["start"], wire.say)
     listen(observer)
     code = become(script, order["argv"], observer, wire)
+    take_leave()
     wire.close()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -70,6 +71,12 @@ def become(script: Path, argv: list[str], observer: Observer, wire: Wire) -> int
     return ending.code
 
 
+def take_leave() -> None:
+    """What libraries have put off until the end is done: W&B writes down everything only then."""
+    with Ending():
+        atexit._run_exitfuncs()
+
+
 class Ending:
     """However the script leaves its block, that is what it came to; nothing gets past it but what kills us."""
 
@@ -87,7 +94,7 @@ class Ending:
             if self.code:
                 self.state, self.error = "failed", f"the script left with {error.code!r}"
         elif error is not None:
-            traceback.print_exception(kind, error, trace)
+            sys.excepthook(kind, error, trace)  # prints it, and tells who has hung himself in there
             self.state, self.code, self.error = "failed", 1, f"{kind.__name__}: {error}"
         return True
 
