@@ -35,7 +35,8 @@ TARGET_HEAD = """
 
 def page(blocks: list[Block], machine: dict[str, Any]) -> str:
     head = HEAD.format(**machine, episodes=SOLVED_EPISODES, score=SOLVED_RETURN)
-    return head + targets(blocks) + "".join(section(block) for block in blocks)
+    sections = "".join(section(block) for block in blocks) or "\nNothing was measured yet.\n"
+    return head + targets(blocks) + sections
 
 
 def targets(blocks: list[Block]) -> str:
