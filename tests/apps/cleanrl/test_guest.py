@@ -1,6 +1,8 @@
 """A script's checkpoint is judged like any other; what it plays is played again by hand."""
 
+import sys
 import time
+import venv
 from contextlib import closing
 
 import gymnasium
@@ -151,6 +153,27 @@ def test_a_script_beside_the_weights_that_is_not_the_one_they_name_is_refused(sa
     opened.checkpoint.policy["sha256"] = "0" * 64
     with pytest.raises(DamagedFile, match="not the one that it names"):
         ScriptGuest(opened, saved)
+
+
+@pytest.fixture
+def another_interpreter(tmp_path):
+    """One of its own that has what ours has, and a file that tells where it was started."""
+    room, told = tmp_path / "interpreter", tmp_path / "started"
+    venv.create(room, with_pip=False)
+    (site,) = room.glob("lib/python*/site-packages")
+    (site / "ours.pth").write_text("\n".join(one for one in sys.path if one.endswith("site-packages")))
+    (site / "sitecustomize.py").write_text(f"import pathlib\npathlib.Path({str(told)!r}).touch()\n")
+    return room / "bin" / "python", told
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_the_interpreter_that_trained_it_plays_it(runs, scripts, ppo_agent, another_interpreter):
+    python, told = another_interpreter
+    directory = runs.saved(scripts / "ppo.py", {"agent": ppo_agent}, python=str(python))
+    told.unlink()
+    assert evaluate_target(directory.id, runs.store.root, episodes=1, seed=40).returns == [by_hand(ppo_agent, 40)]
+    assert told.exists()
 
 
 def test_an_interpreter_that_is_gone_is_named(saved):
