@@ -2,8 +2,11 @@
 
 import importlib.util
 import os
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
+
+import pytest
 
 from palaestra.testing import mutant_house
 from palaestra.testing.mutant_house import Trier, answer, apart, plant
@@ -39,6 +42,17 @@ def test_functions_methods_and_inner_ones_that_were_loaded_already_get_their_new
     plant(SOURCE.replace("< 10", "<= 10").replace("True", "False"), file)
     assert (made(), module.small(10), thing.is_good) == (True, True, False)
     assert module.outer(10)() is True
+
+
+def test_what_is_left_of_others_does_not_get_in_the_way(tmp_path):
+    module, file = loaded(tmp_path)
+    gone = module.Thing()
+    left = weakref.proxy(gone)
+    del gone
+    with pytest.raises(ReferenceError):
+        isinstance(left, int)
+    plant(SOURCE.replace("True", "False"), file)
+    assert not module.Thing().is_good
 
 
 def test_functions_of_other_files_stay_as_they_are(tmp_path):
@@ -90,5 +104,6 @@ def test_a_mutant_stands_in_the_file_only_while_it_is_tried(tmp_path, monkeypatc
 
 def test_a_child_that_answers_leaves_without_a_word_or_never_ends_is_told_as_such():
     assert apart(lambda: {"failed": "x"}, 30.0) == {"failed": "x"}
+    assert apart(lambda: {}["x"], 30.0) == {"failed": "", "error": "KeyError('x')"}
     assert apart(lambda: os._exit(3), 30.0) == {"failed": "its process ended without a word"}
     assert apart(lambda: os.read(os.pipe()[0], 1), 0.2) == {"failed": "no end within 0 s"}

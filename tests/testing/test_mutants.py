@@ -109,6 +109,13 @@ def test_tests_that_fail_without_a_mutant_say_nothing_about_mutants(copy_of):
         mutants.try_target(copy_of("x = a < b\n", failed="test_x"), "runs/lock", [])
 
 
+def test_a_bench_that_fails_itself_counts_nothing_as_seen(copy_of):
+    copy = copy_of("def f():\n    return x\n")
+    copy.answer = lambda _: {"failed": "", "error": "KeyError('x')"}
+    with pytest.raises(RunFailed, match="The bench itself failed: KeyError"):
+        mutants.try_target(copy, "runs/lock", [])
+
+
 def test_the_share_is_of_the_mutants_that_make_a_difference():
     results = [result(killed_by="t"), result(killed_by="t"), result(killed_by="t"), result(), result(reason="none")]
     assert counts(results) == {"mutants": 5, "killed": 3, "harmless": 1, "share": 0.75}

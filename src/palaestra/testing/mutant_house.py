@@ -81,6 +81,8 @@ class Trier:
             self._lines = set()
             self._run([item])
             lines.append(sorted(self._lines))
+            if self._failed:
+                break
         sys.settrace(None)
         return {"failed": self._failed, "lines": lines}
 
@@ -115,8 +117,10 @@ class Trier:
 def plant(source: str, file: str) -> None:
     """Give the functions that were loaded from `file` the bodies that `source` has for them."""
     bodies = {(code.co_qualname, code.co_firstlineno): code for code in codes_in(compile(source, file, "exec"))}
-    for loaded in gc.get_objects():
-        if isinstance(loaded, FunctionType) and loaded.__code__.co_filename == file:
+    for (
+        loaded
+    ) in gc.get_objects():  # some stand for others that are gone, and asking what they are an instance of fails
+        if type(loaded) is FunctionType and loaded.__code__.co_filename == file:
             old = loaded.__code__
             loaded.__code__ = bodies.get((old.co_qualname, old.co_firstlineno), old)
 
@@ -153,8 +157,9 @@ def _be_the_child(work: Callable[[], dict[str, Any]], answer: Path) -> None:
     try:
         os.setsid()
         answer.write_text(json.dumps(work()))
-    except BaseException:
-        traceback.print_exc()  # nobody above would say it any more
+    except BaseException as error:
+        traceback.print_exc()
+        answer.write_text(json.dumps({"failed": "", "error": repr(error)}))  # of the bench, not of the mutant
         raise
     finally:
         os._exit(0)

@@ -121,21 +121,28 @@ def try_target(copy: ProjectCopy, target: str, judgements: Sequence[Judgement]) 
     mutants = mutants_of((copy.folder / file).read_text())
     inner = [mutant for mutant in mutants if mutant.is_inner]
     began = time.monotonic()
-    found = copy.ask(file, tests, mutants=inner)
+    found = _sound(copy.ask(file, tests, mutants=inner))
     if found["failed"]:
         last = copy.log.read_text(errors="replace")[-2000:]
         raise RunFailed(f"Without any mutant, {found['failed']} fails.", last)
     tried = zip(inner, found["answers"], strict=True)
-    killers = {mutant.source: each["failed"] for mutant, each in tried if "unfit" not in each}
+    killers = {mutant.source: each["failed"] for mutant, each in tried if "unfit" not in _sound(each)}
     seconds = time.monotonic() - began + LEAST_SECONDS  # more than one load and one run of all tests
     for mutant in mutants:
         if mutant.source not in killers:
-            killers[mutant.source] = copy.ask(file, tests, source=mutant.source, seconds=seconds)["failed"]
+            killers[mutant.source] = _sound(copy.ask(file, tests, source=mutant.source, seconds=seconds))["failed"]
     reasons = {(one.line, one.change): one.why for one in judgements if one.target == target}
     return [
         Result(target, mutant, killed_by, "" if killed_by else reasons.get((mutant.text, mutant.change), ""))
         for mutant, killed_by in ((mutant, killers[mutant.source]) for mutant in mutants)
     ]
+
+
+def _sound(answer: dict[str, Any]) -> dict[str, Any]:
+    """An error of the bench is neither a mutant that was seen nor one that lives."""
+    if "error" in answer:
+        raise RunFailed(f"The bench itself failed: {answer['error']}")
+    return answer
 
 
 def counts(results: Sequence[Result]) -> dict[str, Any]:
