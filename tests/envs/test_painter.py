@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 from contextlib import closing
+from pathlib import Path
 from time import monotonic, sleep
 
 import numpy as np
@@ -234,6 +235,7 @@ def test_a_real_painter_draws_what_would_be_drawn_here_and_a_killed_one_leaves_i
             until(lambda: painter.attend(monotonic()) is Way.TELL, "the painter")
             pid = painter.pid
             assert os.getpriority(os.PRIO_PROCESS, pid) == 19
+            assert "libtorch" not in Path(f"/proc/{pid}/maps").read_text()
             for round_number in range(3):
                 reader.want(Demand(60.0, 0, frozenset(range(3)), 1, 1), monotonic() + 9)
                 for tile in range(3):

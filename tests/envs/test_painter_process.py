@@ -32,13 +32,13 @@ def lines():
         end.close()
 
 
-def begun(seed):
-    env = make_env(EnvConfig(id="CartPole-v1"))
+def begun(seed, env_id="CartPole-v1"):
+    env = make_env(EnvConfig(id=env_id))
     env.reset(seed=seed)
     return env
 
 
-def test_one_copy_strikes_the_poses_of_all():
+def test_copies_strike_the_poses_of_all():
     envs = [begun(seed) for seed in (5, 6)]
     poser, atelier = Poser(envs[0]), Atelier(CARTPOLE)
     alike = atelier.alike(poser.digests())
@@ -49,6 +49,25 @@ def test_one_copy_strikes_the_poses_of_all():
         env.step(1)
         tile = envs.index(env)
         assert np.array_equal(atelier.draw(tile, unpacked(*packed(poser.take(tile, env)))), Easel(env).draw())
+
+
+@pytest.mark.full
+@pytest.mark.slow
+def test_simulations_are_seen_through_the_camera_that_each_would_have_where_it_lives():
+    pytest.importorskip("mujoco")
+    envs = [begun(seed, "HalfCheetah-v5") for seed in (5, 6)]
+    easels = [Easel(env) for env in envs]
+    poser, atelier = Poser(envs[0]), Atelier({"id": "HalfCheetah-v5"})
+    poser.agree(atelier.alike(poser.digests()))
+    envs[1].unwrapped.data.qpos[0] = 3.0  # far from the other
+    for _ in range(2):
+        for tile, env in enumerate(envs):
+            env.step(np.full(6, 0.5, np.float32))
+            here = easels[tile].draw()
+            assert np.array_equal(atelier.draw(tile, unpacked(*packed(poser.take(tile, env)))), here)
+            assert len(np.unique(here.reshape(-1, 3), axis=0)) > 20, "there is something to see"
+    for env in envs:
+        env.close()
 
 
 def test_of_each_slot_the_newest_is_drawn_in_the_order_in_which_they_asked(lines):

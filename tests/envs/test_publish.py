@@ -316,6 +316,30 @@ def test_each_tile_is_told_as_often_as_is_wanted_and_not_more(writer, reader, mo
     assert 120 <= told[0] <= 151
 
 
+def test_tiles_that_were_drawn_one_by_one_are_told_together(writer, reader, monkeypatch):
+    now, rounds = [1000.0], []
+    monkeypatch.setattr(publish, "monotonic", lambda: now[0])
+    painter, scene = Beside(Way.DRAW, takes=9999), Painting()
+    publisher = Publisher(writer, 0.015, 64, painter=painter)
+
+    def slowly(tile):
+        now[0] += 0.002
+        return Painting.view(scene, tile)
+
+    scene.view = slowly
+    for count in range(2000):
+        now[0] += 0.005
+        want(reader, fps=15.0, now=now[0])
+        painter.way = Way.DRAW if count < 1000 else Way.TELL
+        if now[0] >= publisher.due:
+            publisher.look(scene, 1)
+            rounds.append(len(painter.told))
+    assert 10 < len(scene.looks) < 50, "the budget spread them"
+    per_round = [after - before for before, after in itertools.pairwise(rounds) if after > before]
+    assert set(per_round[1:]) == {4}
+    assert 60 <= len(per_round) <= 76, "in five seconds"
+
+
 def test_telling_has_the_same_budget_as_drawing(writer, reader, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(publish, "monotonic", lambda: now[0])

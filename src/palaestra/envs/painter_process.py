@@ -37,24 +37,40 @@ if TYPE_CHECKING:
 READYING, DRAWING = 10, 19
 
 
+class Copy:
+    """An environment like one of those that are played elsewhere; it strikes its poses."""
+
+    def __init__(self, config: EnvConfig) -> None:
+        self.env = make_env(config)
+        self.env.reset(seed=0)
+        self._own = dict(vars(self.env.unwrapped))
+        self._easel = Easel(self.env)
+
+    def draw(self, pose: dict[str, Any]) -> Picture:
+        strike_pose(self.env, self._own, pose)
+        return self._easel.draw()
+
+
 class Atelier:
-    """One copy of the environment, which strikes the pose of each in turn; with an easel for each of them."""
+    """A copy for each tile, made when it is first drawn: what it is drawn with may depend on its first pose, as the
+    camera of a simulation does, which stays where it was set up."""
 
     def __init__(self, env: dict[str, Any]) -> None:
-        self._env = make_env(EnvConfig.model_validate(env))
-        self._env.reset(seed=0)
-        self._own = dict(vars(self._env.unwrapped))
-        self._easels: dict[int, Easel] = {}
+        self._config = EnvConfig.model_validate(env)
+        self._first: Copy | None = Copy(self._config)
+        self._copies: dict[int, Copy] = {}
 
     def alike(self, digests: dict[str, str]) -> list[str]:
-        """The attributes that the copy has as the others have them"""
-        own = Poser(self._env).digests()
+        """The attributes that copies have as the others have them"""
+        assert self._first is not None
+        own = Poser(self._first.env).digests()
         return [name for name, digest in digests.items() if own.get(name) == digest]
 
     def draw(self, tile: int, pose: dict[str, Any]) -> Picture:
-        strike_pose(self._env, self._own, pose)
-        easel = self._easels.setdefault(tile, Easel(self._env))
-        return easel.draw()
+        if tile not in self._copies:
+            self._copies[tile] = self._first or Copy(self._config)
+            self._first = None
+        return self._copies[tile].draw(pose)
 
 
 class Orders:

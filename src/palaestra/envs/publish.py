@@ -111,7 +111,10 @@ class Publisher:
             # The first picture loads what draws it; that happens once and is not paid off by standing still.
             self._pacing.drawn(tile, now, cost if self._has_drawn else 0.0, demand.frames_per_second)
             self._has_drawn = True
-        self.due = min(self._pacing.due_at(wanted, now), now + LOOK_SECONDS)
+        # Poses are told in one round for all tiles, however far apart the tiles were drawn before: what a round needs
+        # beforehand (worlds handed back by an engine, a process woken) is needed once.
+        pause = 1 / demand.frames_per_second if way is Way.TELL else 0.0
+        self.due = min(max(self._pacing.due_at(wanted, now), now + pause), now + LOOK_SECONDS)
 
     def _show(self, scene: Scene, tile: int, demand: Demand, env_step: int) -> None:
         view = scene.view(tile)
