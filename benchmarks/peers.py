@@ -83,13 +83,17 @@ def find_pythons(wanted: list[Peer], venvs: Path) -> tuple[dict[str, Path], dict
 def take_turns(
     setting: Setting, peers: list[Peer], pythons: dict[str, Path], absent: dict[str, str], asked: argparse.Namespace
 ) -> Block:
-    """Every round begins with another peer, so that none always follows the same neighbour's heat."""
+    """Every round begins with another peer, so that none always follows the same neighbour's heat.
+
+    One that fails is not asked again: its reason is known, and a peer that hangs costs minutes.
+    """
     load, rounds = os.getloadavg()[0], []
     for number in range(asked.rounds):
         start = number % len(peers) if peers else 0
         order = peers[start:] + peers[:start]
         measured = {peer.name: take_one(peer, setting, number + 1, pythons[peer.name], asked) for peer in order}
         rounds.append(tuple(measured[peer.name] for peer in peers))
+        peers = [peer for peer in peers if not measured[peer.name].failed]
     return Block(setting.name, time.strftime("%Y-%m-%d %H:%M"), load, asked.seconds, tuple(rounds), absent)
 
 

@@ -27,6 +27,7 @@ def command(monkeypatch, tmp_path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     pythons = {name: fake_python(tmp_path, name) for name in ("palaestra", "sb3")}
+    pythons["eager"] = Path("/bin/false")
 
     def find(wanted, _venvs):
         found = {peer.name: pythons[peer.name] for peer in wanted if peer.name in pythons}
@@ -61,6 +62,13 @@ def test_each_round_has_every_peer_and_the_page_the_ratio(command, tmp_path, cap
     first_of_rounds = [line.split()[3] for line in said.err.splitlines()][::2]
     assert first_of_rounds == ["palaestra", "sb3"]  # each round begins with another
     assert "<svg" in (tmp_path / "out" / "peers.svg").read_text()
+
+
+def test_a_peer_that_fails_is_named_and_not_asked_again(command, tmp_path):
+    told = command("--peers", "palaestra", "eager", "--settings", "cleanrl", "--rounds", "3")
+    rounds = told["cleanrl"]["rounds"]
+    assert [[one["peer"] for one in measured] for measured in rounds] == [["palaestra", "eager"]] + [["palaestra"]] * 2
+    assert "eager torch loop failed at least once: ended with 1" in (tmp_path / "out" / "peers.md").read_text()
 
 
 def test_a_setting_that_is_not_measured_now_stays_as_it_was(command):
