@@ -1,4 +1,5 @@
-from importlib.metadata import EntryPoint
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 
 import pytest
 
@@ -35,6 +36,18 @@ def test_an_unknown_name_is_told_with_the_nearest(own_group):
 def test_a_plugin_that_cannot_be_imported_is_named_with_its_place(own_group):
     with pytest.raises(UsageError, match=r"'broken' \(no_such_module:thing\) cannot be imported"):
         plugins.load("things", "broken")
+
+
+def test_the_installed_packages_are_looked_at_once_for_all_kinds(monkeypatch):
+    looks = []
+    really_look = plugins.entry_points
+    monkeypatch.setattr(plugins, "entry_points", lambda: looks.append("look") or really_look())
+    monkeypatch.setattr(plugins, "_all", cache(plugins._all.__wrapped__))
+    own = cache(plugins._group.__wrapped__)
+    monkeypatch.setattr(plugins, "_group", own)
+    for kind in ("commands", "workers", "envs"):
+        assert plugins.names(kind) == sorted(point.name for point in entry_points(group=f"palaestra.{kind}"))
+    assert looks == ["look"]
 
 
 def test_kinds_are_named_in_the_singular():

@@ -10,8 +10,14 @@ from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
 
 
 @cache
+def _all() -> Any:
+    """Once for all kinds: every package that is installed is looked at for it."""
+    return entry_points()
+
+
+@cache
 def _group(kind: str) -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=f"palaestra.{kind}")}
+    return {point.name: point for point in _all().select(group=f"palaestra.{kind}")}
 
 
 def names(kind: str) -> list[str]:

@@ -5,6 +5,8 @@ import engine_speed
 import pytest
 
 from palaestra.config.train import TrainConfig
+from palaestra.contracts.sink import Sample
+from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.training.engines import native_engine
 from palaestra.training.state import new_training_state
 
@@ -27,3 +29,9 @@ def test_the_arithmetic_is_counted_layer_by_layer():
     hidden, action, value = 4 * 64, 64 * 2, 64
     forward = 2 * (2 * hidden + 2 * 64 * 64 + action + value)
     assert engine_speed.flop_per_sample(state) == 3 * forward - 2 * 2 * hidden  # the first layers pass nothing back
+
+
+def test_an_update_was_finished_when_the_metrics_say_so(tmp_path):
+    with MetricsWriter(tmp_path / "metrics.db") as writer:
+        writer.write(Sample(256, {"a": 1.0}, at=1000.5), Sample(512, {"a": 1.0}, at=1000.7))
+    assert engine_speed.first_sample_at(tmp_path) == 1000.5

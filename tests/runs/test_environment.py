@@ -5,13 +5,13 @@ import os
 import subprocess
 import sys
 import time
-from importlib.metadata import version
+from importlib.metadata import distributions, version
 from pathlib import Path
 
 import pytest
 
 from palaestra.runs import environment
-from palaestra.runs.environment import describe_environment, describe_git
+from palaestra.runs.environment import describe_environment, describe_git, installed_version
 
 
 def git(directory: Path, *arguments: str) -> str:
@@ -28,6 +28,12 @@ def test_it_says_on_what_a_run_was_made():
     assert found["hardware"]["memory_bytes"] > 1 << 28
     assert found["hardware"]["threads"] == os.cpu_count()
     assert found["argv"] == sys.argv
+
+
+def test_a_version_is_what_python_itself_says_of_every_package_here():
+    names = {one.metadata["Name"] for one in distributions()}
+    assert len(names) > 20
+    assert {name: installed_version(name) for name in names} == {name: version(name) for name in names}
 
 
 def test_a_package_that_is_not_installed_is_left_out(monkeypatch):

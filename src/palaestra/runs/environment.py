@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,16 @@ def package_versions() -> dict[str, str]:
     found = {}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            found[name] = installed_version(name)
         except PackageNotFoundError:
             continue
     return found
+
+
+def installed_version(name: str) -> str:
+    """As `importlib.metadata.version`, which parses a package's whole description for that one line."""
+    _, _, behind = (distribution(name).read_text("METADATA") or "").partition("\nVersion:")
+    return behind.partition("\n")[0].strip() or version(name)
 
 
 def describe_git(directory: Path) -> dict[str, Any] | None:
