@@ -29,7 +29,7 @@ class Told(AlgoObserver):
     def on_training_step(self, runner: Runner, training_iteration_since_resume: int) -> None:  # noqa: ARG002
         steps = sum(runner.env_steps.values())
         if steps and not self._meter.update(steps, []):
-            runner.cfg.train_for_seconds = 0  # it looks there right after this
+            runner.cfg.train_for_seconds = -1  # it looks there right after this; its own count of seconds stays at 0
 
 
 def make_env(name: str, cfg: Any = None, env_config: Any = None, render_mode: str | None = None) -> gymnasium.Env:  # noqa: ARG001
