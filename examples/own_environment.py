@@ -1,7 +1,7 @@
 """An environment of your own: register it with Gymnasium, check it, train in it.
 
 python examples/own_environment.py
-PYTHONPATH=examples palaestra train env.id=own_environment:GuessTheNumber-v0 total_steps=20000
+PYTHONPATH=examples palaestra train env.id=own_environment:GuessTheNumber-v0 total_steps=50000
 """
 
 from __future__ import annotations
@@ -53,5 +53,5 @@ if __name__ == "__main__":
     )
     check = check_env(EnvConfig(id=env_id))
     print("resumes bit for bit" if not check.why_inexact else check.why_inexact)
-    outcome = train(env={"id": env_id}, total_steps=20_000, ppo={"learning_rate": 1e-3})
+    outcome = train(env={"id": env_id}, total_steps=50_000, ppo={"learning_rate": 1e-3})
     print(f"mean return over 100 games: {evaluate(outcome.record.name, episodes=100).mean:.2f}")
