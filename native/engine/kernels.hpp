@@ -23,12 +23,11 @@ struct Kernels {
 
     // The parameters in the order in which a forward pass reads them.
     void (*pack)(const Plan& plan, const float* parameters, float* packed);
-    // `input` [rows, stride of slot 0]; at most ROWS rows. `before`: what went into activations; may be null.
-    void (*forward)(const Plan& plan, const float* packed, const float* input, float* values, float* before, int rows,
-                    int wanted);
-    // Adds to `gradient` (a block of slopes) what the slopes of the last slots mean for the parameters.
-    void (*backward)(const Plan& plan, const float* parameters, const float* packed, const float* input,
-                     const float* values, const float* before, float* slopes, float* gradient, int rows);
+    void (*forward)(const Plan& plan, const float* packed, const Block& block, int wanted);
+    // Adds to `gradient` (a block of slopes) what `slopes` of the last slots, laid out as the block's values, mean for
+    // the parameters.
+    void (*backward)(const Plan& plan, const float* parameters, const float* packed, const Block& block, float* slopes,
+                     float* gradient);
     // Adds `count` blocks of slopes up in the first, and gives it in the parameters' order.
     void (*spread)(const Plan& plan, float* gradients, int count, float* flat);
     double (*squares)(const float* numbers, std::size_t count);

@@ -14,37 +14,7 @@ namespace {
 #include "body_activations.hpp"
 #include "body_turning.hpp"
 
-void pack(const Plan& plan, const float* parameters, float* packed) {
-    for (int number = 0; number < plan.layer_count; ++number) {
-        const Layer& layer = plan.layers[number];
-        const std::size_t out_stride = plan.strides[layer.target], in_stride = plan.strides[layer.source];
-        const float* weight = parameters + layer.weight;
-        float* turned = packed + layer.packed;
-        turn(layer.outputs, layer.inputs, weight, layer.inputs, turned, out_stride);
-        std::memcpy(turned + layer.inputs * out_stride, parameters + layer.bias, layer.outputs * sizeof(float));
-        if (layer.widened == NOWHERE) continue;
-        for (int out = 0; out < layer.outputs; ++out) {
-            std::memcpy(packed + layer.widened + out * in_stride, weight + out * layer.inputs,
-                        layer.inputs * sizeof(float));
-        }
-    }
-}
-
-void forward(const Plan& plan, const float* packed, const float* input, float* values, float* before, int rows,
-             int wanted) {
-    for (int number = 0; number < plan.layer_count; ++number) {
-        const Layer& layer = plan.layers[number];
-        const int needed = (layer.is_for_action ? FOR_ACTION : 0) | (layer.is_for_value ? FOR_VALUE : 0);
-        if (!(needed & wanted)) continue;
-        const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
-        const float* turned = packed + layer.packed;
-        float* out = values + plan.places[layer.target];
-        product<Start::BIAS>(rows, static_cast<int>(out_stride), layer.inputs,
-                             {layer.source ? values + plan.places[layer.source] : input, in_stride, 1, turned,
-                              out_stride, out, out_stride, turned + layer.inputs * out_stride});
-        activate(layer.activation, out, before ? before + plan.places[layer.target] : nullptr, rows * out_stride);
-    }
-}
+INLINE int rows_from(int first, int rows) { return rows - first < ROWS ? rows - first : ROWS; }
 
 void add_weight_slopes(const Plan& plan, const Layer& layer, const float* source, const float* slopes, float* gradient,
                        int rows) {
@@ -59,25 +29,106 @@ void add_weight_slopes(const Plan& plan, const Layer& layer, const float* source
     }
 }
 
-void backward(const Plan& plan, const float* parameters, const float* packed, const float* input, const float* values,
-              const float* before, float* slopes, float* gradient, int rows) {
+// The slopes of what a layer gave become those of what went into its activation; what they mean for its weights, and
+// where it `sums_biases` for its biases, is added to the gradient.
+void add_layer_slopes(const Plan& plan, const Layer& layer, const Block& block, float* slopes, float* gradient,
+                      bool sums_biases) {
+    const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
+    const float* source = layer.source ? block.values + plan.places[layer.source] : block.input;
+    const int rows = block.steps * block.columns;
+    for (int first = 0; first < rows; first += ROWS) {
+        const int some = rows_from(first, rows);
+        const std::size_t at = plan.places[layer.target] + first * out_stride;
+        if (sums_biases) {
+            deactivate(layer.activation, block.values + at, block.before ? block.before + at : nullptr, slopes + at,
+                       some, static_cast<int>(out_stride), gradient + layer.bias_slope);
+        }
+        add_weight_slopes(plan, layer, source + first * in_stride, slopes + at, gradient, some);
+    }
+}
+
+#include "body_cells.hpp"
+
+void pack_layer(const Plan& plan, const Layer& layer, const float* parameters, float* packed) {
+    const std::size_t out_stride = plan.strides[layer.target], in_stride = plan.strides[layer.source];
+    const float* weight = parameters + layer.weight;
+    float* turned = packed + layer.packed;
+    turn(layer.outputs, layer.inputs, weight, layer.inputs, turned, out_stride);
+    std::memcpy(turned + layer.inputs * out_stride, parameters + layer.bias, layer.outputs * sizeof(float));
+    if (layer.widened == NOWHERE) return;
+    for (int out = 0; out < layer.outputs; ++out) {
+        std::memcpy(packed + layer.widened + out * in_stride, weight + out * layer.inputs,
+                    layer.inputs * sizeof(float));
+    }
+}
+
+void pack(const Plan& plan, const float* parameters, float* packed) {
+    for (int number = 0; number < plan.layer_count; ++number) {
+        const Layer& layer = plan.layers[number];
+        pack_layer(plan, layer, parameters, packed);
+        if (layer.cell == NO_CELL) continue;
+        const Cell& cell = plan.cells[layer.cell];
+        if (cell.kind == CellKind::MINGRU) continue;
+        pack_layer(plan, cell.across, parameters, packed);
+        if (cell.kind == CellKind::GRU) continue;
+        // Both biases of an LSTM are added to the same gates: here once, instead of at every step.
+        float* bias = packed + layer.packed + layer.inputs * static_cast<std::size_t>(plan.strides[layer.target]);
+        for (int out = 0; out < layer.outputs; ++out) bias[out] += parameters[cell.across.bias + out];
+    }
+}
+
+void forward_layer(const Plan& plan, const Layer& layer, const float* packed, const Block& block) {
+    const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
+    const float* turned = packed + layer.packed;
+    const float* source = layer.source ? block.values + plan.places[layer.source] : block.input;
+    const int rows = block.steps * block.columns;
+    for (int first = 0; first < rows; first += ROWS) {
+        const int some = rows_from(first, rows);
+        const std::size_t at = plan.places[layer.target] + first * out_stride;
+        float* out = block.values + at;
+        product<Start::BIAS>(some, static_cast<int>(out_stride), layer.inputs,
+                             {source + first * in_stride, in_stride, 1, turned, out_stride, out, out_stride,
+                              turned + layer.inputs * out_stride});
+        activate(layer.activation, out, block.before ? block.before + at : nullptr, some * out_stride);
+    }
+}
+
+void forward(const Plan& plan, const float* packed, const Block& block, int wanted) {
+    for (int number = 0; number < plan.layer_count; ++number) {
+        const Layer& layer = plan.layers[number];
+        const int needed = (layer.is_for_action ? FOR_ACTION : 0) | (layer.is_for_value ? FOR_VALUE : 0);
+        if (!(needed & wanted)) continue;
+        forward_layer(plan, layer, packed, block);
+        if (layer.cell != NO_CELL) forward_cell(plan, plan.cells[layer.cell], packed, block);
+    }
+}
+
+void backward(const Plan& plan, const float* parameters, const float* packed, const Block& block, float* slopes,
+              float* gradient) {
+    const int rows = block.steps * block.columns;
     for (int number = plan.layer_count - 1; number >= 0; --number) {
         const Layer& layer = plan.layers[number];
-        const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
-        const std::size_t at = plan.places[layer.target];
-        float* out = slopes + at;
-        deactivate(layer.activation, values + at, before ? before + at : nullptr, out, rows,
-                   static_cast<int>(out_stride), gradient + layer.bias_slope);
-        const float* source = layer.source ? values + plan.places[layer.source] : input;
-        add_weight_slopes(plan, layer, source, out, gradient, rows);
+        if (layer.cell != NO_CELL) {
+            backward_cell(plan, plan.cells[layer.cell], parameters, packed, block, slopes, gradient);
+        }
+        add_layer_slopes(plan, layer, block, slopes, gradient, true);
         if (layer.source == 0) continue;
+        const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
         const float* weight = layer.widened == NOWHERE ? parameters + layer.weight : packed + layer.widened;
-        const Operands at_source = {out,       out_stride, 1, weight, in_stride, slopes + plan.places[layer.source],
-                                    in_stride, nullptr};
-        if (layer.adds_to_source) {
-            product<Start::ADD>(rows, static_cast<int>(in_stride), layer.outputs, at_source);
-        } else {
-            product<Start::ZERO>(rows, static_cast<int>(in_stride), layer.outputs, at_source);
+        for (int first = 0; first < rows; first += ROWS) {
+            const Operands at_source = {slopes + plan.places[layer.target] + first * out_stride,
+                                        out_stride,
+                                        1,
+                                        weight,
+                                        in_stride,
+                                        slopes + plan.places[layer.source] + first * in_stride,
+                                        in_stride,
+                                        nullptr};
+            if (layer.adds_to_source) {
+                product<Start::ADD>(rows_from(first, rows), static_cast<int>(in_stride), layer.outputs, at_source);
+            } else {
+                product<Start::ZERO>(rows_from(first, rows), static_cast<int>(in_stride), layer.outputs, at_source);
+            }
         }
     }
 }
@@ -90,24 +141,31 @@ void add_up(float* gradients, std::size_t size, int count) {
     }
 }
 
+void spread_layer(const Plan& plan, const Layer& layer, const float* gradient, float* flat) {
+    const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
+    const std::size_t inputs = layer.inputs, outputs = layer.outputs;
+    const float* from = gradient + layer.slope;
+    float* to = flat + layer.weight;
+    if (layer.is_turned) {
+        turn(layer.inputs, layer.outputs, from, out_stride, to, inputs);
+    } else if (in_stride == inputs) {
+        std::memcpy(to, from, inputs * outputs * sizeof(float));
+    } else {
+        for (std::size_t out = 0; out < outputs; ++out) {
+            std::memcpy(to + out * inputs, from + out * in_stride, inputs * sizeof(float));
+        }
+    }
+    std::memcpy(flat + layer.bias, gradient + layer.bias_slope, outputs * sizeof(float));
+}
+
 void spread(const Plan& plan, float* gradients, int count, float* flat) {
     add_up(gradients, plan.slopes_size, count);
     for (int number = 0; number < plan.layer_count; ++number) {
-        const Layer& layer = plan.layers[number];
-        const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
-        const std::size_t inputs = layer.inputs, outputs = layer.outputs;
-        const float* from = gradients + layer.slope;
-        float* to = flat + layer.weight;
-        if (layer.is_turned) {
-            turn(layer.inputs, layer.outputs, from, out_stride, to, inputs);
-        } else if (in_stride == inputs) {
-            std::memcpy(to, from, inputs * outputs * sizeof(float));
-        } else {
-            for (std::size_t out = 0; out < outputs; ++out) {
-                std::memcpy(to + out * inputs, from + out * in_stride, inputs * sizeof(float));
-            }
-        }
-        std::memcpy(flat + layer.bias, gradients + layer.bias_slope, outputs * sizeof(float));
+        spread_layer(plan, plan.layers[number], gradients, flat);
+    }
+    for (int number = 0; number < plan.cell_count; ++number) {
+        const Cell& cell = plan.cells[number];
+        if (cell.kind != CellKind::MINGRU) spread_layer(plan, cell.across, gradients, flat);
     }
 }
 

@@ -8,23 +8,39 @@ namespace engine {
 
 namespace {
 
-int slices_of(int minibatch_size) { return (minibatch_size + SLICE - 1) / SLICE; }
+constexpr int TILE = 6;  // rows that a product has in registers, see body_products.hpp: columns come in whole tiles
+
+int columns_for(bool has_memory, int stretch) {
+    return has_memory ? (SLICE + TILE * stretch - 1) / (TILE * stretch) * TILE : SLICE;
+}
 
 }  // namespace
 
-Bench::Bench(const Plan& plan)
+Cutting::Cutting(bool has_memory, int steps)
+    : stretch(steps),
+      slice_columns(columns_for(has_memory, steps)),
+      block_columns(has_memory ? slice_columns : ROWS) {}
+
+int Cutting::rows() const { return std::max(ROWS, block_columns * stretch); }
+
+Bench::Bench(const Plan& plan, const Cutting& cutting)
     : values(plan.block_size),
       before(plan.keeps_inputs_of_activations ? plan.block_size : 0),
       slopes(plan.block_size),
-      input(static_cast<std::size_t>(ROWS) * plan.strides[0]) {}
+      input(static_cast<std::size_t>(cutting.rows()) * plan.strides[0]),
+      states(static_cast<std::size_t>(std::max(ROWS, cutting.block_columns)) * plan.state_size),
+      samples(cutting.rows()),
+      starts(new bool[cutting.rows()]()) {}
 
 Learner::Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader, Parameters parameters,
-                 Recording recording, int threads)
+                 Recording recording, int stretch, int threads)
     : network_(std::move(network)),
       head_(std::move(head)),
       reader_(std::move(reader)),
       parameters_(parameters),
       recording_(recording),
+      cutting_(network_->has_memory(), stretch),
+      memories_(network_->plan(), recording, stretch),
       crew_(threads),
       dice_(0, 0),
       packed_(network_->plan().packed_size),
@@ -32,7 +48,7 @@ Learner::Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader,
     if (reader_.size != network_->size(0) || head_.size != network_->size(network_->action_slot)) {
         throw std::invalid_argument("the network's ends do not fit what is read and what is drawn");
     }
-    for (int bench = 0; bench < threads; ++bench) benches_.emplace_back(network_->plan());
+    for (int bench = 0; bench < threads; ++bench) benches_.emplace_back(network_->plan(), cutting_);
 }
 
 void Learner::begin(std::uint64_t seed, std::uint64_t iteration) {
@@ -57,16 +73,22 @@ void Learner::read(int step, int first, int last) {
 void Learner::act(int step, int first, int last, int bench_number) {
     Bench& bench = benches_[bench_number];
     const std::size_t stride = network_->stride(0), action_stride = network_->stride(network_->action_slot);
+    const std::size_t value_stride = network_->stride(network_->value_slot);
     const float* numbers = bench.values.data() + network_->place(network_->action_slot);
+    const float* values = bench.values.data() + network_->place(network_->value_slot);
+    const bool remembers = network_->has_memory();  // then values are known now or never
+    if (remembers) memories_.keep(step, first, last);
     for (int env = first; env < last; env += ROWS) {
         const int rows = std::min(ROWS, last - env);
         const std::size_t sample = static_cast<std::size_t>(step) * recording_.env_count + env;
-        network_->kernels().forward(network_->plan(), packed_.data(), inputs_.data() + sample * stride,
-                                    bench.values.data(), nullptr, rows, FOR_ACTION);
+        const Block block = {1, rows, inputs_.data() + sample * stride, bench.values.data(), nullptr,
+                             recording_.starts + sample, memories_.now(env)};
+        network_->kernels().forward(network_->plan(), packed_.data(), block, remembers ? EVERYTHING : FOR_ACTION);
         for (int row = 0; row < rows; ++row) {
             recording_.log_probs[sample + row] =
                 draw(head_, numbers + row * action_stride, log_std(), dice_, (sample + row) * head_.parts(),
                      recording_.actions, sample + row);
+            if (remembers) recording_.values[sample + row] = values[row * value_stride];
         }
     }
 }
@@ -77,8 +99,8 @@ void Learner::judge_rows(std::size_t first, std::size_t last, Bench& bench, floa
     const std::size_t samples = recording_.samples();
     for (std::size_t row = first; row < last; row += ROWS) {
         const int rows = static_cast<int>(std::min<std::size_t>(ROWS, last - row));
-        network_->kernels().forward(network_->plan(), packed_.data(), inputs_.data() + row * stride,
-                                    bench.values.data(), nullptr, rows, FOR_VALUE);
+        const Block block = {1, rows, inputs_.data() + row * stride, bench.values.data(), nullptr, nullptr, nullptr};
+        network_->kernels().forward(network_->plan(), packed_.data(), block, FOR_VALUE);
         for (int k = 0; k < rows; ++k) {
             float* to = row + k < samples ? recording_.values + row + k : last_values + (row + k - samples);
             *to = value[k * value_stride];
@@ -86,29 +108,56 @@ void Learner::judge_rows(std::size_t first, std::size_t last, Bench& bench, floa
     }
 }
 
-void Learner::judge(const std::vector<Cut>& cuts) {
-    const std::size_t samples = recording_.samples(), envs = recording_.env_count, all = samples + envs;
-    std::vector<float> last_values(envs);
+void Learner::judge_all(float* last_values) {
+    const std::size_t all = recording_.samples() + recording_.env_count;
     const std::size_t blocks = (all + ROWS - 1) / ROWS, size = crew_.size();
     const std::size_t helpers = blocks < 2 * size ? 1 : size;  // too little to be worth a call
     const std::function<void(int)> share = [&](int number) {
         const std::size_t worker = number;
         if (worker >= helpers) return;
         judge_rows(blocks * worker / helpers * ROWS, std::min(all, blocks * (worker + 1) / helpers * ROWS),
-                   benches_[worker], last_values.data());
+                   benches_[worker], last_values);
     };
     helpers == 1 ? share(0) : crew_.run(share);
+}
+
+// With memory: only of what the recording ends with, and without remembering it.
+void Learner::judge_last(float* last_values) {
+    Bench& bench = benches_[0];
+    const std::size_t samples = recording_.samples(), state = memories_.size();
+    const std::size_t value_stride = network_->stride(network_->value_slot);
+    const float* value = bench.values.data() + network_->place(network_->value_slot);
+    for (int env = 0; env < recording_.env_count; env += ROWS) {
+        const int rows = std::min(ROWS, recording_.env_count - env);
+        std::memcpy(bench.states.data(), memories_.now(env), rows * state * sizeof(float));
+        const Block block = {1, rows, inputs_.data() + (samples + env) * network_->stride(0), bench.values.data(),
+                             nullptr, recording_.starts + samples + env, bench.states.data()};
+        network_->kernels().forward(network_->plan(), packed_.data(), block, EVERYTHING);
+        for (int k = 0; k < rows; ++k) last_values[env + k] = value[k * value_stride];
+    }
+}
+
+float Learner::judge_cut(const Cut& cut) {
+    Bench& bench = benches_[0];
+    const bool goes_on = false;
+    if (network_->has_memory()) {
+        std::memcpy(bench.states.data(), memories_.after_cut(cut.step, cut.env), memories_.size() * sizeof(float));
+    }
+    const Block block = {1, 1, cut.observation.data(), bench.values.data(), nullptr, &goes_on, bench.states.data()};
+    network_->kernels().forward(network_->plan(), packed_.data(), block, FOR_VALUE);
+    return bench.values.data()[network_->place(network_->value_slot)];
+}
+
+void Learner::judge(const std::vector<Cut>& cuts) {
+    const std::size_t samples = recording_.samples(), envs = recording_.env_count;
+    std::vector<float> last_values(envs);
+    network_->has_memory() ? judge_last(last_values.data()) : judge_all(last_values.data());
     for (std::size_t sample = 0; sample < samples; ++sample) {
         const std::size_t next = sample + envs;
         const float follows = next < samples ? recording_.values[next] : last_values[next - samples];
         recording_.next_values[sample] = recording_.terminated[sample] ? 0.0f : follows;
     }
-    const float* value = benches_[0].values.data() + network_->place(network_->value_slot);
-    for (const Cut& cut : cuts) {
-        network_->kernels().forward(network_->plan(), packed_.data(), cut.observation.data(),
-                                    benches_[0].values.data(), nullptr, 1, FOR_VALUE);
-        recording_.next_values[cut.step * envs + cut.env] = value[0];
-    }
+    for (const Cut& cut : cuts) recording_.next_values[cut.step * envs + cut.env] = judge_cut(cut);
 }
 
 void Learner::estimate(float gamma, float gae_lambda) {
@@ -134,8 +183,52 @@ void Learner::begin_update() {
     minibatches_ = samples_learned_ = 0;
 }
 
-void Learner::loss_of(const std::int64_t* order, int rows, float mean, float factor, float share,
-                      const LossWeights& loss, Bench& bench, float* gradient, Terms& terms) const {
+std::size_t Learner::sample_of(std::int64_t column, int step) const {
+    const std::size_t envs = recording_.env_count, at = column;
+    if (cutting_.stretch == 1) return at;
+    return (at / envs * cutting_.stretch + step) * envs + at % envs;
+}
+
+void Learner::normalize(const std::int64_t* columns, int count, const UpdateRates& rates) {
+    const long samples = static_cast<long>(count) * cutting_.stretch;
+    mean_ = 0;
+    factor_ = 1;
+    if (!rates.normalize_advantages || samples < 2) return;
+    double sum = 0, squares = 0;
+    const auto each = [&](auto take) {
+        for (int k = 0; k < count; ++k) {
+            for (int step = 0; step < cutting_.stretch; ++step) take(recording_.advantages[sample_of(columns[k], step)]);
+        }
+    };
+    each([&](float advantage) { sum += advantage; });
+    const double middle = sum / samples;
+    each([&](float advantage) {
+        const double centred = advantage - middle;
+        squares += centred * centred;
+    });
+    mean_ = static_cast<float>(middle);
+    factor_ = static_cast<float>(1 / (std::sqrt(squares / (samples - 1)) + 1e-8));
+}
+
+void Learner::gather(const std::int64_t* columns, int count, Bench& bench) const {
+    const std::size_t stride = network_->stride(0), state = memories_.size();
+    std::size_t row = 0;
+    for (int step = 0; step < cutting_.stretch; ++step) {
+        for (int k = 0; k < count; ++k, ++row) {
+            const std::size_t sample = sample_of(columns[k], step);
+            bench.samples[row] = sample;
+            bench.starts[row] = recording_.starts[sample];
+            std::memcpy(bench.input.data() + row * stride, inputs_.data() + sample * stride, stride * sizeof(float));
+        }
+    }
+    if (!state) return;
+    for (int k = 0; k < count; ++k) {
+        std::memcpy(bench.states.data() + k * state, memories_.before(columns[k]), state * sizeof(float));
+    }
+}
+
+void Learner::loss_of(int rows, float share, const LossWeights& loss, Bench& bench, float* gradient,
+                      Terms& terms) const {
     const int action = network_->action_slot, value = network_->value_slot;
     const std::size_t action_stride = network_->stride(action), value_stride = network_->stride(value);
     const float* numbers = bench.values.data() + network_->place(action);
@@ -143,32 +236,29 @@ void Learner::loss_of(const std::int64_t* order, int rows, float mean, float fac
     float* action_slope = bench.slopes.data() + network_->place(action);
     float* value_slopes = bench.slopes.data() + network_->place(value);
     for (int row = 0; row < rows; ++row) {
-        const std::size_t sample = order[row];
+        const std::size_t sample = bench.samples[row];
         const Before before = {recording_.log_probs[sample], recording_.values[sample],
-                               (recording_.advantages[sample] - mean) * factor, recording_.returns[sample]};
+                               (recording_.advantages[sample] - mean_) * factor_, recording_.returns[sample]};
         action_slopes(head_, loss, numbers + row * action_stride, log_std(), recording_.actions, sample, before, share,
                       action_slope + row * action_stride, gradient + network_->log_std_slope(), terms);
         value_slopes[row * value_stride] = value_slope(loss, values[row * value_stride], before, share, terms);
     }
 }
 
-void Learner::learn_slice(const std::int64_t* order, int count, float mean, float factor, float share,
-                          const LossWeights& loss, Bench& bench, float* gradient, Terms& terms) const {
+void Learner::learn_slice(const std::int64_t* columns, int count, float share, const LossWeights& loss, Bench& bench,
+                          float* gradient, Terms& terms) const {
     const Plan& plan = network_->plan();
     const Kernels& kernels = network_->kernels();
-    const std::size_t stride = network_->stride(0);
     float* before = plan.keeps_inputs_of_activations ? bench.before.data() : nullptr;
     std::memset(gradient, 0, plan.slopes_size * sizeof(float));
-    for (int first = 0; first < count; first += ROWS) {
-        const int rows = std::min(ROWS, count - first);
-        for (int row = 0; row < rows; ++row) {
-            std::memcpy(bench.input.data() + row * stride, inputs_.data() + order[first + row] * stride,
-                        stride * sizeof(float));
-        }
-        kernels.forward(plan, packed_.data(), bench.input.data(), bench.values.data(), before, rows, EVERYTHING);
-        loss_of(order + first, rows, mean, factor, share, loss, bench, gradient, terms);
-        kernels.backward(plan, parameters_.values, packed_.data(), bench.input.data(), bench.values.data(), before,
-                         bench.slopes.data(), gradient, rows);
+    for (int first = 0; first < count; first += cutting_.block_columns) {
+        const int some = std::min(cutting_.block_columns, count - first);
+        gather(columns + first, some, bench);
+        const Block block = {cutting_.stretch, some, bench.input.data(), bench.values.data(), before,
+                             bench.starts.get(), bench.states.data()};
+        kernels.forward(plan, packed_.data(), block, EVERYTHING);
+        loss_of(some * cutting_.stretch, share, loss, bench, gradient, terms);
+        kernels.backward(plan, parameters_.values, packed_.data(), block, bench.slopes.data(), gradient);
     }
 }
 
@@ -201,34 +291,23 @@ double Learner::step(int slices, const UpdateRates& rates) {
 
 EpochResult Learner::epoch(const std::int64_t* order, int minibatch_size, const UpdateRates& rates) {
     const Plan& plan = network_->plan();
-    const int slices = slices_of(minibatch_size);
+    const int width = minibatch_size / cutting_.stretch, size = cutting_.slice_columns;  // in columns
+    const int slices = (width + size - 1) / size;
     if (gradient_slices_ < static_cast<std::size_t>(slices)) {
         gradients_ = Floats(plan.slopes_size * slices);
         gradient_slices_ = slices;
     }
     EpochResult result{0, 0};
     const float share = 1.0f / static_cast<float>(minibatch_size);
-    for (std::size_t first = 0; first + minibatch_size <= recording_.samples(); first += minibatch_size) {
+    for (std::size_t first = 0; first + width <= columns(); first += width) {
         const std::int64_t* own = order + first;
-        float mean = 0, factor = 1;
-        if (rates.normalize_advantages && minibatch_size > 1) {
-            double sum = 0, squares = 0;
-            for (int k = 0; k < minibatch_size; ++k) sum += recording_.advantages[own[k]];
-            const double middle = sum / minibatch_size;
-            for (int k = 0; k < minibatch_size; ++k) {
-                const double centred = recording_.advantages[own[k]] - middle;
-                squares += centred * centred;
-            }
-            mean = static_cast<float>(middle);
-            factor = static_cast<float>(1 / (std::sqrt(squares / (minibatch_size - 1)) + 1e-8));
-        }
+        normalize(own, width, rates);
         slice_terms_.assign(slices, Terms{});
         const int helpers = std::min(slices, crew_.size());
         const std::function<void(int)> share_of = [&](int worker) {
             for (int slice = worker; slice < slices; slice += crew_.size()) {
-                learn_slice(own + slice * SLICE, std::min(SLICE, minibatch_size - slice * SLICE), mean, factor, share,
-                            rates.loss, benches_[worker], gradients_.data() + slice * plan.slopes_size,
-                            slice_terms_[slice]);
+                learn_slice(own + slice * size, std::min(size, width - slice * size), share, rates.loss,
+                            benches_[worker], gradients_.data() + slice * plan.slopes_size, slice_terms_[slice]);
             }
         };
         helpers == 1 ? share_of(0) : crew_.run(share_of);

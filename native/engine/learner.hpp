@@ -5,6 +5,7 @@
 
 #include "../arena/crew.hpp"
 #include "floats.hpp"
+#include "memories.hpp"
 #include "network.hpp"
 #include "recording.hpp"
 
@@ -28,18 +29,34 @@ struct EpochResult {
     double divergence;  // mean over the last minibatch
 };
 
+// How a minibatch is cut up. A column is what is learned from as a whole: one sample, or a stretch of steps of one
+// environment where there is memory. Column s * B + b is stretch s of environment b.
+struct Cutting {
+    Cutting(bool has_memory, int stretch);
+    const int stretch;        // steps of a column
+    const int slice_columns;  // whose gradient is one sum
+    const int block_columns;  // that go through the network together
+
+    int rows() const;  // what a block must hold
+};
+
 // What one thread works in.
 struct Bench {
-    explicit Bench(const Plan& plan);
+    Bench(const Plan& plan, const Cutting& cutting);
     Floats values, before, slopes;
-    Floats input;  // [ROWS, stride of slot 0]
+    Floats input;  // [rows, stride of slot 0]
+    Floats states;  // [columns, state_size]
+    std::vector<std::size_t> samples;  // [rows]: where they are in the recording
+    std::unique_ptr<bool[]> starts;    // [rows]
 };
 
 class Learner {
    public:
     Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader, Parameters parameters, Recording recording,
-            int threads);
+            int stretch, int threads);
 
+    // What the network remembers between recordings; to be set before the first action and read behind the last.
+    Memories& memories() { return memories_; }
     // Before the first action with these parameters; the seed is that of the run's dice.
     void begin(std::uint64_t seed, std::uint64_t iteration);
     // Reads row `step` of the observations, for environments from `first` to before `last`.
@@ -51,7 +68,10 @@ class Learner {
     void estimate(float gamma, float gae_lambda);
 
     void begin_update();
+    // `order` [columns] of the recording; minibatches are whole columns.
     EpochResult epoch(const std::int64_t* order, int minibatch_size, const UpdateRates& rates);
+    int stretch() const { return cutting_.stretch; }
+    std::size_t columns() const { return recording_.samples() / cutting_.stretch; }
 
     // Of the update so far.
     const Terms& terms() const { return terms_; }
@@ -69,11 +89,17 @@ class Learner {
 
    private:
     const float* log_std() const;
-    void learn_slice(const std::int64_t* order, int count, float mean, float factor, float share,
-                     const LossWeights& loss, Bench& bench, float* gradient, Terms& terms) const;
-    void loss_of(const std::int64_t* order, int rows, float mean, float factor, float share, const LossWeights& loss,
-                 Bench& bench, float* gradient, Terms& terms) const;
+    std::size_t sample_of(std::int64_t column, int step) const;
+    // What a minibatch's advantages are made of: (advantage - mean) * factor.
+    void normalize(const std::int64_t* columns, int count, const UpdateRates& rates);
+    void gather(const std::int64_t* columns, int count, Bench& bench) const;
+    void learn_slice(const std::int64_t* columns, int count, float share, const LossWeights& loss, Bench& bench,
+                     float* gradient, Terms& terms) const;
+    void loss_of(int rows, float share, const LossWeights& loss, Bench& bench, float* gradient, Terms& terms) const;
     void judge_rows(std::size_t first, std::size_t last, Bench& bench, float* last_values);
+    void judge_all(float* last_values);
+    void judge_last(float* last_values);
+    float judge_cut(const Cut& cut);
     double step(int slices, const UpdateRates& rates);
 
     const std::unique_ptr<Network> network_;
@@ -81,11 +107,14 @@ class Learner {
     const Reader reader_;
     const Parameters parameters_;
     const Recording recording_;
+    const Cutting cutting_;
+    Memories memories_;
     arena::Crew crew_;
     Dice dice_;
     std::vector<Bench> benches_;
     Floats packed_, inputs_, gradients_;
     std::size_t gradient_slices_ = 0;  // for which there is room
+    float mean_ = 0, factor_ = 1;      // of this minibatch's advantages
     Terms terms_;
     double norm_sum_ = 0;
     long minibatches_ = 0, samples_learned_ = 0;

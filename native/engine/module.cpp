@@ -21,6 +21,7 @@ template <typename T>
 using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 using Floats1 = Array<float>;
 using LayerTuple = std::tuple<int, int, int, int, std::size_t, std::size_t, int>;
+using CellTuple = std::tuple<int, int, int, int, std::size_t, std::size_t>;  // kind, gates, target, size, weight, bias
 
 template <typename A>
 void demand(const A& array, std::size_t count, const char* name) {
@@ -47,7 +48,8 @@ struct Door {
     Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers, int action_slot, int value_slot,
          int head, const std::vector<int>& counts, std::size_t log_std, int input, const std::vector<int>& input_counts,
          const std::vector<int>& input_firsts, nb::dict parameters, nb::dict recording, nb::object normalizer,
-         int horizon, int env_count, int threads, const std::string& kernels);
+         int horizon, int env_count, int threads, const std::string& kernels, const std::vector<CellTuple>& cells,
+         int stretch);
 };
 
 std::vector<Layer> layers_of(const std::vector<LayerTuple>& tuples) {
@@ -65,6 +67,22 @@ std::vector<Layer> layers_of(const std::vector<LayerTuple>& tuples) {
         layers.push_back(layer);
     }
     return layers;
+}
+
+std::vector<Cell> cells_of(const std::vector<CellTuple>& tuples) {
+    std::vector<Cell> cells;
+    for (const auto& [kind, gates, target, size, weight, bias] : tuples) {
+        if (kind < 0 || kind > 2) throw std::invalid_argument("there is no such cell");
+        Cell cell{};
+        cell.kind = static_cast<CellKind>(kind);
+        cell.size = size;
+        cell.gates = gates;
+        cell.target = target;
+        cell.across.weight = weight;
+        cell.across.bias = bias;
+        cells.push_back(cell);
+    }
+    return cells;
 }
 
 HeadPlan head_of(int kind, const std::vector<int>& counts, std::size_t log_std, std::size_t parameter_count) {
@@ -94,8 +112,11 @@ Door::Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers,
            int head, const std::vector<int>& counts, std::size_t log_std, int input,
            const std::vector<int>& input_counts, const std::vector<int>& input_firsts, nb::dict parameters,
            nb::dict recording, nb::object normalizer, int horizon, int env_count, int threads,
-           const std::string& kernels) {
-    if (horizon < 1 || env_count < 1 || threads < 1) throw std::invalid_argument("sizes are counted from 1");
+           const std::string& kernels, const std::vector<CellTuple>& cells, int stretch) {
+    if (horizon < 1 || env_count < 1 || threads < 1 || stretch < 1) {
+        throw std::invalid_argument("sizes are counted from 1");
+    }
+    if (horizon % stretch || (cells.empty() && stretch > 1)) throw std::invalid_argument("stretches do not fit");
     const Kernels* chosen = kernels_called(kernels.c_str());
     if (!chosen) throw std::invalid_argument("this processor cannot run '" + kernels + "'");
     const std::size_t count = nb::cast<Floats1>(parameters["values"]).size();
@@ -105,8 +126,8 @@ Door::Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers,
                    hold<float>(parameters["mean"], count, "mean"),
                    hold<float>(parameters["spread"], count, "spread"),
                    hold<float>(parameters["step_count"], 1, "step_count")};
-    auto network =
-        std::make_unique<Network>(sizes, layers_of(layers), count, action_slot, value_slot, *chosen);
+    auto network = std::make_unique<Network>(sizes, layers_of(layers), cells_of(cells), count, action_slot, value_slot,
+                                             Cutting(!cells.empty(), stretch).rows(), *chosen);
     HeadPlan head_plan = head_of(head, counts, log_std, count);
     Reader reader = reader_of(input, input_counts, input_firsts, sizes.at(0));
     if (!normalizer.is_none()) {
@@ -146,7 +167,30 @@ Door::Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers,
     tape.next_values = hold<float>(recording["next_values"], samples, "next_values");
     tape.advantages = hold<float>(recording["advantages"], samples, "advantages");
     tape.returns = hold<float>(recording["returns"], samples, "returns");
-    learner = std::make_unique<Learner>(std::move(network), std::move(head_plan), std::move(reader), own, tape, threads);
+    learner = std::make_unique<Learner>(std::move(network), std::move(head_plan), std::move(reader), own, tape,
+                                        stretch, threads);
+}
+
+// `parts` as Memories has them.
+template <typename T>
+std::vector<T*> memory_parts(Door& door, const std::vector<nb::object>& parts) {
+    const Memories& memories = door.learner->memories();
+    if (parts.size() != memories.part_count()) throw std::invalid_argument("a memory of other parts");
+    std::vector<T*> places;
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+        auto cast = nb::cast<Array<T>>(parts[part]);
+        demand(cast, static_cast<std::size_t>(door.learner->recording().env_count) * memories.part_size(part), "memory");
+        places.push_back(cast.data());
+    }
+    return places;
+}
+
+void take_memory(Door& door, const std::vector<nb::object>& parts) {
+    door.learner->memories().take(memory_parts<const float>(door, parts));
+}
+
+void give_memory(Door& door, const std::vector<nb::object>& parts) {
+    door.learner->memories().give(memory_parts<float>(door, parts));
 }
 
 void act(Door& door, int step) {
@@ -207,14 +251,15 @@ std::vector<EndedTuple> play(Worlds& worlds, Door& door) {
 
 std::tuple<double, double> epoch(Door& door, Array<const std::int64_t> order, int minibatch_size,
                                  const UpdateRates& rates) {
-    const std::size_t samples = door.learner->recording().samples();
-    demand(order, samples, "order");
+    const std::size_t columns = door.learner->columns();
+    demand(order, columns, "order");
     const std::int64_t* first = order.data();
-    if (minibatch_size < 1 || std::any_of(first, first + samples, [&](std::int64_t sample) {
-            return sample < 0 || sample >= static_cast<std::int64_t>(samples);
+    if (minibatch_size < 1 || std::any_of(first, first + columns, [&](std::int64_t column) {
+            return column < 0 || column >= static_cast<std::int64_t>(columns);
         })) {
         throw std::out_of_range("the order names samples that are not there");
     }
+    if (minibatch_size % door.learner->stretch()) throw std::invalid_argument("a minibatch of no whole stretches");
     const nb::gil_scoped_release others_may_run;
     const EpochResult result = door.learner->epoch(first, minibatch_size, rates);
     return {result.norm, result.divergence};
@@ -295,7 +340,7 @@ std::vector<std::string> kernel_names() {
 }  // namespace
 
 NB_MODULE(learner, module) {
-    module.doc() = "PPO for networks of linear layers, compiled.";
+    module.doc() = "PPO for networks of linear layers and cells, compiled.";
     module.def("kernel_names", &kernel_names, "Those that this processor can run, best first.");
     module.def("discounted_sums", &discounted_sums, "rewards"_a, "ended"_a, "running"_a, "gamma"_a, "out"_a);
     nb::class_<UpdateRates>(module, "UpdateRates", "What an epoch is told.")
@@ -314,12 +359,15 @@ NB_MODULE(learner, module) {
     nb::class_<Door>(module, "Learner", "See NativeEngine.")
         .def(nb::init<const std::vector<int>&, const std::vector<LayerTuple>&, int, int, int, const std::vector<int>&,
                       std::size_t, int, const std::vector<int>&, const std::vector<int>&, nb::dict, nb::dict,
-                      nb::object, int, int, int, const std::string&>(),
+                      nb::object, int, int, int, const std::string&, const std::vector<CellTuple>&, int>(),
              nb::kw_only(), "sizes"_a, "layers"_a, "action_slot"_a, "value_slot"_a, "head"_a, "counts"_a, "log_std"_a,
              "input_code"_a, "input_counts"_a, "input_firsts"_a, "parameters"_a, "recording"_a, "normalizer"_a.none(),
-             "horizon"_a, "env_count"_a, "threads"_a, "kernels"_a = "")
+             "horizon"_a, "env_count"_a, "threads"_a, "kernels"_a = "",
+             "cells"_a = std::vector<CellTuple>(), "stretch"_a = 1)
         .def("begin", [](Door& door, std::uint64_t seed, std::uint64_t iteration) { door.learner->begin(seed, iteration); },
              "seed"_a, "iteration"_a)
+        .def("take_memory", &take_memory, "parts"_a)
+        .def("give_memory", &give_memory, "parts"_a)
         .def("act", &act, "step"_a)
         .def("judge", &judge, "finals"_a, "steps"_a, "envs"_a)
         .def("estimate", [](Door& door, float gamma, float gae_lambda) { door.learner->estimate(gamma, gae_lambda); },

@@ -11,40 +11,85 @@ constexpr int NARROW = 16;  // inputs below which slopes of weights are summed t
 
 int rounded(int size, int width) { return (size + width - 1) / width * width; }
 
+bool is_inside(std::size_t place, std::size_t count, std::size_t all) { return place <= all && all - place >= count; }
+
 }  // namespace
 
-Network::Network(const std::vector<int>& sizes, std::vector<Layer> layers, std::size_t parameter_count, int action,
-                 int value, const Kernels& kernels)
-    : action_slot(action), value_slot(value), sizes_(sizes), layers_(std::move(layers)), kernels_(kernels) {
+int gates_of(CellKind kind) { return kind == CellKind::MINGRU ? 2 : kind == CellKind::LSTM ? 4 : 3; }
+
+int state_parts_of(CellKind kind) { return kind == CellKind::LSTM ? 2 : 1; }
+
+Network::Network(const std::vector<int>& sizes, std::vector<Layer> layers, std::vector<Cell> cells,
+                 std::size_t parameter_count, int action, int value, int rows, const Kernels& kernels)
+    : action_slot(action),
+      value_slot(value),
+      sizes_(sizes),
+      layers_(std::move(layers)),
+      cells_(std::move(cells)),
+      kernels_(kernels) {
     check(parameter_count);
     mark_uses();
-    lay_out();
+    add_cell_slots();
+    lay_out(rows);
 }
 
-void Network::check(std::size_t parameter_count) const {
+void Network::check(std::size_t parameter_count) {
     const int slots = static_cast<int>(sizes_.size());
-    std::vector<bool> is_written(sizes_.size());
+    std::vector<bool> is_written(sizes_.size()), is_gates(sizes_.size());
     if (sizes_.empty()) throw std::invalid_argument("a network needs an input");
     is_written[0] = true;
     for (const int size : sizes_) {
         if (size < 1) throw std::invalid_argument("a slot of size " + std::to_string(size));
     }
-    for (const Layer& layer : layers_) {
+    for (const Cell& cell : cells_) check_cell(cell, parameter_count);
+    for (const Cell& cell : cells_) {
+        if (is_gates[cell.gates]) throw std::invalid_argument("two cells read the same gates");
+        is_gates[cell.gates] = true;
+    }
+    std::size_t cells_met = 0;
+    for (Layer& layer : layers_) {
         if (layer.source < 0 || layer.source >= slots || layer.target < 1 || layer.target >= slots ||
-            !is_written[layer.source] || is_written[layer.target]) {
+            !is_written[layer.source] || is_gates[layer.source] || is_written[layer.target]) {
             throw std::invalid_argument("layers are not in an order in which they can be computed");
         }
         is_written[layer.target] = true;
         const std::size_t matrix = static_cast<std::size_t>(layer.inputs) * layer.outputs;
         if (layer.inputs != sizes_[layer.source] || layer.outputs != sizes_[layer.target] ||
-            layer.weight > parameter_count || parameter_count - layer.weight < matrix ||
-            layer.bias > parameter_count || parameter_count - layer.bias < static_cast<std::size_t>(layer.outputs)) {
+            !is_inside(layer.weight, matrix, parameter_count) ||
+            !is_inside(layer.bias, static_cast<std::size_t>(layer.outputs), parameter_count)) {
             throw std::invalid_argument("a layer does not fit its slots or its parameters");
         }
+        layer.cell = NO_CELL;
+        for (std::size_t number = 0; number < cells_.size(); ++number) {
+            const Cell& cell = cells_[number];
+            if (cell.gates != layer.target) continue;
+            if (layer.activation != Activation::NONE || is_written[cell.target]) {
+                throw std::invalid_argument("a cell cannot follow this layer");
+            }
+            layer.cell = static_cast<int>(number);
+            is_written[cell.target] = true;
+            ++cells_met;
+        }
     }
-    const auto is_end = [&](int slot) { return slot >= 1 && slot < slots && is_written[slot]; };
+    if (cells_met != cells_.size()) throw std::invalid_argument("a cell whose gates nobody writes");
+    const auto is_end = [&](int slot) { return slot >= 1 && slot < slots && is_written[slot] && !is_gates[slot]; };
     if (!is_end(action_slot) || !is_end(value_slot) || action_slot == value_slot || sizes_[value_slot] != 1) {
         throw std::invalid_argument("the network must end in an action and in one value");
+    }
+}
+
+void Network::check_cell(const Cell& cell, std::size_t parameter_count) const {
+    const int slots = static_cast<int>(sizes_.size());
+    const bool has_slots = cell.gates >= 1 && cell.gates < slots && cell.target >= 1 && cell.target < slots;
+    if (!has_slots || cell.gates == cell.target || cell.size != sizes_[cell.target] ||
+        sizes_[cell.gates] % gates_of(cell.kind) || sizes_[cell.gates] / gates_of(cell.kind) != cell.size) {
+        throw std::invalid_argument("a cell does not fit its slots");
+    }
+    if (cell.kind == CellKind::MINGRU) return;
+    const std::size_t rows = sizes_[cell.gates];
+    if (!is_inside(cell.across.weight, rows * cell.size, parameter_count) ||
+        !is_inside(cell.across.bias, rows, parameter_count)) {
+        throw std::invalid_argument("a cell does not fit its parameters");
     }
 }
 
@@ -52,8 +97,9 @@ void Network::mark_uses() {
     std::vector<bool> acts(sizes_.size()), judges(sizes_.size()), has_slopes(sizes_.size());
     acts[action_slot] = judges[value_slot] = true;
     for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
-        layer->is_for_action = acts[layer->target];
-        layer->is_for_value = judges[layer->target];
+        const int read = layer->cell == NO_CELL ? layer->target : cells_[layer->cell].target;
+        layer->is_for_action = acts[read];
+        layer->is_for_value = judges[read];
         if (layer->is_for_action) acts[layer->source] = true;
         if (layer->is_for_value) judges[layer->source] = true;
         if (!layer->is_for_action && !layer->is_for_value) throw std::invalid_argument("a layer that nobody reads");
@@ -65,35 +111,67 @@ void Network::mark_uses() {
     }
 }
 
-void Network::lay_out() {
-    const int width = kernels_.width;
-    std::size_t block = 0, packed = 0, slopes = 0;
+int Network::add_slot(int size) {
+    sizes_.push_back(size);
+    return static_cast<int>(sizes_.size()) - 1;
+}
+
+void Network::add_cell_slots() {
+    for (Cell& cell : cells_) {
+        const bool is_lstm = cell.kind == CellKind::LSTM;
+        cell.hidden = add_slot(cell.size);
+        cell.inner = is_lstm ? add_slot(cell.size) : 0;
+        cell.bent = is_lstm ? add_slot(cell.size) : 0;
+        cell.across.source = cell.hidden;
+        cell.across.target = cell.kind == CellKind::GRU ? add_slot(sizes_[cell.gates]) : cell.gates;
+        cell.across.inputs = cell.size;
+        cell.across.outputs = sizes_[cell.gates];
+        cell.across.activation = Activation::NONE;
+        cell.across.cell = NO_CELL;
+    }
+}
+
+void Network::lay_out_layer(Layer& layer) {
+    const std::size_t in_stride = strides_[layer.source], out_stride = strides_[layer.target];
+    layer.packed = plan_.packed_size;
+    plan_.packed_size += (layer.inputs + 1) * out_stride;
+    layer.widened = NOWHERE;
+    if (layer.source && layer.inputs % kernels_.width) {
+        layer.widened = plan_.packed_size;
+        plan_.packed_size += layer.outputs * in_stride;
+    }
+    layer.is_turned = layer.inputs < NARROW && layer.outputs > layer.inputs;
+    layer.slope = plan_.slopes_size;
+    plan_.slopes_size += layer.is_turned ? layer.inputs * out_stride : layer.outputs * in_stride;
+    layer.bias_slope = plan_.slopes_size;
+    plan_.slopes_size += out_stride;
+}
+
+void Network::lay_out(int rows) {
     for (const int size : sizes_) {
-        strides_.push_back(rounded(size, width));
-        places_.push_back(block);
-        block += static_cast<std::size_t>(ROWS) * strides_.back();
+        strides_.push_back(rounded(size, kernels_.width));
+        places_.push_back(plan_.block_size);
+        plan_.block_size += static_cast<std::size_t>(rows) * strides_.back();
     }
-    bool keeps = false;
     for (Layer& layer : layers_) {
-        const std::size_t in_stride = strides_[layer.source], out_stride = strides_[layer.target];
-        layer.packed = packed;
-        packed += (layer.inputs + 1) * out_stride;
-        layer.widened = NOWHERE;
-        if (layer.source && layer.inputs % width) {
-            layer.widened = packed;
-            packed += layer.outputs * in_stride;
-        }
-        layer.is_turned = layer.inputs < NARROW && layer.outputs > layer.inputs;
-        layer.slope = slopes;
-        slopes += layer.is_turned ? layer.inputs * out_stride : layer.outputs * in_stride;
-        layer.bias_slope = slopes;
-        slopes += out_stride;
-        keeps = keeps || layer.activation == Activation::GELU;
+        lay_out_layer(layer);
+        plan_.keeps_inputs_of_activations |= layer.activation == Activation::GELU;
+        if (layer.cell == NO_CELL) continue;
+        Cell& cell = cells_[layer.cell];
+        cell.state = plan_.state_size;
+        plan_.state_size += static_cast<std::size_t>(state_parts_of(cell.kind)) * strides_[cell.hidden];
+        if (cell.kind == CellKind::MINGRU) continue;
+        lay_out_layer(cell.across);
+        if (cell.kind == CellKind::LSTM) cell.across.bias_slope = layer.bias_slope;
     }
-    log_std_slope_ = slopes;
-    slopes += strides_[action_slot];
-    plan_ = {layers_.data(), static_cast<int>(layers_.size()), strides_.data(), places_.data(), packed, slopes, block,
-             keeps};
+    log_std_slope_ = plan_.slopes_size;
+    plan_.slopes_size += strides_[action_slot];
+    plan_.layers = layers_.data();
+    plan_.layer_count = static_cast<int>(layers_.size());
+    plan_.cells = cells_.data();
+    plan_.cell_count = static_cast<int>(cells_.size());
+    plan_.strides = strides_.data();
+    plan_.places = places_.data();
 }
 
 }  // namespace engine

@@ -9,12 +9,14 @@ namespace engine {
 
 class Network {
    public:
-    // `sizes` of the slots; layers in an order in which every source is written before it is read.
-    Network(const std::vector<int>& sizes, std::vector<Layer> layers, std::size_t parameter_count, int action_slot,
-            int value_slot, const Kernels& kernels);
+    // `sizes` of the slots; layers in an order in which every source is written before it is read, a cell's target
+    // behind the layer that writes its gates. `rows`: what a block must hold.
+    Network(const std::vector<int>& sizes, std::vector<Layer> layers, std::vector<Cell> cells,
+            std::size_t parameter_count, int action_slot, int value_slot, int rows, const Kernels& kernels);
 
     const Plan& plan() const { return plan_; }
     const Kernels& kernels() const { return kernels_; }
+    bool has_memory() const { return !cells_.empty(); }
     int stride(int slot) const { return strides_[slot]; }
     int size(int slot) const { return sizes_[slot]; }
     std::size_t place(int slot) const { return places_[slot]; }
@@ -23,17 +25,25 @@ class Network {
     const int action_slot, value_slot;
 
    private:
-    void check(std::size_t parameter_count) const;
+    void check(std::size_t parameter_count);
+    void check_cell(const Cell& cell, std::size_t parameter_count) const;
     void mark_uses();
-    void lay_out();
+    int add_slot(int size);
+    void add_cell_slots();
+    void lay_out_layer(Layer& layer);
+    void lay_out(int rows);
 
-    const std::vector<int> sizes_;
+    std::vector<int> sizes_;
     std::vector<int> strides_;
     std::vector<std::size_t> places_;
     std::vector<Layer> layers_;
+    std::vector<Cell> cells_;
     const Kernels& kernels_;
     std::size_t log_std_slope_ = 0;
     Plan plan_{};
 };
+
+int gates_of(CellKind kind);
+int state_parts_of(CellKind kind);
 
 }  // namespace engine

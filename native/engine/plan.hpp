@@ -1,5 +1,5 @@
-// A network of linear layers as numbers: what is read from where, and where it lies. Plain data, because kernels.hpp's
-// functions are compiled several times and must share no inline code with anybody.
+// A network of linear layers and cells as numbers: what is read from where, and where it lies. Plain data, because
+// kernels.hpp's functions are compiled several times and must share no inline code with anybody.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,11 @@ namespace engine {
 
 enum class Activation : int { NONE, TANH, RELU, GELU };
 enum class Head : int { CHOICES, NORMAL };
+enum class CellKind : int { MINGRU, LSTM, GRU };
 
-constexpr int ROWS = 64;    // samples that go through the network together: their activations stay in the cache
+constexpr int ROWS = 64;    // samples that go through a layer together: their activations stay in the cache
 constexpr int SLICE = 512;  // samples whose gradient is one sum; whoever computes it, the sums are added in order
+constexpr int NO_CELL = -1;
 constexpr std::size_t NOWHERE = static_cast<std::size_t>(-1);
 
 // Slot 0 is the network's input; every layer reads one slot and writes another. Strides are sizes rounded up to whole
@@ -20,9 +22,10 @@ struct Layer {
     int inputs, outputs;
     std::size_t weight, bias;  // among the parameters: [outputs, inputs] and [outputs], as torch has them
     Activation activation;
-    bool is_for_action, is_for_value;
 
     // laid out by Network:
+    int cell;                 // that reads what the layer writes; or NO_CELL
+    bool is_for_action, is_for_value;
     std::size_t packed;       // [inputs, stride of target], then the biases [stride of target]
     std::size_t widened;      // [outputs, stride of source]; NOWHERE: the parameters can be read as they are
     std::size_t slope;        // in a block of slopes: [outputs, stride of source], or turned: [inputs, stride of target]
@@ -31,13 +34,40 @@ struct Layer {
     bool adds_to_source;      // a layer behind it has begun the slopes of its source
 };
 
+// Memory: `gates` hold the input's share, which a layer writes for all steps at once; the cell goes from step to step.
+// Gates are laid out as torch does: minGRU gate, candidate; LSTM in, forget, new, out; GRU reset, update, new.
+struct Cell {
+    CellKind kind;
+    int size;
+    int gates, target;  // slots; the target is the hidden state after each step
+    Layer across;       // from the hidden state before a step to the gates; not of minGRU
+
+    // laid out by Network:
+    int hidden;         // slot: the hidden state that each step starts from
+    int inner, bent;    // slots of LSTM: its inner state that each step starts from; tanh of the one after it
+    std::size_t state;  // place in a row of states: the hidden state, then the inner one, each of `hidden`'s stride
+};
+
 struct Plan {
     const Layer* layers;
     int layer_count;
+    const Cell* cells;
+    int cell_count;
     const int* strides;         // of each slot
-    const std::size_t* places;  // of each slot's [ROWS, stride] in a block of activations
+    const std::size_t* places;  // of each slot's rows in a block of values
     std::size_t packed_size, slopes_size, block_size;  // in floats
+    std::size_t state_size;                            // of a row of states
     bool keeps_inputs_of_activations;                  // some activation's slope cannot be read off its output
+};
+
+// What goes through the network together: `steps` of `columns` side by side, row = step * columns + column.
+struct Block {
+    int steps, columns;
+    const float* input;  // [rows, stride of slot 0]
+    float* values;       // every slot's [rows, stride]
+    float* before;       // what went into activations; may be null
+    const bool* starts;  // [rows]: memory from before must not reach this step; null without cells
+    float* states;       // [columns, state_size]: before the first step, and after a forward pass behind the last
 };
 
 }  // namespace engine

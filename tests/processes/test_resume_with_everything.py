@@ -61,6 +61,7 @@ def words(tmp_path_factory):
         return [
             "train",
             "cartpole",
+            "engine=torch",
             f"run={name}",
             "env.id=doomed:Cart-v0",
             f"total_steps={EPOCHS * HORIZON * ENVS * ranks}",

@@ -22,6 +22,7 @@ nodes:
   value:  {type: value_head, source: memory}
 """
 CONFIG = TrainConfig(
+    engine="torch",
     total_steps=640,
     policy={"graph": REMEMBERING, "normalize_observations": True, "normalize_returns": True},
     curriculum={"tasks": {"usual": {}, "other": {"kwargs": {"sutton_barto_reward": True}}}},

@@ -20,6 +20,16 @@ def engine_of(engine, **other):
     return new_training_state(settings(engine, **other)).engine
 
 
+EVEN = """
+schema_version: 1
+summary: normalised, and with a memory
+nodes:
+  input:  {type: vector, source: observation}
+  even:   {type: norm, source: input}
+  memory: {type: gru, source: even, size: 4}
+  action: {type: action_head, source: memory}
+  value:  {type: value_head, source: memory}
+"""
 ONLY_TORCH = [
     ({"ppo": {"optimizer": "muon"}}, "ppo.optimizer=muon"),
     ({"ppo": {"regularize": {"l2": 0.1}}}, "ppo.regularize.l2=0.1"),
@@ -28,7 +38,7 @@ ONLY_TORCH = [
     ({"ppo": {"vtrace": {"enabled": True}}}, "ppo.vtrace.enabled=true"),
     ({"ppo": {"prioritized": {"enabled": True}}}, "ppo.prioritized.enabled=true"),
     ({"policy": {"compile": True}}, "policy.compile=true"),
-    ({"policy": "memory"}, "a policy with memory"),
+    ({"policy": {"graph": EVEN}}, "node 'even', of type norm"),
     ({"policy": {"graph": "mlp", "settings": {"activation": "silu"}}}, "the activation silu"),
 ]
 
@@ -43,7 +53,7 @@ def test_auto_takes_native_where_it_fits():
 @compiled
 def test_native_where_it_fits_is_what_one_gets_without_asking():
     assert new_training_state(TrainConfig(ppo=SMALL)).engine.name == "native"
-    assert new_training_state(TrainConfig(ppo=SMALL, policy="memory")).engine.name == "torch"
+    assert new_training_state(TrainConfig(ppo=SMALL, policy="memory")).engine.name == "native"
 
 
 def test_torch_can_be_asked_for_and_needs_no_reason():

@@ -29,6 +29,16 @@ nodes:
   action: {type: action_head, source: trunk, gain: 1.0}
   value:  {type: value_head, source: flat}
 """
+BESIDE = """
+schema_version: 1
+summary: a way around the trunk
+nodes:
+  input:  {type: vector, source: observation}
+  trunk:  {type: linear, source: input, size: 5}
+  both:   {type: merge, source: [trunk, input], how: concat}
+  action: {type: action_head, source: both}
+  value:  {type: value_head, source: both}
+"""
 ACTIVATE = {
     ActivationCode.NONE: lambda x: x,
     ActivationCode.TANH: np.tanh,
@@ -74,7 +84,7 @@ def test_the_spread_of_continuous_actions_is_found_in_the_flat_block():
 @pytest.mark.parametrize(
     ("policy", "action", "named"),
     [
-        ("memory", DiscreteSpec(2), "memory"),
+        ({"graph": BESIDE}, DiscreteSpec(2), "node 'both', which reads trunk and input"),
         ({"graph": "mlp", "settings": {"activation": "elu"}}, DiscreteSpec(2), "the activation elu"),
         ({"graph": TREE.replace("gain: 1.0", "squash: true")}, BoxSpec((1,), low=(-1.0,), high=(1.0,)), "squash=true"),
         ({"graph": TREE.replace("gain: 1.0", "state_dependent_std: true")}, BoxSpec((1,)), "state_dependent_std=true"),

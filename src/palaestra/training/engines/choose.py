@@ -40,8 +40,6 @@ def engine_to_go_on_with(state: TrainingState, began_with: str) -> Engine:
 
 def _refuse_unfit(state: TrainingState) -> None:
     """What is asked of the update, as far as only torch can do it; networks are looked at by `plan_network`."""
-    if state.memory:
-        raise Unfit("a policy with memory")
     if state.tape.device.type != "cpu":
         raise Unfit(f"device={state.tape.device.type}")
     if state.group.world_size > 1:

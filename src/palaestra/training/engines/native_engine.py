@@ -1,4 +1,4 @@
-"""The engine for networks of linear layers on a CPU: inference, sampling, advantages and updates compiled.
+"""The engine for networks of linear layers and memory on a CPU: inference, sampling, advantages and updates compiled.
 
 It works in the memory of the torch modules, of the optimiser and of the tape. Actions are drawn from dice that are a
 function of seed, iteration, step and environment, so there is only their seed to save; minibatches are ordered by the
@@ -77,7 +77,10 @@ class NativeEngine:
             env_count=state.envs.count,
             threads=state.config.torch_threads,
             kernels=kernels,
+            cells=plan.cells,
+            stretch=state.stretch,
         )
+        self._memory = plan.memory  # names, in the order of the engine's cells
         self._worlds, why = self._take_worlds(state)
         self.about = f"native, {self._learner.kernels}; environments stepped {why}"
 
@@ -107,6 +110,8 @@ class NativeEngine:
 
     def _play(self, state: TrainingState) -> list[EpisodeResult]:
         self._learner.begin(state.dice, state.iteration)
+        remembered = [np.ascontiguousarray(state.memory[name].numpy()) for name in self._memory]
+        self._learner.take_memory(remembered)
         try:
             episodes = self._play_inside(state) if self._worlds is not None else self._play_outside(state)
         except IndexError as error:  # what is read is checked where it is read
@@ -114,6 +119,9 @@ class NativeEngine:
                 f"An environment of '{state.config.env}' left its own observation space: {error}."
             ) from error
         state.tape.refuse_non_finite()
+        after = [np.empty_like(part) for part in remembered]
+        self._learner.give_memory(after)
+        state.memory = {name: torch.from_numpy(part) for name, part in zip(self._memory, after, strict=True)}
         if state.agent.return_scaler is not None:
             self._scale(state, state.agent.return_scaler)
         return episodes
@@ -178,7 +186,8 @@ class NativeEngine:
         compiled.estimate(ppo.gamma, ppo.gae_lambda)
         compiled.begin_update()
         for _ in range(ppo.update_epochs):
-            norm, divergence = compiled.epoch(state.shuffler.permutation(ppo.batch_size), ppo.minibatch_size, rates)
+            order = state.shuffler.permutation(ppo.batch_size // state.stretch)
+            norm, divergence = compiled.epoch(order, ppo.minibatch_size, rates)
             if not math.isfinite(norm):
                 raise NonFinite(f"The gradient's norm is {norm}.")
             if ppo.target_kl is not None and divergence > ppo.target_kl:

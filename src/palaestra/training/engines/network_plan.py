@@ -1,4 +1,4 @@
-"""A policy as a list of linear layers, for the native engine; or the reason why it is none.
+"""A policy as a list of linear layers and cells, for the native engine; or the reason why it is none.
 
 Slot 0 is the observation as one vector. Every layer reads one slot and writes another: towers side by side, a trunk
 with two heads, or anything between. Weights are told by their places in the optimiser's flat block.
@@ -19,11 +19,13 @@ from palaestra.policies.activations import unchanged
 from palaestra.policies.components.dense import Linear, Mlp
 from palaestra.policies.components.heads import ActionHead, ValueHead
 from palaestra.policies.components.observe import Vector
+from palaestra.policies.components.recurrent import Recurrent
 from palaestra.policies.components.shaping import Activation, Flatten
 from palaestra.policies.graph import GraphPolicy
 from palaestra.policies.graph_order import sorted_nodes
 from palaestra.policies.graph_spec import OBSERVATION
 from palaestra.policies.library.mlp import MlpPolicy
+from palaestra.training.engines.cell_plan import CellPlan, CellTuple, plan_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +77,9 @@ class NetworkPlan:
     action_slot: int = 0
     value_slot: int = 0
     log_std: int = 0  # its place, for continuous actions
+    cells: list[CellTuple] = field(default_factory=list)
+    memory: list[str] = field(default_factory=list)  # what the cells' parts are called, in their order
+    covered: int = 0  # numbers of `flat` that something uses
 
     def add(self, source: int, weight: Tensor, bias: Tensor, activation: Callable[[Tensor], Tensor]) -> int:
         """The slot that a layer writes."""
@@ -84,7 +89,19 @@ class NetworkPlan:
         self.sizes.append(weight.shape[0])
         target = len(self.sizes) - 1
         outputs, inputs = weight.shape
+        self.covered += weight.numel() + bias.numel()
         self.layers.append((source, target, inputs, outputs, self.place(weight), self.place(bias), int(code)))
+        return target
+
+    def add_cell(self, source: int, cell: CellPlan, names: tuple[str, ...]) -> int:
+        """The slot that a cell writes: what it remembers after each step."""
+        gates = self.add(source, cell.weight, cell.bias, unchanged)
+        self.sizes.append(cell.size)
+        target = len(self.sizes) - 1
+        weight, bias = (0, 0) if cell.across is None else map(self.place, cell.across)
+        self.cells.append((int(cell.code), gates, target, cell.size, weight, bias))
+        self.memory.extend(names)
+        self.covered += 0 if cell.across is None else sum(part.numel() for part in cell.across)
         return target
 
     def place(self, parameter: Tensor) -> int:
@@ -104,9 +121,8 @@ def plan_network(agent: Agent, flat: Tensor) -> NetworkPlan:
         plan = _graph(network, agent, flat)
     else:
         raise Unfit(f"a network of class {type(network).__name__}")
-    covered = sum(inputs * outputs + outputs for _, _, inputs, outputs, *_ in plan.layers)
-    covered += plan.sizes[plan.action_slot] if isinstance(agent.interface.action_space, BoxSpec) else 0
-    if covered != flat.numel():
+    spreads = plan.sizes[plan.action_slot] if isinstance(agent.interface.action_space, BoxSpec) else 0
+    if plan.covered + spreads != flat.numel():
         raise Unfit("weights that are shared between layers, or not used")
     return plan
 
@@ -187,6 +203,10 @@ def _node(plan: NetworkPlan, name: str, node: Any, source: int) -> int:
         return source
     if kind is Linear and node.layer.in_features == plan.sizes[source]:
         return plan.add(source, node.layer.weight, node.layer.bias, node.activation)
+    if isinstance(node, Recurrent):
+        cell = plan_cell(node.cell)
+        if cell is not None:
+            return plan.add_cell(source, cell, node.names)
     if kind is ValueHead:
         return plan.add(source, node.layer.weight, node.layer.bias, unchanged)
     if kind is ActionHead:
