@@ -24,8 +24,8 @@ PLANTS = (
         "every sample is made durable",
         (
             "runs/metrics_writer.py",
-            "        self._last_sample = key\n",
-            "        self._last_sample = key\n        self.flush()\n",
+            "        self._last_sample += len(samples)\n",
+            "        self._last_sample += len(samples)\n        self.flush()\n",
         ),
     ),
     plant(

@@ -33,6 +33,7 @@ def words(name: str, *more: str, epochs: int = EPOCHS) -> list[str]:
         "ppo.horizon=16",
         "ppo.minibatch_size=16",
         "ppo.update_epochs=1",
+        "engine=torch",  # slow enough that a judge is caught in the middle
         "checkpoints.save_interval=1",
         "checkpoints.keep=1",  # what is to be judged stays all the same
         "--quiet",
