@@ -68,6 +68,7 @@ def test_training_in_python_and_loading_what_came_of_it(tmp_path):
     assert re.search(rf"^{name}:latest, epoch \d+, in CartPole-v1: return \d", played)
 
 
+@pytest.mark.full
 def test_judging_in_python_with_a_suite_beside_a_training_and_after_it(tmp_path):
     text = output_of("judge_in_python.py", tmp_path / "runs")
     assert [int(step) for step in re.findall(r"judged at step (\d+)", text)] == [1280, 2560, 3840, 5120]

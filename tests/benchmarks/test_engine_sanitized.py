@@ -10,6 +10,7 @@ from palaestra.training.engines import native_engine
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
 def test_the_build_that_is_named_is_the_one_that_is_tested(tmp_path):

@@ -31,8 +31,9 @@ def all_examples():
 
 def marked(example):
     """Converting starts a child that loads torch, twice; asking for evaluations starts Ray."""
-    is_slow = "convert" in example or "onnx" in example or ("request-eval" in example and "--dry-run" not in example)
-    return pytest.param(example, marks=pytest.mark.slow if is_slow else ())
+    if "request-eval" in example and "--dry-run" not in example:
+        return pytest.param(example, marks=[pytest.mark.slow, pytest.mark.full])
+    return pytest.param(example, marks=pytest.mark.slow if "convert" in example or "onnx" in example else ())
 
 
 def put_replay(run):

@@ -55,6 +55,7 @@ def answer_of(evaluator, number):
     pytest.fail(f"no answer within {PATIENCE_SECONDS} s")
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_same_plan_alone_on_two_processes_and_on_ray_gives_the_same_episodes(evaluator, judged, trained_run):
     plan = make_plan("judged:3", trained_run.env, episodes=21, seed=30, deterministic=False)

@@ -75,6 +75,7 @@ def test_an_environment_that_raises_in_a_process_is_named_as_in_one(trained_run,
     assert raised.value.exit_code == 2
 
 
+@pytest.mark.full
 def test_an_evaluation_by_two_processes_is_written_down_like_any_other(trained_run):
     one = evaluate_target("judged:3", trained_run.root, episodes=5, seed=10)
     two = evaluate_target("judged:3", trained_run.root, episodes=5, seed=10, workers=2)

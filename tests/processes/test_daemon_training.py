@@ -127,6 +127,7 @@ def test_an_environment_that_is_not_there_fails_with_its_own_words(palaestra):
     assert read_record(RunStore(palaestra.runs).directory(done.id)).failure == done.record.failure
 
 
+@pytest.mark.full
 @pytest.mark.fault("G10")
 def test_a_second_trainer_in_a_run_of_the_daemon_is_refused(palaestra, wait_until):
     with Daemon(palaestra.runs, SETTINGS) as daemon:

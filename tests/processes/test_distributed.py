@@ -203,7 +203,7 @@ def test_a_rank_that_hangs_is_noticed_after_the_time_out(at_work):
 
 
 @pytest.mark.fault("D2")
-@pytest.mark.parametrize("slow", [0, 1])
+@pytest.mark.parametrize("slow", [pytest.param(0, marks=pytest.mark.full), 1])
 def test_a_slow_rank_is_named_once_and_waited_for(server, together, slow, figure):
     name, epochs = f"slow-{slow}", WINDOW + 2
     ranks = together(*words(name, *faulty("slow", slow, at=0), f"total_steps={epochs * BATCH}"))
@@ -260,6 +260,7 @@ def test_a_port_that_is_taken_is_named(together):
     assert f"could not join the others at 127.0.0.1:{port}" in ranks[0].err.read_text()
 
 
+@pytest.mark.full
 def test_an_evaluation_beside_two_ranks_equals_that_of_one_process(server, together):
     settings = ["evaluate_interval=2", "evaluation.episodes=5", f"total_steps={2 * BATCH}"]
     assert end_of(together(*words("judged", *settings))) == [0, 0]

@@ -19,6 +19,7 @@ def test_the_same_command_twice_under_two_names_gives_the_same_metrics(palaestra
     assert differences(palaestra.run("first"), palaestra.run("second")) == []
 
 
+@pytest.mark.full
 def test_another_seed_gives_another_run(palaestra, differences):
     for seed in (1, 2):
         done = palaestra("train", "cartpole", f"run=seed-{seed}", "total_steps=512", f"seed={seed}", "--quiet")
