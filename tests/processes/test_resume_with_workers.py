@@ -15,7 +15,6 @@ SETTINGS = [
     "ppo.horizon=16",
     "ppo.minibatch_size=24",
     "ppo.update_epochs=1",
-    "engine=torch",  # worlds inside the native engine keep equal numbers, but as arrays where Gymnasium has tuples
     "checkpoints.save_interval=1",
     "seed=3",
     "sinks.tensorboard=false",

@@ -77,6 +77,8 @@ def test_every_step_is_gymnasiums_to_the_last_bit_also_over_resets(env):
     for index, own in enumerate(theirs):
         ours = state.envs.envs[index]
         assert np.array_equal(ours.unwrapped.state, own.unwrapped.state)
+        assert type(ours.unwrapped.state) is type(own.unwrapped.state)
+        assert list(map(type, ours.unwrapped.state)) == list(map(type, own.unwrapped.state))
         assert ours.unwrapped.np_random.bit_generator.state == own.unwrapped.np_random.bit_generator.state
         assert state.envs.standing(index) == (sums[index], own._elapsed_steps)
 

@@ -16,6 +16,7 @@ from palaestra.envs.publish import PublishedEnvs
 from palaestra.training.engines.network_plan import Unfit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from numpy.typing import NDArray
@@ -25,11 +26,29 @@ if TYPE_CHECKING:
 LOW_WORD = 2**64 - 1
 
 
+def _array(state: list[float], elapsed: int) -> Any:  # noqa: ARG001
+    return np.array(state)
+
+
+def _single_then_double(state: list[float], elapsed: int) -> Any:
+    """Acrobot begins an episode in single precision."""
+    return np.array(state, np.float64 if elapsed else np.float32)
+
+
+def _array_then_pair(state: list[float], elapsed: int) -> Any:
+    """MountainCar has an array where an episode begins and a pair after a step; at the wall its speed is an int."""
+    if not elapsed:
+        return np.array(state)
+    position, velocity = state
+    return np.float64(position), np.float64(velocity) if velocity else 0
+
+
 @dataclass(frozen=True)
 class KnownEnv:
     rules: str
     constants: tuple[str, ...]  # attributes of the environment that its rules are made of
     settled: tuple[tuple[str, Any], ...] = ()  # attributes that must be so
+    state_as: Callable[[list[float], int], Any] = _array  # as its own step or reset would have left it
 
 
 KNOWN = {
@@ -63,10 +82,12 @@ KNOWN = {
             "MAX_VEL_2",
         ),
         (("AVAIL_TORQUE", [-1.0, 0.0, 1.0]), ("torque_noise_max", 0.0), ("book_or_nips", "book")),
+        state_as=_single_then_double,
     ),
     "gymnasium.envs.classic_control.mountain_car.MountainCarEnv": KnownEnv(
         "mountain_car",
         ("min_position", "max_position", "max_speed", "goal_position", "goal_velocity", "force", "gravity"),
+        state_as=_array_then_pair,
     ),
     "gymnasium.envs.classic_control.pendulum.PendulumEnv": KnownEnv(
         "pendulum", ("g", "m", "l", "dt", "max_speed", "max_torque")
@@ -88,6 +109,7 @@ class EngineWorlds:
         for env, kind in zip(list[Any](self._copies), known, strict=True):
             if _constants(env, kind) != constants or env._max_episode_steps != limit:
                 raise Unfit("copies of an environment that differ")
+        self._state_as = known[0].state_as
         self.worlds = compiled.Worlds(known[0].rules, constants, envs.count, limit)
         self.is_taken = False  # the compiled worlds are the true ones
 
@@ -110,7 +132,7 @@ class EngineWorlds:
         for index, env in enumerate(self._copies):
             state, words, total_reward, length, elapsed = self.worlds.get(index)
             bare: Any = env.unwrapped
-            bare.state = np.array(state)
+            bare.state = self._state_as(state, elapsed)
             generator = bare.np_random.bit_generator
             now = generator.state
             now["state"] = {"state": (words[0] << 64) | words[1], "inc": (words[2] << 64) | words[3]}
