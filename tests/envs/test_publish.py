@@ -191,10 +191,13 @@ def test_steps_taken_elsewhere_count_and_copies_are_brought_up_to_date_only_to_b
     publisher.due = inf
     watched.played(30, 2, rewards, lambda: brought.append("unseen"))
     assert brought == []
+    publisher.due = 0.0
+    watched.played(0, 0, rewards, lambda: brought.append("nobody looks"))
+    assert brought == []
     inner.place(1, 9.0, 4)
     look_again(publisher, reader)
     watched.played(30, 1, rewards, lambda: brought.append("seen"))
-    assert brought == ["seen"]
+    assert set(brought) == {"seen"}
     assert (reader.beat().env_steps, reader.beat().episodes) == (1000 + 60 * 8, 3)
     assert reader.read(1).numbers.reward == 2.5
 
@@ -340,7 +343,7 @@ def test_tiles_that_were_drawn_one_by_one_are_told_together(writer, reader, monk
     assert 60 <= len(per_round) <= 76, "in five seconds"
 
 
-def test_telling_has_a_quarter_of_the_budget_of_drawing(writer, reader, monkeypatch):
+def test_telling_has_a_small_part_of_the_budget_of_drawing(writer, reader, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(publish, "monotonic", lambda: now[0])
     painter = Beside(takes=9999)
@@ -352,12 +355,12 @@ def test_telling_has_a_quarter_of_the_budget_of_drawing(writer, reader, monkeypa
 
     painter.tell = slowly
     publisher = Publisher(writer, 0.02, 64, painter=painter)
-    for _ in range(3000):
+    for _ in range(12_000):
         now[0] += 0.01
         want(reader, now=now[0])
         if now[0] >= publisher.due:
             publisher.look(Painting(), 1)
-    assert 0.003 < reader.beat().cost <= 0.006
+    assert 0.002 < reader.beat().cost <= 0.004  # of 0.003, and the first round is free
 
 
 def test_without_viewers_a_painter_may_rest_and_it_goes_with_the_publisher(writer, reader):

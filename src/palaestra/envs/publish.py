@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 0.1  # between two looks for viewers
 # Of the budget, where a painter draws. What it does on another core is felt on this one, where the two share caches
 # and units: by the clock a pose that is told costs three to four times the moment that it takes to tell.
-TOLD_SHARE = 0.25
+TOLD_SHARE = 0.15
 
 
 class Publisher:
@@ -68,8 +68,8 @@ class Publisher:
         self._seconds_spent = self._seconds_watched = 0.0
         self._has_drawn = False
 
-    def look(self, scene: Scene, env_step: int) -> None:
-        """`env_step`: of each environment"""
+    def look(self, scene: Scene, env_step: int, bring_up_to_date: Callable[[], None] = lambda: None) -> None:
+        """`env_step`: of each environment. `bring_up_to_date`: the scene, before anything of it is shown."""
         now = monotonic()
         demand = self._writer.demand(now)
         if demand is None:
@@ -79,7 +79,7 @@ class Publisher:
                 self._painter.rest(now)
         else:
             try:
-                self._publish(scene, demand, env_step, now)
+                self._publish(scene, demand, env_step, now, bring_up_to_date)
             except Exception as error:  # noqa: BLE001  what draws may raise anything, and training must not notice
                 self._fail(error)
                 return
@@ -92,7 +92,9 @@ class Publisher:
             self._beat("closed")
         self.due = inf
 
-    def _publish(self, scene: Scene, demand: Demand, env_step: int, now: float) -> None:
+    def _publish(
+        self, scene: Scene, demand: Demand, env_step: int, now: float, bring_up_to_date: Callable[[], None]
+    ) -> None:
         if self._looked_at is not None:
             self._seconds_watched += now - self._looked_at
         self._looked_at = now
@@ -100,26 +102,63 @@ class Publisher:
         wanted = [tile for tile in tiles if 0 <= tile < min(scene.tiles, self._writer.about.slot_count)]
         self._pacing.begin(now)
         way = Way.DRAW if self._painter is None else self._painter.attend(now)
-        if way is Way.WAIT:
+        if way is Way.TELL and self._painter is not None:
+            self._tell(self._painter, wanted, demand.frames_per_second, env_step, now, bring_up_to_date)
+        elif way is Way.DRAW:
+            self._draw(scene, wanted, demand, env_step, now, bring_up_to_date)
+        else:
             self.due = now + LOOK_SECONDS
-            return
-        self._pacing.budget = self._budget * (TOLD_SHARE if way is Way.TELL else 1.0)
+
+    def _tell(
+        self,
+        painter: Painter,
+        wanted: Sequence[int],
+        frames_per_second: float,
+        env_step: int,
+        now: float,
+        bring_up_to_date: Callable[[], None],
+    ) -> None:
+        """All tiles in one round, however far apart they were drawn before: what a round needs beforehand (worlds that
+        an engine hands back, a process woken) is needed once. It is paid for when it is over."""
+        self._pacing.budget = self._budget * TOLD_SHARE
+        is_up_to_date = False
+        while (tile := self._pacing.next_slot(wanted, now)) is not None:
+            if not is_up_to_date:
+                bring_up_to_date()
+                is_up_to_date = True
+            if not painter.tell(tile, env_step, now):
+                break  # how it goes on is decided at the next look
+            self._pacing.drawn(tile, now, 0.0, frames_per_second)
+        if is_up_to_date:
+            self._pacing.pay(self._spent(now))
+        self.due = min(max(self._pacing.due_at(wanted, now), now + 1 / frames_per_second), now + LOOK_SECONDS)
+
+    def _draw(
+        self,
+        scene: Scene,
+        wanted: Sequence[int],
+        demand: Demand,
+        env_step: int,
+        now: float,
+        bring_up_to_date: Callable[[], None],
+    ) -> None:
+        """One after the other as the budget allows, seldom two in one go"""
+        self._pacing.budget = self._budget
         began_at = now
         while (tile := self._pacing.next_slot(wanted, now)) is not None:
-            if self._painter is None or way is Way.DRAW:
-                self._show(scene, tile, demand, env_step)
-            elif not self._painter.tell(tile, env_step, now):
-                break  # how it goes on is decided at the next look
-            done_at = monotonic()
-            cost, began_at = done_at - began_at, done_at
-            self._seconds_spent += cost
-            # The first picture loads what draws it; that happens once and is not paid off by standing still.
-            self._pacing.drawn(tile, now, cost if self._has_drawn else 0.0, demand.frames_per_second)
-            self._has_drawn = True
-        # Poses are told in one round for all tiles, however far apart the tiles were drawn before: what a round needs
-        # beforehand (worlds handed back by an engine, a process woken) is needed once.
-        pause = 1 / demand.frames_per_second if way is Way.TELL else 0.0
-        self.due = min(max(self._pacing.due_at(wanted, now), now + pause), now + LOOK_SECONDS)
+            bring_up_to_date()
+            self._show(scene, tile, demand, env_step)
+            self._pacing.drawn(tile, now, self._spent(began_at), demand.frames_per_second)
+            began_at = monotonic()
+        self.due = min(self._pacing.due_at(wanted, now), now + LOOK_SECONDS)
+
+    def _spent(self, began_at: float) -> float:
+        """Seconds since then, counted, and how many of them must be earned: the first picture loads what draws it; that
+        happens once and is not paid off by standing still."""
+        cost = monotonic() - began_at
+        self._seconds_spent += cost
+        owed, self._has_drawn = cost if self._has_drawn else 0.0, True
+        return owed
 
     def _show(self, scene: Scene, tile: int, demand: Demand, env_step: int) -> None:
         view = scene.view(tile)
@@ -178,17 +217,16 @@ class PublishedEnvs:
         """
         self._count(steps, endings)
         if monotonic() >= self._publisher.due:
-            bring_up_to_date()
-            self._look(VectorStep(rewards, []))
+            self._look(VectorStep(rewards, []), bring_up_to_date)
 
     def _count(self, steps: int, endings: int) -> None:
         self._steps += steps
         self._publisher.episodes += endings
 
-    def _look(self, last: VectorStep) -> None:
+    def _look(self, last: VectorStep, bring_up_to_date: Callable[[], None] = lambda: None) -> None:
         self._scene.last = last
         self._publisher.env_steps = self._steps_taken + self._steps * self._rows
-        self._publisher.look(self._scene, self._steps)
+        self._publisher.look(self._scene, self._steps, bring_up_to_date)
 
     def reset(self, seeds: Sequence[int], out: Arrays) -> None:
         self.inner.reset(seeds, out)

@@ -41,9 +41,13 @@ class Pacing:
 
     def drawn(self, slot: int, began_at: float, cost: float, frames_per_second: float) -> None:
         """`cost`: seconds that it took"""
-        self._earned -= cost
+        self.pay(cost)
         self._last = slot
         self._next_at[slot] = began_at + 1 / frames_per_second
+
+    def pay(self, cost: float) -> None:
+        """Seconds that went into pictures, of whichever slots"""
+        self._earned -= cost
 
     def due_at(self, wanted: Iterable[int], now: float) -> float:
         """When to look again"""
