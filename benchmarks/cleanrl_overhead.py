@@ -1,11 +1,13 @@
 """What the launcher costs a script: alone; under the launcher with nobody watching; with one viewer of eight tiles.
 
     python benchmarks/cleanrl_overhead.py
-    python benchmarks/cleanrl_overhead.py --rounds 1 --steps 2048 --out /tmp/bench    # a small try
+    python benchmarks/cleanrl_overhead.py --turns 4 --out /tmp/bench    # a small try
 
 A PPO script in CleanRL's manner (tests/apps/cleanrl/scripts/ppo.py, made to fit today's Gymnasium), eight CartPoles,
-one thread. Each side is a process of its own, taken in turns; the script itself tells how long its loop took, by the
-clock and in processor time, without what it took to start. One viewer, in this process, wants 15 frames/s a tile.
+one thread. Three processes train at once but only one at a time: each waits before every iteration, a seventh of a
+second, until it is its turn. On a machine that is shared with strangers a quarter of a minute differs from the next by
+a tenth and more, whatever runs, and only neighbours can be compared. The script itself tells what each iteration took,
+by the clock and in processor time. One viewer, in this process, wants 15 frames/s a tile.
 """
 
 from __future__ import annotations
@@ -13,17 +15,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import select
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from live_view import slower
 
@@ -33,59 +36,131 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "tests" / "apps" / "cleanrl" / "scripts" / "ppo.py"
 SIDES = ("alone", "nobody watches", "watched")
-ENVS, FRAMES_PER_SECOND = 8, 15.0
+ENVS, HORIZON, FRAMES_PER_SECOND = 8, 128, 15.0
+WARMING = 10  # turns before those that count
+PATIENCE_SECONDS = 120.0
 TYRO = "import json, os\ndef cli(kind):\n    return kind(**json.loads(os.environ['BENCH_ARGS']))\n"
-TOLD = re.compile(r"LOOP ([\d.]+) ([\d.]+)")
+GO, STOP, TOOK = b"g", b"s", struct.Struct("dd")
+GATE = """
+import struct
+may_go, has_gone = (open(os.path.join(os.environ["BENCH_GATE"], name), "r+b", buffering=0) for name in ("go", "done"))
+"""
+BEGIN = """\
+        if may_go.read(1) == b"s":
+            break
+        began, processor = time.time(), time.process_time()
+"""
+END = """\
+        has_gone.write(struct.pack("dd", time.time() - began, time.process_time() - processor))
+"""
 
 
 def modern(folder: Path) -> Path:
-    """The script without need of any adaptation, and telling its own times."""
+    """The script without need of any adaptation, waiting for its turn and telling what each iteration took."""
     text = SCRIPT.read_text()
     text = text.replace("    envs = vector(", "    envs = gym.vector.SyncVectorEnv(").replace(
         "for i in range(args.num_envs)])", "for i in range(args.num_envs)], autoreset_mode=SAME_STEP)"
     )
     text = text.replace("import numpy", "SAME_STEP = gym.vector.AutoresetMode.SAME_STEP\nimport numpy", 1)
     text = text.replace('"final_info" in infos', "False")
-    text = text.replace("start_time = time.time()", "start_time = time.time()\n    cpu = time.process_time()", 1)
-    text += '    print("LOOP", time.time() - start_time, time.process_time() - cpu, flush=True)\n'
+    text = text.replace("\n\n@dataclass", f"\n{GATE}\n\n@dataclass", 1)
+    text = text.replace("        rows = []\n", f"{BEGIN}        rows = []\n", 1)
+    text = text.replace("    envs.close()\n", f"{END}    envs.close()\n", 1)
     script = folder / "ppo.py"
     script.write_text(text)
-    (folder / "alone").mkdir()
-    (folder / "alone" / "tyro.py").write_text(TYRO)
+    (folder / "stand_ins").mkdir()
+    (folder / "stand_ins" / "tyro.py").write_text(TYRO)
     return script
 
 
-def settings(steps: int) -> dict[str, Any]:
-    return {"num_envs": ENVS, "num_steps": 128, "total_timesteps": steps, "update_epochs": 4}
+@dataclass(frozen=True)
+class Side:
+    """One training that takes an iteration when it is told to."""
+
+    process: subprocess.Popen[bytes]
+    go: IO[bytes]
+    done: IO[bytes]
+    printed: Path
+
+    def take_turn(self) -> dict[str, float]:
+        self.go.write(GO)
+        if not select.select([self.done], [], [], PATIENCE_SECONDS)[0]:
+            raise RuntimeError(f"no iteration in {PATIENCE_SECONDS:g} seconds: {self.printed.read_text()}")
+        seconds, processor_seconds = TOOK.unpack(self.done.read(TOOK.size))
+        return {"seconds": seconds, "processor_seconds": processor_seconds}
+
+    def stop(self) -> None:
+        self.go.write(STOP)
+        try:
+            self.process.wait(PATIENCE_SECONDS)
+        finally:
+            self.process.kill()
 
 
-def times_of(command: list[str], **more: Any) -> dict[str, float]:
-    more["env"] = {**os.environ, "OMP_NUM_THREADS": "1", **more.get("env", {})}
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **more)
-    found = TOLD.search(done.stdout)
-    assert found, done.stdout
-    return {"seconds": float(found[1]), "processor_seconds": float(found[2])}
+@contextmanager
+def started(name: str, folder: Path, command: list[str], told: dict[str, str]) -> Iterator[Side]:
+    gate = folder / f"gate of {name}"
+    gate.mkdir()
+    for pipe in ("go", "done"):
+        os.mkfifo(gate / pipe)
+    printed = gate / "printed.txt"
+    with ExitStack() as stack:
+        go, done = (stack.enter_context((gate / pipe).open("r+b", buffering=0)) for pipe in ("go", "done"))
+        output = stack.enter_context(printed.open("wb"))
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "BENCH_GATE": str(gate), **told}
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=gate, env=environment)
+        side = Side(process, go, done, printed)
+        stack.callback(side.stop)
+        yield side
 
 
-def measure(side: str, script: Path, steps: int) -> dict[str, float]:
-    if side == "alone":
-        folder = script.parent / "alone"
-        told = {"PYTHONPATH": str(folder), "BENCH_ARGS": json.dumps(settings(steps))}
-        return times_of([sys.executable, str(script)], cwd=folder, env=told)
+@contextmanager
+def all_sides(folder: Path) -> Iterator[tuple[dict[str, Side], list[int]]]:
+    """The three trainings, and the list that grows with every picture that the viewer gets."""
+    script = modern(folder)
+    settings = {"num_envs": ENVS, "num_steps": HORIZON, "total_timesteps": 10**9, "update_epochs": 4}
+    told = {"PYTHONPATH": str(folder / "stand_ins"), "BENCH_ARGS": json.dumps(settings)}
+    with ExitStack() as stack:
+        sides = {"alone": stack.enter_context(started("alone", folder, [sys.executable, str(script)], told))}
+        for name in SIDES[1:]:
+            run_id, command = launched(script, settings)
+            if name == "watched":
+                seen = stack.enter_context(one_viewer(run_id))
+            sides[name] = stack.enter_context(started(name, folder, command, {}))
+        yield sides, seen
+
+
+def launched(script: Path, settings: dict[str, Any]) -> tuple[str, list[str]]:
+    """A run of the script: its id, and what starts it. It runs for its share of the time only, and so it may spend only
+    that share of what it has for pictures: while it runs, there are as many as in a run that is always watched."""
     from palaestra.apps.cleanrl.kind import KIND
+    from palaestra.apps.cleanrl.settings import LaunchConfig
     from palaestra.contracts.run import RunRequest
     from palaestra.contracts.worker_kind import Resources
     from palaestra.runs.store import RunStore
 
     store = RunStore(script.parent / "runs")
-    request = RunRequest("cleanrl", "", {"script": str(script), **settings(steps)})
+    share = {"live_budget": LaunchConfig().live_budget / len(SIDES)}
+    request = RunRequest("cleanrl", "", {"script": str(script), **share, **settings})
     prepared = KIND.prepare(request, Resources(1), store.root)
     directory = store.create(prepared.request, prepared.config, total_steps=prepared.total_steps)
-    if side == "nobody watches":
-        return times_of(KIND.command(directory.path))
-    with one_viewer(directory.id) as seen:
-        found = times_of(KIND.command(directory.path))
-    return {**found, "pictures": float(sum(seen))}
+    return directory.id, KIND.command(directory.path)
+
+
+def measure_all(turns: int) -> dict[str, Any]:
+    """Of each side its iterations, in the order in which they were taken."""
+    found: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
+    with tempfile.TemporaryDirectory() as folder, all_sides(Path(folder)) as (sides, seen):
+        for number in range(-WARMING, turns):
+            if number == 0:
+                before = len(seen)
+            first = number % len(SIDES)
+            for side in SIDES[first:] + SIDES[:first]:  # nobody always comes first
+                iteration = sides[side].take_turn()
+                if number >= 0:
+                    found[side].append(iteration)
+        pictures = len(seen) - before
+    return {"turns": turns, "steps": ENVS * HORIZON, "sides": found, "pictures": pictures}
 
 
 @contextmanager
@@ -129,16 +204,16 @@ def page(result: dict[str, Any]) -> str:
             cells.append(f"{middle:+.2%} ({low:+.2%} to {high:+.2%})" if side != "alone" else "")
         return f"| {side} | {' | '.join(cells)} |"
 
-    pictures = sum(one["pictures"] for one in sides["watched"]) / sum(one["seconds"] for one in sides["watched"])
+    pictures = result["pictures"] / sum(one["seconds"] for one in sides["watched"])
     return "\n".join(
         [
             "# What the launcher costs a script",
             "",
-            f"Written by `python benchmarks/cleanrl_overhead.py`: {result['rounds']} rounds, processes in turns;",
-            "means of the ratios within each round (the outermost tenths pulled in), with their 95 % intervals.",
+            f"Written by `python benchmarks/cleanrl_overhead.py`: {result['turns']} turns, one iteration of each side;",
+            "means of the ratios within each turn (the outermost tenths pulled in), with their 95 % intervals.",
             (
                 f"{result['cores']} cores, load before {result['load_before']:.2f}. PPO on CartPole-v1, {ENVS} "
-                f"environments, {steps:,} steps; one viewer at {FRAMES_PER_SECOND:g} frames/s a tile."
+                f"environments, {steps:,} steps an iteration; one viewer at {FRAMES_PER_SECOND:g} frames/s a tile."
             ),
             "",
             "| script | steps/s | slower than alone | processor time more than alone |",
@@ -153,20 +228,12 @@ def page(result: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=102_400, help="of each process")
+    parser.add_argument("--turns", type=int, default=400)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks")
     asked = parser.parse_args()
-    result = {"rounds": asked.rounds, "steps": asked.steps, "cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
-    sides: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
-    with tempfile.TemporaryDirectory() as folder:
-        script = modern(Path(folder))
-        for number in range(asked.rounds):
-            for side in SIDES[number % 3 :] + SIDES[: number % 3]:  # nobody always comes first
-                sides[side].append(measure(side, script, asked.steps))
-    result["sides"] = sides
+    result = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0], **measure_all(asked.turns)}
     asked.out.mkdir(parents=True, exist_ok=True)
-    (asked.out / "cleanrl-overhead.json").write_text(json.dumps(result, indent=1) + "\n")
+    (asked.out / "cleanrl-overhead.json").write_text(json.dumps(result) + "\n")
     (asked.out / "cleanrl-overhead.md").write_text(page(result))
     print(page(result))
 

@@ -1,14 +1,17 @@
 """Which ranks a search reaches, how soon, for how many seeds: `python benchmarks/discover.py --rows 3x3x3 --json F`.
 
 The rows are those that issue 9 asks for: over gf2 from the schoolbook's algorithm, and over whole numbers. Each seed is
-a search of its own with `--walkers` threads and a limit of wall time; CPU seconds are told beside it. Everything that
-counts is proved. `--seeds`, `--rows` and `--field` make it shorter; a whole table takes hours in the worst case.
+a search of its own with `--walkers` threads and a limit of wall time; CPU seconds are told beside it. On a machine that
+others use, or that is stopped at times, `--clock cpu` holds the limit against CPU seconds, shared out over the threads.
+Everything that counts is proved. `--seeds`, `--rows` and `--field` make it shorter; a whole table takes hours in the
+worst case, so `--json` keeps the rows that the file has already and replaces those that were run again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -40,7 +43,7 @@ class Found:
     seed: int
     rank: int
     wall_seconds: float
-    cpu_seconds: float
+    cpu_seconds: float  # of all threads
     flips: int
     additions: int | None = None  # after elimination and polishing; over zt
 
@@ -62,16 +65,38 @@ def table() -> list[Row]:
     return rows + [Row(name, "z", int(rank), 300, 1, 1) for name, rank in (word.split(":") for word in WHOLE.split())]
 
 
-def search(row: Row, seed: int, walkers: int, polish: float) -> Found:
+@dataclass(frozen=True)
+class Watch:
+    """Seconds since it was made, of the wall and of the processors."""
+
+    walkers: int
+    clock: str
+    wall_at: float
+    cpu_at: float
+
+    @property
+    def wall(self) -> float:
+        return time.monotonic() - self.wall_at
+
+    @property
+    def cpu(self) -> float:
+        return time.process_time() - self.cpu_at
+
+    @property
+    def counted(self) -> float:
+        return self.cpu / self.walkers if self.clock == "cpu" else self.wall
+
+
+def search(row: Row, seed: int, walkers: int, polish: float, clock: str) -> Found:
     """Until the rank is reached or the time is up; the scheme is proved over the row's field."""
     config = DiscoverConfig(format=row.format, field=row.field, target=row.rank)
     field = Field(row.field)
     climb = begin_climb(rungs_to(config.product), field, seed, walkers)
-    wall, processor = time.monotonic(), time.process_time()
+    watch = Watch(walkers, clock, time.monotonic(), time.process_time())
     with ThreadPoolExecutor(walkers) as pool:
-        while climb.best_rank > row.rank and time.monotonic() - wall < row.seconds:
+        while climb.best_rank > row.rank and watch.counted < row.seconds:
             climb = advance_climb(climb, config.rules, RUNG_FLIPS, pool if walkers > 1 else None)
-    wall, processor = time.monotonic() - wall, time.process_time() - processor
+    wall, processor = watch.wall, watch.cpu
     proved = proved_over(field, climb.best, parse_format(row.format))
     if proved is None:
         raise RuntimeError(f"{row.format}: the best scheme does not hold over {row.field}")
@@ -97,6 +122,21 @@ def line(row: Row, found: list[Found]) -> str:
     return f"{counted} {seconds}{others}{lightest} (goal: {goal})"
 
 
+def keep(file: Path, walkers: int, clock: str, row: Row, found: list[Found]) -> None:
+    """Beside the rows that the file has; a row that was run again takes the place of the older one."""
+    told = json.loads(file.read_text()) if file.exists() else {"hardware": describe_hardware(), "rows": []}
+    others = [one for one in told["rows"] if (one["row"]["format"], one["row"]["field"]) != (row.format, row.field)]
+    measured = {
+        "row": asdict(row),
+        "walkers": walkers,
+        "clock": clock,
+        "measured_at": time.strftime("%Y-%m-%d %H:%M"),
+        "load": [round(value, 1) for value in os.getloadavg()],
+        "found": [asdict(one) for one in found],
+    }
+    file.write_text(json.dumps({**told, "rows": [*others, measured]}, indent=1) + "\n")
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", nargs="*", help="formats; default: all")
@@ -107,20 +147,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--polish", type=float, default=0.0, help="seconds of search for fewer additions, over whole numbers"
     )
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="what the limit is held against")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
-    kept = []
     for row in table():
         if (options.rows and row.format not in options.rows) or (options.field and row.field != options.field):
             continue
         limited = Row(**{**asdict(row), "seconds": options.seconds or row.seconds})
         seeds = range(1, (options.seeds or row.seeds) + 1)
-        found = [search(limited, seed, options.walkers, options.polish if row.field == "z" else 0.0) for seed in seeds]
+        polish = options.polish if row.field == "z" else 0.0
+        found = [search(limited, seed, options.walkers, polish, options.clock) for seed in seeds]
         print(line(limited, found), flush=True)
-        kept.append({"row": asdict(limited), "found": [asdict(one) for one in found]})
-    if options.json:
-        told = {"hardware": describe_hardware(), "walkers": options.walkers, "rows": kept}
-        options.json.write_text(json.dumps(told, indent=1) + "\n")
+        if options.json:
+            keep(options.json, options.walkers, options.clock, limited, found)
     return 0
 
 

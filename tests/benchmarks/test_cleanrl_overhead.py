@@ -1,28 +1,38 @@
 import ast
 
 import cleanrl_overhead
+import pytest
 
 
-def side(*seconds, **more):
-    return [{"seconds": each, "processor_seconds": each / 2, **more} for each in seconds]
+def side(*seconds):
+    return [{"seconds": each, "processor_seconds": each / 2} for each in seconds]
 
 
-def test_the_page_compares_each_round_with_its_own():
+def test_the_page_compares_each_turn_with_its_own():
     sides = {
         "alone": side(10.0, 20.0, 10.0),
         "nobody watches": side(10.1, 20.2, 10.1),
-        "watched": side(10.3, 20.6, 10.3, pictures=100.0),
+        "watched": side(10.3, 20.6, 10.3),
     }
-    text = cleanrl_overhead.page({"rounds": 3, "steps": 1000, "cores": 2, "load_before": 0.5, "sides": sides})
+    facts = {"turns": 3, "steps": 1000, "cores": 2, "load_before": 0.5, "pictures": 300}
+    text = cleanrl_overhead.page({**facts, "sides": sides})
     assert "| alone | 100 |  |  |" in text
     assert "| nobody watches | 99 | +1.00% (+1.00% to +1.00%) | +1.00% (+1.00% to +1.00%) |" in text
     assert "| watched | 97 | +3.00% (+3.00% to +3.00%) |" in text
     assert "The viewer got 7.3 pictures/s in all." in text
 
 
-def test_the_script_is_the_one_of_the_tests_and_tells_its_times(tmp_path):
+def test_the_script_is_the_one_of_the_tests_and_waits_for_its_turn(tmp_path):
     text = cleanrl_overhead.modern(tmp_path).read_text()
     ast.parse(text)
     assert text.count("autoreset_mode=SAME_STEP") == 1
-    assert cleanrl_overhead.TOLD.search("before\nLOOP 1.5 1.25\n").groups() == ("1.5", "1.25")
-    assert text.rstrip().endswith("flush=True)")
+    loop = text[text.index("for _iteration in") : text.index("    envs.close()")]
+    assert loop.index("may_go.read(1)") < loop.index("envs.step(") < loop.index("has_gone.write(")
+
+
+@pytest.mark.full
+def test_three_trainings_take_turns_and_one_of_them_is_seen():
+    result = cleanrl_overhead.measure_all(turns=4)
+    assert {side: len(found) for side, found in result["sides"].items()} == dict.fromkeys(cleanrl_overhead.SIDES, 4)
+    assert all(one["seconds"] > 0 for found in result["sides"].values() for one in found)
+    assert result["pictures"] > 0

@@ -62,6 +62,15 @@ def evaluator_of(pid: int) -> int:
     return child.pid
 
 
+def is_stopped_in_the_middle(judge: int, directory) -> bool:
+    """It stands still when this is true: what is asked first and done afterwards may be too late."""
+    os.kill(judge, signal.SIGSTOP)
+    if len(events(directory, "eval.started")) > len(events(directory, "eval.batch")):
+        return True
+    os.kill(judge, signal.SIGCONT)
+    return False
+
+
 def is_gone(pid: int) -> bool:
     stat = Path(f"/proc/{pid}/stat")
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in {"Z", "X"}
@@ -121,7 +130,9 @@ def test_a_judge_that_is_killed_in_the_middle_costs_one_warning_and_nothing_else
 ):
     trainer = server.start(*judged_words("bereft"))
     wait_until(lambda: events(server.run("bereft"), "eval.started"), "the first judgement to begin")
-    os.kill(evaluator_of(trainer.pid), signal.SIGKILL)
+    judge = evaluator_of(trainer.pid)
+    wait_until(lambda: is_stopped_in_the_middle(judge, server.run("bereft")), "a judgement that is not over")
+    os.kill(judge, signal.SIGKILL)
     assert trainer.wait() == 0, trainer.err.read_text()
     warnings = [line for line in trainer.err.read_text().splitlines() if line]
     assert len(warnings) == 1, warnings
