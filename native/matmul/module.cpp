@@ -8,17 +8,20 @@
 
 #include "checked.hpp"
 #include "ternary.hpp"
+#include "turning.hpp"
 #include "walk.hpp"
 
 namespace nb = nanobind;
 using matmul::Limits;
 using matmul::Scheme;
 using matmul::TernaryWalk;
+using matmul::TurningWalk;
 using matmul::Walk;
 
 namespace {
 
-std::int64_t go(Walk& walk, std::int64_t steps, std::int64_t plus_period, int margin, int target) {
+template <class SomeWalk>
+std::int64_t go(SomeWalk& walk, std::int64_t steps, std::int64_t plus_period, int margin, int target) {
     if (steps < 0 || plus_period < 1 || margin < 0) throw std::invalid_argument("steps, plus_period or margin is wrong");
     nb::gil_scoped_release released;
     return walk.go(Limits{steps, plus_period, margin, target});
@@ -68,13 +71,28 @@ NB_MODULE(flips, module) {
                  place->since_fall = since_fall;
              },
              nb::arg("current"), nb::arg("best"), nb::arg("dice"), nb::arg("since_fall"))
-        .def("go", &go, nb::arg("steps"), nb::arg("plus_period"), nb::arg("margin"), nb::arg("target"))
+        .def("go", &go<Walk>, nb::arg("steps"), nb::arg("plus_period"), nb::arg("margin"), nb::arg("target"))
         .def_prop_ro("current", [](const Walk& walk) { return walk.current; })
         .def_prop_ro("best", [](const Walk& walk) { return walk.best; })
         .def_prop_ro("rank", [](const Walk& walk) { return walk.current.size(); })
         .def_prop_ro("best_rank", [](const Walk& walk) { return walk.best.size(); })
         .def_prop_ro("dice", [](const Walk& walk) { return walk.dice.state; })
         .def_prop_ro("since_fall", [](const Walk& walk) { return walk.since_fall; });
+    nb::class_<TurningWalk>(module, "TurningWalk")
+        .def("__init__",
+             [](TurningWalk* place, const Scheme& current, const Scheme& best, std::uint64_t dice,
+                std::int64_t since_fall) {
+                 new (place) TurningWalk(matmul::checked(current), dice);
+                 place->best = matmul::checked(best);
+                 place->since_fall = since_fall;
+             },
+             nb::arg("current"), nb::arg("best"), nb::arg("dice"), nb::arg("since_fall"))
+        .def("go", &go<TurningWalk>, nb::arg("steps"), nb::arg("plus_period"), nb::arg("margin"), nb::arg("target"))
+        .def_prop_ro("current", [](const TurningWalk& walk) { return walk.current; })
+        .def_prop_ro("best", [](const TurningWalk& walk) { return walk.best; })
+        .def_prop_ro("best_rank", [](const TurningWalk& walk) { return matmul::turned_rank(walk.best); })
+        .def_prop_ro("dice", [](const TurningWalk& walk) { return walk.dice.state; })
+        .def_prop_ro("since_fall", [](const TurningWalk& walk) { return walk.since_fall; });
     module.def("reduced", &matmul::reduced, nb::arg("scheme"));
     nb::class_<TernaryWalk>(module, "TernaryWalk")
         .def("__init__",

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from palaestra.apps.matmul import climbing
+from palaestra.apps.matmul import climbing, turning
 from palaestra.apps.matmul.climbing import (
     advance_climb,
     begin_climb,
@@ -19,6 +19,7 @@ from palaestra.apps.matmul.format import Format, parse_format
 from palaestra.apps.matmul.masks import from_masks, to_masks
 from palaestra.apps.matmul.search import Rules
 from palaestra.apps.matmul.verification import verify
+from palaestra.apps.matmul.walks import IS_COMPILED
 from palaestra.contracts.errors import DamagedFile
 
 RULES = Rules(plus_period=2000, patience=200_000, round_flips=20_000)
@@ -160,3 +161,48 @@ def test_a_damaged_climb_is_refused(damage):
 def test_the_schoolbook_holds_over_every_field():
     masks = to_masks(schoolbook(Format(2, 2, 2), Field.GF2))
     assert proved_over(Field.ZT, masks, Format(2, 2, 2)).rank == 8
+
+
+@pytest.fixture
+def turned(monkeypatch):
+    """3x3x3 taken for large: the last rung is one of schemes that can be turned."""
+    if not IS_COMPILED:
+        pytest.skip("installed without a compiler")
+    monkeypatch.setattr(turning, "LEAST", 3)
+    return (Format(2, 3, 3), Format(3, 3, 3))
+
+
+def test_large_square_matrices_begin_at_the_top_with_schemes_that_turn(turned):
+    climb = begin_climb(turned, Field.GF2, 1, 2)
+    assert (climb.rung, climb.search.is_turning, climb.search.best_rank, climb.best_rank) == (1, True, 27, 27)
+    climb = climbed(climb, replace(RULES, target=23))
+    assert verify(from_masks(climb.best, Format(3, 3, 3))).rank == climb.best_rank == 23
+    assert not begin_climb(turned, Field.Z, 1, 1).search.is_turning
+    assert not begin_climb(turned[1:], Field.GF2, 1, 1).search.is_turning
+
+
+def test_later_ascents_are_of_both_kinds_and_what_turns_is_cut_down_whole(turned):
+    climb = begin_climb(turned, Field.GF2, 2, 1)
+    kinds, cut_down = set(), 0
+    for _ in range(400):
+        before, climb = climb.ascents, advance_climb(climb, replace(RULES, round_flips=2_000), 4_000)
+        if climb.ascents > before:
+            kinds.add((climb.rung, climb.search.is_turning))
+            cut_down += climb.rung == 0 and len(climb.search.start) < 18
+            assert verify(from_masks(climb.search.whole(climb.search.start), climb.search.format))
+    assert kinds >= {(1, True), (1, False), (0, False)}
+    assert cut_down
+
+
+def test_a_climb_among_schemes_that_turn_goes_on_step_for_step(turned):
+    through = half = begin_climb(turned, Field.GF2, 3, 2)
+    for count in range(8):
+        through = advance_climb(through, RULES, 10**9)
+        if count < 4:
+            half = advance_climb(half, RULES, 10**9)
+    back = decode_climb(encode_climb(half))
+    assert back == half
+    for _ in range(4):
+        back = advance_climb(back, RULES, 10**9)
+    assert back == through
+    assert through.search.is_turning

@@ -14,6 +14,7 @@ from palaestra.contracts.errors import UsageError
         ({"format": "9x9x9"}, "too large"),
         ({"field": "q"}, "no search over q"),
         ({"field": "gf3"}, "Did you mean 'gf2'"),
+        ({"method": "flop"}, "flip"),
         ({"seconds": 0}, "seconds"),
         ({"walkers": 0}, "walkers"),
         ({"sede": 1}, "seed"),

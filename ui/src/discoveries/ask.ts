@@ -17,6 +17,7 @@ export interface Summary {
   additions_known: number | null;
   largest_coefficient: number;
   fingerprint: string;
+  canonical: string; // empty: too many symmetries of its own
   run: string; // "": it was brought in
   method: string;
   seed: number | null;

@@ -4,7 +4,8 @@ From the schoolbook's scheme a walk for 4x4x4 stays far above what is known; fro
 A rung ends at the best known rank, or when nothing fell for a number of flips; what was found there stays on its shelf.
 After the last rung the climb begins again with other dice: at the bottom, or on some rung with a scheme from the shelf
 below, extended, or from the shelf above, cut down. Which 3x4x4 is extended matters more than how long. Where whole
-numbers are wanted, only schemes that lift are extended or kept.
+numbers are wanted, only schemes that lift are extended or kept. For large square matrices, modulo 2, the climb begins
+at the top, among schemes that can be turned (see `turning`), and every second ascent is one of these.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from palaestra.apps.matmul.search import (
     Search,
     advance,
     begin,
+    begin_turning,
     best_of,
     decode_masks,
     decode_search,
@@ -34,7 +36,9 @@ from palaestra.apps.matmul.search import (
     encode_search,
     throw,
 )
+from palaestra.apps.matmul.turning import can_turn
 from palaestra.apps.matmul.verification import verify
+from palaestra.apps.matmul.walks import IS_COMPILED
 from palaestra.contracts.errors import DamagedFile, PalaestraError
 
 if TYPE_CHECKING:
@@ -48,6 +52,7 @@ PATIENT = 16  # after so many ascents each rung gets more flips
 RUNG_WORDS = 1000  # seeds of rungs lie beyond those of walkers
 AGAIN_WORDS = 2000  # and the choice of where to begin again beyond those
 SHELF = 8  # schemes kept for each rung
+TURNS = 3  # rows that a turn counts for: ranks among schemes that can be turned move in such steps
 
 
 @dataclass(frozen=True)
@@ -93,18 +98,24 @@ def rungs_to(format_: Format) -> tuple[Format, ...]:
 def begin_climb(rungs: tuple[Format, ...], field: Field, seed: int, walkers: int, start: Masks | None = None) -> Climb:
     """`start`: a scheme for the first rung, instead of the schoolbook's."""
     best = start if start and len(rungs) == 1 else to_masks(schoolbook(rungs[-1], Field.GF2))
-    return Climb(rungs, field, seed, begin(rungs[0], seed, walkers, start), best)
+    climb = Climb(rungs, field, seed, begin(rungs[0], seed, walkers, start), best)
+    return _turning(climb, 0) if may_turn(climb) and start is None else climb
+
+
+def may_turn(climb: Climb) -> bool:
+    return IS_COMPILED and len(climb.rungs) > 1 and climb.field is Field.GF2 and can_turn(climb.format)
 
 
 def advance_climb(climb: Climb, rules: Rules, rung_flips: int, pool: ThreadPoolExecutor | None = None) -> Climb:
     """One round; `rules.target` is that of the last rung."""
     target = rules.target if climb.is_on_top else rung_target(climb)
-    search = advance(climb.search, replace(rules, target=target), pool)
+    margin = rules.margin * (TURNS if climb.search.is_turning else 1)
+    search = advance(climb.search, replace(rules, target=target, margin=margin), pool)
     has_fallen = search.best_rank < climb.search.best_rank
     climb = replace(climb, search=search, fallen_at=search.flips if has_fallen else climb.fallen_at)
     spent = search.flips - climb.fallen_at >= rung_flips * (1 + climb.ascents // PATIENT)
     if climb.is_on_top:
-        better = [masks for masks in search.pool if len(masks) < climb.best_rank]
+        better = [masks for masks in search.pool if search.rank_of(masks) < climb.best_rank]
         found, climb = _sound(climb, better)
         climb = climb if found is None else replace(climb, best=found)
         may_start_again = spent and len(climb.rungs) > 1 and climb.best_rank > rules.target
@@ -183,13 +194,14 @@ def decode_climb(data: dict[str, Any]) -> Climb:
 
 
 def _sound(climb: Climb, schemes: Iterable[Masks]) -> tuple[Masks | None, Climb]:
-    """The best of them that holds over the field that is wanted; better ones that do not leave the search."""
+    """The best of them that holds over the field that is wanted, whole; better ones that do not leave the search."""
     is_below = climb.field is Field.ZT and not climb.is_on_top  # larger coefficients on the way do no harm
     field = Field.Z if is_below else climb.field
     bad: list[Masks] = []
-    for masks in sorted(schemes, key=len):
-        if proved_over(field, masks, climb.search.format) is not None:
-            return masks, _without(climb, bad)
+    for masks in sorted(schemes, key=climb.search.rank_of):
+        whole = climb.search.whole(masks)
+        if proved_over(field, whole, climb.search.format) is not None:
+            return whole, _without(climb, bad)
         bad.append(masks)
     return None, _without(climb, bad)
 
@@ -204,6 +216,8 @@ def _again(climb: Climb) -> Climb:
     climb = climb if found is None else _shelved(climb, found)
     ascents = climb.ascents + 1
     word = throw(climb.seed, AGAIN_WORDS, ascents)
+    if may_turn(climb) and word >> 9 & 1:
+        return _turning(climb, ascents)
     rung = (word >> 32) % len(climb.rungs)  # its last bit is always 1
     below, above = (_shelf(climb, at) for at in (rung - 1, rung + 1))
     if above and word >> 8 & 1:
@@ -235,3 +249,9 @@ def _moved(climb: Climb, rung: int, ascents: int, start: Masks | None) -> Climb:
     word = throw(climb.seed, RUNG_WORDS + rung, ascents) >> 1
     search = begin(climb.rungs[rung], word, len(climb.search.walkers), start)
     return replace(climb, search=search, rung=rung, ascents=ascents, flips_before=climb.flips, fallen_at=0)
+
+
+def _turning(climb: Climb, ascents: int) -> Climb:
+    """On the last rung, from the schoolbook's."""
+    climb = _moved(climb, len(climb.rungs) - 1, ascents, None)
+    return replace(climb, search=begin_turning(climb.format, climb.search.seed, len(climb.search.walkers)))

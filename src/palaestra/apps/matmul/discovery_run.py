@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from palaestra.sinks.fanout import Fanout
     from palaestra.workers.signals import StopRequest
 
-SCHEMA_VERSION = 3  # 2: a climb over several formats; 3: with shelves
+SCHEMA_VERSION = 4  # 2: a climb over several formats; 3: with shelves; 4: among schemes that can be turned
 SAVE_SECONDS = 10.0
 
 

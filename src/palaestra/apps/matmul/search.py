@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from palaestra.apps.matmul.factorization import schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.masks import Masks, check_fits, to_masks
-from palaestra.apps.matmul.walks import resume_walk
+from palaestra.apps.matmul.turning import spread, turning_rank, turning_school
+from palaestra.apps.matmul.walks import resume_walk, turning_walk
 from palaestra.contracts.errors import DamagedFile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
     from palaestra.apps.matmul.format import Format
@@ -51,14 +53,23 @@ class Search:
     start: Masks  # where walkers begin: the schoolbook's scheme, or a better one
     pool: tuple[Masks, ...] = ()  # the best first
     flips: int = 0
+    is_turning: bool = False  # all masks are those of schemes that can be turned, a third of the rows
 
     @property
     def best(self) -> Masks:
-        return min([*(walker.best for walker in self.walkers), *self.pool], key=len)
+        return min([*(walker.best for walker in self.walkers), *self.pool], key=self.rank_of)
 
     @property
     def best_rank(self) -> int:
-        return len(self.best)
+        return self.rank_of(self.best)
+
+    @property
+    def rank_of(self) -> Callable[[Masks], int]:
+        return turning_rank if self.is_turning else len
+
+    def whole(self, masks: Masks) -> Masks:
+        """All rows of a scheme of this search."""
+        return spread(masks, self.format.rows) if self.is_turning else masks
 
 
 def begin(format_: Format, seed: int, walkers: int, start: Masks | None = None) -> Search:
@@ -69,11 +80,17 @@ def begin(format_: Format, seed: int, walkers: int, start: Masks | None = None) 
     return Search(format_, seed, made, rows)
 
 
+def begin_turning(format_: Format, seed: int, walkers: int, start: Masks | None = None) -> Search:
+    """Among schemes for square matrices that can be turned; `start` is one of them."""
+    check_fits(format_)
+    return replace(begin(format_, seed, walkers, start or turning_school(format_.rows)), is_turning=True)
+
+
 def advance(search: Search, rules: Rules, pool: ThreadPoolExecutor | None = None) -> Search:
     """One round of every walker; the compiled walk lets go of Python, so threads run side by side."""
-    mapped = (pool.map if pool else map)(lambda walker: _walk(walker, rules), search.walkers)
+    mapped = (pool.map if pool else map)(lambda walker: _walk(walker, rules, search), search.walkers)
     done = list(mapped)
-    kept = best_of([*search.pool, *(walker.best for walker, _ in done)], rules.pool_size)
+    kept = best_of([*search.pool, *(walker.best for walker, _ in done)], rules.pool_size, search.rank_of)
     flips = search.flips + sum(made for _, made in done)
     walkers = tuple(
         _start_again(walker, index, search, kept) if walker.since_best >= rules.patience else walker
@@ -118,6 +135,7 @@ def encode_search(search: Search) -> dict[str, Any]:
         "walkers": walkers,
         "start": encode_masks(search.start),
         "pool": [encode_masks(one) for one in search.pool],
+        "is_turning": search.is_turning,
     }
 
 
@@ -135,15 +153,18 @@ def decode_search(data: dict[str, Any], format_: Format) -> Search:
             for one in data["walkers"]
         )
         pool = tuple(decode_masks(one) for one in data["pool"])
-        return Search(format_, int(data["seed"]), walkers, decode_masks(data["start"]), pool, int(data["flips"]))
+        seed, flips = int(data["seed"]), int(data["flips"])
+        is_turning = bool(data.get("is_turning", False))  # not in the third version
+        return Search(format_, seed, walkers, decode_masks(data["start"]), pool, flips, is_turning)
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile(f"A search cannot be read: {error!r}.", "Begin again with another run=NAME.") from error
 
 
-def _walk(walker: Walker, rules: Rules) -> tuple[Walker, int]:
-    walk = resume_walk(walker.current, walker.best, walker.dice, walker.since_fall)
+def _walk(walker: Walker, rules: Rules, search: Search) -> tuple[Walker, int]:
+    resume = turning_walk if search.is_turning else resume_walk
+    walk = resume(walker.current, walker.best, walker.dice, walker.since_fall)
     made = walk.go(rules.round_flips, rules.plus_period, rules.margin, rules.target)
-    has_fallen = walk.best_rank < len(walker.best)
+    has_fallen = walk.best_rank < search.rank_of(walker.best)
     is_stuck = 0 < made < rules.round_flips and walk.best_rank > rules.target
     since = 0 if has_fallen else walker.since_best + (rules.patience if is_stuck else made)
     return Walker(walk.current, walk.best, walk.dice, walk.since_fall, since, walker.starts), made
@@ -157,11 +178,11 @@ def _start_again(walker: Walker, index: int, search: Search, pool: tuple[Masks, 
     return Walker(rows, rows, word, starts=starts)
 
 
-def best_of(schemes: list[Masks], count: int) -> tuple[Masks, ...]:
+def best_of(schemes: list[Masks], count: int, rank_of: Callable[[Masks], int] = len) -> tuple[Masks, ...]:
     """Different ones, none more than one above the best."""
     different = {_mark(one): one for one in schemes}
-    ranked = sorted(different.values(), key=len)
-    return tuple(one for one in ranked[:count] if len(one) <= len(ranked[0]) + 1)
+    ranked = sorted(different.values(), key=rank_of)
+    return tuple(one for one in ranked[:count] if rank_of(one) <= rank_of(ranked[0]) + 1)
 
 
 def _mark(masks: Masks) -> tuple[tuple[int, ...], ...]:

@@ -53,3 +53,8 @@ def resume_walk(current: Scheme, best: Scheme, dice: int, since_fall: int) -> Wa
     if IS_COMPILED:
         return flips.Walk(current, best, dice, since_fall)
     return PythonWalk(current, best, dice, since_fall)
+
+
+def turning_walk(current: Scheme, best: Scheme, dice: int, since_fall: int) -> Walk:
+    """Among schemes that can be turned, see `turning`; compiled only."""
+    return flips.TurningWalk(current, best, dice, since_fall)

@@ -43,8 +43,8 @@ def test_what_the_script_has_is_remembered_at_its_first_step_and_not_again():
     remembered = []
     observer = Observer(lambda *_: None, 0)
     observer.remember = remembered.append
-    observer.all_stepped()
-    observer.all_stepped()
+    observer.stepped(4)
+    observer.stepped(4)
     observer.stepped()
     assert remembered == [None]
 
@@ -70,8 +70,8 @@ def test_environments_elsewhere_are_saved_for_from_here():
     observer = Observer(lambda *_: None, 1e-9)
     observer.save = saved.append
     observer.show = lambda probes, now: shown.append(probes) or now + 60
-    observer.all_stepped()
-    observer.all_stepped()
+    observer.stepped(4)
+    observer.stepped(4)
     assert saved[0] == "periodic"
     assert shown == [{}], "and looked after when it is due"
 

@@ -15,7 +15,10 @@ def test_returns_and_lengths_are_those_that_are_counted_by_hand():
         total, length, ended = total + reward, length + 1, terminated or truncated
     assert said[0] == ("env", 4)
     assert said[1][:5] == ("episode", 4, total, length, True)
-    assert observer.steps == length
+    assert observer.steps == env.steps == length
+    env.reset()
+    env.step(0)
+    assert (env.steps, env.length) == (length + 1, 1), "an episode is forgotten, its steps are not"
     env.close()
 
 

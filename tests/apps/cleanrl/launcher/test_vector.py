@@ -25,6 +25,23 @@ def test_each_member_keeps_its_number_also_in_a_second_vector(observer):
     second.close()
 
 
+def test_steps_are_counted_once_by_whoever_takes_them(observer):
+    def make():
+        return Probe(gymnasium.make("CartPole-v1"), observer, observer.take_index())
+
+    together = observed(gymnasium.vector.SyncVectorEnv, observer)([make, make])
+    alone = make()
+    together.reset(seed=1)
+    alone.reset(seed=1)
+    for _ in range(3):
+        together.step(np.array([0, 1]))
+        alone.step(0)
+    assert observer.steps == 3 * 2 + 3
+    assert [env.steps for env in (*together.envs, alone)] == [3, 3, 3]
+    together.close()
+    alone.close()
+
+
 def test_a_stop_is_seen_after_a_step_although_the_members_do_not_see_it(observer):
     vector = observed(gymnasium.vector.SyncVectorEnv, observer)([lambda: gymnasium.make("CartPole-v1")])
     vector.reset(seed=1)

@@ -21,6 +21,8 @@ LARGEST_SEED = 2**32  # of NumPy's
 class Referee:
     """Stands where the observer stands in a training, and keeps the score."""
 
+    is_gathering = False
+
     def __init__(self) -> None:
         self.begin()
 

@@ -28,9 +28,10 @@ class Observer:
     def __init__(self, say: Callable[..., None], save_seconds: float) -> None:
         self.say = say
         self.script: dict[str, Any] = {}  # the globals of the script
-        self.steps = 0  # of single environments in this process
+        self.steps = 0  # of single environments, as far as this process hears of them
         self.episodes = 0
         self.next_index = 0  # of the next environment that is made
+        self.is_gathering = False  # those that are made now are stepped together: one word counts for all of them
         self.stop_signal = 0
         self.env_id = ""  # of the first environment
         self.warm: Any = None  # what the script begins with; None once it has begun
@@ -79,23 +80,16 @@ class Observer:
             warm, self.warm = self.warm, None
             warm.fill_in(names)
 
-    def stepped(self) -> None:
-        """Called after every step of an environment, so it must cost next to nothing."""
-        self.steps += 1
+    def stepped(self, count: int = 1) -> None:
+        """After every step: of one environment, or of `count` at once, whose members may be in processes of their own.
+        It must cost next to nothing."""
+        self.steps += count
         if self.stop_signal:
             self.stop_if_asked()
         now = time.monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             self.save_if_due(now)
-        if now >= self.show_at:
-            self.show_at = self.show(self.probes, now)
-
-    def all_stepped(self) -> None:
-        """After a step of a vector environment, whose members may be in processes of their own."""
-        self.stop_if_asked()
-        now = time.monotonic()
-        self.save_if_due(now)
         if now >= self.show_at:
             self.show_at = self.show(self.probes, now)
 

@@ -9,39 +9,50 @@ import gymnasium
 
 
 class Probe(gymnasium.Wrapper):
-    """Hands everything through as it is."""
+    """Hands everything through as it is. A step must cost next to nothing: scripts take ten thousand a second."""
 
     def __init__(self, env: Any, observer: Any, index: int) -> None:
         super().__init__(env)
         self._observer = observer
+        self._is_counted_by_others = observer.is_gathering
         self.index = index
         self.reward = 0.0  # of the last step
         self.total = 0.0  # of the episode so far
         self.length = 0
-        self.steps = 0  # since it was made
+        self._steps_before = 0  # this episode
         self.is_open = False  # was reset and not closed: it can be drawn
         observer.made(self, getattr(env.spec, "id", ""))
+
+    @property
+    def steps(self) -> int:
+        """Since it was made."""
+        return self._steps_before + self.length
 
     def reset(self, **options: Any) -> Any:
         if self.length:
             self._observer.episode_left(self.total, self.length)
-        self.reward, self.total, self.length, self.is_open = 0.0, 0.0, 0, True
+        self._forget_episode()
+        self.reward, self.is_open = 0.0, True
         self._observer.begins()
         return self.env.reset(**options)
 
     def step(self, action: Any) -> Any:
         result = self.env.step(action)
-        self.reward = float(result[1])
-        self.total += self.reward
+        self.reward = reward = float(result[1])
+        self.total += reward
         self.length += 1
-        self.steps += 1
-        if result[2] or result[3]:
+        is_over = result[2] or result[3]
+        if is_over:
             self._observer.episode_ended(self.index, self.total, self.length, terminated=bool(result[2]))
+        if not self._is_counted_by_others:
             self._observer.stepped()
-            self.total, self.length = 0.0, 0
-        else:
-            self._observer.stepped()
+        if is_over:
+            self._forget_episode()
         return result
+
+    def _forget_episode(self) -> None:
+        self._steps_before += self.length
+        self.total, self.length = 0.0, 0
 
     def close(self) -> None:
         self.is_open = False

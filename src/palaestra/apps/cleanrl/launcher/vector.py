@@ -27,7 +27,9 @@ def observed(base: Any, observer: Observer) -> Any:
                 options.setdefault("context", "fork")  # Python's later ways would have to pickle what we watch with
             first = observer.next_index
             numbered = [_numbered(make, first + place, observer) for place, make in enumerate(env_fns)]
+            observer.is_gathering = base.__name__ == "SyncVectorEnv"
             super().__init__(numbered, *arguments, **options)
+            observer.is_gathering = False
             observer.next_index = first + len(numbered)
 
         def reset(self, *arguments: Any, **options: Any) -> Any:
@@ -38,7 +40,7 @@ def observed(base: Any, observer: Observer) -> Any:
             if observer.warm is not None:
                 observer.begins(is_step=True)
             result = super().step(actions)
-            observer.all_stepped()
+            observer.stepped(self.num_envs)
             return result
 
         def close(self, **options: Any) -> None:
