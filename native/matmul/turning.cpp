@@ -1,0 +1,176 @@
+#include "turning.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "../dispatch.hpp"
+
+namespace matmul {
+
+namespace {
+
+constexpr int ATTEMPTS = 1000;
+
+PALAESTRA_CLONES
+std::uint64_t count_equal(const Mask* factors, std::size_t count, Mask factor) {
+    std::uint64_t found = 0;
+    for (std::size_t k = 0; k < count; ++k) found += factors[k] == factor ? 1 : 0;
+    return found;
+}
+
+bool is_nothing(const Row& row) { return row[0] == 0 || row[1] == 0 || row[2] == 0; }
+
+int weight(const Row& row) {
+    if (is_nothing(row)) return 0;
+    return row[0] == row[1] && row[1] == row[2] ? 1 : 3;
+}
+
+// The row with this place in front.
+Row turned(const Row& row, std::size_t place) { return {row[place], row[(place + 1) % 3], row[(place + 2) % 3]}; }
+
+}  // namespace
+
+int turned_rank(const Scheme& scheme) {
+    int rank = 0;
+    for (const Row& row : scheme) rank += weight(row);
+    return rank;
+}
+
+void TurningWalk::rebuild() {
+    rank_ = turned_rank(current);
+    factors_.resize(3 * current.size());
+    for (std::size_t k = 0; k < factors_.size(); ++k) factors_[k] = current[k / 3][k % 3];
+    degree_.assign(factors_.size(), 0);
+    pairs_.clear();
+    for (std::size_t k = 0; k < factors_.size(); ++k)
+        for (std::size_t other = 3 * (k / 3) + 3; other < factors_.size(); ++other)
+            if (factors_[k] == factors_[other]) {
+                pairs_.push_back({static_cast<std::uint16_t>(k), static_cast<std::uint16_t>(other)});
+                ++degree_[k];
+                ++degree_[other];
+            }
+}
+
+// This factor has changed: its pairs are found anew.
+void TurningWalk::refresh(std::size_t factor) {
+    for (std::size_t k = 0; degree_[factor] > 0;) {
+        const Pair pair = pairs_[k];
+        if (pair.first != factor && pair.second != factor) {
+            ++k;
+            continue;
+        }
+        --degree_[pair.first];
+        --degree_[pair.second];
+        pairs_[k] = pairs_.back();
+        pairs_.pop_back();
+    }
+    const Mask mask = current[factor / 3][factor % 3];
+    factors_[factor] = mask;
+    if (count_equal(factors_.data(), factors_.size(), mask) == 1) return;
+    for (std::size_t other = 0; other < factors_.size(); ++other)
+        if (factors_[other] == mask && other / 3 != factor / 3) {
+            pairs_.push_back({static_cast<std::uint16_t>(factor), static_cast<std::uint16_t>(other)});
+            ++degree_[factor];
+            ++degree_[other];
+        }
+}
+
+void TurningWalk::drop_nothings() {
+    current.erase(std::remove_if(current.begin(), current.end(), is_nothing), current.end());
+    rebuild();
+}
+
+// (x,y,z) + (x,y',z') = (x,y+y',z) + (x,y',z'+z), each with its turns; whether anything was done.
+bool TurningWalk::flip(std::uint64_t word, bool may_rise) {
+    Pair pair = pairs_[((word >> 32) * pairs_.size()) >> 32];
+    if (word & (1ULL << 20)) std::swap(pair.first, pair.second);
+    const std::size_t i = pair.first / 3, j = pair.second / 3;
+    const std::size_t y = (pair.first + 1) % 3, z = (pair.second + 2) % 3;  // 3 * row + place has the place's remainder
+    Row a = current[i], b = current[j];
+    a[y] ^= b[(pair.second + 1) % 3];
+    b[z] ^= a[(pair.first + 2) % 3];
+    const int change = weight(a) + weight(b) - weight(current[i]) - weight(current[j]);
+    if (change > 0 && !may_rise) return false;
+    current[i] = a;
+    current[j] = b;
+    rank_ += change;
+    if (is_nothing(a) || is_nothing(b)) {
+        drop_nothings();
+    } else {
+        refresh(3 * i + y);
+        refresh(3 * j + z);
+    }
+    return true;
+}
+
+// a + b = (ax, ay+by, az) + (ax, by, bz+az) + (bx+ax, by, bz), from whichever side the two are seen.
+bool TurningWalk::split_two() {
+    const std::uint32_t count = static_cast<std::uint32_t>(current.size());
+    for (int attempt = 0; attempt < ATTEMPTS && count > 1; ++attempt) {
+        const std::uint32_t i = dice.below(count), j = dice.below(count);
+        if (i == j) continue;
+        const Row a = turned(current[i], dice.below(3)), b = turned(current[j], dice.below(3));
+        if (a[0] == b[0] || a[1] == b[1] || a[2] == b[2]) continue;
+        current[i] = {a[0], a[1] ^ b[1], a[2]};
+        current[j] = {a[0], b[1], a[2] ^ b[2]};
+        current.push_back({a[0] ^ b[0], b[1], b[2]});
+        rebuild();
+        return true;
+    }
+    return false;
+}
+
+// (a,a,b) = (a,a,a) + (a,a,a+b): one row more.
+bool TurningWalk::split_off_cube() {
+    const std::uint32_t count = static_cast<std::uint32_t>(current.size());
+    for (int attempt = 0; attempt < ATTEMPTS; ++attempt) {
+        const std::uint32_t i = dice.below(count);
+        const Row row = turned(current[i], dice.below(3));
+        if (row[0] != row[1] || row[1] == row[2]) continue;
+        current[i] = {row[0], row[1], row[1] ^ row[2]};
+        current.push_back({row[0], row[0], row[0]});
+        rebuild();
+        return true;
+    }
+    return false;
+}
+
+// Upwards, in one of three ways.
+bool TurningWalk::rise(int) {
+    const std::uint32_t way = dice.below(4);
+    if (way == 0 && split_off_cube()) return true;
+    if (way == 1)
+        for (int attempt = 0; attempt < ATTEMPTS && !pairs_.empty(); ++attempt) {
+            const int before = rank_;
+            const std::uint64_t word = dice.next();
+            Pair pair = pairs_[((word >> 32) * pairs_.size()) >> 32];
+            if (weight(current[pair.first / 3]) != 1 && weight(current[pair.second / 3]) != 1) continue;
+            if (flip(word, true) && rank_ != before) return true;
+        }
+    return split_two();
+}
+
+std::int64_t TurningWalk::go(const Limits& limits) {
+    rebuild();
+    best_rank_ = turned_rank(best);
+    std::int64_t made = 0;
+    while (made < limits.steps && best_rank_ > limits.target) {
+        ++made;
+        ++since_fall;
+        const bool is_stuck = pairs_.empty();
+        if (is_stuck || since_fall >= limits.plus_period) {
+            since_fall = 0;
+            const bool may_rise = rank_ < best_rank_ + limits.margin;
+            if (may_rise ? !rise(0) && is_stuck : is_stuck) return made;
+            continue;
+        }
+        if (flip(dice.next(), false) && rank_ < best_rank_) {
+            best = current;
+            best_rank_ = rank_;
+            since_fall = 0;
+        }
+    }
+    return made;
+}
+
+}  // namespace matmul
