@@ -14,7 +14,7 @@ def test_the_page_compares_each_turn_with_its_own():
         "nobody watches": side(10.1, 20.2, 10.1),
         "watched": side(10.3, 20.6, 10.3),
     }
-    facts = {"turns": 3, "steps": 1000, "cores": 2, "load_before": 0.5, "pictures": 300}
+    facts = {"rounds": 1, "turns": 3, "steps": 1000, "cores": 2, "load_before": 0.5, "pictures": 300}
     text = cleanrl_overhead.page({**facts, "sides": sides})
     assert "| alone | 100 |  |  |" in text
     assert "| nobody watches | 99 | +1.00% (+1.00% to +1.00%) | +1.00% (+1.00% to +1.00%) |" in text
@@ -32,7 +32,7 @@ def test_the_script_is_the_one_of_the_tests_and_waits_for_its_turn(tmp_path):
 
 @pytest.mark.full
 def test_three_trainings_take_turns_and_one_of_them_is_seen():
-    result = cleanrl_overhead.measure_all(turns=4)
+    result = cleanrl_overhead.measure_all(rounds=1, turns=4)
     assert {side: len(found) for side, found in result["sides"].items()} == dict.fromkeys(cleanrl_overhead.SIDES, 4)
     assert all(one["seconds"] > 0 for found in result["sides"].values() for one in found)
     assert result["pictures"] > 0

@@ -5,7 +5,7 @@ A rung ends at the best known rank, or when nothing fell for a number of flips; 
 After the last rung the climb begins again with other dice: at the bottom, or on some rung with a scheme from the shelf
 below, extended, or from the shelf above, cut down. Which 3x4x4 is extended matters more than how long. Where whole
 numbers are wanted, only schemes that lift are extended or kept. For large square matrices, modulo 2, the climb begins
-at the top, among schemes that can be turned (see `turning`), and every second ascent is one of these.
+at the top, among schemes that can be turned (see `turning`), and three of four ascents are of this kind.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ RUNG_WORDS = 1000  # seeds of rungs lie beyond those of walkers
 AGAIN_WORDS = 2000  # and the choice of where to begin again beyond those
 SHELF = 8  # schemes kept for each rung
 TURNS = 3  # rows that a turn counts for: ranks among schemes that can be turned move in such steps
+SOONER, LONGER = 4, 4  # there walkers start again sooner, and the search as a whole goes on longer
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,10 @@ def may_turn(climb: Climb) -> bool:
 def advance_climb(climb: Climb, rules: Rules, rung_flips: int, pool: ThreadPoolExecutor | None = None) -> Climb:
     """One round; `rules.target` is that of the last rung."""
     target = rules.target if climb.is_on_top else rung_target(climb)
-    margin = rules.margin * (TURNS if climb.search.is_turning else 1)
-    search = advance(climb.search, replace(rules, target=target, margin=margin), pool)
+    if climb.search.is_turning:
+        rules = replace(rules, margin=rules.margin * TURNS, patience=rules.patience // SOONER)
+        rung_flips *= LONGER
+    search = advance(climb.search, replace(rules, target=target), pool)
     has_fallen = search.best_rank < climb.search.best_rank
     climb = replace(climb, search=search, fallen_at=search.flips if has_fallen else climb.fallen_at)
     spent = search.flips - climb.fallen_at >= rung_flips * (1 + climb.ascents // PATIENT)
@@ -216,7 +219,7 @@ def _again(climb: Climb) -> Climb:
     climb = climb if found is None else _shelved(climb, found)
     ascents = climb.ascents + 1
     word = throw(climb.seed, AGAIN_WORDS, ascents)
-    if may_turn(climb) and word >> 9 & 1:
+    if may_turn(climb) and word >> 9 & 3:
         return _turning(climb, ascents)
     rung = (word >> 32) % len(climb.rungs)  # its last bit is always 1
     below, above = (_shelf(climb, at) for at in (rung - 1, rung + 1))

@@ -16,12 +16,22 @@ class Probe(gymnasium.Wrapper):
         self._observer = observer
         self._is_counted_by_others = observer.is_gathering
         self.index = index
-        self.reward = 0.0  # of the last step
-        self.total = 0.0  # of the episode so far
-        self.length = 0
+        self._reward: Any = 0.0  # as the environment says it: whoever asks makes a number of it
+        self._total: Any = 0.0
+        self.length = 0  # of the episode so far
         self._steps_before = 0  # this episode
         self.is_open = False  # was reset and not closed: it can be drawn
         observer.made(self, getattr(env.spec, "id", ""))
+
+    @property
+    def reward(self) -> float:
+        """Of the last step."""
+        return float(self._reward)
+
+    @property
+    def total(self) -> float:
+        """Of the episode so far."""
+        return float(self._total)
 
     @property
     def steps(self) -> int:
@@ -32,27 +42,27 @@ class Probe(gymnasium.Wrapper):
         if self.length:
             self._observer.episode_left(self.total, self.length)
         self._forget_episode()
-        self.reward, self.is_open = 0.0, True
+        self._reward, self.is_open = 0.0, True
         self._observer.begins()
         return self.env.reset(**options)
 
     def step(self, action: Any) -> Any:
         result = self.env.step(action)
-        self.reward = reward = float(result[1])
-        self.total += reward
+        _, self._reward, terminated, truncated, _ = result
+        self._total += self._reward
         self.length += 1
-        is_over = result[2] or result[3]
-        if is_over:
-            self._observer.episode_ended(self.index, self.total, self.length, terminated=bool(result[2]))
-        if not self._is_counted_by_others:
-            self._observer.stepped()
-        if is_over:
+        if terminated or truncated:
+            self._observer.episode_ended(self.index, self.total, self.length, terminated=bool(terminated))
+            if not self._is_counted_by_others:
+                self._observer.stepped()  # before it is forgotten: the last picture shows what came of it
             self._forget_episode()
+        elif not self._is_counted_by_others:
+            self._observer.stepped()
         return result
 
     def _forget_episode(self) -> None:
         self._steps_before += self.length
-        self.total, self.length = 0.0, 0
+        self._total, self.length = 0.0, 0
 
     def close(self) -> None:
         self.is_open = False
