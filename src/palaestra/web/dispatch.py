@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -16,6 +16,7 @@ from palaestra.web.answers import json_answer
 from palaestra.web.errors import Refusal, error_answer
 from palaestra.web.reading import read_body, read_query
 from palaestra.web.route import MUTATIONS, Call, Declared, Endpoint, Socket
+from palaestra.web.workbench import Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,15 +41,18 @@ def build_routes(declared: Iterable[Declared], house: House) -> list[BaseRoute]:
         else:
             paths[one.path][one.method] = one
     ordered = sorted(paths.items(), key=lambda item: item[0].count("{"))
-    return [*sockets, *(Route(path, PathApp(methods, house)) for path, methods in ordered)]
+    bench = Workbench()
+    return [*sockets, *(Route(path, PathApp(methods, house, bench)) for path, methods in ordered)]
 
 
 class PathApp:
     """All methods of one path."""
 
-    def __init__(self, methods: dict[str, Endpoint], house: House) -> None:
+    def __init__(self, methods: dict[str, Endpoint], house: House, bench: Workbench) -> None:
+        """`bench`: where laborious calls are worked on, of all paths."""
         self.methods = methods
         self._house = house
+        self._bench = bench
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
@@ -70,14 +74,25 @@ class PathApp:
             raise Refusal(405, message, f"It knows: {allowed}.", headers={"allow": allowed})
         call = Call(self._house, request, read_query(endpoint, request), await read_body(endpoint, request))
         if inspect.iscoroutinefunction(endpoint.handler):
-            result = await endpoint.handler(call)
+            answer = as_answer(endpoint, await endpoint.handler(call))
+        elif endpoint.is_laborious:
+            answer = await self._bench.work(request, work, endpoint, call)
         else:
-            result = await run_in_threadpool(endpoint.handler, call)
+            answer = await run_in_threadpool(work, endpoint, call)
         if endpoint.method in MUTATIONS:
             logger.info("%s %s", request.method, request.url.path)
-        if isinstance(result, Response):
-            return result
-        return Response(status_code=204) if endpoint.status == 204 else json_answer(result, endpoint.status)
+        return answer
+
+
+def work(endpoint: Endpoint, call: Call) -> Response:
+    """In a thread: a large answer is also written as JSON there, and the loop goes on meanwhile."""
+    return as_answer(endpoint, endpoint.handler(call))
+
+
+def as_answer(endpoint: Endpoint, result: Any) -> Response:
+    if isinstance(result, Response):
+        return result
+    return Response(status_code=204) if endpoint.status == 204 else json_answer(result, endpoint.status)
 
 
 def _socket_route(socket: Socket, house: House) -> WebSocketRoute:

@@ -174,6 +174,7 @@ ROUTES = (
         SeriesQuery,
         answer=fields(series=rows(SERIES)),
         errors=(409,),
+        is_laborious=True,
     ),
     Endpoint(
         "GET",
@@ -192,6 +193,7 @@ ROUTES = (
         SparklineQuery,
         answer=SERIES,
         errors=(409,),
+        is_laborious=True,
     ),
     Endpoint(
         "GET",
@@ -201,5 +203,6 @@ ROUTES = (
         SparklinesQuery,
         answer=fields(series=rows(SERIES)),
         errors=(409,),
+        is_laborious=True,
     ),
 )

@@ -63,6 +63,7 @@ class Endpoint:
     errors: tuple[int, ...] = ()  # statuses beyond 400, 401, 403, 404, 405, 413, 415, 421, 422
     takes: tuple[str, ...] = ("application/json",)  # content types of a mutation
     body_limit: int = MEBIBYTE
+    is_laborious: bool = False  # keeps a core busy, for as long as it lasts: few such at a time
     is_stream: bool = False  # the handler reads `limited_stream(call)` itself (an upload)
 
 

@@ -1,0 +1,48 @@
+"""Where calls are worked on that keep a core busy: few at a time, and behind whoever trains or draws the page."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, ParamSpec
+
+from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    Given = ParamSpec("Given")
+
+NICENESS = 5  # next to a training that wants the same core: a quarter of it
+CLIENT_LEFT = 499  # nobody sees it
+
+
+class Workbench:
+    """Has places for half of the cores: the others are for those who look at the answers. More threads would only wait
+    for each other, and the browser beside them with them."""
+
+    def __init__(self) -> None:
+        self.places = max(1, (os.cpu_count() or 1) // 2)
+        self._queue = asyncio.Semaphore(self.places)
+        self._threads = ThreadPoolExecutor(self.places, "palaestra-workbench", initializer=step_back)
+
+    async def work(
+        self, request: Request, what: Callable[Given, Response], *given: Given.args, **named: Given.kwargs
+    ) -> Response:
+        """Done when there is a place, unless whoever asked has left by then: a person who zooms on does not want the
+        curves of the step before."""
+        async with self._queue:
+            if await request.is_disconnected():
+                return Response(status_code=CLIENT_LEFT)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, lambda: what(*given, **named))
+
+
+def step_back() -> None:
+    """This thread alone; where threads have no priority of their own (outside of Linux), nothing."""
+    if os.uname().sysname == "Linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
