@@ -28,6 +28,17 @@ def test_a_program_turned_around_does_what_the_transposed_table_says():
     assert (evaluate(turned, values) == table.T @ values).all()
 
 
+def test_the_shortest_program_is_right_also_where_it_is_one_turned_around():
+    """For about one table of six the turned one is shorter."""
+    dice = np.random.default_rng(3)
+    for _ in range(60):
+        table = dice.integers(-1, 2, dice.integers(2, 10, 2))
+        values = dice.integers(-50, 50, (table.shape[1], 3))
+        program = shortest_program(table, 3)
+        assert program.inputs == table.shape[1]
+        assert (evaluate(program, values) == table @ values).all()
+
+
 def test_turning_adds_rows_minus_columns():
     table = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 1]])  # every row and column has something
     program = plain_program(table)

@@ -59,7 +59,7 @@ def shortest_program(table: Integers, tries: int) -> Program:
     for attempt in range(tries):
         dice = random.Random(attempt)  # noqa: S311 - for ties, not for secrets
         found.append(_eliminated(table, dice))
-        found.append(transposed(_eliminated(table.T, dice), len(table)))
+        found.append(transposed(_eliminated(table.T, dice), table.shape[1]))
     return min(found, key=lambda program: program.additions)
 
 
