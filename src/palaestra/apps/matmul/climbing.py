@@ -53,7 +53,7 @@ RUNG_WORDS = 1000  # seeds of rungs lie beyond those of walkers
 AGAIN_WORDS = 2000  # and the choice of where to begin again beyond those
 SHELF = 8  # schemes kept for each rung
 TURNS = 3  # rows that a turn counts for: ranks among schemes that can be turned move in such steps
-SOONER, LONGER = 4, 4  # there walkers start again sooner, and the search as a whole goes on longer
+OFTENER, SOONER, LONGER = 2, 4, 4  # there rows are split oftener, walkers start again sooner, and the search goes on
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,8 @@ def advance_climb(climb: Climb, rules: Rules, rung_flips: int, pool: ThreadPoolE
     """One round; `rules.target` is that of the last rung."""
     target = rules.target if climb.is_on_top else rung_target(climb)
     if climb.search.is_turning:
-        rules = replace(rules, margin=rules.margin * TURNS, patience=rules.patience // SOONER)
+        period, patience = max(rules.plus_period // OFTENER, 1), rules.patience // SOONER
+        rules = replace(rules, margin=rules.margin * TURNS, plus_period=period, patience=patience)
         rung_flips *= LONGER
     search = advance(climb.search, replace(rules, target=target), pool)
     has_fallen = search.best_rank < climb.search.best_rank
