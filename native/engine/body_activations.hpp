@@ -1,21 +1,4 @@
-// Activations on whole registers, for kernels_body.hpp.
-
-INLINE Vector smaller(Vector a, Vector b) { return a < b ? a : b; }
-INLINE Vector larger(Vector a, Vector b) { return a > b ? a : b; }
-
-// x P(x^2) / Q(x^2), fitted by us for the smallest relative error in single precision (benchmarks/fit_tanh.py).
-INLINE Vector tanh_of(Vector x) {
-    const Vector limit = Vector{} + TANH_LIMIT;
-    x = larger(smaller(x, limit), -limit);
-    const Vector square = x * x;
-    Vector above = Vector{} + TANH_ABOVE[TANH_ABOVE_COUNT - 1];
-#pragma GCC unroll 8
-    for (int k = TANH_ABOVE_COUNT - 2; k >= 0; --k) above = above * square + TANH_ABOVE[k];
-    Vector below = Vector{} + TANH_BELOW[TANH_BELOW_COUNT - 1];
-#pragma GCC unroll 8
-    for (int k = TANH_BELOW_COUNT - 2; k >= 0; --k) below = below * square + TANH_BELOW[k];
-    return x * above / below;
-}
+// Activations of whole rows, for kernels_body.hpp, where a product could not take them along.
 
 // x times the share of a normal below x, as torch's exact gelu.
 inline float gelu_of(float x) { return 0.5f * x * (1.0f + __builtin_erff(x * 0.70710678f)); }
@@ -25,30 +8,19 @@ inline float gelu_slope(float x) {
     return share + x * 0.39894228f * __builtin_expf(-0.5f * x * x);
 }
 
-void activate(Activation activation, float* values, float* before, std::size_t count) {
-    switch (activation) {
-        case Activation::NONE: break;
-        case Activation::TANH:
-            for (std::size_t k = 0; k < count; k += WIDTH) store(values + k, tanh_of(load(values + k)));
-            break;
-        case Activation::RELU:
-            for (std::size_t k = 0; k < count; k += WIDTH) store(values + k, larger(load(values + k), Vector{}));
-            break;
-        case Activation::GELU:
-            if (before) std::memcpy(before, values, count * sizeof(float));
-            for (std::size_t k = 0; k < count; ++k) values[k] = gelu_of(values[k]);
-            break;
-    }
+void bend_gelu(float* values, float* before, std::size_t count) {
+    if (before) std::memcpy(before, values, count * sizeof(float));
+    for (std::size_t k = 0; k < count; ++k) values[k] = gelu_of(values[k]);
 }
 
 // slopes [rows, stride] of what came out become those of what went in; their sums over rows are added to `sums`.
-template <typename Slope>
-INLINE void through(float* slopes, int rows, int stride, float* sums, const Slope& slope) {
+template <typename Through>
+INLINE void through(float* slopes, int rows, int stride, float* sums, const Through& passed_at) {
     for (int column = 0; column < stride; column += WIDTH) {
         Vector sum = Vector{};
         for (int row = 0; row < rows; ++row) {
             const std::size_t at = static_cast<std::size_t>(row) * stride + column;
-            const Vector passed = load(slopes + at) * slope(at);
+            const Vector passed = passed_at(load(slopes + at), at);
             store(slopes + at, passed);
             sum += passed;
         }
@@ -58,24 +30,23 @@ INLINE void through(float* slopes, int rows, int stride, float* sums, const Slop
 
 void deactivate(Activation activation, const float* values, const float* before, float* slopes, int rows, int stride,
                 float* sums) {
-    const Vector one = Vector{} + 1.0f;
     switch (activation) {
-        case Activation::NONE: through(slopes, rows, stride, sums, [&](std::size_t) { return one; }); break;
+        case Activation::NONE:
+            through(slopes, rows, stride, sums, [&](Vector slope, std::size_t) { return slope; });
+            break;
         case Activation::TANH:
-            through(slopes, rows, stride, sums, [&](std::size_t at) {
-                const Vector value = load(values + at);
-                return one - value * value;
-            });
+            through(slopes, rows, stride, sums,
+                    [&](Vector slope, std::size_t at) { return through_tanh(slope, load(values + at)); });
             break;
         case Activation::RELU:
             through(slopes, rows, stride, sums,
-                    [&](std::size_t at) { return load(values + at) > Vector{} ? one : Vector{}; });
+                    [&](Vector slope, std::size_t at) { return load(values + at) > Vector{} ? slope : Vector{}; });
             break;
         case Activation::GELU:
-            through(slopes, rows, stride, sums, [&](std::size_t at) {
-                Vector slope;
-                for (int k = 0; k < WIDTH; ++k) slope[k] = gelu_slope(before[at + k]);
-                return slope;
+            through(slopes, rows, stride, sums, [&](Vector slope, std::size_t at) {
+                Vector bent;
+                for (int k = 0; k < WIDTH; ++k) bent[k] = gelu_slope(before[at + k]);
+                return slope * bent;
             });
             break;
     }

@@ -1,7 +1,5 @@
 // Memory, for kernels_body.hpp: what happens from one step to the next, forwards and backwards in time.
 
-typedef unsigned Words __attribute__((vector_size(PALAESTRA_WIDTH * 4)));
-
 // The first `count` numbers, at most a register full; zeros beyond. Gates of odd sizes lie side by side without a gap.
 INLINE Vector load_some(const float* from, int count) {
     if (count >= WIDTH) return load(from);
@@ -13,20 +11,6 @@ INLINE Vector load_some(const float* from, int count) {
 INLINE void store_some(float* to, Vector vector, int count) {
     if (count >= WIDTH) return store(to, vector);
     for (int k = 0; k < count; ++k) to[k] = vector[k];
-}
-
-// 2^n times a polynomial on [-log(2) / 2, log(2) / 2]: the exponential's own series, whose next term is below rounding.
-INLINE Vector exp_of(Vector x) {
-    x = larger(smaller(x, Vector{} + 88.0f), Vector{} - 87.0f);
-    const Vector magic = Vector{} + 12582912.0f;  // 1.5 * 2^23: adding it leaves no room for a fraction
-    const Vector shifted = x * 1.44269504f + magic;
-    const Vector whole = shifted - magic;
-    const Vector rest = (x - whole * 0.693145752f) - whole * 1.42860677e-6f;
-    Vector sum = Vector{} + 1.98412698e-4f;
-    constexpr float SERIES[] = {1.0f, 1.0f, 0.5f, 1.66666667e-1f, 4.16666667e-2f, 8.33333333e-3f, 1.38888889e-3f};
-#pragma GCC unroll 8
-    for (int k = 6; k >= 0; --k) sum = sum * rest + SERIES[k];
-    return (Vector)((Words)sum + (((Words)shifted - (Words)magic) << 23));
 }
 
 // Exact where it is small, too: gates that are nearly shut are what a long memory is made of.
@@ -126,7 +110,9 @@ void forward_cell(const Plan& plan, const Cell& cell, const float* packed, const
                                  out_stride,
                                  block.values + plan.places[across.target] + first * out_stride,
                                  out_stride,
-                                 turned + across.inputs * out_stride};
+                                 turned + across.inputs * out_stride,
+                                 nullptr,
+                                 nullptr};
             if (cell.kind == CellKind::LSTM) {
                 product<Start::ADD>(block.columns, static_cast<int>(out_stride), across.inputs, at);
             } else {
@@ -230,6 +216,8 @@ void backward_cell(const Plan& plan, const Cell& cell, const float* parameters, 
                              stride,
                              slopes + plan.places[cell.hidden] + first * stride,
                              stride,
+                             nullptr,
+                             nullptr,
                              nullptr};
         if (cell.kind == CellKind::LSTM) {
             product<Start::ZERO>(block.columns, static_cast<int>(stride), across.outputs, at);
@@ -239,5 +227,6 @@ void backward_cell(const Plan& plan, const Cell& cell, const float* parameters, 
     }
     if (is_mingru) return;
     // Both biases of an LSTM have the same slopes; the layer into the gates sums them.
-    add_layer_slopes(plan, across, block, slopes, gradient, cell.kind == CellKind::GRU);
+    if (cell.kind == CellKind::GRU) close_slopes(plan, across, block, slopes, gradient);
+    add_layer_slopes(plan, across, block, slopes, gradient);
 }

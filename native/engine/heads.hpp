@@ -1,11 +1,12 @@
-// What the network's last numbers mean: a distribution over actions, and PPO's loss with its slopes.
+// What the network's last numbers mean: a distribution over actions. PPO's loss of them is the kernels'.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "dice.hpp"
-#include "plan.hpp"
+#include "floats.hpp"
+#include "kernels.hpp"
 
 namespace engine {
 
@@ -26,35 +27,30 @@ struct Actions {
     float* numbers;
 };
 
-struct LossWeights {
-    float clip;
-    bool clip_value;
-    float value, entropy;
+// A head at work on at most ROWS samples; every thread has its own.
+class HeadBench {
+   public:
+    explicit HeadBench(const HeadPlan& plan);
+
+    // Before `draw` and `judge`: what the network gave, [rows, stride], and the spread, [size], of normals.
+    void take(const float* numbers, std::size_t stride, int rows, const float* log_std);
+    // Actions for samples from `first` on, and their log-probabilities, [rows].
+    void draw(const Kernels& kernels, const Dice& dice, std::size_t first, const Actions& actions, float* log_probs);
+    // What was done in the samples [rows], for `judge`.
+    void recall(const Actions& actions, const std::size_t* samples);
+    // d loss / d numbers [rows, stride], and for normals added to d loss / d log_std [size].
+    void judge(const Kernels& kernels, const OldRows& old, const LossWeights& weights, float* slopes,
+               float* log_std_slopes, LossSums& sums);
+
+   private:
+    void draw_choices(const Dice& dice, std::size_t first, std::int64_t* actions, float* log_probs) const;
+    void draw_normals(const Dice& dice, std::size_t first, float* actions);
+
+    const HeadPlan& plan_;
+    std::vector<int> choices_;  // [parts, ROWS]
+    Floats inverse_std_;        // [size]
+    Floats taken_, logs_, shares_, entropies_, log_probs_;
+    HeadRows rows_{};
 };
-
-// One sample of a minibatch, as it was when the policy acted.
-struct Before {
-    float log_prob, value, advantage, wanted_value;
-};
-
-// Sums over samples; the update's statistics are made of them.
-struct Terms {
-    double objective = 0, squared_error = 0, entropy = 0, log_ratio = 0, divergence = 0;
-    long clipped = 0;
-
-    void add(const Terms& other);
-};
-
-// Draws an action for one sample from the `numbers` [size] that the network gave; returns its log-probability.
-float draw(const HeadPlan& head, const float* numbers, const float* log_std, const Dice& dice, std::uint64_t place,
-           const Actions& actions, std::size_t sample);
-
-// d loss / d numbers [size] and, for normals, added to d loss / d log_std [size]; `share` is one over the minibatch.
-void action_slopes(const HeadPlan& head, const LossWeights& weights, const float* numbers, const float* log_std,
-                   const Actions& actions, std::size_t sample, const Before& before, float share, float* slopes,
-                   float* log_std_slopes, Terms& terms);
-
-// d loss / d value
-float value_slope(const LossWeights& weights, float value, const Before& before, float share, Terms& terms);
 
 }  // namespace engine

@@ -15,6 +15,37 @@ struct AdamStep {
     float keep;            // 1 - learning rate * weight decay
 };
 
+struct LossWeights {
+    float clip;
+    bool clips_value;
+    float value, entropy;
+    float share;  // one over the minibatch
+};
+
+// Sums over samples; the update's statistics are made of them.
+struct LossSums {
+    double objective, squared_error, entropy, log_ratio, divergence, clipped;
+};
+
+// At most ROWS samples before a head. Figures of one kind lie side by side: k of sample r is at [k * ROWS + r].
+struct HeadRows {
+    const int* counts;     // [parts] of each choice
+    int parts, size;       // numbers in an action; numbers that the network gives
+    int rows;              // up to whole registers more are read and written, and count for nothing
+    const float* numbers;  // [rows, stride] as the network gave them
+    std::size_t stride;
+    const float *log_std, *inverse_std;  // [size], of normals
+    const int* choices;                  // [parts, ROWS] taken
+    const float* taken;                  // [size, ROWS], of normals
+    const float* log_probs;              // [ROWS], of normals
+    float *logs, *shares, *entropies;    // [size, ROWS] twice, [parts, ROWS]
+};
+
+// The same samples when the policy acted, each [ROWS].
+struct OldRows {
+    const float *log_probs, *values, *advantages, *returns;
+};
+
 enum Wanted : int { FOR_ACTION = 1, FOR_VALUE = 2, EVERYTHING = 3 };
 
 struct Kernels {
@@ -30,6 +61,16 @@ struct Kernels {
                      float* gradient);
     // Adds `count` blocks of slopes up in the first, and gives it in the parameters' order.
     void (*spread)(const Plan& plan, float* gradients, int count, float* flat);
+    // Logarithms and shares of every choice; log-probabilities of `taken`, which acting and learning must share.
+    void (*chances)(const HeadRows& head);
+    void (*normal_log_probs)(const HeadRows& head, float* log_probs);
+    // d loss / d numbers [rows, stride], after the above. Of `value_loss` the numbers are values.
+    void (*choice_loss)(const HeadRows& head, const OldRows& old, const LossWeights& weights, float* slopes,
+                        LossSums& sums);
+    void (*normal_loss)(const HeadRows& head, const OldRows& old, const LossWeights& weights, float* slopes,
+                        float* log_std_slopes, LossSums& sums);
+    void (*value_loss)(const HeadRows& head, const OldRows& old, const LossWeights& weights, float* slopes,
+                       LossSums& sums);
     double (*squares)(const float* numbers, std::size_t count);
     void (*adam)(const AdamStep& step, std::size_t count, float* parameters, float* gradient, float* mean,
                  float* spread);

@@ -3,6 +3,9 @@
 // that the linker keeps for an old one.
 
 #include <cstring>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "kernels.hpp"
 #include "tanh_fit.hpp"
@@ -10,9 +13,12 @@
 namespace engine {
 namespace {
 
+#include "body_vectors.hpp"
 #include "body_products.hpp"
 #include "body_activations.hpp"
 #include "body_turning.hpp"
+#include "body_narrow.hpp"
+#include "body_heads.hpp"
 
 INLINE int rows_from(int first, int rows) { return rows - first < ROWS ? rows - first : ROWS; }
 
@@ -22,44 +28,54 @@ void add_weight_slopes(const Plan& plan, const Layer& layer, const float* source
     float* out = gradient + layer.slope;
     if (layer.is_turned) {
         product<Start::ADD>(layer.inputs, static_cast<int>(out_stride), rows,
-                            {source, 1, in_stride, slopes, out_stride, out, out_stride, nullptr});
+                            {source, 1, in_stride, slopes, out_stride, out, out_stride, nullptr, nullptr, nullptr});
     } else {
         product<Start::ADD>(layer.outputs, static_cast<int>(in_stride), rows,
-                            {slopes, 1, out_stride, source, in_stride, out, in_stride, nullptr});
+                            {slopes, 1, out_stride, source, in_stride, out, in_stride, nullptr, nullptr, nullptr});
     }
 }
 
-// The slopes of what a layer gave become those of what went into its activation; what they mean for its weights, and
-// where it `sums_biases` for its biases, is added to the gradient.
-void add_layer_slopes(const Plan& plan, const Layer& layer, const Block& block, float* slopes, float* gradient,
-                      bool sums_biases) {
-    const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
-    const float* source = layer.source ? block.values + plan.places[layer.source] : block.input;
+// The slopes of what a layer gave become those of what went into its activation, and are summed for its biases.
+void close_slopes(const Plan& plan, const Layer& layer, const Block& block, float* slopes, float* gradient) {
+    const std::size_t stride = plan.strides[layer.target];
     const int rows = block.steps * block.columns;
     for (int first = 0; first < rows; first += ROWS) {
-        const int some = rows_from(first, rows);
-        const std::size_t at = plan.places[layer.target] + first * out_stride;
-        if (sums_biases) {
-            deactivate(layer.activation, block.values + at, block.before ? block.before + at : nullptr, slopes + at,
-                       some, static_cast<int>(out_stride), gradient + layer.bias_slope);
-        }
-        add_weight_slopes(plan, layer, source + first * in_stride, slopes + at, gradient, some);
+        const std::size_t at = plan.places[layer.target] + first * stride;
+        deactivate(layer.activation, block.values + at, block.before ? block.before + at : nullptr, slopes + at,
+                   rows_from(first, rows), static_cast<int>(stride), gradient + layer.bias_slope);
+    }
+}
+
+INLINE const float* source_of(const Plan& plan, const Layer& layer, const Block& block) {
+    return layer.source ? block.values + plan.places[layer.source] : block.input;
+}
+
+// What the slopes of all rows mean for the layer's weights.
+void add_layer_slopes(const Plan& plan, const Layer& layer, const Block& block, const float* slopes, float* gradient) {
+    const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
+    const int rows = block.steps * block.columns;
+    for (int first = 0; first < rows; first += ROWS) {
+        add_weight_slopes(plan, layer, source_of(plan, layer, block) + first * in_stride,
+                          slopes + plan.places[layer.target] + first * out_stride, gradient, rows_from(first, rows));
     }
 }
 
 #include "body_cells.hpp"
 
+// to [rows, to_row] = from [rows, columns]; what is beyond stays as it is.
+void widen(std::size_t rows, std::size_t columns, const float* from, float* to, std::size_t to_row) {
+    for (std::size_t row = 0; row < rows; ++row) {
+        std::memcpy(to + row * to_row, from + row * columns, columns * sizeof(float));
+    }
+}
+
 void pack_layer(const Plan& plan, const Layer& layer, const float* parameters, float* packed) {
     const std::size_t out_stride = plan.strides[layer.target], in_stride = plan.strides[layer.source];
     const float* weight = parameters + layer.weight;
-    float* turned = packed + layer.packed;
-    turn(layer.outputs, layer.inputs, weight, layer.inputs, turned, out_stride);
-    std::memcpy(turned + layer.inputs * out_stride, parameters + layer.bias, layer.outputs * sizeof(float));
-    if (layer.widened == NOWHERE) return;
-    for (int out = 0; out < layer.outputs; ++out) {
-        std::memcpy(packed + layer.widened + out * in_stride, weight + out * layer.inputs,
-                    layer.inputs * sizeof(float));
-    }
+    float* bias = packed + layer.packed + (layer.is_narrow ? layer.outputs * in_stride : layer.inputs * out_stride);
+    std::memcpy(bias, parameters + layer.bias, layer.outputs * sizeof(float));
+    if (!layer.is_narrow) turn(layer.outputs, layer.inputs, weight, layer.inputs, packed + layer.packed, out_stride);
+    if (layer.widened != NOWHERE) widen(layer.outputs, layer.inputs, weight, packed + layer.widened, in_stride);
 }
 
 void pack(const Plan& plan, const float* parameters, float* packed) {
@@ -79,17 +95,28 @@ void pack(const Plan& plan, const float* parameters, float* packed) {
 
 void forward_layer(const Plan& plan, const Layer& layer, const float* packed, const Block& block) {
     const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
+    const int columns = static_cast<int>(out_stride), rows = block.steps * block.columns;
     const float* turned = packed + layer.packed;
-    const float* source = layer.source ? block.values + plan.places[layer.source] : block.input;
-    const int rows = block.steps * block.columns;
     for (int first = 0; first < rows; first += ROWS) {
         const int some = rows_from(first, rows);
-        const std::size_t at = plan.places[layer.target] + first * out_stride;
-        float* out = block.values + at;
-        product<Start::BIAS>(some, static_cast<int>(out_stride), layer.inputs,
-                             {source + first * in_stride, in_stride, 1, turned, out_stride, out, out_stride,
-                              turned + layer.inputs * out_stride});
-        activate(layer.activation, out, block.before ? block.before + at : nullptr, some * out_stride);
+        const std::size_t place = plan.places[layer.target] + first * out_stride;
+        const Operands at = {source_of(plan, layer, block) + first * in_stride,
+                             in_stride,
+                             1,
+                             turned,
+                             out_stride,
+                             block.values + place,
+                             out_stride,
+                             turned + layer.inputs * out_stride,
+                             nullptr,
+                             nullptr};
+        switch (layer.activation) {
+            case Activation::TANH: product<Start::BIAS, Finish::TANH>(some, columns, layer.inputs, at); break;
+            case Activation::RELU: product<Start::BIAS, Finish::RELU>(some, columns, layer.inputs, at); break;
+            default: product<Start::BIAS>(some, columns, layer.inputs, at); break;
+        }
+        if (layer.activation != Activation::GELU) continue;
+        bend_gelu(block.values + place, block.before ? block.before + place : nullptr, some * out_stride);
     }
 }
 
@@ -98,43 +125,104 @@ void forward(const Plan& plan, const float* packed, const Block& block, int want
         const Layer& layer = plan.layers[number];
         const int needed = (layer.is_for_action ? FOR_ACTION : 0) | (layer.is_for_value ? FOR_VALUE : 0);
         if (!(needed & wanted)) continue;
-        forward_layer(plan, layer, packed, block);
+        layer.is_narrow ? forward_narrow(plan, layer, packed, block) : forward_layer(plan, layer, packed, block);
         if (layer.cell != NO_CELL) forward_cell(plan, plan.cells[layer.cell], packed, block);
+    }
+}
+
+// How a reader leaves the slopes of what it reads; GELU's are closed apart.
+INLINE Finish finish_of(const Plan& plan, const Layer& layer) {
+    if (layer.finishes == NO_LAYER) return Finish::NONE;
+    switch (plan.layers[layer.finishes].activation) {
+        case Activation::NONE: return Finish::LINEAR_SLOPE;
+        case Activation::TANH: return Finish::TANH_SLOPE;
+        case Activation::RELU: return Finish::RELU_SLOPE;
+        default: return Finish::NONE;
+    }
+}
+
+template <typename Each>
+INLINE void with_start(bool adds, const Each& each) {
+    adds ? each(Choice<Start, Start::ADD>{}) : each(Choice<Start, Start::ZERO>{});
+}
+
+template <typename Each>
+INLINE void with_finish(Finish finish, const Each& each) {
+    switch (finish) {
+        case Finish::LINEAR_SLOPE: each(Choice<Finish, Finish::LINEAR_SLOPE>{}); break;
+        case Finish::TANH_SLOPE: each(Choice<Finish, Finish::TANH_SLOPE>{}); break;
+        case Finish::RELU_SLOPE: each(Choice<Finish, Finish::RELU_SLOPE>{}); break;
+        default: each(Choice<Finish, Finish::NONE>{}); break;
+    }
+}
+
+// What a layer's slopes mean for its weights and for what it read.
+void backward_narrow_layer(const Plan& plan, const Layer& layer, const float* packed, const Block& block, float* slopes,
+                           float* gradient) {
+    const std::size_t read = plan.places[layer.source];
+    const NarrowSlopes at = {block.steps * block.columns,
+                             slopes + plan.places[layer.target],
+                             static_cast<std::size_t>(plan.strides[layer.target]),
+                             block.values + read,
+                             packed + layer.packed,
+                             slopes + read,
+                             layer.finishes == NO_LAYER ? nullptr : gradient + plan.layers[layer.finishes].bias_slope,
+                             gradient + layer.slope,
+                             static_cast<std::size_t>(plan.strides[layer.source])};
+    with_start(layer.adds_to_source, [&](auto start) {
+        with_finish(finish_of(plan, layer), [&](auto finish) {
+            backward_narrow<decltype(start)::value, decltype(finish)::value>(layer.outputs, at);
+        });
+    });
+}
+
+void backward_layer(const Plan& plan, const Layer& layer, const float* parameters, const float* packed,
+                    const Block& block, float* slopes, float* gradient) {
+    add_layer_slopes(plan, layer, block, slopes, gradient);
+    if (layer.source == 0) return;
+    const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
+    const int rows = block.steps * block.columns;
+    for (int first = 0; first < rows; first += ROWS) {
+        const std::size_t read = plan.places[layer.source] + first * in_stride;
+        const Operands at = {slopes + plan.places[layer.target] + first * out_stride,
+                             out_stride,
+                             1,
+                             layer.widened == NOWHERE ? parameters + layer.weight : packed + layer.widened,
+                             in_stride,
+                             slopes + read,
+                             in_stride,
+                             nullptr,
+                             block.values + read,
+                             layer.finishes == NO_LAYER ? nullptr : gradient + plan.layers[layer.finishes].bias_slope};
+        with_start(layer.adds_to_source, [&](auto start) {
+            with_finish(finish_of(plan, layer), [&](auto finish) {
+                product<decltype(start)::value, decltype(finish)::value>(rows_from(first, rows),
+                                                                          static_cast<int>(in_stride), layer.outputs, at);
+            });
+        });
     }
 }
 
 void backward(const Plan& plan, const float* parameters, const float* packed, const Block& block, float* slopes,
               float* gradient) {
-    const int rows = block.steps * block.columns;
     for (int number = plan.layer_count - 1; number >= 0; --number) {
         const Layer& layer = plan.layers[number];
         if (layer.cell != NO_CELL) {
             backward_cell(plan, plan.cells[layer.cell], parameters, packed, block, slopes, gradient);
         }
-        add_layer_slopes(plan, layer, block, slopes, gradient, true);
-        if (layer.source == 0) continue;
-        const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
-        const float* weight = layer.widened == NOWHERE ? parameters + layer.weight : packed + layer.widened;
-        for (int first = 0; first < rows; first += ROWS) {
-            const Operands at_source = {slopes + plan.places[layer.target] + first * out_stride,
-                                        out_stride,
-                                        1,
-                                        weight,
-                                        in_stride,
-                                        slopes + plan.places[layer.source] + first * in_stride,
-                                        in_stride,
-                                        nullptr};
-            if (layer.adds_to_source) {
-                product<Start::ADD>(rows_from(first, rows), static_cast<int>(in_stride), layer.outputs, at_source);
-            } else {
-                product<Start::ZERO>(rows_from(first, rows), static_cast<int>(in_stride), layer.outputs, at_source);
-            }
+        if (!layer.is_finished || layer.activation == Activation::GELU) {
+            close_slopes(plan, layer, block, slopes, gradient);
+        }
+        if (layer.is_narrow && layer.source) {
+            backward_narrow_layer(plan, layer, packed, block, slopes, gradient);
+        } else {
+            backward_layer(plan, layer, parameters, packed, block, slopes, gradient);
         }
     }
 }
 
 // The first block of slopes becomes the sum of all.
-void add_up(float* gradients, std::size_t size, int count) {
+void add_blocks(float* gradients, std::size_t size, int count) {
     for (int block = 1; block < count; ++block) {
         const float* further = gradients + block * size;
         for (std::size_t k = 0; k < size; ++k) gradients[k] += further[k];
@@ -159,7 +247,7 @@ void spread_layer(const Plan& plan, const Layer& layer, const float* gradient, f
 }
 
 void spread(const Plan& plan, float* gradients, int count, float* flat) {
-    add_up(gradients, plan.slopes_size, count);
+    add_blocks(gradients, plan.slopes_size, count);
     for (int number = 0; number < plan.layer_count; ++number) {
         spread_layer(plan, plan.layers[number], gradients, flat);
     }
@@ -204,7 +292,8 @@ void adam(const AdamStep& step, std::size_t count, float* __restrict parameters,
 }  // namespace
 
 extern const Kernels PALAESTRA_VARIANT;
-const Kernels PALAESTRA_VARIANT = {PALAESTRA_VARIANT_NAME, WIDTH, &pack,    &forward, &backward,
-                                   &spread,                &squares, &adam};
+const Kernels PALAESTRA_VARIANT = {PALAESTRA_VARIANT_NAME, WIDTH,        &pack,        &forward,    &backward,
+                                   &spread,                &chances,     &normal_log_probs,
+                                   &choice_loss,           &normal_loss, &value_loss,  &squares,    &adam};
 
 }  // namespace engine

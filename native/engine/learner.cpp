@@ -14,6 +14,20 @@ int columns_for(bool has_memory, int stretch) {
     return has_memory ? (SLICE + TILE * stretch - 1) / (TILE * stretch) * TILE : SLICE;
 }
 
+// Rows are whole registers of at least four; memcpy of an unknown size is a call.
+void copy_row(const float* from, float* to, std::size_t stride) {
+    for (std::size_t k = 0; k < stride; k += 4) std::memcpy(to + k, from + k, 4 * sizeof(float));
+}
+
+void add(const LossSums& part, LossSums& sums) {
+    sums.objective += part.objective;
+    sums.squared_error += part.squared_error;
+    sums.entropy += part.entropy;
+    sums.log_ratio += part.log_ratio;
+    sums.divergence += part.divergence;
+    sums.clipped += part.clipped;
+}
+
 }  // namespace
 
 Cutting::Cutting(bool has_memory, int steps)
@@ -21,16 +35,22 @@ Cutting::Cutting(bool has_memory, int steps)
       slice_columns(columns_for(has_memory, steps)),
       block_columns(has_memory ? slice_columns : ROWS) {}
 
-int Cutting::rows() const { return std::max(ROWS, block_columns * stretch); }
+// Whole blocks of ROWS: a head reads and writes up to whole registers.
+int Cutting::rows() const { return (block_columns * stretch + ROWS - 1) / ROWS * ROWS; }
 
-Bench::Bench(const Plan& plan, const Cutting& cutting)
-    : values(plan.block_size),
+Bench::Bench(const Plan& plan, const Cutting& cutting, const HeadPlan& head_plan)
+    : head(head_plan),
+      values(plan.block_size),
       before(plan.keeps_inputs_of_activations ? plan.block_size : 0),
       slopes(plan.block_size),
       input(static_cast<std::size_t>(cutting.rows()) * plan.strides[0]),
       states(static_cast<std::size_t>(std::max(ROWS, cutting.block_columns)) * plan.state_size),
       samples(cutting.rows()),
-      starts(new bool[cutting.rows()]()) {}
+      starts(new bool[cutting.rows()]()),
+      old_log_probs(ROWS),
+      old_values(ROWS),
+      old_advantages(ROWS),
+      old_returns(ROWS) {}
 
 Learner::Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader, Parameters parameters,
                  Recording recording, int stretch, int threads)
@@ -48,7 +68,7 @@ Learner::Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader,
     if (reader_.size != network_->size(0) || head_.size != network_->size(network_->action_slot)) {
         throw std::invalid_argument("the network's ends do not fit what is read and what is drawn");
     }
-    for (int bench = 0; bench < threads; ++bench) benches_.emplace_back(network_->plan(), cutting_);
+    for (int bench = 0; bench < threads; ++bench) benches_.emplace_back(network_->plan(), cutting_, head_);
 }
 
 void Learner::begin(std::uint64_t seed, std::uint64_t iteration) {
@@ -84,12 +104,10 @@ void Learner::act(int step, int first, int last, int bench_number) {
         const Block block = {1, rows, inputs_.data() + sample * stride, bench.values.data(), nullptr,
                              recording_.starts + sample, memories_.now(env)};
         network_->kernels().forward(network_->plan(), packed_.data(), block, remembers ? EVERYTHING : FOR_ACTION);
-        for (int row = 0; row < rows; ++row) {
-            recording_.log_probs[sample + row] =
-                draw(head_, numbers + row * action_stride, log_std(), dice_, (sample + row) * head_.parts(),
-                     recording_.actions, sample + row);
-            if (remembers) recording_.values[sample + row] = values[row * value_stride];
-        }
+        bench.head.take(numbers, action_stride, rows, log_std());
+        bench.head.draw(network_->kernels(), dice_, sample, recording_.actions, recording_.log_probs + sample);
+        if (!remembers) continue;
+        for (int row = 0; row < rows; ++row) recording_.values[sample + row] = values[row * value_stride];
     }
 }
 
@@ -178,7 +196,7 @@ void Learner::estimate(float gamma, float gae_lambda) {
 }
 
 void Learner::begin_update() {
-    terms_ = {};
+    sums_ = {};
     norm_sum_ = 0;
     minibatches_ = samples_learned_ = 0;
 }
@@ -218,7 +236,7 @@ void Learner::gather(const std::int64_t* columns, int count, Bench& bench) const
             const std::size_t sample = sample_of(columns[k], step);
             bench.samples[row] = sample;
             bench.starts[row] = recording_.starts[sample];
-            std::memcpy(bench.input.data() + row * stride, inputs_.data() + sample * stride, stride * sizeof(float));
+            copy_row(inputs_.data() + sample * stride, bench.input.data() + row * stride, stride);
         }
     }
     if (!state) return;
@@ -227,37 +245,50 @@ void Learner::gather(const std::int64_t* columns, int count, Bench& bench) const
     }
 }
 
-void Learner::loss_of(int rows, float share, const LossWeights& loss, Bench& bench, float* gradient,
-                      Terms& terms) const {
-    const int action = network_->action_slot, value = network_->value_slot;
-    const std::size_t action_stride = network_->stride(action), value_stride = network_->stride(value);
-    const float* numbers = bench.values.data() + network_->place(action);
-    const float* values = bench.values.data() + network_->place(value);
-    float* action_slope = bench.slopes.data() + network_->place(action);
-    float* value_slopes = bench.slopes.data() + network_->place(value);
+OldRows Learner::recall(int first, int rows, Bench& bench) const {
+    const OldRows old = {bench.old_log_probs.data(), bench.old_values.data(), bench.old_advantages.data(),
+                         bench.old_returns.data()};
     for (int row = 0; row < rows; ++row) {
-        const std::size_t sample = bench.samples[row];
-        const Before before = {recording_.log_probs[sample], recording_.values[sample],
-                               (recording_.advantages[sample] - mean_) * factor_, recording_.returns[sample]};
-        action_slopes(head_, loss, numbers + row * action_stride, log_std(), recording_.actions, sample, before, share,
-                      action_slope + row * action_stride, gradient + network_->log_std_slope(), terms);
-        value_slopes[row * value_stride] = value_slope(loss, values[row * value_stride], before, share, terms);
+        const std::size_t sample = bench.samples[first + row];
+        bench.old_log_probs.data()[row] = recording_.log_probs[sample];
+        bench.old_values.data()[row] = recording_.values[sample];
+        bench.old_advantages.data()[row] = (recording_.advantages[sample] - mean_) * factor_;
+        bench.old_returns.data()[row] = recording_.returns[sample];
     }
+    return old;
 }
 
-void Learner::learn_slice(const std::int64_t* columns, int count, float share, const LossWeights& loss, Bench& bench,
-                          float* gradient, Terms& terms) const {
+void Learner::loss_of(int first, int rows, const LossWeights& weights, Bench& bench, float* gradient,
+                      LossSums& sums) const {
+    const Kernels& kernels = network_->kernels();
+    const auto at = [&](int slot) { return network_->place(slot) + static_cast<std::size_t>(first) * network_->stride(slot); };
+    const int action = network_->action_slot, value = network_->value_slot;
+    const OldRows old = recall(first, rows, bench);
+    bench.head.take(bench.values.data() + at(action), network_->stride(action), rows, log_std());
+    bench.head.recall(recording_.actions, bench.samples.data() + first);
+    bench.head.judge(kernels, old, weights, bench.slopes.data() + at(action), gradient + network_->log_std_slope(), sums);
+    HeadRows values{};
+    values.rows = rows;
+    values.numbers = bench.values.data() + at(value);
+    values.stride = network_->stride(value);
+    kernels.value_loss(values, old, weights, bench.slopes.data() + at(value), sums);
+}
+
+void Learner::learn_slice(const std::int64_t* columns, int count, const LossWeights& weights, Bench& bench,
+                          float* gradient, LossSums& sums) const {
     const Plan& plan = network_->plan();
     const Kernels& kernels = network_->kernels();
     float* before = plan.keeps_inputs_of_activations ? bench.before.data() : nullptr;
     std::memset(gradient, 0, plan.slopes_size * sizeof(float));
     for (int first = 0; first < count; first += cutting_.block_columns) {
-        const int some = std::min(cutting_.block_columns, count - first);
+        const int some = std::min(cutting_.block_columns, count - first), rows = some * cutting_.stretch;
         gather(columns + first, some, bench);
         const Block block = {cutting_.stretch, some, bench.input.data(), bench.values.data(), before,
                              bench.starts.get(), bench.states.data()};
         kernels.forward(plan, packed_.data(), block, EVERYTHING);
-        loss_of(some * cutting_.stretch, share, loss, bench, gradient, terms);
+        for (int row = 0; row < rows; row += ROWS) {
+            loss_of(row, std::min(ROWS, rows - row), weights, bench, gradient, sums);
+        }
         kernels.backward(plan, parameters_.values, packed_.data(), block, bench.slopes.data(), gradient);
     }
 }
@@ -298,28 +329,29 @@ EpochResult Learner::epoch(const std::int64_t* order, int minibatch_size, const 
         gradient_slices_ = slices;
     }
     EpochResult result{0, 0};
-    const float share = 1.0f / static_cast<float>(minibatch_size);
+    LossWeights weights = rates.loss;
+    weights.share = 1.0f / static_cast<float>(minibatch_size);
     for (std::size_t first = 0; first + width <= columns(); first += width) {
         const std::int64_t* own = order + first;
         normalize(own, width, rates);
-        slice_terms_.assign(slices, Terms{});
+        slice_sums_.assign(slices, LossSums{});
         const int helpers = std::min(slices, crew_.size());
         const std::function<void(int)> share_of = [&](int worker) {
             for (int slice = worker; slice < slices; slice += crew_.size()) {
-                learn_slice(own + slice * size, std::min(size, width - slice * size), share, rates.loss,
-                            benches_[worker], gradients_.data() + slice * plan.slopes_size, slice_terms_[slice]);
+                learn_slice(own + slice * size, std::min(size, width - slice * size), weights, benches_[worker],
+                            gradients_.data() + slice * plan.slopes_size, slice_sums_[slice]);
             }
         };
         helpers == 1 ? share_of(0) : crew_.run(share_of);
         const double norm = step(slices, rates);
         if (!std::isfinite(norm)) return {norm, 0};
-        Terms terms;
-        for (const Terms& part : slice_terms_) terms.add(part);
-        terms_.add(terms);
+        LossSums sums{};
+        for (const LossSums& part : slice_sums_) add(part, sums);
+        add(sums, sums_);
         norm_sum_ += norm;
         minibatches_ += 1;
         samples_learned_ += minibatch_size;
-        result = {norm, terms.divergence / minibatch_size};
+        result = {norm, sums.divergence / minibatch_size};
     }
     return result;
 }

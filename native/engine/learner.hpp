@@ -42,12 +42,14 @@ struct Cutting {
 
 // What one thread works in.
 struct Bench {
-    Bench(const Plan& plan, const Cutting& cutting);
+    Bench(const Plan& plan, const Cutting& cutting, const HeadPlan& head_plan);
+    HeadBench head;
     Floats values, before, slopes;
     Floats input;  // [rows, stride of slot 0]
     Floats states;  // [columns, state_size]
     std::vector<std::size_t> samples;  // [rows]: where they are in the recording
     std::unique_ptr<bool[]> starts;    // [rows]
+    Floats old_log_probs, old_values, old_advantages, old_returns;  // [ROWS]
 };
 
 class Learner {
@@ -74,7 +76,7 @@ class Learner {
     std::size_t columns() const { return recording_.samples() / cutting_.stretch; }
 
     // Of the update so far.
-    const Terms& terms() const { return terms_; }
+    const LossSums& sums() const { return sums_; }
     double norm_sum() const { return norm_sum_; }
     long minibatches() const { return minibatches_; }
     long samples_learned() const { return samples_learned_; }
@@ -93,9 +95,11 @@ class Learner {
     // What a minibatch's advantages are made of: (advantage - mean) * factor.
     void normalize(const std::int64_t* columns, int count, const UpdateRates& rates);
     void gather(const std::int64_t* columns, int count, Bench& bench) const;
-    void learn_slice(const std::int64_t* columns, int count, float share, const LossWeights& loss, Bench& bench,
-                     float* gradient, Terms& terms) const;
-    void loss_of(int rows, float share, const LossWeights& loss, Bench& bench, float* gradient, Terms& terms) const;
+    void learn_slice(const std::int64_t* columns, int count, const LossWeights& weights, Bench& bench, float* gradient,
+                     LossSums& sums) const;
+    // Of at most ROWS rows of the bench.
+    OldRows recall(int first, int rows, Bench& bench) const;
+    void loss_of(int first, int rows, const LossWeights& weights, Bench& bench, float* gradient, LossSums& sums) const;
     void judge_rows(std::size_t first, std::size_t last, Bench& bench, float* last_values);
     void judge_all(float* last_values);
     void judge_last(float* last_values);
@@ -115,10 +119,10 @@ class Learner {
     Floats packed_, inputs_, gradients_;
     std::size_t gradient_slices_ = 0;  // for which there is room
     float mean_ = 0, factor_ = 1;      // of this minibatch's advantages
-    Terms terms_;
+    LossSums sums_{};
     double norm_sum_ = 0;
     long minibatches_ = 0, samples_learned_ = 0;
-    std::vector<Terms> slice_terms_;
+    std::vector<LossSums> slice_sums_;
 };
 
 }  // namespace engine

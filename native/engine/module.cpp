@@ -39,7 +39,7 @@ struct Door {
 
     template <typename T>
     T* hold(nb::handle array, std::size_t count, const char* name) {
-        auto cast = nb::cast<Array<T>>(array);
+        auto cast = nb::cast<Array<T>>(array, false);
         demand(cast, count, name);
         held.push_back(nb::borrow(array));
         return cast.data();
@@ -178,7 +178,7 @@ std::vector<T*> memory_parts(Door& door, const std::vector<nb::object>& parts) {
     if (parts.size() != memories.part_count()) throw std::invalid_argument("a memory of other parts");
     std::vector<T*> places;
     for (std::size_t part = 0; part < parts.size(); ++part) {
-        auto cast = nb::cast<Array<T>>(parts[part]);
+        auto cast = nb::cast<Array<T>>(parts[part], false);
         demand(cast, static_cast<std::size_t>(door.learner->recording().env_count) * memories.part_size(part), "memory");
         places.push_back(cast.data());
     }
@@ -213,9 +213,9 @@ void judge(Door& door, nb::handle finals, const std::vector<int>& steps, const s
         kept = nb::borrow(finals);
         rows = array.data();
     };
-    if (reader.kind == Input::REALS) take(nb::cast<Array<const float>>(finals));
-    if (reader.kind == Input::BYTES) take(nb::cast<Array<const std::uint8_t>>(finals));
-    if (reader.kind == Input::CHOICES) take(nb::cast<Array<const std::int64_t>>(finals));
+    if (reader.kind == Input::REALS) take(nb::cast<Array<const float>>(finals, false));
+    if (reader.kind == Input::BYTES) take(nb::cast<Array<const std::uint8_t>>(finals, false));
+    if (reader.kind == Input::CHOICES) take(nb::cast<Array<const std::int64_t>>(finals, false));
     std::vector<Cut> cuts;
     for (std::size_t k = 0; k < steps.size(); ++k) {
         const bool is_inside = envs.size() == steps.size() && steps[k] >= 0 && steps[k] < tape.horizon &&
@@ -236,7 +236,8 @@ using EndedTuple = std::tuple<int, int, double, int, bool>;
 std::vector<EndedTuple> play(Worlds& worlds, Door& door) {
     const Learner& learner = *door.learner;
     if (worlds.count() != learner.recording().env_count || learner.reader().kind != Input::REALS ||
-        learner.reader().size != worlds.observation_size()) {
+        learner.reader().size != worlds.observation_size() ||
+        worlds.rules().takes_numbers() != (learner.recording().actions.numbers != nullptr)) {
         throw std::invalid_argument("these worlds do not fit the recording");
     }
     std::vector<Ended> ended;
@@ -247,6 +248,40 @@ std::vector<EndedTuple> play(Worlds& worlds, Door& door) {
     std::vector<EndedTuple> tuples;
     for (const Ended& one : ended) tuples.emplace_back(one.step, one.env, one.total_reward, one.length, one.terminated);
     return tuples;
+}
+
+using LandedTuple = std::tuple<int, double, int, bool, std::vector<float>>;
+
+// One step of all worlds, for whoever draws the actions himself: `choices` [B], or `numbers` [B, parts].
+std::vector<LandedTuple> step(Worlds& worlds, nb::handle actions, Array<float> seen, Array<float> rewards) {
+    const std::size_t count = worlds.count(), size = worlds.observation_size();
+    demand(seen, count * size, "seen");
+    demand(rewards, count, "rewards");
+    const std::int64_t* choices = nullptr;
+    const float* numbers = nullptr;
+    std::size_t parts = 0;
+    if (!worlds.rules().takes_numbers()) {
+        auto whole = nb::cast<Array<const std::int64_t>>(actions, false);  // as it is: a copy would be gone below
+        demand(whole, count, "actions");
+        choices = whole.data();
+    } else {
+        auto real = nb::cast<Array<const float>>(actions, false);
+        parts = real.size() / count;
+        if (!parts) throw std::invalid_argument("there are fewer actions than worlds");
+        numbers = real.data();
+    }
+    std::vector<LandedTuple> landed;
+    for (std::size_t env = 0; env < count; ++env) {
+        const Action action = {choices ? choices[env] : 0, numbers ? numbers + env * parts : nullptr};
+        Ended ended;
+        float last_seen[MAX_OBSERVATION];
+        if (!worlds.advance(static_cast<int>(env), action, seen.data() + env * size, rewards.data() + env, ended, last_seen)) {
+            continue;
+        }
+        landed.emplace_back(ended.env, ended.total_reward, ended.length, ended.terminated,
+                            std::vector<float>(last_seen, last_seen + size));
+    }
+    return landed;
 }
 
 std::tuple<double, double> epoch(Door& door, Array<const std::int64_t> order, int minibatch_size,
@@ -267,15 +302,15 @@ std::tuple<double, double> epoch(Door& door, Array<const std::int64_t> order, in
 
 nb::dict stats(const Door& door) {
     const Learner& learner = *door.learner;
-    const Terms& terms = learner.terms();
+    const LossSums& sums = learner.sums();
     const double samples = static_cast<double>(learner.samples_learned());
     nb::dict named;
-    named["policy_loss"] = -terms.objective / samples;
-    named["value_loss"] = 0.5 * terms.squared_error / samples;
-    named["entropy"] = terms.entropy / samples;
-    named["old_approx_kl"] = -terms.log_ratio / samples;
-    named["approx_kl"] = terms.divergence / samples;
-    named["clipfrac"] = terms.clipped / samples;
+    named["policy_loss"] = -sums.objective / samples;
+    named["value_loss"] = 0.5 * sums.squared_error / samples;
+    named["entropy"] = sums.entropy / samples;
+    named["old_approx_kl"] = -sums.log_ratio / samples;
+    named["approx_kl"] = sums.divergence / samples;
+    named["clipfrac"] = sums.clipped / samples;
     named["explained_variance"] = learner.explained_variance();
     named["grad_norm"] = learner.norm_sum() / learner.minibatches();
     named["minibatches"] = learner.minibatches();
@@ -346,7 +381,7 @@ NB_MODULE(learner, module) {
     nb::class_<UpdateRates>(module, "UpdateRates", "What an epoch is told.")
         .def(nb::init<>())
         .def_prop_rw("clip", [](const UpdateRates& r) { return r.loss.clip; }, [](UpdateRates& r, float v) { r.loss.clip = v; })
-        .def_prop_rw("clip_value", [](const UpdateRates& r) { return r.loss.clip_value; }, [](UpdateRates& r, bool v) { r.loss.clip_value = v; })
+        .def_prop_rw("clip_value", [](const UpdateRates& r) { return r.loss.clips_value; }, [](UpdateRates& r, bool v) { r.loss.clips_value = v; })
         .def_prop_rw("value", [](const UpdateRates& r) { return r.loss.value; }, [](UpdateRates& r, float v) { r.loss.value = v; })
         .def_prop_rw("entropy", [](const UpdateRates& r) { return r.loss.entropy; }, [](UpdateRates& r, float v) { r.loss.entropy = v; })
         .def_rw("normalize_advantages", &UpdateRates::normalize_advantages)
@@ -380,6 +415,7 @@ NB_MODULE(learner, module) {
         .def("__init__", &make_worlds, "rules"_a, "constants"_a, "count"_a, "limit"_a)
         .def("get", &get_world, "index"_a)
         .def("set", &set_world, "index"_a, "world"_a)
+        .def("step", &step, "actions"_a, "seen"_a.noconvert(), "rewards"_a.noconvert())
         .def("play", &play, "learner"_a);
 }
 

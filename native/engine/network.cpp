@@ -106,8 +106,22 @@ void Network::mark_uses() {
         layer->adds_to_source = has_slopes[layer->source];
         has_slopes[layer->source] = true;
     }
+    mark_finishers();
     for (const int end : {action_slot, value_slot}) {
         if (has_slopes[end]) throw std::invalid_argument("an end of the network is read by a layer");
+    }
+}
+
+// Backwards, the first reader of a slot is the last to add to its slopes.
+void Network::mark_finishers() {
+    std::vector<int> writers(sizes_.size(), NO_LAYER);
+    for (std::size_t number = 0; number < layers_.size(); ++number) {
+        Layer& layer = layers_[number];
+        layer.finishes = writers[layer.source];
+        writers[layer.source] = NO_LAYER;
+        layer.is_finished = false;
+        if (layer.finishes != NO_LAYER) layers_[layer.finishes].is_finished = true;
+        if (layer.cell == NO_CELL) writers[layer.target] = static_cast<int>(number);
     }
 }
 
@@ -133,14 +147,16 @@ void Network::add_cell_slots() {
 
 void Network::lay_out_layer(Layer& layer) {
     const std::size_t in_stride = strides_[layer.source], out_stride = strides_[layer.target];
+    const bool is_end = layer.target == action_slot || layer.target == value_slot;
+    layer.is_narrow = is_end && layer.outputs <= NARROW_OUTPUTS && layer.activation == Activation::NONE;
     layer.packed = plan_.packed_size;
-    plan_.packed_size += (layer.inputs + 1) * out_stride;
-    layer.widened = NOWHERE;
-    if (layer.source && layer.inputs % kernels_.width) {
+    plan_.packed_size += layer.is_narrow ? layer.outputs * in_stride + out_stride : (layer.inputs + 1) * out_stride;
+    layer.widened = layer.is_narrow ? layer.packed : NOWHERE;
+    if (!layer.is_narrow && layer.source && layer.inputs % kernels_.width) {
         layer.widened = plan_.packed_size;
         plan_.packed_size += layer.outputs * in_stride;
     }
-    layer.is_turned = layer.inputs < NARROW && layer.outputs > layer.inputs;
+    layer.is_turned = !layer.is_narrow && layer.inputs < NARROW && layer.outputs > layer.inputs;
     layer.slope = plan_.slopes_size;
     plan_.slopes_size += layer.is_turned ? layer.inputs * out_stride : layer.outputs * in_stride;
     layer.bias_slope = plan_.slopes_size;

@@ -28,6 +28,7 @@ class Network {
     void check(std::size_t parameter_count);
     void check_cell(const Cell& cell, std::size_t parameter_count) const;
     void mark_uses();
+    void mark_finishers();
     int add_slot(int size);
     void add_cell_slots();
     void lay_out_layer(Layer& layer);

@@ -27,6 +27,7 @@ class Pendulum : public Rules {
 
     int state_size() const override { return 2; }
     int observation_size() const override { return 3; }
+    bool takes_numbers() const override { return true; }
 
     void begin(double* state, Pcg64& dice) const override {
         state[0] = dice.uniform(-PI, PI);

@@ -13,6 +13,8 @@ enum class CellKind : int { MINGRU, LSTM, GRU };
 constexpr int ROWS = 64;    // samples that go through a layer together: their activations stay in the cache
 constexpr int SLICE = 512;  // samples whose gradient is one sum; whoever computes it, the sums are added in order
 constexpr int NO_CELL = -1;
+constexpr int NO_LAYER = -1;
+constexpr int NARROW_OUTPUTS = 4;  // of a head that is not worth a product, see body_narrow.hpp
 constexpr std::size_t NOWHERE = static_cast<std::size_t>(-1);
 
 // Slot 0 is the network's input; every layer reads one slot and writes another. Strides are sizes rounded up to whole
@@ -26,12 +28,15 @@ struct Layer {
     // laid out by Network:
     int cell;                 // that reads what the layer writes; or NO_CELL
     bool is_for_action, is_for_value;
-    std::size_t packed;       // [inputs, stride of target], then the biases [stride of target]
+    bool is_narrow;           // the last one before an end of the network, with few outputs
+    std::size_t packed;       // [inputs, stride of target], narrow [outputs, stride of source]; then the biases
     std::size_t widened;      // [outputs, stride of source]; NOWHERE: the parameters can be read as they are
     std::size_t slope;        // in a block of slopes: [outputs, stride of source], or turned: [inputs, stride of target]
     std::size_t bias_slope;   // [stride of target]
     bool is_turned;
     bool adds_to_source;      // a layer behind it has begun the slopes of its source
+    int finishes;             // the layer whose output it reads, where no further one adds to those slopes; or NO_LAYER
+    bool is_finished;         // some layer does that for it
 };
 
 // Memory: `gates` hold the input's share, which a layer writes for all steps at once; the cell goes from step to step.

@@ -14,6 +14,7 @@
 namespace engine {
 
 constexpr int MAX_STATE = 4;
+constexpr int MAX_OBSERVATION = 6;
 
 struct Action {
     std::int64_t choice;
@@ -34,6 +35,7 @@ class Rules {
     virtual ~Rules() = default;
     virtual int state_size() const = 0;
     virtual int observation_size() const = 0;
+    virtual bool takes_numbers() const { return false; }  // else choices
     virtual void begin(double* state, Pcg64& dice) const = 0;
     virtual Outcome step(double* state, const Action& action) const = 0;
     virtual void observe(const double* state, float* out) const = 0;

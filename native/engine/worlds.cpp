@@ -12,32 +12,41 @@ Worlds::Worlds(std::unique_ptr<Rules> rules, int count, int limit) : rules_(std:
     worlds_.resize(count);
 }
 
-void Worlds::step(Learner& learner, int step, int env, Share& share) {
-    const Recording& tape = learner.recording();
+bool Worlds::advance(int env, const Action& action, float* seen, float* reward, Ended& ended, float* last_seen) {
     World& world = worlds_[env];
-    const std::size_t envs = tape.env_count, sample = step * envs + env, size = rules_->observation_size();
-    float* seen = static_cast<float*>(const_cast<void*>(tape.observations)) + (sample + envs) * size;
-    const Action action = {tape.actions.choices ? tape.actions.choices[sample] : 0,
-                           tape.actions.numbers ? tape.actions.numbers + sample * learner.action_parts() : nullptr};
     const Outcome outcome = rules_->step(world.state, action);
-    tape.rewards[sample] = static_cast<float>(outcome.reward);
+    *reward = static_cast<float>(outcome.reward);
     world.total_reward += outcome.reward;
     world.length += 1;
     world.elapsed += 1;
-    rules_->observe(world.state, seen);
     const bool is_over = outcome.terminated || world.elapsed >= limit_;
-    tape.terminated[sample] = outcome.terminated;
-    tape.starts[sample + envs] = is_over;
-    if (!is_over) return;
-    share.ended.push_back({step, env, world.total_reward, world.length, outcome.terminated});
-    if (!outcome.terminated) {
-        share.cuts.push_back({step, env, std::vector<float>(learner.input_stride())});
-        learner.reader().read(seen, 0, share.cuts.back().observation.data());
-    }
+    rules_->observe(world.state, is_over ? last_seen : seen);
+    if (!is_over) return false;
+    ended = {0, env, world.total_reward, world.length, outcome.terminated};
     world.total_reward = 0;
     world.length = world.elapsed = 0;
     rules_->begin(world.state, world.dice);
     rules_->observe(world.state, seen);
+    return true;
+}
+
+void Worlds::step(Learner& learner, int step, int env, Share& share) {
+    const Recording& tape = learner.recording();
+    const std::size_t envs = tape.env_count, sample = step * envs + env, size = rules_->observation_size();
+    float* seen = static_cast<float*>(const_cast<void*>(tape.observations)) + (sample + envs) * size;
+    const Action action = {tape.actions.choices ? tape.actions.choices[sample] : 0,
+                           tape.actions.numbers ? tape.actions.numbers + sample * learner.action_parts() : nullptr};
+    Ended ended;
+    float last_seen[MAX_OBSERVATION];
+    const bool is_over = advance(env, action, seen, tape.rewards + sample, ended, last_seen);
+    tape.terminated[sample] = is_over && ended.terminated;
+    tape.starts[sample + envs] = is_over;
+    if (!is_over) return;
+    ended.step = step;
+    share.ended.push_back(ended);
+    if (ended.terminated) return;
+    share.cuts.push_back({step, env, std::vector<float>(learner.input_stride())});
+    learner.reader().read(last_seen, 0, share.cuts.back().observation.data());
 }
 
 void Worlds::play_share(Learner& learner, int worker, int first, int last, Share& share) {

@@ -37,6 +37,10 @@ class Worlds {
     // ended come in the order of steps, then of environments.
     std::vector<Ended> play(Learner& learner);
 
+    // One step of one world. Where its episode is over, `ended` says how (but not in which step), `last_seen`
+    // [observation_size] is what it ended with, and `seen` is already what the next one begins with.
+    bool advance(int env, const Action& action, float* seen, float* reward, Ended& ended, float* last_seen);
+
    private:
     struct Share {
         std::vector<Ended> ended;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Generator, Tensor
@@ -12,10 +12,21 @@ from palaestra.training.device import moved
 from palaestra.training.tape import Tape, stack_observations
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.envs.vector import Ending, VectorEnvs
+    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.envs.vector import Ending, VectorStep
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory, Observation
+
+
+class Stepped(Protocol):
+    """What playing needs of environments; see `palaestra.envs.vector`."""
+
+    interface: EnvInterface
+
+    def step(self, actions: np.ndarray, out: Any) -> VectorStep: ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +57,7 @@ class Cut:
 
 
 def collect_rollout(
-    agent: Agent, envs: VectorEnvs, tape: Tape, memory: Memory, generator: Generator, stretch: int = 1
+    agent: Agent, envs: Stepped, tape: Tape, memory: Memory, generator: Generator, stretch: int = 1
 ) -> tuple[Rollout, Memory, list[EpisodeResult]]:
     """Play one tape full, from its first row on. Also gives the memory to go on with, and the episodes that ended.
 
@@ -114,7 +125,7 @@ def _judge(
 
 
 def _next_values(
-    values: Tensor, last_value: Tensor, cuts: list[Cut], agent: Agent, envs: VectorEnvs, tape: Tape
+    values: Tensor, last_value: Tensor, cuts: list[Cut], agent: Agent, envs: Stepped, tape: Tape
 ) -> Tensor:
     """[T, B]: the next row's value, 0 after a terminal step, and after a cut that of the cut episode's own end."""
     terminated = torch.from_numpy(tape.terminated).to(tape.device)
@@ -126,7 +137,7 @@ def _next_values(
     return next_values
 
 
-def _values_of(cuts: list[Cut], agent: Agent, envs: VectorEnvs, device: torch.device) -> Tensor:
+def _values_of(cuts: list[Cut], agent: Agent, envs: Stepped, device: torch.device) -> Tensor:
     """[cuts]: what the critic thinks of each cut episode's own last observation, with the memory it had then."""
     final = stack_observations(envs.interface.observation_space, [cut.ending.final_observation for cut in cuts])
     memory = {name: torch.stack([cut.memory[name][cut.ending.env_index] for cut in cuts]) for name in cuts[0].memory}

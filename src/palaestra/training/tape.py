@@ -53,13 +53,13 @@ class Tape:
         self.starts[0] = self.starts[-1]
 
     def refuse_non_finite(self) -> None:
-        """One look per iteration at everything the environments gave."""
-        if not np.isfinite(self.rewards).all():
-            raise NonFinite(f"An environment gave a reward that is not finite ({_where(self.rewards)}).")
+        """One look per iteration at all that the environments gave: first what was seen, for actions follow from it."""
         for name, block in self.blocks.items():
             if block.dtype == np.float32 and not np.isfinite(block).all():
                 label = f"observation '{name}'" if name else "observation"
                 raise NonFinite(f"An environment gave an {label} that is not finite ({_where(block)}).")
+        if not np.isfinite(self.rewards).all():
+            raise NonFinite(f"An environment gave a reward that is not finite ({_where(self.rewards)}).")
 
     def capture(self) -> dict[str, Any]:
         blocks = {name: torch.from_numpy(block[0].copy()) for name, block in self.blocks.items()}

@@ -10,7 +10,7 @@ from palaestra.envs.publish import PublishedEnvs
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.network_plan import Unfit
-from palaestra.training.engines.worlds import EngineWorlds, stepped_by
+from palaestra.training.engines.worlds import EngineWorlds, InsideSteps, exact_worlds, stepped_by
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
@@ -184,3 +184,50 @@ def test_constants_that_were_changed_are_taken_along():
 def test_a_curriculum_stays_with_python():
     tasks = {"usual": {}, "other": {"kwargs": {"sutton_barto_reward": True}}}
     assert "in Python" in state_of(curriculum={"tasks": tasks}).engine.about
+
+
+def test_a_step_of_other_sizes_or_kinds_is_refused_instead_of_read_beyond():
+    state = state_of()  # held: worlds live as long as it
+    step = state.engine._worlds.worlds.step
+    seen, rewards = np.zeros((3, 4), np.float32), np.zeros(3, np.float32)
+    for actions, out, paid in (
+        (np.zeros(2, np.int64), seen, rewards),
+        (np.zeros(3, np.int64), seen[:2], rewards),
+        (np.zeros(3, np.int64), seen, rewards[:1]),
+    ):
+        with pytest.raises(ValueError, match="entries, not"):
+            step(actions, out, paid)
+    with pytest.raises((TypeError, RuntimeError)):
+        step(np.zeros(3, np.float32), seen, rewards)
+    pendulum = state_of("Pendulum-v1")
+    swing = pendulum.engine._worlds.worlds.step
+    with pytest.raises((TypeError, RuntimeError)):
+        swing(np.zeros(3, np.int64), np.zeros((3, 3), np.float32), rewards)
+
+
+@pytest.mark.parametrize("limit", [500, 6])
+def test_steps_inside_give_rewards_endings_and_what_an_episode_ended_with(limit):
+    """Gymnasium's own copy, with the same dice and actions."""
+    state = state_of({"id": "CartPole-v1", "max_episode_steps": limit})
+    theirs = copy.deepcopy(state.envs.envs)
+    worlds = exact_worlds(state.envs, native_engine.learner)
+    worlds.take()
+    inside = InsideSteps(worlds, state.envs)
+    dice, out = np.random.default_rng(1), np.zeros((3, 4), np.float32)
+    ends = 0
+    for _ in range(60):
+        actions = dice.integers(0, 2, 3)
+        result = inside.step(actions, out)
+        endings = {ending.env_index: ending for ending in result.endings}
+        for index, own in enumerate(theirs):
+            seen, reward, terminated, truncated, _ = own.step(int(actions[index]))
+            assert result.rewards[index] == reward
+            assert (index in endings) == (terminated or truncated)
+            if index in endings:
+                ends += 1
+                assert np.allclose(endings[index].final_observation, seen, rtol=1e-6)
+                assert endings[index].episode.terminated == terminated
+                assert endings[index].episode.total_reward == endings[index].episode.length <= limit
+                seen, _ = own.reset()
+            assert np.allclose(out[index], seen, rtol=1e-5, atol=1e-7)
+    assert ends > 3

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import UsageError
+from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
 from palaestra.training.engines.network_plan import Unfit
 from palaestra.training.engines.torch_engine import TORCH, TorchEngine
+from palaestra.training.engines.worlds import exact_worlds
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
@@ -19,13 +21,13 @@ def choose_engine(state: TrainingState) -> Engine:
     """`engine=native` with something that it cannot take is refused by name."""
     asked = state.config.engine
     if asked == "torch":
-        return TORCH
+        return _torch(state)
     try:
         _refuse_unfit(state)
         return NativeEngine(state)
     except Unfit as unfit:
         if asked == "auto":
-            return TorchEngine(f"torch; native cannot take it: {unfit}")
+            return _torch(state, f"torch; native cannot take it: {unfit}")
         raise UsageError(
             f"engine=native cannot take {unfit}.", "Set engine=torch, or engine=auto to take native wherever it fits."
         ) from unfit
@@ -34,8 +36,12 @@ def choose_engine(state: TrainingState) -> Engine:
 def engine_to_go_on_with(state: TrainingState, began_with: str) -> Engine:
     """`auto` stays with the engine that the run began with; only one that was asked for by name takes its place."""
     if state.config.engine == "auto" and began_with == TORCH.name and state.engine.name != TORCH.name:
-        return TorchEngine("torch, with which the run began")
+        return _torch(state, "torch, with which the run began")
     return state.engine
+
+
+def _torch(state: TrainingState, about: str = "torch") -> TorchEngine:
+    return TorchEngine(about, exact_worlds(state.envs, native_engine.learner))
 
 
 def _refuse_unfit(state: TrainingState) -> None:

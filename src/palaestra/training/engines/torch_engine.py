@@ -9,44 +9,55 @@ from typing import TYPE_CHECKING
 from palaestra.contracts.reports import PhaseTimes, UpdateStats
 from palaestra.training.advantages import estimate_advantages
 from palaestra.training.engines.base import Iteration
+from palaestra.training.engines.worlds import EngineWorlds, InsideSteps
 from palaestra.training.kickstart import Tuition, lesson_weights
 from palaestra.training.ppo import update
 from palaestra.training.rollout import Rollout, collect_rollout
 
 if TYPE_CHECKING:
     from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.training.rollout import Stepped
     from palaestra.training.state import TrainingState
 
 
 class TorchEngine:
-    """Keeps nothing to itself."""
+    """Keeps nothing to itself but worlds that it steps."""
 
     name = "torch"
 
-    def __init__(self, about: str = "torch") -> None:
-        """`about`: also why not native, where that was looked at"""
+    def __init__(self, about: str = "torch", worlds: EngineWorlds | None = None) -> None:
+        """`about`: also why not native, where that was looked at. `worlds`: of the state's environments."""
         self.about = about
+        self._worlds = worlds
 
     def iterate(self, state: TrainingState) -> Iteration:
         began = perf_counter()
-        rollout, episodes = _play(state)
+        rollout, episodes = _play(state, self._stepped(state))
         played = perf_counter()
         stats, metrics = _learn(state, rollout)
         return Iteration(stats, episodes, PhaseTimes(played - began, perf_counter() - played), metrics)
 
-    def hand_back(self, state: TrainingState) -> None:
-        pass
+    def _stepped(self, state: TrainingState) -> Stepped:
+        if self._worlds is None:
+            return state.envs
+        self._worlds.take()
+        return InsideSteps(self._worlds, state.envs)
+
+    def hand_back(self, state: TrainingState) -> None:  # noqa: ARG002
+        if self._worlds is not None:
+            self._worlds.hand_back()
 
     def forget(self) -> None:
-        pass
+        if self._worlds is not None:
+            self._worlds.forget()
 
 
 TORCH = TorchEngine()
 
 
-def _play(state: TrainingState) -> tuple[Rollout, list[EpisodeResult]]:
+def _play(state: TrainingState, envs: Stepped) -> tuple[Rollout, list[EpisodeResult]]:
     rollout, state.memory, episodes = collect_rollout(
-        state.agent, state.envs, state.tape, state.memory, state.sampler, state.stretch
+        state.agent, envs, state.tape, state.memory, state.sampler, state.stretch
     )
     scaler = state.agent.return_scaler
     if scaler is not None:

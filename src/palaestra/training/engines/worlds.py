@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.wrappers import TimeLimit
 
+from palaestra.contracts.episodes import EpisodeResult
 from palaestra.envs.publish import PublishedEnvs
+from palaestra.envs.vector import Ending, InProcessEnvs, VectorStep
 from palaestra.training.engines.network_plan import Unfit
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from palaestra.envs.vector import InProcessEnvs, VectorEnvs
+    from palaestra.envs.vector import VectorEnvs
 
 LOW_WORD = 2**64 - 1
 
@@ -49,6 +51,7 @@ class KnownEnv:
     constants: tuple[str, ...]  # attributes of the environment that its rules are made of
     settled: tuple[tuple[str, Any], ...] = ()  # attributes that must be so
     state_as: Callable[[list[float], int], Any] = _array  # as its own step or reset would have left it
+    is_exact: bool = True  # every observation is Gymnasium's to the last bit
 
 
 KNOWN = {
@@ -83,6 +86,7 @@ KNOWN = {
         ),
         (("AVAIL_TORQUE", [-1.0, 0.0, 1.0]), ("torque_noise_max", 0.0), ("book_or_nips", "book")),
         state_as=_single_then_double,
+        is_exact=False,  # its first sines are NumPy's of single precision
     ),
     "gymnasium.envs.classic_control.mountain_car.MountainCarEnv": KnownEnv(
         "mountain_car",
@@ -110,6 +114,7 @@ class EngineWorlds:
             if _constants(env, kind) != constants or env._max_episode_steps != limit:
                 raise Unfit("copies of an environment that differ")
         self._state_as = known[0].state_as
+        self.is_exact = known[0].is_exact
         self.worlds = compiled.Worlds(known[0].rules, constants, envs.count, limit)
         self.is_taken = False  # the compiled worlds are the true ones
 
@@ -147,6 +152,38 @@ class EngineWorlds:
         """After `steps` steps of each: count them for whoever watches, and let them be drawn where that is due."""
         if isinstance(envs, PublishedEnvs):
             envs.played(steps, ended, rewards, self.hand_back)
+
+
+class InsideSteps:
+    """`step` of worlds that were taken, for an engine that draws actions by itself; see `palaestra.envs.vector`."""
+
+    def __init__(self, worlds: EngineWorlds, envs: VectorEnvs) -> None:
+        """`envs`: as the run has them, with whoever watches."""
+        self.interface = envs.interface
+        self._worlds = worlds
+        self._envs = envs
+        self._rewards = np.empty(envs.count, np.float32)
+
+    def step(self, actions: NDArray[Any], out: Any) -> VectorStep:
+        landed = self._worlds.worlds.step(np.ascontiguousarray(actions), out, self._rewards)
+        endings = [
+            Ending(env, np.array(last_seen, np.float32), EpisodeResult(None, total, length, terminated, env_index=env))
+            for env, total, length, terminated, last_seen in landed
+        ]
+        self._worlds.show(self._envs, 1, len(endings), self._rewards)
+        return VectorStep(self._rewards, endings)
+
+
+def exact_worlds(envs: VectorEnvs, compiled: ModuleType | None) -> EngineWorlds | None:
+    """Where stepping inside changes nothing but the time that it takes."""
+    own = stepped_by(envs)
+    if compiled is None or not isinstance(own, InProcessEnvs):
+        return None
+    try:
+        worlds = EngineWorlds(own, compiled)
+    except Unfit:
+        return None
+    return worlds if worlds.is_exact else None
 
 
 def stepped_by(envs: VectorEnvs) -> VectorEnvs:
