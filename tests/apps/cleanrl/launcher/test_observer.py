@@ -1,8 +1,8 @@
-import os
 import signal
 
 import pytest
 
+from palaestra.apps.cleanrl.launcher.generation import generation
 from palaestra.apps.cleanrl.launcher.observer import Observer, Stopped
 
 
@@ -16,7 +16,7 @@ def test_the_step_is_the_scripts_own_where_it_counts_one():
 
 def test_an_environment_in_another_process_does_not_know_the_step_nor_stop():
     observer = Observer(lambda *_: None, 0)
-    observer._owner = os.getpid() + 1
+    observer._owner = generation() - 1
     observer.stop_signal = signal.SIGTERM
     observer.stepped()
     assert observer.global_step == -1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from .generation import generation
 from .names import names_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Observer:
         self.show: Callable[[dict[int, Any], float], float] = _unseen  # gives when to call it again
         self.show_at = 0.0  # as `time.monotonic` counts
         self._probes: dict[int, Any] = {}
-        self._owner = os.getpid()
+        self._owner = generation()
         self._save_seconds = save_seconds
         self._look_at = 0.0
         self._has_begun = False  # to step
@@ -49,7 +49,7 @@ class Observer:
     @property
     def is_owner(self) -> bool:
         """False in an environment's own process."""
-        return os.getpid() == self._owner
+        return generation() == self._owner
 
     @property
     def global_step(self) -> int:

@@ -48,11 +48,11 @@ class Probe(gymnasium.Wrapper):
 
     def step(self, action: Any) -> Any:
         result = self.env.step(action)
-        _, self._reward, terminated, truncated, _ = result
-        self._total += self._reward
+        self._reward = reward = result[1]
+        self._total += reward
         self.length += 1
-        if terminated or truncated:
-            self._observer.episode_ended(self.index, self.total, self.length, terminated=bool(terminated))
+        if result[2] or result[3]:
+            self._observer.episode_ended(self.index, self.total, self.length, terminated=bool(result[2]))
             if not self._is_counted_by_others:
                 self._observer.stepped()  # before it is forgotten: the last picture shows what came of it
             self._forget_episode()

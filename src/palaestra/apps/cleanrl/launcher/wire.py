@@ -9,6 +9,8 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
+from .generation import generation
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,8 +21,8 @@ WHOLE_BYTES = 4096  # a pipe takes this much in one piece, so lines of several p
 class Wire:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._owner = os.getpid()
-        self._queue: collections.deque[list[Any]] = collections.deque()
+        self._owner, self._generation = os.getpid(), generation()
+        self._queue: collections.deque[tuple[Any, ...]] = collections.deque()
         self._is_over = threading.Event()
         self._writing = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -38,8 +40,8 @@ class Wire:
 
     def say(self, *message: Any) -> None:
         """From the training thread: an append. From a forked environment, which has no thread of ours: a write."""
-        self._queue.append(list(message))
-        if os.getpid() != self._owner:
+        self._queue.append(message)
+        if generation() != self._generation:
             self._send([self._queue.pop()])
 
     def flush(self) -> None:
@@ -52,7 +54,7 @@ class Wire:
             self._thread.join(timeout=5)
         self.flush()
 
-    def _send(self, messages: list[list[Any]]) -> None:
+    def _send(self, messages: list[tuple[Any, ...]]) -> None:
         try:
             for piece in pieces(messages):
                 self._write(piece)
@@ -65,11 +67,12 @@ class Wire:
             piece = piece[os.write(self._descriptor, piece) :]
 
 
-def pieces(messages: list[list[Any]]) -> list[bytes]:
+def pieces(messages: list[tuple[Any, ...]]) -> list[bytes]:
     """Whole lines, put together as far as they can be written in one piece."""
     found: list[bytes] = []
+    encode = json.JSONEncoder().encode
     for message in messages:
-        line = json.dumps(message).encode() + b"\n"
+        line = encode(message).encode() + b"\n"
         if found and len(found[-1]) + len(line) <= WHOLE_BYTES:
             found[-1] += line
         else:
