@@ -16,6 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from palaestra.apps.matmul.additions import count_additions
 from palaestra.apps.matmul.climbing import advance_climb, begin_climb, proved_over, rungs_to
@@ -124,7 +125,9 @@ def line(row: Row, found: list[Found]) -> str:
 
 def keep(file: Path, walkers: int, clock: str, row: Row, found: list[Found]) -> None:
     """Beside the rows that the file has; a row that was run again takes the place of the older one."""
-    told = json.loads(file.read_text()) if file.exists() else {"hardware": describe_hardware(), "rows": []}
+    told: dict[str, Any] = {"hardware": describe_hardware(), "rows": []}
+    if file.exists():
+        told = json.loads(file.read_text())
     others = [one for one in told["rows"] if (one["row"]["format"], one["row"]["field"]) != (row.format, row.field)]
     measured = {
         "row": asdict(row),

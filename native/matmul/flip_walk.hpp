@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -36,6 +37,21 @@ struct Limits {
 struct Pair {
     std::uint16_t first, second;
 };
+
+// All pairs with this one are taken out; its degree, in how many it is, says when to stop looking.
+inline void take_out(std::vector<Pair>& pairs, std::vector<std::uint16_t>& degree, std::size_t one) {
+    for (std::size_t k = 0; degree[one] > 0;) {
+        const Pair pair = pairs[k];
+        if (pair.first != one && pair.second != one) {
+            ++k;
+            continue;
+        }
+        --degree[pair.first];
+        --degree[pair.second];
+        pairs[k] = pairs.back();
+        pairs.pop_back();
+    }
+}
 
 template <class Walk, class Factor>
 class FlipWalk {

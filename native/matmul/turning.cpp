@@ -3,22 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "../dispatch.hpp"
-
 namespace matmul {
 
 namespace {
 
 constexpr int ATTEMPTS = 1000;
-
-PALAESTRA_CLONES
-std::uint64_t count_equal(const Mask* factors, std::size_t count, Mask factor) {
-    std::uint64_t found = 0;
-    for (std::size_t k = 0; k < count; ++k) found += factors[k] == factor ? 1 : 0;
-    return found;
-}
-
-bool is_nothing(const Row& row) { return row[0] == 0 || row[1] == 0 || row[2] == 0; }
 
 int weight(const Row& row) {
     if (is_nothing(row)) return 0;
@@ -53,17 +42,7 @@ void TurningWalk::rebuild() {
 
 // This factor has changed: its pairs are found anew.
 void TurningWalk::refresh(std::size_t factor) {
-    for (std::size_t k = 0; degree_[factor] > 0;) {
-        const Pair pair = pairs_[k];
-        if (pair.first != factor && pair.second != factor) {
-            ++k;
-            continue;
-        }
-        --degree_[pair.first];
-        --degree_[pair.second];
-        pairs_[k] = pairs_.back();
-        pairs_.pop_back();
-    }
+    take_out(pairs_, degree_, factor);
     const Mask mask = current[factor / 3][factor % 3];
     factors_[factor] = mask;
     if (count_equal(factors_.data(), factors_.size(), mask) == 1) return;
@@ -80,7 +59,7 @@ void TurningWalk::drop_nothings() {
     rebuild();
 }
 
-// (x,y,z) + (x,y',z') = (x,y+y',z) + (x,y',z'+z), each with its turns; whether anything was done.
+// (x,y,z) + (x,y',z') = (x,y+y',z) + (x,y',z'+z), each with its turns.
 bool TurningWalk::flip(std::uint64_t word, bool may_rise) {
     Pair pair = pairs_[((word >> 32) * pairs_.size()) >> 32];
     if (word & (1ULL << 20)) std::swap(pair.first, pair.second);
@@ -135,18 +114,22 @@ bool TurningWalk::split_off_cube() {
     return false;
 }
 
-// Upwards, in one of three ways.
-bool TurningWalk::rise(int) {
+// A flip that no walk makes by itself: a cube becomes a row of three turns.
+bool TurningWalk::break_cube() {
+    for (int attempt = 0; attempt < ATTEMPTS && !pairs_.empty(); ++attempt) {
+        const int before = rank_;
+        const std::uint64_t word = dice.next();
+        const Pair pair = pairs_[((word >> 32) * pairs_.size()) >> 32];
+        if (weight(current[pair.first / 3]) != 1 && weight(current[pair.second / 3]) != 1) continue;
+        if (flip(word, true) && rank_ != before) return true;
+    }
+    return false;
+}
+
+bool TurningWalk::rise() {
     const std::uint32_t way = dice.below(4);
     if (way == 0 && split_off_cube()) return true;
-    if (way == 1)
-        for (int attempt = 0; attempt < ATTEMPTS && !pairs_.empty(); ++attempt) {
-            const int before = rank_;
-            const std::uint64_t word = dice.next();
-            Pair pair = pairs_[((word >> 32) * pairs_.size()) >> 32];
-            if (weight(current[pair.first / 3]) != 1 && weight(current[pair.second / 3]) != 1) continue;
-            if (flip(word, true) && rank_ != before) return true;
-        }
+    if (way == 1 && break_cube()) return true;
     return split_two();
 }
 
@@ -161,7 +144,7 @@ std::int64_t TurningWalk::go(const Limits& limits) {
         if (is_stuck || since_fall >= limits.plus_period) {
             since_fall = 0;
             const bool may_rise = rank_ < best_rank_ + limits.margin;
-            if (may_rise ? !rise(0) && is_stuck : is_stuck) return made;
+            if (may_rise ? !rise() && is_stuck : is_stuck) return made;  // nothing can be done from here
             continue;
         }
         if (flip(dice.next(), false) && rank_ < best_rank_) {

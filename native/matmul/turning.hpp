@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "walk.hpp"
@@ -28,12 +29,13 @@ class TurningWalk {
     // Factors are counted through: 3 * row + place.
     void rebuild();
     void refresh(std::size_t factor);
-    void set(std::size_t row, const Row& value);
     void drop_nothings();
-    bool flip(std::uint64_t word, bool may_rise);
-    bool rise(int target);
+    bool flip(std::uint64_t word, bool may_rise);  // whether anything was done
+    // Ways up; false where there is none.
+    bool rise();
     bool split_two();
     bool split_off_cube();
+    bool break_cube();
 
     int rank_ = 0, best_rank_ = 0;
     std::vector<Mask> factors_;

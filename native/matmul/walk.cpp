@@ -9,16 +9,6 @@ namespace matmul {
 
 namespace {
 
-// No branch inside, so that the compiler compares several at once.
-PALAESTRA_CLONES
-std::uint64_t count_equal(const Mask* column, std::size_t rank, Mask factor) {
-    std::uint64_t count = 0;
-    for (std::size_t k = 0; k < rank; ++k) count += column[k] == factor ? 1 : 0;
-    return count;
-}
-
-bool is_nothing(const Row& row) { return row[0] == 0 || row[1] == 0 || row[2] == 0; }
-
 // Joins the first two rows that agree in two factors; false when there are none.
 bool join_two(Scheme& scheme) {
     for (std::size_t i = 0; i < scheme.size(); ++i)
@@ -34,6 +24,14 @@ bool join_two(Scheme& scheme) {
 }
 
 }  // namespace
+
+// No branch inside, so that the compiler compares several at once.
+PALAESTRA_CLONES
+std::uint64_t count_equal(const Mask* column, std::size_t rows, Mask factor) {
+    std::uint64_t count = 0;
+    for (std::size_t k = 0; k < rows; ++k) count += column[k] == factor ? 1 : 0;
+    return count;
+}
 
 Scheme reduced(Scheme scheme) {
     do {
@@ -60,17 +58,7 @@ void Walk::rebuild() {
 void Walk::refresh(int axis, std::uint16_t row) {
     std::vector<Pair>& pairs = pairs_[axis];
     std::vector<std::uint16_t>& degree = degree_[axis];
-    for (std::size_t k = 0; degree[row] > 0;) {
-        const Pair pair = pairs[k];
-        if (pair.first != row && pair.second != row) {
-            ++k;
-            continue;
-        }
-        --degree[pair.first];
-        --degree[pair.second];
-        pairs[k] = pairs.back();
-        pairs.pop_back();
-    }
+    take_out(pairs, degree, row);
     const Mask factor = current[row][axis];
     std::vector<Mask>& column = columns_[axis];
     column[row] = factor;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -16,6 +17,11 @@ namespace matmul {
 using Mask = std::uint64_t;
 using Row = std::array<Mask, 3>;
 using Scheme = std::vector<Row>;
+
+inline bool is_nothing(const Row& row) { return row[0] == 0 || row[1] == 0 || row[2] == 0; }
+
+// How often this factor stands in a column.
+std::uint64_t count_equal(const Mask* column, std::size_t rows, Mask factor);
 
 class Walk : public FlipWalk<Walk, Mask> {
   public:

@@ -32,3 +32,22 @@ def test_a_miss_is_told_as_plainly_as_a_hit():
     assert discover.line(row, missed) == (
         "3x3x3 gf2 23: 1 of 2 1.5 to 1.5 s, CPU up to 1.0 s; others stood at 24 (goal: 2 of 2 in 60 s)"
     )
+
+
+def test_rows_that_are_run_again_take_the_place_of_the_older_ones(tmp_path):
+    results = tmp_path / "results.json"
+    words = ["--field", "gf2", "--walkers", "1", "--clock", "cpu", "--json", str(results)]
+    discover.main([*words, "--rows", "2x2x2", "2x2x3", "--seeds", "1"])
+    results.write_text(json.dumps(json.loads(results.read_text()) | {"additions": [15]}))
+    discover.main([*words, "--rows", "2x2x2", "--seeds", "2"])
+    data = json.loads(results.read_text())
+    assert {one["row"]["format"]: len(one["found"]) for one in data["rows"]} == {"2x2x3": 1, "2x2x2": 2}
+    assert {one["clock"] for one in data["rows"]} == {"cpu"}
+    assert data["additions"] == [15]
+
+
+def test_processor_seconds_are_shared_out_over_the_walkers(monkeypatch):
+    monkeypatch.setattr(discover.time, "process_time", lambda: 30.0)
+    monkeypatch.setattr(discover.time, "monotonic", lambda: 100.0)
+    assert discover.Watch(2, "cpu", 0.0, 10.0).counted == 10.0
+    assert discover.Watch(2, "wall", 0.0, 10.0).counted == 100.0

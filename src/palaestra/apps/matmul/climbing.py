@@ -5,7 +5,7 @@ A rung ends at the best known rank, or when nothing fell for a number of flips; 
 After the last rung the climb begins again with other dice: at the bottom, or on some rung with a scheme from the shelf
 below, extended, or from the shelf above, cut down. Which 3x4x4 is extended matters more than how long. Where whole
 numbers are wanted, only schemes that lift are extended or kept. For large square matrices, modulo 2, the climb begins
-at the top, among schemes that can be turned (see `turning`), and three of four ascents are of this kind.
+at the top, among schemes that can be turned (see `turning`), and seven of eight ascents are of this kind.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def _again(climb: Climb) -> Climb:
     climb = climb if found is None else _shelved(climb, found)
     ascents = climb.ascents + 1
     word = throw(climb.seed, AGAIN_WORDS, ascents)
-    if may_turn(climb) and word >> 9 & 3:
+    if may_turn(climb) and word >> 9 & 7:
         return _turning(climb, ascents)
     rung = (word >> 32) % len(climb.rungs)  # its last bit is always 1
     below, above = (_shelf(climb, at) for at in (rung - 1, rung + 1))
