@@ -184,7 +184,7 @@ def test_large_square_matrices_begin_at_the_top_with_schemes_that_turn(turned):
 def test_later_ascents_are_of_both_kinds_and_what_turns_is_cut_down_whole(turned):
     climb = begin_climb(turned, Field.GF2, 2, 1)
     kinds, cut_down = set(), 0
-    for _ in range(400):
+    for _ in range(1_200):
         before, climb = climb.ascents, advance_climb(climb, replace(RULES, round_flips=2_000), 4_000)
         if climb.ascents > before:
             kinds.add((climb.rung, climb.search.is_turning))
