@@ -70,8 +70,7 @@ class ScriptRun:
         return child.process.returncode
 
     def take(self, messages: list[list[Any]]) -> None:
-        for sample in self._ledger.take(messages):
-            self._metrics.write(sample)
+        self._metrics.write(*self._ledger.take(messages))
         self._lane.take(messages, self._ledger)
         for kind, *rest in messages:
             if kind == "adapted":
