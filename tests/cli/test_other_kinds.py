@@ -50,11 +50,6 @@ def kind(monkeypatch):
     return sleepy
 
 
-def test_only_kinds_that_have_no_command_of_their_own_are_meant(kind):
-    assert other_kinds.is_other_kind("sleepy")
-    assert not any(map(other_kinds.is_other_kind, ("native", "evaluate", "cartpole", "", "absent")))
-
-
 def test_a_run_is_made_and_carried_out_with_its_output_in_the_log(call, kind):
     code, out, err = call("train", "sleepy", "seconds=2", "run=one")
     directory = RunStore().resolve("one")

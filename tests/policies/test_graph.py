@@ -6,10 +6,11 @@ import torch
 from palaestra.config.policy import PolicyConfig
 from palaestra.contracts.errors import UsageError
 from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
-from palaestra.policies.build import build_network, build_policy, self_contained
+from palaestra.policies.build import build_network, build_policy
 from palaestra.policies.graph import GraphPolicy
 from palaestra.policies.graph_spec import read_graph
 from palaestra.policies.observations import storage_dtype
+from palaestra.policies.shipped import self_contained
 
 BYTES = {"dtype": "uint8", "low": (0.0,), "high": (255.0,)}
 VECTOR, GRID, TOKENS = BoxSpec((4,)), BoxSpec((3, 7, 8), **BYTES), BoxSpec((6, 3), **BYTES)

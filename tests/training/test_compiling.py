@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from palaestra.config.train import TrainConfig
-from palaestra.training import trainer
+from palaestra.training import compiling
 from palaestra.training.compiling import compile_network
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
@@ -44,7 +44,7 @@ def test_a_compiled_network_trains_as_the_plain_one_does(monkeypatch):
         compiled_with.append(agent)
         compile_network(agent, backend="eager")  # traces as the real one does, then runs torch's own kernels
 
-    monkeypatch.setattr(trainer, "compile_network", eagerly)
+    monkeypatch.setattr(compiling, "compile_network", eagerly)
     plain, compiled = new_training_state(CONFIG), new_training_state(COMPILED)
     list(train(plain))
     list(train(compiled))

@@ -16,14 +16,9 @@ from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.locks import changing, in_use
 from palaestra.checkpoints.names import model_name, temporary_name, trainer_state_name
 from palaestra.checkpoints.sidecar import digest
-from palaestra.checkpoints.weights import (
-    policy_to_bytes,
-    trainer_state_from_bytes,
-    trainer_state_to_bytes,
-    weights_from_bytes,
-)
 from palaestra.contracts.checkpoint import Checkpoint
 from palaestra.contracts.errors import DamagedFile, NotFound, UsageError, did_you_mean
+from palaestra.contracts.later import later
 from palaestra.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -32,9 +27,12 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
+    from palaestra.checkpoints import weights as weight_files
     from palaestra.checkpoints.filesystem import FileSystem
     from palaestra.checkpoints.reading import OpenedCheckpoint, Survey
     from palaestra.config.checkpoints import CheckpointConfig
+else:
+    weight_files = later("palaestra.checkpoints.weights")
 
 logger = logging.getLogger(__name__)
 
@@ -88,9 +86,9 @@ class CheckpointManager:
         self, policy: nn.Module, checkpoint: Checkpoint, trainer_state: Mapping[str, Any] | None = None
     ) -> PreparedSave:
         """The part of a save that must not overlap with learning."""
-        parts = {model_name(checkpoint.epoch): policy_to_bytes(policy)}
+        parts = {model_name(checkpoint.epoch): weight_files.policy_to_bytes(policy)}
         if trainer_state is not None:
-            parts[trainer_state_name(checkpoint.epoch)] = trainer_state_to_bytes(trainer_state)
+            parts[trainer_state_name(checkpoint.epoch)] = weight_files.trainer_state_to_bytes(trainer_state)
         described = replace(checkpoint, versions=checkpoint.versions or dict(_versions()))
         return PreparedSave(described, parts)
 
@@ -118,7 +116,7 @@ class CheckpointManager:
 
     def save_trainer_state(self, epoch: int, trainer_state: Mapping[str, Any]) -> Checkpoint:
         """Add the state to an epoch that is saved already; better give both to `save_agent`."""
-        data = trainer_state_to_bytes(trainer_state)
+        data = weight_files.trainer_state_to_bytes(trainer_state)
         with changing(self.directory):
             checkpoint, _ = durable.verify(self.directory, epoch)
             return self._add_trainer_state(checkpoint, data)
@@ -257,12 +255,12 @@ class CheckpointManager:
 
 def _weights(opened: OpenedCheckpoint) -> dict[str, Tensor]:
     name = model_name(opened.checkpoint.epoch)
-    return weights_from_bytes(opened.parts[name], name)
+    return weight_files.weights_from_bytes(opened.parts[name], name)
 
 
 def _trainer_state(opened: OpenedCheckpoint) -> dict[str, Any] | None:
     name = trainer_state_name(opened.checkpoint.epoch)
-    return trainer_state_from_bytes(opened.parts[name], name) if name in opened.parts else None
+    return weight_files.trainer_state_from_bytes(opened.parts[name], name) if name in opened.parts else None
 
 
 @cache

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra import plugins
 from palaestra.cli.keys_help import show
+from palaestra.cli.kinds import GROUP
 from palaestra.cli.output import note, print_json
 from palaestra.cli.submit import request_data, tell
 from palaestra.client.calls import connect
 from palaestra.config.overrides import parse_overrides
-from palaestra.config.recipes.find import recipe_names
 from palaestra.config.yaml_text import dump_yaml
 from palaestra.contracts.errors import UsageError
 from palaestra.contracts.run import RunRequest, RunState
@@ -31,14 +31,7 @@ if TYPE_CHECKING:
     from palaestra.contracts.worker_kind import Prepared, WorkerKind
     from palaestra.runs.directory import RunDirectory
 
-GROUP = "workers"
-OURS = {"native", "evaluate"}  # they have commands of their own
 RUN_ID_VARIABLE = "PALAESTRA_RUN_ID"
-
-
-def is_other_kind(word: str) -> bool:
-    """A recipe of the same name goes before."""
-    return word in plugins.names(GROUP) and word not in OURS and word not in recipe_names()
 
 
 def train_as(words: Words, arguments: Namespace, command: str) -> int:

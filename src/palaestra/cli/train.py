@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.api import LOCAL, start_training
 from palaestra.cli.command import Command
-from palaestra.cli.from_trial import read_words_from_trial
 from palaestra.cli.keys_help import complete_keys, key_lines
-from palaestra.cli.other_kinds import is_other_kind, kind_details, train_as
+from palaestra.cli.kinds import is_other_kind
 from palaestra.cli.output import note, print_json
 from palaestra.cli.parser import positive
-from palaestra.cli.seeds import run_seeds
-from palaestra.cli.submit import detach
 from palaestra.cli.words import read_words
 from palaestra.config.complaints import nearest_key
 from palaestra.config.keys import list_keys, section_names
@@ -22,16 +19,23 @@ from palaestra.config.request import resolve_training
 from palaestra.config.train import TrainConfig
 from palaestra.config.yaml_text import dump_yaml
 from palaestra.contracts.errors import UsageError
+from palaestra.contracts.later import later
 from palaestra.contracts.run import RunState
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
+    from palaestra.cli import from_trial, other_kinds, seeds, submit
     from palaestra.cli.parser import Parser
     from palaestra.cli.words import Words
     from palaestra.contracts.run import RunRecord
     from palaestra.workers.outcome import TrainOutcome
+else:
+    from_trial = later("palaestra.cli.from_trial")
+    other_kinds = later("palaestra.cli.other_kinds")
+    seeds = later("palaestra.cli.seeds")
+    submit = later("palaestra.cli.submit")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -72,13 +76,13 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: Namespace) -> int:
     if arguments.from_trial:
-        words, trial = read_words_from_trial(arguments.words, arguments.from_trial)
+        words, trial = from_trial.read_words_from_trial(arguments.words, arguments.from_trial)
     else:
         words, trial = read_words(arguments.words), ""
     if is_other_kind(words.recipe):
-        return train_as(words, arguments, _command(arguments, trial))
+        return other_kinds.train_as(words, arguments, _command(arguments, trial))
     if arguments.seeds:
-        return run_seeds(arguments, words, trial)
+        return seeds.run_seeds(arguments, words, trial)
     accepted = frozenset(_known_key(key) for key in arguments.override)
     if arguments.dry_run:
         _print_config(resolve_training(words.recipe, words.overrides), as_json=arguments.json)
@@ -111,7 +115,7 @@ def _detach(arguments: Namespace, words: Words, trial: str) -> int:
     if given := [flag for flag, value in alone.items() if value]:
         raise UsageError(f"--detach and {given[0]} cannot go together.", "Train without --detach.")
     nproc = _count(arguments.nproc, words.nproc)
-    return detach(words, nproc, _command(arguments, trial), as_json=arguments.json)
+    return submit.detach(words, nproc, _command(arguments, trial), as_json=arguments.json)
 
 
 def _count(flag: int, word: int | None) -> int:
@@ -136,7 +140,7 @@ def details(words: Sequence[str]) -> list[str]:
     """Every key; with a recipe, its values as defaults."""
     recipe = next((word for word in words if "=" not in word and not word.startswith("-")), "")
     if is_other_kind(recipe):
-        return kind_details(recipe, words)
+        return other_kinds.kind_details(recipe, words)
     config = find_recipe(recipe).config if recipe else TrainConfig()
     title = f"keys, with the values of '{recipe}'" if recipe else "keys, with their defaults"
     return ["", f"{title}:", *key_lines(list_keys(TrainConfig, config))]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
+
+from palaestra.contracts.later import later
+
+if TYPE_CHECKING:
+    from PIL import Image
+else:
+    Image = later("PIL.Image")
 
 Picture = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
 

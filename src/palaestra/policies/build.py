@@ -70,13 +70,6 @@ def policy_names() -> list[str]:
     return sorted({*shipped_names(), *plugins.names("policies")})
 
 
-def self_contained(config: PolicyConfig) -> PolicyConfig:
-    """The same policy without a file beside it: a graph of the user's own is written into the configuration."""
-    if config.module is not None or not is_file(str(config.graph)):
-        return config
-    return config.model_copy(update={"graph": read_text(str(config.graph)).rstrip() + "\n"})
-
-
 def _from_plugin(name: str) -> Graph | Any:
     if name not in plugins.names("policies"):
         hint = did_you_mean(name, policy_names()) or f"Known: {', '.join(policy_names())}; or a file ending in .yaml."

@@ -5,21 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn import functional
 
+from palaestra.contracts.later import later
 from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
 
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from torch.nn import functional
+
     from palaestra.policies.base import Observation
+else:
+    torch = later("torch")
+    functional = later("torch.nn.functional")
 
 
 def to_tensor(space: SpaceSpec, observation: Any) -> Observation:
     """One environment's observation as a batch [T=1, B=1, …] in the dtype that the network stores."""
     if isinstance(space, DictSpec):
         parts = {name: to_tensor(part, observation[name]) for name, part in space.parts}
-        return {name: part for name, part in parts.items() if isinstance(part, Tensor)}
+        return {name: part for name, part in parts.items() if isinstance(part, torch.Tensor)}
     return torch.from_numpy(np.array(observation, dtype=storage_dtype(space), order="C"))[None, None]
 
 

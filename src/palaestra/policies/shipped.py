@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palaestra.config.yaml_text import parse_yaml
 from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
+
+if TYPE_CHECKING:
+    from palaestra.config.policy import PolicyConfig
 
 GRAPHS = files("palaestra.policies") / "graphs"
 ENDINGS = (".yaml", ".yml")
@@ -45,3 +48,10 @@ def read_text(path: str | Path) -> str:
         raise NotFound(f"policy.graph={path}: there is no such file.", hint) from error
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"policy.graph={path} cannot be read: {error}.") from error
+
+
+def self_contained(config: PolicyConfig) -> PolicyConfig:
+    """The same policy without a file beside it: a graph of the user's own is written into the configuration."""
+    if config.module is not None or not is_file(str(config.graph)):
+        return config
+    return config.model_copy(update={"graph": read_text(str(config.graph)).rstrip() + "\n"})

@@ -13,16 +13,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
+from palaestra.contracts.later import later
 from palaestra.envs.tasks import TASK
 from palaestra.training import plain
 
 if TYPE_CHECKING:
+    import torch
     from numpy.typing import NDArray
 
     from palaestra.config.curriculum import CurriculumConfig
     from palaestra.training.group import Group
+else:
+    torch = later("torch")
 
 
 class Curriculum:

@@ -7,21 +7,25 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import torch
-import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, TCPStore
-
 from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.contracts.later import later
 from palaestra.training.group import Group, PeerLost
 from palaestra.training.place import LISTENING, Place, read_place
-from palaestra.training.torch_group import TorchGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torch._C._distributed_c10d import Store
+    import torch
+    import torch.distributed as dist
+    from torch._C import _distributed_c10d as c10d
 
     from palaestra.config.distributed import DistributedConfig
+    from palaestra.training import torch_group
+else:
+    torch = later("torch")
+    dist = later("torch.distributed")
+    c10d = later("torch._C._distributed_c10d")
+    torch_group = later("palaestra.training.torch_group")
 
 
 @contextmanager
@@ -31,10 +35,12 @@ def open_group(asked: DistributedConfig) -> Iterator[Group]:
     At a good end all wait for each other; on an exception nobody waits, and the others are told why.
     """
     place = read_place(os.environ)
-    backend = choose_backend(asked.backend)
     if place is None or place.world_size == 1:
+        if asked.backend == "nccl":
+            choose_backend(asked.backend)  # refused here as it would be among several
         yield Group()
         return
+    backend = choose_backend(asked.backend)
     group = _join(place, backend, asked.timeout_seconds)
     try:
         yield group
@@ -59,7 +65,7 @@ def choose_backend(asked: str) -> str:
     return "cpu:gloo,cuda:nccl" if has_cuda and asked != "gloo" else "gloo"
 
 
-def _join(place: Place, backend: str, timeout_seconds: float) -> TorchGroup:
+def _join(place: Place, backend: str, timeout_seconds: float) -> torch_group.TorchGroup:
     if dist.is_initialized():
         raise UsageError(
             f"torch.distributed is open already, with {dist.get_world_size()} processes.",
@@ -77,16 +83,16 @@ def _join(place: Place, backend: str, timeout_seconds: float) -> TorchGroup:
             f"{str(error).strip().partition(chr(10))[0]}",
             "Is the address right, the port free, and does every rank run?",
         ) from error
-    return TorchGroup(store, place.local_rank, timeout_seconds)
+    return torch_group.TorchGroup(store, place.local_rank, timeout_seconds)
 
 
-def _meet(place: Place, timeout: timedelta) -> Store:
+def _meet(place: Place, timeout: timedelta) -> c10d.Store:
     """The store through which processes find each other: rank 0 keeps it, unless torchrun does."""
     by_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     is_keeper = place.rank == 0 and not by_agent
     listening = os.environ.get(LISTENING)
-    store = TCPStore(
+    store = c10d.TCPStore(
         place.address,
         place.port,
         place.world_size,
@@ -96,7 +102,7 @@ def _meet(place: Place, timeout: timedelta) -> Store:
         multi_tenant=False,
         master_listen_fd=int(listening) if listening and is_keeper else None,
     )
-    return PrefixStore(f"palaestra/{attempt}", store)
+    return c10d.PrefixStore(f"palaestra/{attempt}", store)
 
 
 def _leave_together(group: Group) -> None:

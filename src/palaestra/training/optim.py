@@ -20,7 +20,10 @@ from palaestra.training.parameter_groups import ParameterGroups, group_parameter
 from palaestra.training.regularize import Regularizer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class FlatOptimizer:
@@ -35,13 +38,17 @@ class FlatOptimizer:
         policy: nn.Module,
         config: OptimizerConfig = OptimizerConfig(),  # noqa: B008  frozen
         regularize: RegularizeConfig = RegularizeConfig(),  # noqa: B008  frozen
+        shared: Mapping[str, NDArray[np.float32]] | None = None,
     ) -> None:
+        """`shared`: memory in which an engine trains these very weights with Adam already; see `adam_memory`"""
         plain = ParameterGroups(list(policy.parameters()), [])
         groups = group_parameters(policy) if config.kind == "muon" else plain
         parameters = [*groups.adam, *groups.muon]  # Muon's come last, so that Adam's are one stretch
         self.config = config
         self.flat = torch.cat([parameter.detach().ravel() for parameter in parameters])
         self.grad = torch.zeros_like(self.flat)
+        if shared is not None:
+            self.flat, self.grad = torch.from_numpy(shared["values"]), torch.from_numpy(shared["gradient"])
         self.learning_rate = 0.0
         self.regularizer = Regularizer(regularize, self.flat)
         places = zip(parameters, _views(self.flat, parameters), _views(self.grad, parameters), strict=True)
@@ -49,7 +56,7 @@ class FlatOptimizer:
             parameter.data = values
             parameter.grad = gradient
         adam_count = sum(parameter.numel() for parameter in groups.adam)
-        self._adam = FlatAdam(self.flat[:adam_count], self.grad[:adam_count], config)
+        self._adam = FlatAdam(self.flat[:adam_count], self.grad[:adam_count], config, shared)
         self._muon = MatrixMuon(groups.muon, config) if groups.muon else None
 
     def backward(self, roots: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
@@ -97,13 +104,23 @@ class FlatOptimizer:
 
 
 class FlatAdam:
-    def __init__(self, flat: Tensor, grad: Tensor, config: OptimizerConfig) -> None:
+    def __init__(
+        self,
+        flat: Tensor,
+        grad: Tensor,
+        config: OptimizerConfig,
+        shared: Mapping[str, NDArray[np.float32]] | None = None,
+    ) -> None:
         self._flat = flat
         self._grad = grad
         self._config = config
         self._exp_avg = torch.zeros_like(flat)
         self._exp_avg_sq = torch.zeros_like(flat)
         self._step_count = torch.zeros((), dtype=torch.float32, device=flat.device)
+        if shared is not None:
+            self._exp_avg, self._exp_avg_sq, self._step_count = (
+                torch.from_numpy(shared[name]) for name in ("mean", "spread", "step_count")
+            )
         self._kernel = torch._fused_adamw_ if config.weight_decay else torch._fused_adam_
 
     def step(self, learning_rate: float) -> None:

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import json
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
+
+from palaestra.contracts.later import later
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = later("torch")
 
 ARRAY = "__array__"
 

@@ -7,18 +7,20 @@ import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from palaestra.contracts.episodes import EpisodeResult
+from palaestra.contracts.later import later
 from palaestra.contracts.reports import UpdateStats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import torch
     from torch import nn
 
     from palaestra.contracts.reports import IterationReport
     from palaestra.training.group import Group
+else:
+    torch = later("torch")
 
 
 def shared_report(report: IterationReport, group: Group) -> IterationReport:

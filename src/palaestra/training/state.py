@@ -7,56 +7,119 @@ Leaving out any entry of `capture` makes tests/training/test_state.py fail.
 from __future__ import annotations
 
 import random
+import sys
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Generator, Tensor
 
 from palaestra.contracts.errors import DamagedFile
+from palaestra.contracts.later import later
 from palaestra.envs.build import make_vector_envs
 from palaestra.training import plain
 from palaestra.training.curriculum import Curriculum
-from palaestra.training.device import choose_device, memory_on
+from palaestra.training.draft import Draft, draft_network
+from palaestra.training.engines.base import TORCH_NAME
 from palaestra.training.engines.choose import choose_engine, engine_to_go_on_with
-from palaestra.training.engines.torch_engine import TORCH
+from palaestra.training.graphics import is_surely_cpu
 from palaestra.training.group import ALONE, Group
-from palaestra.training.kickstart import Teacher
-from palaestra.training.optim import FlatOptimizer
-from palaestra.training.origin import Origin, build_agent
-from palaestra.training.ppo import stretch_of
+from palaestra.training.seeds import draw_seed
 from palaestra.training.tape import Tape
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+    from torch import Generator, Tensor
+
     from palaestra.config.train import TrainConfig
+    from palaestra.contracts.spaces import EnvInterface
     from palaestra.envs.vector import VectorEnvs
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory
+    from palaestra.training import device as devices
+    from palaestra.training import learned as learned_parts
     from palaestra.training.engines.base import Engine
+    from palaestra.training.kickstart import Teacher
+    from palaestra.training.learned import Learned
+    from palaestra.training.optim import FlatOptimizer
+    from palaestra.training.origin import Origin
+else:
+    torch = later("torch")
+    devices = later("palaestra.training.device")
+    learned_parts = later("palaestra.training.learned")
 
 
 @dataclass
 class TrainingState:
     config: TrainConfig
-    agent: Agent
     envs: VectorEnvs
-    optimizer: FlatOptimizer
     tape: Tape
-    memory: Memory  # each [B, …]
-    reward_sums: Tensor  # [B] discounted, for scaling rewards
-    sampler: Generator  # draws actions
+    make_learned: Callable[[], Learned]
     dice: int  # seed of the native engine's actions; its draws follow from it and from where they are used
     shuffler: np.random.Generator  # orders minibatches
-    stretch: int  # steps learned through memory at once; 1 without memory
+    draft: Draft | None = None  # of a network that is known without torch: where the native engine works
     curriculum: Curriculum | None = None
-    teacher: Teacher | None = None
     group: Group = ALONE
-    engine: Engine = TORCH
     began_with: str = ""  # RUN:EPOCH of the checkpoint that the first weights came from
+    engine: Engine = field(init=False)
     iteration: int = 0
     env_steps: int = 0
+
+    @cached_property
+    def learned(self) -> Learned:
+        """What is made of tensors, made when it is first asked for: torch is not imported before.
+
+        A native engine that works in a draft's memory goes on there, and the tensors are views of it.
+        """
+        return self.make_learned()
+
+    def have_tensors(self) -> None:
+        """Now, for whoever would need them at once anyway."""
+        _ = self.learned
+
+    @property
+    def interface(self) -> EnvInterface:
+        """Of the policy, which may know other features than the environment has."""
+        return self.agent.interface if self.draft is None else self.envs.interface
+
+    @property
+    def stretch(self) -> int:
+        return self.learned.stretch if self.draft is None else 1
+
+    @property
+    def agent(self) -> Agent:
+        return self.learned.agent
+
+    @property
+    def optimizer(self) -> FlatOptimizer:
+        return self.learned.optimizer
+
+    @property
+    def sampler(self) -> Generator:
+        return self.learned.sampler
+
+    @property
+    def teacher(self) -> Teacher | None:
+        return self.learned.teacher
+
+    @property
+    def memory(self) -> Memory:
+        return self.learned.memory
+
+    @memory.setter
+    def memory(self, memory: Memory) -> None:
+        self.learned.memory = memory
+
+    @property
+    def reward_sums(self) -> Tensor:
+        return self.learned.reward_sums
+
+    @reward_sums.setter
+    def reward_sums(self, sums: Tensor) -> None:
+        self.learned.reward_sums = sums
 
     def capture(self) -> dict[str, Any]:
         """Plain containers and tensors only, copied: the caller may write them while training goes on."""
@@ -113,7 +176,7 @@ class TrainingState:
 
 def engine_of(saved: dict[str, Any]) -> str:
     """Which engine made a capture; those that do not say it are from before there was another one than torch."""
-    return str(saved.get("engine", TORCH.name))
+    return str(saved.get("engine", TORCH_NAME))
 
 
 def new_training_state(
@@ -123,50 +186,53 @@ def new_training_state(
 
     Every rank begins with the same weights; environments and dice are its own. A teacher comes ready to act.
     """
-    device = choose_device(config.device, group.local_rank)
+    device = None if is_surely_cpu(config.device) else devices.choose_device(config.device, group.local_rank)
     seed_global_random(config.seed)
     curriculum = _new_curriculum(config, group)
     envs = make_vector_envs(config.env, config.curriculum, config.ppo.env_count, curriculum)
-    agent = build_agent(config.policy, envs.interface, origin).to(device)
-    tape = Tape(envs.interface.observation_space, config.ppo.horizon, envs.count, device)
-    envs.reset(own_env_seeds(config, group), tape.rows[0])
-    if not group.is_leader:  # from here on, what a network draws (dropout) differs from rank to rank
-        seed_global_random(_draw_seed(config.seed, "global", group.rank))
-    sampler = Generator(device)
-    sampler.manual_seed(_draw_seed(config.seed, "actions", group.rank))
+    interface = envs.interface
+    draft = draft_network(config.policy, interface, draw_seed(config.seed, "weights")) if origin is None else None
+    tape = Tape(interface.observation_space, config.ppo.horizon, envs.count, device)
+
+    def make_learned() -> Learned:
+        return learned_parts.make_learned(config, interface, envs.count, tape.device, group, draft, teacher, origin)
+
     state = TrainingState(
         config=config,
-        agent=agent,
         envs=envs,
-        optimizer=FlatOptimizer(agent, config.ppo.optimizer, config.ppo.regularize),
         tape=tape,
-        memory=memory_on(agent.initial_memory(envs.count), device),
-        reward_sums=torch.zeros(envs.count, device=device),
-        sampler=sampler,
-        dice=_draw_seed(config.seed, "dice", group.rank),
-        shuffler=np.random.default_rng(_draw_seed(config.seed, "minibatches", group.rank)),
-        stretch=stretch_of(agent, config.ppo),
+        make_learned=make_learned,
+        dice=draw_seed(config.seed, "dice", group.rank),
+        shuffler=np.random.default_rng(draw_seed(config.seed, "minibatches", group.rank)),
+        draft=draft,
         curriculum=curriculum,
-        teacher=None
-        if teacher is None
-        else Teacher(teacher.to(device), envs.interface, envs.count, _draw_seed(config.seed, "teacher", group.rank)),
         group=group,
         began_with="" if origin is None else origin.checkpoint,
     )
+    may_wait = draft is not None and group.world_size == 1 and "torch" not in sys.modules
+    if not may_wait:
+        state.have_tensors()  # refuses a bad network
+    envs.reset(own_env_seeds(config, group), tape.rows[0])
+    if not group.is_leader:  # from here on, what a network draws (dropout) differs from rank to rank
+        seed_global_random(draw_seed(config.seed, "global", group.rank))
     state.engine = choose_engine(state)
+    if state.engine.name == TORCH_NAME:
+        state.have_tensors()
     return state
 
 
 def _new_curriculum(config: TrainConfig, group: Group) -> Curriculum | None:
     if not config.curriculum.tasks:
         return None
-    return Curriculum(config.curriculum, config.ppo.env_count, _draw_seed(config.seed, "tasks", group.rank))
+    return Curriculum(config.curriculum, config.ppo.env_count, draw_seed(config.seed, "tasks", group.rank))
 
 
 def seed_global_random(seed: int) -> None:
+    """Also torch's, where it is there; where it comes later, `make_learned` seeds it."""
     random.seed(seed)
     np.random.seed(seed)
-    torch.manual_seed(seed)
+    if "torch" in sys.modules:
+        torch.manual_seed(seed)
 
 
 def env_seeds(seed: int, count: int, iteration: int = 0) -> list[int]:
@@ -179,9 +245,3 @@ def own_env_seeds(config: TrainConfig, group: Group, iteration: int = 0) -> list
     """Those of this rank: 2 ranks of n environments have the seeds that 1 of 2n has."""
     count = config.ppo.env_count
     return env_seeds(config.seed, count * (group.rank + 1), iteration)[-count:]
-
-
-def _draw_seed(seed: int, purpose: str, rank: int = 0) -> int:
-    """The leader's are those of a process alone."""
-    words = [seed, *purpose.encode(), *([rank] if rank else [])]
-    return int(np.random.SeedSequence(words).generate_state(1)[0])

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from palaestra.contracts.errors import NonFinite
+from palaestra.contracts.later import later
 from palaestra.contracts.spaces import BoxSpec, DictSpec, SpaceSpec
 from palaestra.policies.observations import storage_dtype
-from palaestra.training.device import CPU
 
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
     from palaestra.envs.vector import Arrays
     from palaestra.policies.base import Observation
+else:
+    torch = later("torch")
 
 
 class Tape:
@@ -25,9 +29,10 @@ class Tape:
     as a small layer of a network. For a network on CUDA the blocks are pinned, so that copies need not be waited for.
     """
 
-    def __init__(self, space: SpaceSpec, horizon: int, env_count: int, device: torch.device = CPU) -> None:
+    def __init__(self, space: SpaceSpec, horizon: int, env_count: int, device: torch.device | None = None) -> None:
+        """`device`: of the network that reads; None: the CPU"""
         self.space = space
-        self.device = device  # of the network that reads
+        self._device = device
         self.horizon = horizon
         shape = (horizon + 1, env_count)
         self.blocks = {
@@ -38,8 +43,24 @@ class Tape:
         self.rewards = _block((horizon, env_count), np.dtype(np.float32), device)
         self.terminated = _block((horizon, env_count), np.dtype(bool), device)
         self.rows: list[Arrays] = [self._row(step) for step in range(horizon + 1)]  # each [B, …]
-        self.inputs: list[Observation] = [self._tensors(step, step + 1) for step in range(horizon + 1)]  # [1, B, …]
-        self.start_inputs = torch.split(torch.from_numpy(self.starts), 1)  # each [1, B]
+
+    @property
+    def is_on_cpu(self) -> bool:
+        return self._device is None or self._device.type == "cpu"
+
+    @cached_property
+    def device(self) -> torch.device:
+        return self._device or torch.device("cpu")
+
+    @cached_property
+    def inputs(self) -> list[Observation]:
+        """Each [1, B, …]. The native engine never asks, so that it need not have torch."""
+        return [self._tensors(step, step + 1) for step in range(self.horizon + 1)]
+
+    @cached_property
+    def start_inputs(self) -> tuple[Tensor, ...]:
+        """Each [1, B]."""
+        return torch.split(torch.from_numpy(self.starts), 1)
 
     @property
     def observations(self) -> Observation:
@@ -91,10 +112,10 @@ def stack_observations(space: SpaceSpec, observations: list[Any]) -> Observation
     return stacked if isinstance(space, DictSpec) else stacked[""]
 
 
-def _block(shape: tuple[int, ...], dtype: np.dtype[Any], device: torch.device) -> np.ndarray:
+def _block(shape: tuple[int, ...], dtype: np.dtype[Any], device: torch.device | None) -> np.ndarray:
     """Zeros; page-locked when they are to be copied to CUDA."""
     zeros = np.zeros(shape, dtype)
-    if device.type != "cuda":
+    if device is None or device.type != "cuda":
         return zeros
     pinned: np.ndarray = torch.from_numpy(zeros).pin_memory().numpy()
     return pinned

@@ -7,16 +7,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import NonFinite
+from palaestra.contracts.later import later
 from palaestra.contracts.reports import IterationReport
-from palaestra.training.compiling import compile_network
-from palaestra.training.diagnostics import gradient_statistics, weight_statistics
 from palaestra.training.intervals import is_due
 from palaestra.training.sharing import numbered, shared_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from palaestra.training import compiling, diagnostics
     from palaestra.training.state import TrainingState
+else:
+    compiling = later("palaestra.training.compiling")
+    diagnostics = later("palaestra.training.diagnostics")
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +27,7 @@ logger = logging.getLogger(__name__)
 def train(state: TrainingState) -> Iterator[IterationReport]:
     """Iterate until `total_steps`. At every yield `state` is whole: it can be captured, judged, or left."""
     if state.config.policy.compile:
-        compile_network(state.agent)  # here at last the weights are those to go on with
+        compiling.compile_network(state.agent)  # here at last the weights are those to go on with
     logger.info("Engine: %s", state.engine.about)
     while state.env_steps < state.config.total_steps:
         try:
@@ -58,7 +61,7 @@ def _diagnose(state: TrainingState) -> dict[str, float]:
     if state.curriculum is not None:
         metrics |= state.curriculum.count_results(state.group)
     if state.config.ppo.gradient_statistics:
-        metrics |= gradient_statistics(state.agent)
+        metrics |= diagnostics.gradient_statistics(state.agent)
     if is_due(state.config.analyze_weights_interval, state.iteration - 1, state.iteration):
-        metrics |= weight_statistics(state.agent)
+        metrics |= diagnostics.weight_statistics(state.agent)
     return metrics

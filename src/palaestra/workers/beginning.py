@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from palaestra.checkpoints.loaded import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.codec import decode_interface
-from palaestra.training.origin import Origin
+from palaestra.contracts.later import later
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from palaestra.checkpoints import loaded as loaded_policies
     from palaestra.config.train import TrainConfig
     from palaestra.runs.directory import RunDirectory
+    from palaestra.training import origin
     from palaestra.training.group import Group
+    from palaestra.training.origin import Origin
+else:
+    loaded_policies = later("palaestra.checkpoints.loaded")
+    origin = later("palaestra.training.origin")
 
 
 def find_origin(config: TrainConfig, runs_root: Path, found: RunDirectory | None, group: Group) -> Origin | None:
@@ -23,7 +28,7 @@ def find_origin(config: TrainConfig, runs_root: Path, found: RunDirectory | None
     own = _own_interface(found) if group.is_leader else b""
     told = group.tell(own)
     if told:
-        return Origin(decode_interface(json.loads(told)))
+        return origin.Origin(decode_interface(json.loads(told)))
     return load_origin(config, runs_root)
 
 
@@ -31,9 +36,9 @@ def load_origin(config: TrainConfig, runs_root: Path) -> Origin | None:
     """What `initial_weights` names: RUN, RUN:best, RUN:10 or a path. None when it names nothing."""
     if config.initial_weights is None:
         return None
-    loaded = load_policy(config.initial_weights, runs_root)
+    loaded = loaded_policies.load_policy(config.initial_weights, runs_root)
     checkpoint = loaded.checkpoint
-    return Origin(
+    return origin.Origin(
         interface=loaded.policy.interface,
         checkpoint=f"{checkpoint.run}:{checkpoint.epoch}",
         weights=loaded.policy.state_dict(),

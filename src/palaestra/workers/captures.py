@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from palaestra.checkpoints.weights import trainer_state_from_bytes, trainer_state_to_bytes
 from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.contracts.later import later
 from palaestra.runs.differences import diff_configs, format_differences
 from palaestra.training.sharing import weights_digest
 
 if TYPE_CHECKING:
+    from palaestra.checkpoints import weights as weight_files
     from palaestra.config.train import TrainConfig
     from palaestra.training.group import Group
     from palaestra.training.state import TrainingState
+else:
+    weight_files = later("palaestra.checkpoints.weights")
 
 EQUAL_ON_ALL = frozenset({"iteration", "env_steps", "optimizer"})  # entries of a capture that no rank has to itself
 OTHERS = "others"  # entry of a trainer state: the captures of ranks 1, 2, …
@@ -25,9 +28,12 @@ def gather_captures(state: TrainingState) -> list[dict[str, Any]]:
     own = b""
     if not group.is_leader:
         capture = {name: part for name, part in state.capture().items() if name not in EQUAL_ON_ALL}
-        own = trainer_state_to_bytes({"capture": capture, "weights": weights_digest(state.agent)})
+        own = weight_files.trainer_state_to_bytes({"capture": capture, "weights": weights_digest(state.agent)})
     told = group.gather_bytes(own)[1:]
-    parts = [trainer_state_from_bytes(data, f"the state of rank {rank}") for rank, data in enumerate(told, start=1)]
+    parts = [
+        weight_files.trainer_state_from_bytes(data, f"the state of rank {rank}")
+        for rank, data in enumerate(told, start=1)
+    ]
     if parts:
         _demand_equal_weights(weights_digest(state.agent), [part["weights"] for part in parts], state.iteration)
     return [part["capture"] for part in parts]
@@ -37,8 +43,8 @@ def share_trainer_state(trainer_state: dict[str, Any] | None, group: Group) -> d
     """A collective: what the leader loaded, for everybody."""
     if group.world_size == 1:
         return trainer_state
-    told = group.tell(b"" if trainer_state is None else trainer_state_to_bytes(trainer_state))
-    return trainer_state_from_bytes(told, "the leader's trainer state") if told else None
+    told = group.tell(b"" if trainer_state is None else weight_files.trainer_state_to_bytes(trainer_state))
+    return weight_files.trainer_state_from_bytes(told, "the leader's trainer state") if told else None
 
 
 def own_capture(trainer_state: dict[str, Any], group: Group) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import RunFailed
+from palaestra.contracts.later import later
 from palaestra.sinks.samples import TASKS_COMPLETED, TASKS_PER_SECOND, sample_of
 from palaestra.sinks.step_rate import StepRate
 from palaestra.training.intervals import is_due
 from palaestra.training.sharing import weights_digest
 from palaestra.training.trainer import train
 from palaestra.workers.logs import log_master
-from palaestra.workers.profiling import profiled
 from palaestra.workers.stragglers import StragglerWatch
 
 if TYPE_CHECKING:
@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
     from palaestra.sinks.fanout import Fanout
     from palaestra.training.state import TrainingState
+    from palaestra.workers import profiling
     from palaestra.workers.following import FollowerSaver
     from palaestra.workers.judgements import Judgements
     from palaestra.workers.saving import Saver
     from palaestra.workers.session import RunSession
     from palaestra.workers.signals import StopRequest
+else:
+    profiling = later("palaestra.workers.profiling")
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +76,7 @@ class TrainingLoop:
     def run(self) -> bool:
         """True when all steps were taken, False when a signal ended it early; either way the end is saved."""
         reports = train(self._state)
-        for report in profiled(reports, self._directory.artifacts) if self._profile else reports:
+        for report in profiling.profiled(reports, self._directory.artifacts) if self._profile else reports:
             self._take(report)
             number = self._agree()
             if number and self._state.env_steps < self._config.total_steps:

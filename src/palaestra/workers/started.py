@@ -16,14 +16,14 @@ from palaestra import plugins
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.clock import SystemClock
 from palaestra.contracts.errors import DamagedFile, PalaestraError, UsageError
+from palaestra.contracts.later import later
 from palaestra.contracts.run import RunState
-from palaestra.policies.build import self_contained
+from palaestra.policies.shipped import self_contained
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config, read_request, write_config
 from palaestra.runs.journal import Journal
 from palaestra.runs.status import moved, read_written_record, write_record
 from palaestra.workers.job import Job
-from palaestra.workers.judge import run_evaluation
 from palaestra.workers.launch import launch
 from palaestra.workers.train import run_training
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from palaestra.contracts.run import RunRequest
+    from palaestra.workers import judge
+else:
+    judge = later("palaestra.workers.judge")
 
 LOCAL = "local"
 INTERRUPTED = 130
@@ -64,6 +67,10 @@ def train_in(directory: RunDirectory, request: RunRequest) -> int:
     return code
 
 
+def evaluate_in(directory: RunDirectory, request: RunRequest) -> int:
+    return judge.run_evaluation(directory, request)
+
+
 def stored_config(directory: RunDirectory) -> TrainConfig:
     """With a policy that was named by its file written out, as those do who create a run with torch at hand."""
     try:
@@ -95,7 +102,7 @@ def tell_refusal(directory: RunDirectory, error: PalaestraError) -> None:
 
 
 def _work_of(kind: str) -> Callable[[RunDirectory, RunRequest], int]:
-    works: dict[str, Callable[[RunDirectory, RunRequest], int]] = {"native": train_in, "evaluate": run_evaluation}
+    works: dict[str, Callable[[RunDirectory, RunRequest], int]] = {"native": train_in, "evaluate": evaluate_in}
     if kind not in works:
         raise UsageError(f"This worker does not know how to do '{kind}'.", f"It can do: {', '.join(works)}.")
     return works[kind]

@@ -10,16 +10,13 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
 from palaestra import plugins
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.clock import Clock, SystemClock
 from palaestra.contracts.errors import NonFinite, PalaestraError, RunFailed
+from palaestra.contracts.later import later
 from palaestra.envs.build import describe_stepping
-from palaestra.evaluation.judged import OWN_SUITE
-from palaestra.evaluation.suites import refuse_unplayable, suite_of
-from palaestra.policies.build import self_contained
+from palaestra.policies.shipped import self_contained
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import write_config
 from palaestra.runs.environment import describe_git
@@ -35,7 +32,6 @@ from palaestra.training.sharing import equalize
 from palaestra.training.state import TrainingState, new_training_state
 from palaestra.workers.beginning import find_origin
 from palaestra.workers.captures import demand_one_config
-from palaestra.workers.distant import DistantEvaluator, open_remote, require_remote
 from palaestra.workers.following import FollowerSaver, FollowerSession
 from palaestra.workers.judgements import Evaluator, Judgements
 from palaestra.workers.live import live_view
@@ -48,14 +44,20 @@ from palaestra.workers.resuming import Resumed, resume
 from palaestra.workers.saving import Saver
 from palaestra.workers.session import RunSession
 from palaestra.workers.signals import StopNow, StopRequest, exit_code_of, stop_on_signals
-from palaestra.workers.spare import SpareEvaluator
 from palaestra.workers.teaching import load_teacher
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
     from palaestra.contracts.run import RunRequest
+    from palaestra.evaluation import judged, suites
     from palaestra.runs.differences import Difference
     from palaestra.training.group import Group
+    from palaestra.workers import distant, spare
+else:
+    judged = later("palaestra.evaluation.judged")
+    suites = later("palaestra.evaluation.suites")
+    distant = later("palaestra.workers.distant")
+    spare = later("palaestra.workers.spare")
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +77,6 @@ def run_training(
         die_with_launcher()
     clock = SystemClock()
     config = config.model_copy(update={"policy": self_contained(config.policy)})
-    torch.set_num_threads(config.torch_threads)
     with open_group(config.distributed) as group:
         demand_one_config(config, group)
         store = RunStore(runs_root, clock)
@@ -89,14 +90,14 @@ def run_training(
         for name in config.sinks.plugins:
             plugins.load("sinks", name)  # a misspelt one is refused here
         if config.evaluate_interval and config.evaluate_remote:
-            require_remote()
+            distant.require_remote()
         teacher = load_teacher(config, runs_root)
         origin = find_origin(config, runs_root, found.directory if found else None, group)
         state = new_training_state(config, group, teacher, origin)  # refuses an unknown environment, a bad network
         with closing(state.envs), ExitStack() as stack:
             if config.evaluate_interval:
-                suite = suite_of(OWN_SUITE, config.evaluation, config.env.model_dump(mode="json"))
-                refuse_unplayable(suite, state.agent.interface, config.env)
+                suite = suites.suite_of(judged.OWN_SUITE, config.evaluation, config.env.model_dump(mode="json"))
+                suites.refuse_unplayable(suite, state.interface, config.env)
             group.barrier()  # whoever refuses does so before anything is on disk
             directory, is_found = _enter(stack, store, request, config, found, group)
             return _train_in(directory, state, found, is_found=is_found, quiet=quiet, profile=profile, clock=clock)
@@ -138,7 +139,8 @@ def _train_in(
     if group.is_leader:
         manager.ensure_writable()
     resumed = resume(manager, state) if is_found else None
-    equalize(state.agent, group)
+    if group.world_size > 1:
+        equalize(state.agent, group)
     if group.is_leader:
         session = _begin(directory, state.config, found.changes if found else [], clock)
     else:
@@ -204,9 +206,9 @@ def _evaluators(state: TrainingState, directory: RunDirectory) -> list[Evaluator
         return []
     evaluators: list[Evaluator] = []
     if config.evaluate_local:
-        evaluators.append(SpareEvaluator(directory, config.evaluation.timeout_seconds))
+        evaluators.append(spare.SpareEvaluator(directory, config.evaluation.timeout_seconds))
     if config.evaluate_remote:
-        evaluators.append(DistantEvaluator(open_remote(directory), directory, config.evaluation))
+        evaluators.append(distant.DistantEvaluator(distant.open_remote(directory), directory, config.evaluation))
     return evaluators
 
 

@@ -8,7 +8,8 @@ from palaestra.policies.build import build_policy
 from palaestra.policies.memory.fused import GruCell, LstmCell
 from palaestra.policies.memory.mingru import MinGruCell
 from palaestra.training.engines.cell_plan import CellCode, plan_cell
-from palaestra.training.engines.network_plan import Unfit, plan_network
+from palaestra.training.engines.codes import Unfit
+from palaestra.training.engines.network_plan import plan_network
 from palaestra.training.optim import FlatOptimizer
 
 GRAPH = """

@@ -9,7 +9,7 @@ from palaestra.config.train import TrainConfig
 from palaestra.envs.publish import PublishedEnvs
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.training.engines import native_engine
-from palaestra.training.engines.network_plan import Unfit
+from palaestra.training.engines.codes import Unfit
 from palaestra.training.engines.worlds import EngineWorlds, InsideSteps, exact_worlds, stepped_by
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from palaestra.training.state import TrainingState
 
 
+TORCH_NAME = "torch"  # of the engine that there has always been
+
+
 @dataclass(frozen=True)
 class Iteration:
     """One rollout and one update."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from palaestra.policies.memory.cell import Cell
 
-CellTuple = tuple[int, int, int, int, int, int]  # kind, gates, target, size, weight across, bias across
-
 
 class CellCode(IntEnum):
     """As native/engine/plan.hpp numbers them."""

@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import UsageError
+from palaestra.contracts.later import later
 from palaestra.training.engines import native_engine
+from palaestra.training.engines.base import TORCH_NAME
+from palaestra.training.engines.codes import Unfit
 from palaestra.training.engines.native_engine import NativeEngine
-from palaestra.training.engines.network_plan import Unfit
-from palaestra.training.engines.torch_engine import TORCH, TorchEngine
 from palaestra.training.engines.worlds import exact_worlds
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
+    from palaestra.training.engines import torch_engine
     from palaestra.training.engines.base import Engine
+    from palaestra.training.engines.torch_engine import TorchEngine
     from palaestra.training.state import TrainingState
+else:
+    torch_engine = later("palaestra.training.engines.torch_engine")
 
 
 def choose_engine(state: TrainingState) -> Engine:
@@ -35,18 +40,18 @@ def choose_engine(state: TrainingState) -> Engine:
 
 def engine_to_go_on_with(state: TrainingState, began_with: str) -> Engine:
     """`auto` stays with the engine that the run began with; only one that was asked for by name takes its place."""
-    if state.config.engine == "auto" and began_with == TORCH.name and state.engine.name != TORCH.name:
+    if state.config.engine == "auto" and began_with == TORCH_NAME and state.engine.name != TORCH_NAME:
         return _torch(state, "torch, with which the run began")
     return state.engine
 
 
-def _torch(state: TrainingState, about: str = "torch") -> TorchEngine:
-    return TorchEngine(about, exact_worlds(state.envs, native_engine.learner))
+def _torch(state: TrainingState, about: str = TORCH_NAME) -> TorchEngine:
+    return torch_engine.TorchEngine(about, exact_worlds(state.envs, native_engine.learner))
 
 
 def _refuse_unfit(state: TrainingState) -> None:
     """What is asked of the update, as far as only torch can do it; networks are looked at by `plan_network`."""
-    if state.tape.device.type != "cpu":
+    if not state.tape.is_on_cpu:
         raise Unfit(f"device={state.tape.device.type}")
     if state.group.world_size > 1:
         raise Unfit(f"{state.group.world_size} processes that train together")

@@ -12,15 +12,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import NonFinite, RunFailed
+from palaestra.contracts.later import later
 from palaestra.contracts.reports import PhaseTimes, UpdateStats
 from palaestra.envs.vector import InProcessEnvs
-from palaestra.policies.normalise import EPSILON
 from palaestra.training.engines.base import Iteration
-from palaestra.training.engines.network_plan import HeadCode, InputCode, Unfit, plan_head, plan_input, plan_network
+from palaestra.training.engines.codes import HeadCode, InputCode, Unfit, plan_head, plan_input
 from palaestra.training.engines.worlds import EngineWorlds, stepped_by
 from palaestra.training.schedules import value_at
 from palaestra.training.tape import stack_observations
@@ -34,12 +33,19 @@ except ImportError:  # no compiler has been here
 if TYPE_CHECKING:
     from types import ModuleType
 
+    import torch
     from numpy.typing import NDArray
 
     from palaestra.config.ppo import PpoConfig
     from palaestra.envs.vector import Ending
-    from palaestra.policies.normalise import ReturnScaler
+    from palaestra.policies import normalise
+    from palaestra.training.engines import network_plan
+    from palaestra.training.engines.codes import LayerPlan
     from palaestra.training.state import TrainingState
+else:
+    torch = later("torch")
+    normalise = later("palaestra.policies.normalise")
+    network_plan = later("palaestra.training.engines.network_plan")
 
 MAX_CHOICES = 64  # parts of one action; native/engine/heads.hpp
 
@@ -52,8 +58,8 @@ class NativeEngine:
         if learner is None:
             raise Unfit("it was not compiled where palaestra was installed")
         self._compiled = learner
-        agent, tape, interface = state.agent, state.tape, state.agent.interface
-        plan = plan_network(agent, state.optimizer.flat)
+        tape, interface = state.tape, state.interface
+        plan, parameters = _network(state)
         seen = plan_input(interface.observation_space)
         head, counts = plan_head(interface.action_space)
         if len(counts) > MAX_CHOICES:
@@ -70,7 +76,7 @@ class NativeEngine:
             input_code=int(seen.code),
             input_counts=seen.counts,
             input_firsts=seen.firsts,
-            parameters={name: part.numpy() for name, part in state.optimizer.adam_memory().items()},
+            parameters=parameters,
             recording=self.recording,
             normalizer=_normalizer(state, seen.code),
             horizon=tape.horizon,
@@ -110,8 +116,7 @@ class NativeEngine:
 
     def _play(self, state: TrainingState) -> list[EpisodeResult]:
         self._learner.begin(state.dice, state.iteration)
-        remembered = [np.ascontiguousarray(state.memory[name].numpy()) for name in self._memory]
-        self._learner.take_memory(remembered)
+        self._take_memory(state)
         try:
             episodes = self._play_inside(state) if self._worlds is not None else self._play_outside(state)
         except IndexError as error:  # what is read is checked where it is read
@@ -119,22 +124,31 @@ class NativeEngine:
                 f"An environment of '{state.config.env}' left its own observation space: {error}."
             ) from error
         state.tape.refuse_non_finite()
-        after = [np.empty_like(part) for part in remembered]
-        self._learner.give_memory(after)
-        state.memory = {name: torch.from_numpy(part) for name, part in zip(self._memory, after, strict=True)}
-        if state.agent.return_scaler is not None:
-            self._scale(state, state.agent.return_scaler)
+        self._give_memory(state)
+        if state.config.policy.normalize_returns:
+            self._scale(state)
         return episodes
 
-    def _scale(self, state: TrainingState, scaler: ReturnScaler) -> None:
+    def _take_memory(self, state: TrainingState) -> None:
+        if self._memory:
+            self._learner.take_memory([np.ascontiguousarray(state.memory[name].numpy()) for name in self._memory])
+
+    def _give_memory(self, state: TrainingState) -> None:
+        if self._memory:
+            after = [np.empty(state.memory[name].shape, np.float32) for name in self._memory]
+            self._learner.give_memory(after)
+            state.memory = {name: torch.from_numpy(part) for name, part in zip(self._memory, after, strict=True)}
+
+    def _scale(self, state: TrainingState) -> None:
         """`scaler.scale`, without its loop over steps in torch: that takes longer than a small update."""
-        tape = state.tape
+        tape, scaler = state.tape, state.agent.return_scaler
+        assert scaler is not None, "asked for by the configuration"
         sums = np.empty_like(tape.rewards)
         self._compiled.discounted_sums(
             tape.rewards, tape.starts[1:], state.reward_sums.numpy(), state.config.ppo.gamma, sums
         )
         scaler.moments.update(torch.from_numpy(sums).flatten(), state.group.stack)
-        factor = (scaler.moments.variance + EPSILON).rsqrt().float()
+        factor = (scaler.moments.variance + normalise.EPSILON).rsqrt().float()
         torch.from_numpy(tape.rewards).mul_(factor).clamp_(-scaler.clip, scaler.clip)
 
     def _play_inside(self, state: TrainingState) -> list[EpisodeResult]:
@@ -182,7 +196,7 @@ class NativeEngine:
         ppo, compiled = state.config.ppo, self._learner
         progress = state.env_steps / state.config.total_steps
         rates = self._rates(ppo, progress)
-        state.optimizer.learning_rate = learning_rate = value_at(ppo.learning_rate, progress)
+        learning_rate = value_at(ppo.learning_rate, progress)
         compiled.estimate(ppo.gamma, ppo.gae_lambda)
         compiled.begin_update()
         for _ in range(ppo.update_epochs):
@@ -193,7 +207,7 @@ class NativeEngine:
             if ppo.target_kl is not None and divergence > ppo.target_kl:
                 break
         stats = UpdateStats(**compiled.stats(), learning_rate=learning_rate)
-        if state.agent.observation_normalizer is not None:
+        if state.config.policy.normalize_observations:
             state.agent.take_in(state.tape.observations, state.group.stack)
         state.tape.rewind()
         return stats
@@ -213,11 +227,20 @@ class NativeEngine:
         return rates
 
 
+def _network(state: TrainingState) -> tuple[LayerPlan, dict[str, NDArray[np.float32]]]:
+    """What the network is and where its numbers are: as drafted, or as torch has it."""
+    if state.draft is not None:
+        return state.draft.plan, state.draft.numbers
+    optimizer = state.optimizer
+    plan = network_plan.plan_network(state.agent, optimizer.flat)
+    return plan, {name: part.numpy() for name, part in optimizer.adam_memory().items()}
+
+
 def _new_recording(state: TrainingState, head: HeadCode, parts: int) -> dict[str, NDArray[Any]]:
     """The tape's arrays, and what the engine adds to them, each [T, B]."""
     tape = state.tape
     shape = (tape.horizon, state.envs.count)
-    is_single = head is HeadCode.CHOICES and parts == 1 and not hasattr(state.agent.interface.action_space, "counts")
+    is_single = head is HeadCode.CHOICES and parts == 1 and not hasattr(state.interface.action_space, "counts")
     dtype = np.float32 if head is HeadCode.NORMAL else np.int64
     own: dict[str, NDArray[Any]] = {
         name: np.zeros(shape, np.float32) for name in ("log_probs", "values", "next_values", "advantages", "returns")
@@ -233,9 +256,10 @@ def _new_recording(state: TrainingState, head: HeadCode, parts: int) -> dict[str
 
 
 def _normalizer(state: TrainingState, code: InputCode) -> tuple[NDArray[np.float32], NDArray[np.float32], float] | None:
-    normalizer = state.agent.observation_normalizer
-    if normalizer is None:
+    if not state.config.policy.normalize_observations:
         return None
+    normalizer = state.agent.observation_normalizer
+    assert normalizer is not None, "asked for by the configuration"
     assert code is InputCode.REALS, "the normaliser itself refuses everything else"
     box: Any = normalizer.parts["part_"]
     return box.shift.reshape(-1).numpy(), box.scale.reshape(-1).numpy(), box.clip

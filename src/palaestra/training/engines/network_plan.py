@@ -6,15 +6,14 @@ with two heads, or anything between. Weights are told by their places in the opt
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import IntEnum
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
+from palaestra.contracts.spaces import BoxSpec
 from palaestra.policies.activations import unchanged
 from palaestra.policies.components.dense import Linear, Mlp
 from palaestra.policies.components.heads import ActionHead, ValueHead
@@ -25,39 +24,13 @@ from palaestra.policies.graph import GraphPolicy
 from palaestra.policies.graph_order import sorted_nodes
 from palaestra.policies.graph_spec import OBSERVATION
 from palaestra.policies.library.mlp import MlpPolicy
-from palaestra.training.engines.cell_plan import CellPlan, CellTuple, plan_cell
+from palaestra.training.engines.cell_plan import CellPlan, plan_cell
+from palaestra.training.engines.codes import ActivationCode, LayerPlan, Unfit, plan_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from palaestra.policies.agent import Agent
-
-LayerTuple = tuple[int, int, int, int, int, int, int]
-
-
-class Unfit(Exception):
-    """The native engine cannot take this; the text says what, to be read after "native cannot take it:"."""
-
-
-class ActivationCode(IntEnum):
-    """As native/engine/plan.hpp numbers them."""
-
-    NONE = 0
-    TANH = 1
-    RELU = 2
-    GELU = 3
-
-
-class HeadCode(IntEnum):
-    CHOICES = 0
-    NORMAL = 1
-
-
-class InputCode(IntEnum):
-    REALS = 0
-    BYTES = 1
-    CHOICES = 2
-
 
 CODES: dict[Callable[[Tensor], Tensor], ActivationCode] = {
     unchanged: ActivationCode.NONE,
@@ -67,18 +40,11 @@ CODES: dict[Callable[[Tensor], Tensor], ActivationCode] = {
 }
 
 
-@dataclass
-class NetworkPlan:
-    """As the compiled Learner takes it."""
+@dataclass(kw_only=True)
+class NetworkPlan(LayerPlan):
+    """Made of torch's modules, whose parameters are views of the optimiser's block."""
 
     flat: Tensor  # all parameters, one behind the other
-    sizes: list[int]  # of the slots
-    layers: list[LayerTuple] = field(default_factory=list)  # source, target, inputs, outputs, weight, bias, activation
-    action_slot: int = 0
-    value_slot: int = 0
-    log_std: int = 0  # its place, for continuous actions
-    cells: list[CellTuple] = field(default_factory=list)
-    memory: list[str] = field(default_factory=list)  # what the cells' parts are called, in their order
     covered: int = 0  # numbers of `flat` that something uses
 
     def add(self, source: int, weight: Tensor, bias: Tensor, activation: Callable[[Tensor], Tensor]) -> int:
@@ -127,44 +93,8 @@ def plan_network(agent: Agent, flat: Tensor) -> NetworkPlan:
     return plan
 
 
-@dataclass(frozen=True)
-class InputPlan:
-    code: InputCode
-    size: int  # numbers in the vector
-    counts: list[int]
-    firsts: list[int]
-
-
-def plan_input(space: SpaceSpec) -> InputPlan:
-    """How the environment's observation becomes the vector of slot 0; as `flatten_observation` does it."""
-    match space:
-        case BoxSpec(dtype="uint8"):
-            return InputPlan(InputCode.BYTES, space.size, [], [])
-        case BoxSpec():
-            return InputPlan(InputCode.REALS, space.size, [], [])
-        case DiscreteSpec():
-            return InputPlan(InputCode.CHOICES, space.count, [space.count], [space.start])
-        case MultiDiscreteSpec():
-            firsts = list(space.starts or (0,) * len(space.counts))
-            return InputPlan(InputCode.CHOICES, sum(space.counts), list(space.counts), firsts)
-        case _:
-            raise Unfit("observations with named parts")
-
-
-def plan_head(space: SpaceSpec) -> tuple[HeadCode, list[int]]:
-    match space:
-        case DiscreteSpec():
-            return HeadCode.CHOICES, [space.count]
-        case MultiDiscreteSpec():
-            return HeadCode.CHOICES, list(space.counts)
-        case BoxSpec():
-            return HeadCode.NORMAL, [1] * space.size
-        case _:
-            raise Unfit("this kind of actions")
-
-
 def _towers(network: MlpPolicy, agent: Agent, flat: Tensor) -> NetworkPlan:
-    plan = NetworkPlan(flat, [plan_input(agent.interface.observation_space).size])
+    plan = NetworkPlan(sizes=[plan_input(agent.interface.observation_space).size], flat=flat)
     ends = []
     for tower in (network.actor, network.critic):
         slot = 0
@@ -179,7 +109,7 @@ def _towers(network: MlpPolicy, agent: Agent, flat: Tensor) -> NetworkPlan:
 
 
 def _graph(network: GraphPolicy, agent: Agent, flat: Tensor) -> NetworkPlan:
-    plan = NetworkPlan(flat, [plan_input(agent.interface.observation_space).size])
+    plan = NetworkPlan(sizes=[plan_input(agent.interface.observation_space).size], flat=flat)
     slots = {OBSERVATION: 0}
     for name in sorted_nodes(network.spec.sources):
         sources = network.spec.sources[name]

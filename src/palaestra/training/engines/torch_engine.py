@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.contracts.reports import PhaseTimes, UpdateStats
 from palaestra.training.advantages import estimate_advantages
-from palaestra.training.engines.base import Iteration
+from palaestra.training.engines.base import TORCH_NAME, Iteration
 from palaestra.training.engines.worlds import EngineWorlds, InsideSteps
 from palaestra.training.kickstart import Tuition, lesson_weights
 from palaestra.training.ppo import update
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class TorchEngine:
     """Keeps nothing to itself but worlds that it steps."""
 
-    name = "torch"
+    name = TORCH_NAME
 
     def __init__(self, about: str = "torch", worlds: EngineWorlds | None = None) -> None:
         """`about`: also why not native, where that was looked at. `worlds`: of the state's environments."""

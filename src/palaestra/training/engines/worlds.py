@@ -15,7 +15,7 @@ from gymnasium.wrappers import TimeLimit
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.envs.publish import PublishedEnvs
 from palaestra.envs.vector import Ending, InProcessEnvs, VectorStep
-from palaestra.training.engines.network_plan import Unfit
+from palaestra.training.engines.codes import Unfit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,14 @@
+"""Whether `palaestra train WORD` means a recipe of our own trainer, or another kind of worker."""
+
+from __future__ import annotations
+
+from palaestra import plugins
+from palaestra.config.recipes.find import recipe_names
+
+GROUP = "workers"
+OURS = {"native", "evaluate"}  # they have commands of their own
+
+
+def is_other_kind(word: str) -> bool:
+    """A recipe of the same name goes before."""
+    return word in plugins.names(GROUP) and word not in OURS and word not in recipe_names()

@@ -1,0 +1,29 @@
+"""Modules that are imported when something of them is first used.
+
+torch takes longer to import than a first update takes, and a native training needs it only for its first checkpoint.
+Files on the way to that update say at their top what they will need, and get it when they use it:
+
+    if TYPE_CHECKING:
+        import torch
+    else:
+        torch = later("torch")
+
+So type checkers and import-linter see an ordinary import. docs/decisions/0024-torch-comes-later.md says why.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+class LateModule(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        """Only the module itself knows its names, so that whoever replaces one there replaces it here."""
+        return getattr(import_module(self.__name__), name)
+
+
+def later(name: str) -> Any:
+    """The module called `name`, imported when the first of its attributes is asked for."""
+    return LateModule(name)

@@ -1,0 +1,134 @@
+"""`policy=mlp` before torch is there: its first weights, and what the native engine is told of them.
+
+The two towers of that graph are simple enough to be known without building it. Their weights are drawn with NumPy from
+the run's seed, in the order in which the module has its parameters; whoever trains, and whenever torch comes, begins
+with these. A test holds layout and plan to those of the module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palaestra.contracts.spaces import BoxSpec
+from palaestra.training.engines.codes import ActivationCode, LayerPlan, Unfit, plan_head, plan_input
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from palaestra.config.policy import PolicyConfig
+    from palaestra.contracts.spaces import EnvInterface
+
+HIDDEN_GAIN, ACTOR_GAIN, CRITIC_GAIN = 2**0.5, 0.01, 1.0  # as policies/initialise.py has them
+LINE = 16  # floats of a cache line
+ACTIVATIONS = {"tanh": ActivationCode.TANH, "relu": ActivationCode.RELU, "gelu": ActivationCode.GELU}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`policy.settings` of the graph, where they are plain; what is not is left to the graph, which says what it is."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    activation: str = "tanh"
+    log_std: float = 0.0
+
+
+@dataclass(frozen=True)
+class Draft:
+    plan: LayerPlan
+    numbers: dict[str, NDArray[np.float32]]  # as `FlatOptimizer.adam_memory` calls them
+
+
+def draft_network(config: PolicyConfig, interface: EnvInterface, seed: int) -> Draft | None:
+    """None where only torch can say what the network is."""
+    settings = _read_settings(config)
+    if settings is None:
+        return None
+    try:
+        inputs = plan_input(interface.observation_space).size
+        outputs = sum(plan_head(interface.action_space)[1])
+    except Unfit:
+        return None
+    pen = Pen(LayerPlan([inputs]), np.random.default_rng(seed))
+    actor = pen.tower(settings)
+    if isinstance(interface.action_space, BoxSpec):
+        pen.plan.log_std = pen.write(np.full(outputs, settings.log_std))  # a module's own numbers precede its layers'
+    pen.plan.action_slot = pen.layer(actor, outputs, ACTOR_GAIN, ActivationCode.NONE)
+    critic = pen.tower(settings)
+    pen.plan.value_slot = pen.layer(critic, 1, CRITIC_GAIN, ActivationCode.NONE)
+    return Draft(pen.plan, _adam_memory(np.concatenate(pen.parts)))
+
+
+class Pen:
+    """Writes parameters one behind the other, and the plan that says where they are."""
+
+    def __init__(self, plan: LayerPlan, dice: np.random.Generator) -> None:
+        self.plan = plan
+        self.parts: list[NDArray[np.float32]] = []
+        self._dice = dice
+        self._written = 0
+
+    def tower(self, settings: Settings) -> int:
+        """The slot that its last layer writes."""
+        slot = 0
+        for size in settings.hidden:
+            slot = self.layer(slot, size, HIDDEN_GAIN, ACTIVATIONS[settings.activation])
+        return slot
+
+    def layer(self, source: int, outputs: int, gain: float, activation: ActivationCode) -> int:
+        inputs, target = self.plan.sizes[source], len(self.plan.sizes)
+        weight = self.write(orthogonal(self._dice, outputs, inputs, gain))
+        bias = self.write(np.zeros(outputs))
+        self.plan.sizes.append(outputs)
+        self.plan.layers.append((source, target, inputs, outputs, weight, bias, int(activation)))
+        return target
+
+    def write(self, numbers: NDArray[np.float64]) -> int:
+        """The place of the first of them."""
+        place = self._written
+        self.parts.append(numbers.astype(np.float32).ravel())
+        self._written += numbers.size
+        return place
+
+
+def orthogonal(dice: np.random.Generator, rows: int, columns: int, gain: float) -> NDArray[np.float64]:
+    """[rows, columns] whose shorter side is orthonormal, times `gain`; uniform over all such matrices."""
+    drawn = dice.standard_normal((max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(drawn)
+    q *= np.sign(np.diagonal(r))  # without this the factorisation's own habits would show
+    return gain * (q if rows >= columns else q.T)
+
+
+def _adam_memory(values: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
+    blocks = {name: _aligned(values.size) for name in ("values", "gradient", "mean", "spread")}
+    blocks["values"][:] = values
+    return {**blocks, "step_count": np.zeros((), np.float32)}
+
+
+def _aligned(count: int) -> NDArray[np.float32]:
+    """Zeros that begin a cache line, as torch's do; NumPy's may begin anywhere in one."""
+    roomy = np.zeros(count + LINE, np.float32)
+    address: int = roomy.__array_interface__["data"][0]
+    skipped = -(address // 4) % LINE
+    return roomy[skipped : skipped + count]
+
+
+def _read_settings(config: PolicyConfig) -> Settings | None:
+    given: dict[str, Any] = dict(config.settings)
+    if config.graph != "mlp" or not set(given) <= {"hidden", "activation", "log_std"}:
+        return None
+    if "hidden" in given:
+        given["hidden"] = tuple(given["hidden"]) if isinstance(given["hidden"], list | tuple) else None
+    settings = Settings(**given)
+    return settings if _is_plain(settings) else None
+
+
+def _is_plain(settings: Settings) -> bool:
+    return (
+        settings.hidden is not None
+        and all(type(size) is int and size > 0 for size in settings.hidden)
+        and settings.activation in ACTIVATIONS
+        and type(settings.log_std) in (int, float)
+    )
