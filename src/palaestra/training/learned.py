@@ -47,12 +47,13 @@ def make_learned(
     origin: Origin | None = None,
 ) -> Learned:
     """Every rank has the same weights, and dice of its own. A draft's weights are taken as they are by now."""
-    torch.set_num_threads(config.torch_threads)
+    torch.set_num_threads(1)  # how many there are must not reach the last bits of the first weights
     torch.manual_seed(config.seed)
     agent = build_agent(config.policy, interface, origin)
     if draft is not None:
         vector_to_parameters(torch.from_numpy(draft.numbers["values"]), agent.parameters())
     agent = agent.to(device)
+    torch.set_num_threads(config.torch_threads)
     sampler = Generator(device)
     sampler.manual_seed(draw_seed(config.seed, "actions", group.rank))
     is_shared = device.type == "cpu" and config.ppo.optimizer.kind == "adam"  # the native engine works in it

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from palaestra.config.ppo import PpoConfig
     from palaestra.envs.vector import Ending
     from palaestra.policies import normalise
+    from palaestra.policies.normalise import ReturnScaler
     from palaestra.training.engines import network_plan
     from palaestra.training.engines.codes import LayerPlan
     from palaestra.training.state import TrainingState
@@ -125,8 +126,9 @@ class NativeEngine:
             ) from error
         state.tape.refuse_non_finite()
         self._give_memory(state)
-        if state.config.policy.normalize_returns:
-            self._scale(state)
+        scaler = state.agent.return_scaler if state.config.policy.normalize_returns else None
+        if scaler is not None:
+            self._scale(state, scaler)
         return episodes
 
     def _take_memory(self, state: TrainingState) -> None:
@@ -139,10 +141,9 @@ class NativeEngine:
             self._learner.give_memory(after)
             state.memory = {name: torch.from_numpy(part) for name, part in zip(self._memory, after, strict=True)}
 
-    def _scale(self, state: TrainingState) -> None:
+    def _scale(self, state: TrainingState, scaler: ReturnScaler) -> None:
         """`scaler.scale`, without its loop over steps in torch: that takes longer than a small update."""
-        tape, scaler = state.tape, state.agent.return_scaler
-        assert scaler is not None, "asked for by the configuration"
+        tape = state.tape
         sums = np.empty_like(tape.rewards)
         self._compiled.discounted_sums(
             tape.rewards, tape.starts[1:], state.reward_sums.numpy(), state.config.ppo.gamma, sums
