@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.runs import environment
-from palaestra.runs.environment import describe_environment, describe_git, installed_version
+from palaestra.runs.environment import describe_environment, describe_git, installed_version, platform_name
 
 
 def git(directory: Path, *arguments: str) -> str:
@@ -28,6 +28,17 @@ def test_it_says_on_what_a_run_was_made():
     assert found["hardware"]["memory_bytes"] > 1 << 28
     assert found["hardware"]["threads"] == os.cpu_count()
     assert found["argv"] == sys.argv
+
+
+def test_the_platform_is_named_without_starting_a_process(monkeypatch):
+    def refuse(*_arguments, **_keywords):
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    name = platform_name()
+    system = os.uname()
+    assert name.startswith(f"{system.sysname}-{system.release}-{system.machine}-with-")
+    assert name.endswith("".join(os.confstr("CS_GNU_LIBC_VERSION").split()))
 
 
 def test_a_version_is_what_python_itself_says_of_every_package_here():

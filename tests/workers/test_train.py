@@ -9,6 +9,7 @@ from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.errors import NonFinite, NotFound, RunFailed, UsageError
 from palaestra.contracts.run import RunRequest, RunState
+from palaestra.runs import environment
 from palaestra.runs.documents import read_config
 from palaestra.runs.journal import read_journal
 from palaestra.runs.lock import run_lock
@@ -17,6 +18,7 @@ from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 from palaestra.sinks.fanout import Fanout
 from palaestra.workers import loop as loop_module
+from palaestra.workers import train as train_module
 from palaestra.workers.train import run_training
 
 
@@ -103,6 +105,18 @@ def test_stopped_and_continued_it_does_the_same_as_without_a_stop(run, monkeypat
     last = "model_0004.safetensors"
     weights = [(one.directory.checkpoints / last).read_bytes() for one in (whole, continued)]
     assert weights[0] == weights[1]
+
+
+def test_checkpoints_name_the_commit_that_trained_them_also_when_it_changed_in_between(run, monkeypatch):
+    commits = iter(["first", "second", "third"])
+    for module in (environment, train_module):
+        monkeypatch.setattr(module, "describe_git", lambda _directory: {"commit": next(commits), "dirty": False})
+    with monkeypatch.context() as patch:
+        stop_at(patch, 2, signal.SIGTERM)
+        directory = run().directory
+    assert {one.git_commit for one in CheckpointManager(directory).list_all_checkpoints()} == {"first"}
+    run()
+    assert CheckpointManager(directory).list_all_checkpoints()[-1].git_commit == "second"
 
 
 def test_a_second_signal_ends_it_without_a_save(run, monkeypatch):

@@ -26,7 +26,7 @@ def describe_environment() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "executable": sys.executable,
-        "platform": platform.platform(),
+        "platform": platform_name(),
         "host": platform.node(),
         "packages": package_versions(),
         "git": describe_git(Path.cwd()),
@@ -35,6 +35,14 @@ def describe_environment() -> dict[str, Any]:
         "argv": list(sys.argv),
         "directory": str(Path.cwd()),
     }
+
+
+def platform_name() -> str:
+    """As `platform.platform()`, which starts a process to learn of a processor."""
+    if sys.platform != "linux" or "CS_GNU_LIBC_VERSION" not in os.confstr_names:
+        return platform.platform()
+    system, library = os.uname(), os.confstr("CS_GNU_LIBC_VERSION") or "libc"
+    return f"{system.sysname}-{system.release}-{system.machine}-with-{library.replace(' ', '')}"
 
 
 @cache

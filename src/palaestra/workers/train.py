@@ -8,7 +8,7 @@ import os
 import signal
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from palaestra import plugins
 from palaestra.checkpoints.manager import CheckpointManager
@@ -20,6 +20,7 @@ from palaestra.policies.shipped import self_contained
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import write_config
 from palaestra.runs.environment import describe_git
+from palaestra.runs.files import read_json
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
 from palaestra.runs.store import RunStore
@@ -147,7 +148,9 @@ def _train_in(
         session = FollowerSession(directory, state.config.total_steps, clock)
     try:
         with stop_on_signals() as stop:
-            exit_code = _train_with(manager, session, state, resumed, stop, quiet=quiet, profile=profile, clock=clock)
+            exit_code = _train_with(
+                manager, session, state, resumed, stop, is_found=is_found, quiet=quiet, profile=profile, clock=clock
+            )
     except StopNow as now:
         if not session.record.state.is_over:  # it may also come while the sinks are closed
             session.cancelled(f"second signal, {now}: stopped at once", now.exit_code)
@@ -177,6 +180,7 @@ def _train_with(
     resumed: Resumed | None,
     stop: StopRequest,
     *,
+    is_found: bool,
     quiet: bool,
     profile: bool,
     clock: Clock,
@@ -185,8 +189,7 @@ def _train_with(
     with _open_sinks(session, directory, state, quiet=quiet, clock=clock) as sinks:
         saver: Saver | FollowerSaver = FollowerSaver()
         if state.group.is_leader:
-            git = describe_git(Path.cwd()) or {}
-            saver = Saver(manager, session, sinks, clock, git_commit=str(git.get("commit", "")))
+            saver = Saver(manager, session, sinks, clock, git_commit=_commit(directory, is_found=is_found))
         with closing(Judgements(_evaluators(state, directory), manager, session, sinks, clock)) as judgements:
             loop = TrainingLoop(state, directory, session, sinks, saver, judgements, stop, clock, profile=profile)
             if resumed is not None:
@@ -197,6 +200,14 @@ def _train_with(
             judgements.catch_up(state.config.evaluate_interval, state.iteration)
             with live_view(state, session):
                 return _run(loop, session, saver, stop)
+
+
+def _commit(directory: RunDirectory, *, is_found: bool) -> str:
+    """Of the code that trains now. Asking git takes a process; a run that this one has just made has asked already."""
+    git: dict[str, Any] | None = (
+        describe_git(Path.cwd()) if is_found else read_json(directory.environment_file).get("git")
+    )
+    return str((git or {}).get("commit", ""))
 
 
 def _evaluators(state: TrainingState, directory: RunDirectory) -> list[Evaluator]:
