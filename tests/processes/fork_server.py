@@ -15,6 +15,10 @@ import traceback
 
 import gymnasium.envs.classic_control.cartpole  # noqa: F401  so that no child imports it again
 
+import palaestra.checkpoints.weights
+import palaestra.training.engines.network_plan
+import palaestra.training.engines.torch_engine
+import palaestra.training.learned  # with torch, which a training would import only when it needs it
 import palaestra.workers.train  # noqa: F401
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.cli.main import main
