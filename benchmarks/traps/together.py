@@ -55,7 +55,7 @@ PLANTS = (
     plant(
         32,
         "every rank draws the same tasks",
-        ("training/state.py", '_draw_seed(config.seed, "tasks", group.rank)', '_draw_seed(config.seed, "tasks")'),
+        ("training/state.py", 'draw_seed(config.seed, "tasks", group.rank)', 'draw_seed(config.seed, "tasks")'),
     ),
     plant(
         32,

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # daemon_scripts, also for the processes that tests start
 
-from daemon_scripts import end_everything, open_daemon
+from daemon_scripts import end_and_remove, open_daemon
 
 PATIENCE_SECONDS = 60.0
 
@@ -25,7 +25,7 @@ def home():
     with TemporaryDirectory(prefix="palaestra-daemon-", dir=place) as path:
         root = Path(path) / "runs"
         yield root
-        end_everything(root)
+        end_and_remove(root)
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def test_a_killed_run_leaves_a_lane_that_its_next_process_sweeps_and_the_audienc
     assert not left.exists()
 
 
-FULL = ["train", "cartpole", "total_steps=5120", "--quiet"]
+FULL = ["train", "cartpole", "total_steps=5120", "engine=torch", "--quiet"]  # long enough that somebody looks
 
 
 def train_in_small_memory(palaestra, size, name):
