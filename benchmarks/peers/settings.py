@@ -55,7 +55,7 @@ CLEANRL = Setting(
     minibatch_size=128,
     epochs=4,
     total_steps=500_000,
-    warm_up_updates=8,
+    warm_up_updates=60,  # what is loaded late (our torch, with the first checkpoint) is loaded by then
 )
 LARGE = replace(
     CLEANRL,
