@@ -12,7 +12,7 @@ from peers.settings import CLEANRL
 
 @pytest.mark.slow
 def test_a_training_of_ours_is_measured_from_its_own_metrics():
-    setting = replace(CLEANRL, total_steps=20 * 512)
+    setting = replace(CLEANRL, total_steps=20 * 512, warm_up_updates=8)
     found = measure(PEERS[OURS], setting, seconds=60.0, seed=1, python=Path(sys.executable))
     assert found.failed == ""
     assert found.measured_steps == 12 * 512  # after eight to warm up

@@ -1,6 +1,7 @@
 """What a peer says, with a clock that is moved by hand."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from peers.protocol import JOB, Job, Meter, read_job
@@ -43,7 +44,7 @@ def test_the_first_update_tells_how_long_starting_took(heard):
 
 
 def test_steps_are_counted_from_the_end_of_warming_up(heard):
-    peer = meter(CLEANRL, heard)
+    peer = meter(replace(CLEANRL, warm_up_updates=8), heard)
     for number in range(1, 12):  # eight updates are warming up, three are counted
         heard.now = 100.0 + number * number
         peer.update(512 * number, [])
