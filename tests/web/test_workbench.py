@@ -25,8 +25,8 @@ def niceness():
 
 def test_what_is_worked_on_there_steps_back_and_nobody_else_does():
     before = niceness()
-    answer = asyncio.run(Workbench().work(Asking(), lambda word: Response(f"{word} {niceness()}"), "at"))
-    assert answer.body == f"at {NICENESS}".encode()
+    answer = asyncio.run(Workbench().work(Asking(), lambda: Response(str(niceness()))))
+    assert answer.body == str(NICENESS).encode()
     assert niceness() == before
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -76,7 +77,7 @@ class PathApp:
         if inspect.iscoroutinefunction(endpoint.handler):
             answer = as_answer(endpoint, await endpoint.handler(call))
         elif endpoint.is_laborious:
-            answer = await self._bench.work(request, work, endpoint, call)
+            answer = await self._bench.work(request, partial(work, endpoint, call))
         else:
             answer = await run_in_threadpool(work, endpoint, call)
         if endpoint.method in MUTATIONS:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, ParamSpec
+from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.requests import Request
-
-    Given = ParamSpec("Given")
 
 NICENESS = 5  # next to a training that wants the same core: a quarter of it
 CLIENT_LEFT = 499  # nobody sees it
@@ -30,16 +28,13 @@ class Workbench:
         self._queue = asyncio.Semaphore(self.places)
         self._threads = ThreadPoolExecutor(self.places, "palaestra-workbench", initializer=step_back)
 
-    async def work(
-        self, request: Request, what: Callable[Given, Response], *given: Given.args, **named: Given.kwargs
-    ) -> Response:
+    async def work(self, request: Request, what: Callable[[], Response]) -> Response:
         """Done when there is a place, unless whoever asked has left by then: a person who zooms on does not want the
         curves of the step before."""
         async with self._queue:
             if await request.is_disconnected():
                 return Response(status_code=CLIENT_LEFT)
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, lambda: what(*given, **named))
+            return await asyncio.get_running_loop().run_in_executor(self._threads, what)
 
 
 def step_back() -> None:

@@ -12,6 +12,7 @@ from palaestra.apps.matmul.masks import to_masks
 from palaestra.apps.matmul.python_walk import PythonWalk
 from palaestra.apps.matmul.signed_masks import from_signed_masks, to_signed_masks
 from palaestra.apps.matmul.verification import verify
+from palaestra.contracts.errors import UsageError
 
 needs_compiler = pytest.mark.skipif(not walks.IS_COMPILED, reason="installed without a compiler")
 
@@ -109,3 +110,9 @@ def test_rows_that_cannot_be_are_refused(row):
 def test_without_a_compiler_there_is_no_walk_with_signs(monkeypatch):
     monkeypatch.setattr(walks, "IS_COMPILED", False)
     assert walks.ternary_walk([], [], 1, 0) is None
+
+
+def test_without_a_compiler_a_search_among_schemes_that_can_be_turned_is_refused_by_name(monkeypatch):
+    monkeypatch.setattr(walks, "IS_COMPILED", False)
+    with pytest.raises(UsageError, match="needs the compiled walk"):
+        walks.turning_walk([[1, 1, 1]], [[1, 1, 1]], 1, 0)

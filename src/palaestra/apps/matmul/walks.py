@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from palaestra.apps.matmul.python_walk import PythonWalk, Scheme
+from palaestra.contracts.errors import UsageError
 
 try:
     from palaestra.apps.matmul import flips
@@ -57,4 +58,6 @@ def resume_walk(current: Scheme, best: Scheme, dice: int, since_fall: int) -> Wa
 
 def turning_walk(current: Scheme, best: Scheme, dice: int, since_fall: int) -> Walk:
     """Among schemes that can be turned, see `turning`; compiled only."""
+    if not IS_COMPILED:  # it was begun elsewhere
+        raise UsageError("This search walks among schemes that can be turned, which needs the compiled walk.", SLOW)
     return flips.TurningWalk(current, best, dice, since_fall)

@@ -1,4 +1,5 @@
 import gymnasium
+import numpy as np
 
 from palaestra.apps.cleanrl.launcher import probe
 from palaestra.apps.cleanrl.launcher.observer import Observer
@@ -20,6 +21,28 @@ def test_returns_and_lengths_are_those_that_are_counted_by_hand():
     env.step(0)
     assert (env.steps, env.length) == (length + 1, 1), "an episode is forgotten, its steps are not"
     env.close()
+
+
+class Small(gymnasium.Env):
+    """Rewards in single precision, as many environments give them."""
+
+    action_space = observation_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, **options):
+        return 0, {}
+
+    def step(self, action):
+        return 0, np.float32(action), False, False, {}
+
+
+def test_small_rewards_are_not_lost_in_a_large_return():
+    env = probe.Probe(Small(), Observer(lambda *_: None, 0), 0)
+    env.reset()
+    env.step(2**24)
+    for _ in range(10):
+        env.step(1)
+    assert env.total == 2**24 + 10, "in single precision it would stand still"
+    assert type(env.reward) is type(env.total) is float
 
 
 def test_what_a_script_makes_to_judge_itself_is_no_training(monkeypatch):

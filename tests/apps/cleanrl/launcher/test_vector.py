@@ -42,6 +42,19 @@ def test_steps_are_counted_once_by_whoever_takes_them(observer):
     alone.close()
 
 
+def test_after_a_vector_that_could_not_be_made_single_environments_are_counted_again(observer):
+    def fail():
+        raise ValueError("no such world")
+
+    with pytest.raises(ValueError, match="no such world"):
+        observed(gymnasium.vector.SyncVectorEnv, observer)([fail])
+    alone = Probe(gymnasium.make("CartPole-v1"), observer, observer.take_index())
+    alone.reset(seed=1)
+    alone.step(0)
+    assert observer.steps == 1
+    alone.close()
+
+
 def test_a_stop_is_seen_after_a_step_although_the_members_do_not_see_it(observer):
     vector = observed(gymnasium.vector.SyncVectorEnv, observer)([lambda: gymnasium.make("CartPole-v1")])
     vector.reset(seed=1)

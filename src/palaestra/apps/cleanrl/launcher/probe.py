@@ -16,22 +16,12 @@ class Probe(gymnasium.Wrapper):
         self._observer = observer
         self._is_counted_by_others = observer.is_gathering
         self.index = index
-        self._reward: Any = 0.0  # as the environment says it: whoever asks makes a number of it
-        self._total: Any = 0.0
-        self.length = 0  # of the episode so far
+        self.reward = 0.0  # of the last step
+        self.total = 0.0  # of the episode so far
+        self.length = 0
         self._steps_before = 0  # this episode
         self.is_open = False  # was reset and not closed: it can be drawn
         observer.made(self, getattr(env.spec, "id", ""))
-
-    @property
-    def reward(self) -> float:
-        """Of the last step."""
-        return float(self._reward)
-
-    @property
-    def total(self) -> float:
-        """Of the episode so far."""
-        return float(self._total)
 
     @property
     def steps(self) -> int:
@@ -42,14 +32,14 @@ class Probe(gymnasium.Wrapper):
         if self.length:
             self._observer.episode_left(self.total, self.length)
         self._forget_episode()
-        self._reward, self.is_open = 0.0, True
+        self.reward, self.is_open = 0.0, True
         self._observer.begins()
         return self.env.reset(**options)
 
     def step(self, action: Any) -> Any:
         result = self.env.step(action)
-        self._reward = reward = result[1]
-        self._total += reward
+        self.reward = reward = float(result[1])  # a sum of single-precision rewards would lose what is small
+        self.total += reward
         self.length += 1
         if result[2] or result[3]:
             self._observer.episode_ended(self.index, self.total, self.length, terminated=bool(result[2]))
@@ -62,7 +52,7 @@ class Probe(gymnasium.Wrapper):
 
     def _forget_episode(self) -> None:
         self._steps_before += self.length
-        self._total, self.length = 0.0, 0
+        self.total, self.length = 0.0, 0
 
     def close(self) -> None:
         self.is_open = False

@@ -28,8 +28,10 @@ def observed(base: Any, observer: Observer) -> Any:
             first = observer.next_index
             numbered = [_numbered(make, first + place, observer) for place, make in enumerate(env_fns)]
             observer.is_gathering = base.__name__ == "SyncVectorEnv"
-            super().__init__(numbered, *arguments, **options)
-            observer.is_gathering = False
+            try:
+                super().__init__(numbered, *arguments, **options)
+            finally:
+                observer.is_gathering = False
             observer.next_index = first + len(numbered)
 
         def reset(self, *arguments: Any, **options: Any) -> Any:
