@@ -92,6 +92,7 @@ def test_an_own_policy_is_trained_and_loaded_back(tmp_path):
     assert f"{5 * 32 + 33 * 3} weights" in text
 
 
+@pytest.mark.full
 def test_two_ways_to_learn_are_judged_and_compared(tmp_path):
     text = output_of(as_program("judge_and_compare.ipynb", tmp_path), tmp_path / "runs")
     assert re.findall(r"^(\S+): [\d.]+, from", text, re.MULTILINE) == [

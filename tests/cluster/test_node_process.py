@@ -86,6 +86,7 @@ def wait_until_gone(processes, seconds):
         time.sleep(0.1)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_worker_is_one_line_a_cluster_to_use_and_nothing_after_a_signal(home, monkeypatch):
     port = free_port()

@@ -129,6 +129,7 @@ def test_a_process_of_several_shows_in_its_own_slot():
         assert tile is None  # the lane is gone
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_several_processes_are_as_many_tiles(trained_run):
     judged = load_judged("judged:3", trained_run.root)

@@ -1,7 +1,9 @@
 """A CartPole that goes wrong in one rank only; made with `env.id=faulty_env:Faulty-v0`."""
 
 import os
+import signal
 import time
+from pathlib import Path
 
 import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
@@ -26,11 +28,22 @@ class Faulty(CartPoleEnv):
                 raise ValueError("the cart fell off")
             if self.how == "exit":
                 os._exit(7)
+            if self.how == "pause" and "PAUSE_ONCE" in os.environ:
+                pause_once(Path(os.environ["PAUSE_ONCE"]))
             if self.how == "slow":
                 time.sleep(0.01)
             if self.how == "nan":
                 reward = float("nan")
         return observation, reward, *rest
+
+
+def pause_once(mark: Path) -> None:
+    """Stand still in the middle of an episode, until somebody goes on with it or ends it; never a second time."""
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 gymnasium.register("Faulty-v0", Faulty, max_episode_steps=500)

@@ -41,6 +41,7 @@ def uninterrupted(server):
     return server.run("uninterrupted")
 
 
+@pytest.mark.full
 @pytest.mark.fault("R1")
 def test_killed_again_and_again_it_ends_with_the_same_bytes(server, uninterrupted, differences):
     tally = server.kill_again_and_again(words("killed"), "killed", 4, random.Random(3))

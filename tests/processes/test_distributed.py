@@ -80,6 +80,7 @@ def last_digests(directory):
     return [re.findall(r"Ended at epoch (\d+) with weights sha256=(\w{64})", text)[-1] for text in texts]
 
 
+@pytest.mark.full
 def test_all_ranks_end_with_the_same_weights_with_schedules_on(uninterrupted):
     leader, follower = last_digests(uninterrupted)
     assert leader == follower
@@ -133,7 +134,7 @@ def test_killed_at_random_and_continued_it_ends_with_the_same_bytes(
 
 
 @pytest.mark.fault("D6")
-@pytest.mark.parametrize("asked", [0, 1])
+@pytest.mark.parametrize("asked", [pytest.param(0, marks=pytest.mark.full), 1])
 def test_a_signal_to_one_rank_stops_all_at_the_same_update(
     server, together, uninterrupted, differences, wait_until, asked
 ):
@@ -180,7 +181,7 @@ def test_a_fault_before_the_first_step_leaves_no_run_behind(server, together):
 
 
 @pytest.mark.fault("D1")
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [pytest.param(0, marks=pytest.mark.full), 1])
 def test_a_killed_rank_takes_the_other_with_it(at_work, victim):
     ranks = at_work(f"victim-{victim}")
     ranks[victim].send(signal.SIGKILL)

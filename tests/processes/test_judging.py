@@ -20,7 +20,9 @@ pytestmark = pytest.mark.slow
 
 EPOCHS, BATCH = 6, 32
 DUE = [2, 4, 6]
-SUITE = "{short: {category: speed, env: {max_episode_steps: 15}}, plain: {}}"
+# a CartPole like any other, which can be asked by PAUSE_ONCE to stand still in the middle of an episode
+PAUSABLE = "{id: 'faulty_env:Faulty-v0', kwargs: {rank: 0, at: 5, how: pause}}"
+SUITE = f"{{short: {{category: speed, env: {{max_episode_steps: 15}}}}, plain: {{env: {PAUSABLE}}}}}"
 
 
 def words(name: str, *more: str, epochs: int = EPOCHS) -> list[str]:
@@ -62,13 +64,8 @@ def evaluator_of(pid: int) -> int:
     return child.pid
 
 
-def is_stopped_in_the_middle(judge: int, directory) -> bool:
-    """It stands still when this is true: what is asked first and done afterwards may be too late."""
-    os.kill(judge, signal.SIGSTOP)
-    if len(events(directory, "eval.started")) > len(events(directory, "eval.batch")):
-        return True
-    os.kill(judge, signal.SIGCONT)
-    return False
+def is_stopped(pid: int) -> bool:
+    return psutil.Process(pid).status() == psutil.STATUS_STOPPED
 
 
 def is_gone(pid: int) -> bool:
@@ -126,12 +123,14 @@ def judged_steps_are_missing(directory) -> bool:
 
 
 def test_a_judge_that_is_killed_in_the_middle_costs_one_warning_and_nothing_else(
-    server, judged, differences, wait_until
+    server, judged, differences, wait_until, tmp_path
 ):
-    trainer = server.start(*judged_words("bereft"))
-    wait_until(lambda: events(server.run("bereft"), "eval.started"), "the first judgement to begin")
+    trainer = server.start(*judged_words("bereft"), variables={"PAUSE_ONCE": str(tmp_path / "paused")})
+    wait_until((tmp_path / "paused").exists, "the first judgement to be in the middle of an episode")
     judge = evaluator_of(trainer.pid)
-    wait_until(lambda: is_stopped_in_the_middle(judge, server.run("bereft")), "a judgement that is not over")
+    wait_until(lambda: is_stopped(judge), "the judge to stand still")
+    assert events(server.run("bereft"), "eval.started")
+    assert not events(server.run("bereft"), "eval.batch")
     os.kill(judge, signal.SIGKILL)
     assert trainer.wait() == 0, trainer.err.read_text()
     warnings = [line for line in trainer.err.read_text().splitlines() if line]
@@ -144,6 +143,7 @@ def test_a_judge_that_is_killed_in_the_middle_costs_one_warning_and_nothing_else
     assert differences(bereft, judged) == []
 
 
+@pytest.mark.full
 def test_a_trainer_that_is_killed_takes_its_judge_along_and_what_was_due_is_judged_later_and_once(
     server, judged, differences, wait_until
 ):

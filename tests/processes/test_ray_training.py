@@ -117,6 +117,7 @@ def test_ctrl_c_in_a_terminal_lets_all_ranks_save_and_leave_together(launch, pal
     assert again.code == 0, again.err
 
 
+@pytest.mark.full
 def test_a_driver_that_is_killed_leaves_no_rank(launch, wait_until):
     launched = launch("orphaned")
     assert len(launched.ranks()) == 2

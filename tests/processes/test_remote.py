@@ -44,6 +44,7 @@ def nobody():
         return f"127.0.0.1:{held.getsockname()[1]}"
 
 
+@pytest.mark.full
 @pytest.mark.fault("V2")
 def test_a_cluster_that_is_away_costs_a_training_one_warning_and_no_bit(shared_palaestra, alone, nobody, differences):
     done = shared_palaestra(*remote_words("away", f"cluster.address={nobody}"))

@@ -28,6 +28,7 @@ def words(name: str, recipe: str, epochs: int, *more: str) -> list[str]:
     return ["train", recipe, "ppo.env_count=3", f"total_steps={epochs * 48}", *SETTINGS, f"run={name}", *more]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_two_processes_killed_and_continued_by_three_end_with_the_bytes_of_one_that_never_stopped(
     server, differences, wait_until

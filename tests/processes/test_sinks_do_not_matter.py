@@ -59,7 +59,10 @@ def shims(palaestra, how: str) -> dict[str, str]:
 
 
 @pytest.mark.fault("S1", "S2", "S3")
-@pytest.mark.parametrize("how", ["absent", "raises", "hangs", "exits"])
+@pytest.mark.parametrize(
+    "how",
+    ["absent", "hangs", pytest.param("raises", marks=pytest.mark.full), pytest.param("exits", marks=pytest.mark.full)],
+)
 def test_the_run_is_the_same_and_one_warning_says_what_happened(palaestra, without, differences, how):
     done = palaestra(
         *SETTINGS,

@@ -1,4 +1,4 @@
-"""torch comes when a run needs it, and whether it was there before changes nothing."""
+"""A native run does without torch, and whether it was there changes nothing of what is on disk."""
 
 import subprocess
 import sys
@@ -54,14 +54,23 @@ def events(palaestra, *words):
     return done.stdout.splitlines()
 
 
-def test_a_first_update_is_finished_before_torch_is_imported_and_is_the_same_as_with_it(palaestra, differences):
-    words = ("cartpole", "total_steps=512", "seed=3")
-    late = events(palaestra, *words, "run=late")
-    early = events(palaestra, *words, "run=early", "--with-torch")
+def test_a_native_run_never_imports_torch_and_ends_as_one_that_does(palaestra, differences):
+    words = ("cartpole", "total_steps=512", "seed=3", "checkpoints.save_interval=1")
+    without = events(palaestra, *words, "run=without")
+    beside = events(palaestra, *words, "run=beside", "--with-torch")
     updates = ["update 1 is finished", "update 2 is finished"]
-    assert late == [*updates, "torch is imported"]  # for the checkpoint at the end
-    assert early == ["torch is imported", *updates]
-    assert differences(palaestra.run("late"), palaestra.run("early")) == []
+    assert without == updates
+    assert beside == ["torch is imported", *updates]
+    assert differences(palaestra.run("without"), palaestra.run("beside")) == []
+
+
+def test_a_run_saved_without_torch_goes_on_bit_for_bit(palaestra, differences):
+    words = ("cartpole", "seed=3", "ppo.learning_rate=1e-3")
+    events(palaestra, *words, "run=whole", "total_steps=1024")
+    events(palaestra, *words, "run=halved", "total_steps=512")
+    told = events(palaestra, *words, "run=halved", "total_steps=1024", "--override", "total_steps")
+    assert told == ["torch is imported", "update 3 is finished", "update 4 is finished"]
+    assert differences(palaestra.run("whole"), palaestra.run("halved")) == []
 
 
 @pytest.mark.full

@@ -206,6 +206,7 @@ def test_one_viewer_too_many_is_told_to_try_later_and_seats_are_given_back(clien
     assert hub.viewer_count == 0
 
 
+@pytest.mark.full
 @pytest.mark.fault("W5")
 @pytest.mark.slow
 def test_a_viewer_that_does_not_read_costs_nobody_else_anything(live, make_run, open_lane, figure):
