@@ -1,11 +1,17 @@
 """What a soak calls wrong; and, at the published size, a short one for real."""
 
 import json
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from palaestra.contracts.errors import RunFailed
 from palaestra.testing import soak
 from palaestra.testing.soak import growth, main, verdicts
+from palaestra.testing.soak_ledger import KINDS
 
 
 def found(**changes):
@@ -46,15 +52,113 @@ def test_growth_is_that_of_typical_values_and_one_peak_is_none():
     assert growth([{"x": 5}], "x") == 0
 
 
-def test_the_exit_code_tells_and_the_json_has_everything(tmp_path, monkeypatch, capsys):
-    told = {"faults": {"kill_daemon": 3}, "frames seen": 7, "wrong": ["lanes left: 1"], "minutes": 0.0, "seed": 0}
-    told["samples"] = [{"second": 0.0, "fault": "", "rss_mb": 70.0, "descriptors": 14}]
-    monkeypatch.setattr(soak, "run", lambda *_: told)
-    places = ["--json", str(tmp_path / "new" / "soak.json"), "--curve", str(tmp_path / "pictures" / "soak.svg")]
-    assert main(["--minutes", "0", *places]) == 1
-    assert json.loads((tmp_path / "new" / "soak.json").read_text()) == told
-    assert (tmp_path / "pictures" / "soak.svg").read_text().startswith("<svg")
-    assert "lanes left: 1" in capsys.readouterr().out
+class StandIn:
+    """A house of nobody: its faults are counted, its ledger finds what it is told to."""
+
+    def __init__(self, root=None, *, left=(), lost=(), faults=()):
+        self.left, self.lost, self.faults, self.struck, self.audits = dict(left), lost, list(faults), 0, []
+        self.viewers = [SimpleNamespace(frames=7)]
+        self.ledgers = {"a": self}
+        self.killed = self.closed = False
+
+    @property
+    def found(self):
+        return {kind: {"something"} if kind in self.lost else set() for kind in KINDS}
+
+    def audit(self, *, whole=False):
+        self.audits.append(whole)
+
+    def open(self):
+        pass
+
+    def sample(self):
+        return {"rss_mb": 70.0, "descriptors": 14}
+
+    def restore(self):
+        self.struck += 1
+        if self.faults:
+            self.faults.pop(0)()
+
+    def close(self):
+        self.closed = True
+        return self.left
+
+    def kill_everything(self):
+        self.killed = True
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    monkeypatch.setattr(soak, "FAULTS", [lambda *_: None])
+    monkeypatch.setattr(soak, "LEAST_PAUSE_SECONDS", 0.0)
+    return ["--json", str(tmp_path / "new" / "soak.json"), "--curve", str(tmp_path / "pictures" / "soak.svg")]
+
+
+def disturb(monkeypatch, places, house, minutes="0.0005"):
+    monkeypatch.setattr(soak, "House", lambda _: house)
+    code = main(["--minutes", minutes, "--fault-seconds", "0", *places])
+    return code, json.loads(Path(places[1]).read_text())
+
+
+def test_a_soak_that_held_says_so_and_is_drawn(places, monkeypatch, capsys):
+    house = StandIn()
+    code, told = disturb(monkeypatch, places, house)
+    assert (code, told["wrong"], told["stopped by"]) == (0, [], "")
+    assert len(told["samples"]) == house.struck + 1 == sum(told["faults"].values()) + 1
+    assert house.audits == [False] * house.struck + [True], "after every fault, and all of it at the end"
+    assert Path(places[3]).read_text().startswith("<svg")
+    assert "nothing lost, nothing left behind" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("house", "word"),
+    [(StandIn(left={"lanes left": 1}), "lanes left: 1"), (StandIn(lost=[KINDS[1]]), "saved work lost: 1")],
+)
+def test_what_is_left_or_lost_gives_the_exit_code(places, monkeypatch, capsys, house, word):
+    code, told = disturb(monkeypatch, places, house)
+    assert (code, told["wrong"]) == (1, [word])
+    assert word in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_soak_that_is_stopped_counts_what_there_is_and_says_how_far_it_came(
+    places, monkeypatch, capsys, number, code
+):
+    house = StandIn(faults=[lambda: None, lambda: os.kill(os.getpid(), number)])
+    left, told = disturb(monkeypatch, places, house, minutes="60")
+    assert (left, told["stopped by"], house.struck) == (code, number.name, 2)
+    assert house.closed
+    assert house.audits[-1], "the whole of it"
+    assert told["wrong"] == []
+    assert f"0.0 minutes (stopped by {number.name}, 60 were asked for): 2 faults" in capsys.readouterr().out
+
+
+def test_what_was_lost_outweighs_who_stopped_it(places, monkeypatch):
+    house = StandIn(lost=[KINDS[0]], faults=[lambda: os.kill(os.getpid(), signal.SIGTERM)])
+    assert disturb(monkeypatch, places, house, minutes="60")[0] == 1
+
+
+def test_a_second_signal_ends_it_at_once_and_what_was_told_until_then_stays(places, monkeypatch, capsys):
+    def twice():
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    house = StandIn(lost=[KINDS[0]], faults=[lambda: None, twice])
+    code, told = disturb(monkeypatch, places, house, minutes="60")
+    assert (code, house.closed, house.killed) == (143, False, True)
+    assert (told["saved"][KINDS[0]], len(told["samples"])) == (1, 2)
+    assert '"lost": 1' in capsys.readouterr().err
+
+
+def test_what_does_not_come_back_ends_the_soak_and_is_counted_all_the_same(places, monkeypatch):
+    def fails():
+        raise RunFailed("After 120 s it is still not so.")
+
+    house = StandIn(faults=[fails])
+    code, told = disturb(monkeypatch, places, house, minutes="60")
+    assert (code, house.struck, house.closed, house.killed) == (1, 1, False, True)
+    assert "After 120 s it is still not so." in told["wrong"][0]
+    assert house.audits == [False, True]
 
 
 @pytest.mark.fault("X4")

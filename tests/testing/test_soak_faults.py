@@ -10,6 +10,7 @@ import pytest
 
 from palaestra.testing import soak_faults
 from palaestra.testing.soak_faults import FAULTS, damage_checkpoint, freeze_daemon, kill_daemon, throw_viewers_out
+from palaestra.testing.soak_house import RUNS
 
 CHANCE = random.Random(1)
 
@@ -40,10 +41,12 @@ def test_damage_kills_first_and_then_cuts_the_newest_weights(tmp_path, monkeypat
     told = []
     monkeypatch.setattr(soak_faults, "read_note", lambda _: SimpleNamespace(worker="worker"))
     monkeypatch.setattr(soak_faults, "send", lambda *what: told.append((*what, weights.stat().st_size)))
-    house = SimpleNamespace(directory=lambda _: None, newest_weights=lambda _: weights, damaged=0)
+    cut = []
+    ledgers = dict.fromkeys(RUNS, SimpleNamespace(cut=cut.append))
+    house = SimpleNamespace(directory=lambda _: None, newest_weights=lambda _: weights, ledgers=ledgers)
     damage_checkpoint(house, CHANCE)
     assert told == [("worker", signal.SIGKILL, 5000)]
-    assert (weights.stat().st_size < 100, house.damaged) == (True, 1)
+    assert (weights.stat().st_size < 100, cut) == (True, [2])
 
 
 def test_all_viewers_are_thrown_out():

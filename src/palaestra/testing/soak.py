@@ -2,16 +2,18 @@
 
     python -m palaestra.testing.soak --minutes 45 --seed 1 --json build/soak.json
 
-A daemon, two trainings (one with W&B offline), an evaluation on repeat and 8 viewers. At the end nothing that was
-saved may be lost, nothing may be left behind, and the daemon must be as small as at the beginning.
+A daemon, two trainings (one with W&B offline), an evaluation on repeat and 8 viewers. After every fault what was
+saved is looked at; nothing of it may be lost. At the end nothing may be left behind, and the daemon must be as small as
+at the beginning. Ctrl-C (or SIGTERM) ends it early, and what there is by then is judged all the same.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import random
+import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -19,60 +21,69 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.checkpoints.reading import survey
+import psutil
+
 from palaestra.contracts.errors import PalaestraError
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.files import write_json
 from palaestra.testing.soak_curve import curve
 from palaestra.testing.soak_faults import FAULTS
-from palaestra.testing.soak_house import RUNS, House
+from palaestra.testing.soak_house import House
+from palaestra.testing.soak_ledger import losses
+from palaestra.workers.signals import StopNow, StopRequest, exit_code_of, stop_on_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 MOST_GROWTH_MB = 32.0  # of the daemon, from the first third of the samples to the last
 MOST_NEW_DESCRIPTORS = 16
+LEAST_PAUSE_SECONDS = 1.0  # after all is at work again
+FAILURES = (PalaestraError, OSError, psutil.Error, subprocess.TimeoutExpired)
 
 
-def soak(house: House, minutes: float, fault_seconds: float, seed: int) -> dict[str, Any]:
+def soak(
+    house: House,
+    minutes: float,
+    fault_seconds: float,
+    seed: int,
+    stop: StopRequest,
+    tell: Callable[[dict[str, Any]], None],
+) -> dict[str, Any]:
     """Disturb until the time is over; every sample is taken when all is at work again."""
     chance = random.Random(f"soak {seed}")  # noqa: S311  to be drawn again
     done: Counter[str] = Counter()
-    samples, problems, began = [{"second": 0.0, "fault": "", **house.sample()}], [], time.monotonic()
-    while time.monotonic() - began < 60 * minutes:
-        time.sleep(fault_seconds)
-        fault = chance.choice(FAULTS)
+    samples, began = [{"second": 0.0, "fault": "", **house.sample()}], time.monotonic()
+    found: dict[str, Any] = {"minutes": minutes, "seed": seed, "samples": samples, "problems": []}
+    struck = began
+    while not stop and time.monotonic() - began < 60 * minutes:
+        wait(max(LEAST_PAUSE_SECONDS, struck + fault_seconds - time.monotonic()), stop)
+        if stop:
+            break
+        fault, struck = chance.choice(FAULTS), time.monotonic()
         done[fault.__name__] += 1
-        struck = time.monotonic()
         try:
             fault(house, chance)
             house.restore()
-        except (PalaestraError, OSError) as error:
-            problems.append(f"{fault.__name__}: {error}")
+            now = time.monotonic()
+            told = {"second": round(now - began, 1), "fault": fault.__name__, "recovered_after": round(now - struck, 2)}
+            samples.append({**told, **house.sample()})
+        except FAILURES as error:
+            found["problems"].append(f"{fault.__name__}: {error}")
+        for ledger in house.ledgers.values():
+            ledger.audit()
+        tell(found | {"faults": dict(done), "saved": losses(house.ledgers.values())})
+        if found["problems"]:
             break
-        now = time.monotonic()
-        told = {"second": round(now - began, 1), "fault": fault.__name__, "recovered_after": round(now - struck, 2)}
-        samples.append({**told, **house.sample()})
-        print(json.dumps(samples[-1]), file=sys.stderr, flush=True)
-    return {"faults": dict(done), "samples": samples, "problems": problems}
+    return found | {"faults": dict(done), "seconds": round(time.monotonic() - began, 1), "stopped by": name_of(stop)}
 
 
-def saved_work(house: House) -> dict[str, int]:
-    """Checkpoints that do not verify (but for those cut on purpose) and metrics that are doubled or cannot be read."""
-    refused = sum(len(survey(house.directory(name).checkpoints).refused) for name in RUNS)
-    doubled = unread = 0
-    for name in RUNS:
-        try:
-            with MetricsReader(house.directory(name).metrics_file) as reader:
-                steps = [point.step for point in reader.series("charts/learning_rate")]
-        except PalaestraError:
-            unread += 1
-            continue
-        doubled += sum(later <= earlier for earlier, later in itertools.pairwise(steps))
-    return {
-        "unreadable checkpoints": max(0, refused - house.damaged),
-        "metrics doubled": doubled,
-        "metrics unread": unread,
-    }
+def wait(seconds: float, stop: StopRequest) -> None:
+    deadline = time.monotonic() + seconds
+    while not stop and (left := deadline - time.monotonic()) > 0:
+        time.sleep(min(left, 0.2))
+
+
+def name_of(stop: StopRequest) -> str:
+    return signal.Signals(stop.signal).name if stop.signal is not None else ""
 
 
 def growth(samples: Sequence[Mapping[str, Any]], key: str) -> float:
@@ -93,42 +104,78 @@ def verdicts(found: Mapping[str, Any]) -> list[str]:
     return wrong
 
 
-def run(minutes: float, fault_seconds: float, seed: int, root: Path) -> dict[str, Any]:
+def run(
+    minutes: float,
+    fault_seconds: float,
+    seed: int,
+    root: Path,
+    stop: StopRequest | None = None,
+    tell: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> dict[str, Any]:
     house = House(root)
     try:
         house.open()
-        found = soak(house, minutes, fault_seconds, seed)
-        found["left"] = house.close() if not found["problems"] else {}
-        found["saved"] = saved_work(house)
+        found = soak(house, minutes, fault_seconds, seed, StopRequest() if stop is None else stop, tell)
+        found["left"] = {}
+        if not found["problems"]:
+            try:
+                found["left"] = house.close()
+            except FAILURES as error:
+                found["problems"].append(f"the end: {error}")
+        for ledger in house.ledgers.values():
+            ledger.audit(whole=True)
+        found["saved"] = losses(house.ledgers.values())
+        found["findings"] = [
+            what for ledger in house.ledgers.values() for kind in ledger.found.values() for what in kind
+        ]
         found["frames seen"] = sum(viewer.frames for viewer in house.viewers)
     finally:
         house.kill_everything()
-    return {"minutes": minutes, "seed": seed, **found, "wrong": verdicts(found)}
+    return found | {"wrong": verdicts(found)}
 
 
-def main(words: list[str] | None = None) -> int:
+def parse(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m palaestra.testing.soak", description="Everything at once, disturbed.")
     parser.add_argument("--minutes", type=float, default=45.0, help="default 45; published: 120")
     parser.add_argument("--fault-seconds", type=float, default=10.0, help="between two faults (default 10)")
     parser.add_argument("--seed", type=int, default=0, help="of the faults (default 0)")
     parser.add_argument("--json", type=Path, default=Path("build/soak.json"), help="default build/soak.json")
     parser.add_argument("--curve", type=Path, default=Path("build/soak.svg"), help="default build/soak.svg")
-    chosen = parser.parse_args(words)
-    with tempfile.TemporaryDirectory(prefix="palaestra-soak-") as folder:
+    return parser.parse_args(words)
+
+
+def main(words: list[str] | None = None) -> int:
+    chosen = parse(words)
+    for path in (chosen.json, chosen.curve):
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def tell(found: dict[str, Any]) -> None:
+        """As it goes: whoever kills the soak has what it saw until then."""
+        print(json.dumps({**found["samples"][-1], "lost": sum(found["saved"].values())}), file=sys.stderr, flush=True)
+        write_json(chosen.json, found, durable=False)
+
+    with tempfile.TemporaryDirectory(prefix="palaestra-soak-") as folder, stop_on_signals() as stop:
         try:
-            found = run(chosen.minutes, chosen.fault_seconds, chosen.seed, Path(folder))
+            found = run(chosen.minutes, chosen.fault_seconds, chosen.seed, Path(folder), stop, tell)
         except PalaestraError as error:
             print(error, file=sys.stderr)
             print((Path(folder) / "soak.log").read_text(errors="replace")[-3000:], file=sys.stderr)
             return 1
-    chosen.json.parent.mkdir(parents=True, exist_ok=True)
-    chosen.json.write_text(json.dumps(found, indent=1) + "\n")
-    chosen.curve.parent.mkdir(parents=True, exist_ok=True)
+        except StopNow as error:
+            print(f"Ended by {error} before it was judged; as far as it went: {chosen.json}", file=sys.stderr)
+            return error.exit_code
+    write_json(chosen.json, found, durable=False)
     chosen.curve.write_text(curve(found))
-    print(f"{sum(found['faults'].values())} faults, {found['frames seen']} frames seen")
+    show(found)
     print(f"everything in {chosen.json}, drawn in {chosen.curve}")
+    return 1 if found["wrong"] else exit_code_of(stop.signal) if stop.signal is not None else 0
+
+
+def show(found: Mapping[str, Any]) -> None:
+    minutes = found["seconds"] / 60
+    early = f" (stopped by {found['stopped by']}, {found['minutes']:g} were asked for)" if found["stopped by"] else ""
+    print(f"{minutes:.1f} minutes{early}: {sum(found['faults'].values())} faults, {found['frames seen']} frames seen")
     print("\n".join(found["wrong"]) or "nothing lost, nothing left behind, the daemon as small as before")
-    return 1 if found["wrong"] else 0
 
 
 if __name__ == "__main__":

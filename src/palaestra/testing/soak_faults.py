@@ -12,6 +12,7 @@ import psutil
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect as open_socket
 
+from palaestra.checkpoints.names import epoch_of_data
 from palaestra.client.doorplate import read_doorplate, token_file
 from palaestra.daemon.keeping import read_note
 from palaestra.daemon.tree import send
@@ -72,12 +73,13 @@ def damage_checkpoint(house: House, chance: random.Random) -> None:
     """Cut the newest weights, then kill: the one before must be gone on from."""
     name = chance.choice(RUNS)
     newest = house.newest_weights(name)
+    epoch = epoch_of_data(newest.name) if newest is not None else None
     note = read_note(house.directory(name))
-    if newest is not None and note is not None and note.worker is not None:
+    if newest is not None and epoch is not None and note is not None and note.worker is not None:
         send(note.worker, signal.SIGKILL)
         with contextlib.suppress(FileNotFoundError):
+            house.ledgers[name].cut(epoch)
             os.truncate(newest, chance.randrange(100))
-            house.damaged += 1
 
 
 def throw_viewers_out(house: House, _chance: random.Random) -> None:

@@ -17,13 +17,17 @@ import psutil
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect as open_socket
 
+from palaestra.checkpoints.names import epoch_of_data
 from palaestra.client.calls import connect
 from palaestra.client.doorplate import read_doorplate, token_file
 from palaestra.contracts.errors import PalaestraError, RunFailed
 from palaestra.daemon.keeping import read_note, still_there
 from palaestra.daemon.tree import find_members, send
+from palaestra.evaluation.summary import read_batches
 from palaestra.frames.place import every_lane
 from palaestra.runs.directory import RunDirectory
+from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.testing.soak_ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +82,7 @@ class House:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.ids: dict[str, str] = {}
-        self.damaged = 0  # checkpoints that a fault cut on purpose
+        self.ledgers: dict[str, Ledger] = {}
         self.viewers = [Viewer(root, RUNS[number % len(RUNS)]) for number in range(VIEWERS)]
         self._variables = {**os.environ, "PALAESTRA_RUNS_DIR": str(root), "OMP_NUM_THREADS": "1"}
         self.daemon = self._start("serve", "--port", "0", "--json")
@@ -86,7 +90,9 @@ class House:
 
     def _start(self, *words: str) -> subprocess.Popen[bytes]:
         with (self.root / "soak.log").open("ab") as log:
-            return subprocess.Popen([*PROGRAM, *words], stdout=log, stderr=log, env=self._variables)
+            return subprocess.Popen(  # Ctrl-C in a terminal is for the soak alone, which then ends them gently
+                [*PROGRAM, *words], stdout=log, stderr=log, env=self._variables, process_group=0
+            )
 
     def open(self) -> None:
         """Both trainings have a checkpoint, and somebody judges and watches them."""
@@ -95,6 +101,7 @@ class House:
             config = {**TRAINING, "seed": number, **(TRACKED if number == 0 else {})}
             with connect(self.root) as client:
                 self.ids[name] = client.submit("cartpole", config, name=name)["id"]
+            self.ledgers[name] = Ledger(self.directory(name))
         until("both trainings have saved", lambda: all(map(self.newest_weights, RUNS)))
         for viewer in self.viewers:
             viewer.start()
@@ -111,26 +118,37 @@ class House:
         return RunDirectory(self.root / self.ids[name])
 
     def newest_weights(self, name: str) -> Path | None:
-        found = sorted(self.directory(name).checkpoints.glob("model_*.safetensors"))
-        return found[-1] if found else None
+        found = self.directory(name).checkpoints.glob("model_*.safetensors")
+        return max(found, key=lambda path: epoch_of_data(path.name) or -1, default=None)
 
     def restore(self) -> None:
-        """Bring back whatever the last fault ended, and wait until all of it is at work."""
+        """Bring back whatever the last fault ended, and wait until all of it is at work and has something to show."""
+        since = time.time()
         if self.daemon.poll() is not None:
             self.daemon = self._start("serve", "--port", "0", "--json")
         until("the daemon answers", lambda: is_answered(lambda: self.ask(lambda client: client.system())))
         for name in self.ids:
-            until(f"{name} is at work", partial(is_answered, partial(self._at_work, name)))
-        if self.ids and (self.evaluation is None or self.evaluation.poll() is not None):
-            self.evaluation = self._start("eval", RUNS[1], "--episodes", "5", "--repeat", "--quiet")
+            until(f"{name} is at work", partial(is_answered, partial(self._at_work, name, since)))
+        if self.ids:
+            before = len(read_batches(self.directory(RUNS[1])))
+            until(f"{RUNS[1]} is judged", lambda: self._count_judgements() > before)
 
-    def _at_work(self, name: str) -> None:
+    def _at_work(self, name: str, since: float) -> None:
         state = self.state(name)
         if state in {"failed", "lost", "cancelled", "finished"}:
             self.ask(lambda client: client.retry(name))
         note = read_note(self.directory(name))
         if state != "running" or note is None or note.worker is None or not still_there(note.worker):
             raise RunFailed(f"{name} is {state}.")  # or said to be running by who has not looked yet
+        with MetricsReader(self.directory(name).metrics_file) as reader:
+            newest = reader.sample(reader.newest_sample())
+        if newest is None or newest.at <= since:
+            raise RunFailed(f"{name} has learned nothing since.")
+
+    def _count_judgements(self) -> int:
+        if self.evaluation is None or self.evaluation.poll() is not None:
+            self.evaluation = self._start("eval", f"{RUNS[1]}:latest", "--episodes", "2", "--repeat")
+        return len(read_batches(self.directory(RUNS[1])))
 
     def members(self, name: str) -> list[Any]:
         note = read_note(self.directory(name))

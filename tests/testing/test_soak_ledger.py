@@ -1,0 +1,182 @@
+"""What a soak calls lost: each kind is planted in a run's directory and must be seen, and only it."""
+
+import os
+
+import pytest
+
+from palaestra.checkpoints.durable import commit, uncommit
+from palaestra.contracts.checkpoint import Checkpoint
+from palaestra.contracts.episodes import EpisodeResult
+from palaestra.contracts.sink import Sample
+from palaestra.evaluation.summary import append_batch
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.testing import soak_ledger
+from palaestra.testing.soak_ledger import (
+    JUDGEMENTS,
+    KINDS,
+    LOST,
+    MISCOUNTED,
+    MISSING,
+    UNREAD,
+    UNREADABLE,
+    Ledger,
+    losses,
+    miscounts,
+)
+
+ITERATION = 100  # steps
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    monkeypatch.setattr(soak_ledger, "SECOND_LOOK_SECONDS", 0.0)
+    directory = RunDirectory(tmp_path / "01RUN")
+    directory.checkpoints.mkdir(parents=True)
+    save(directory, 1)
+    save(directory, 2)
+    with MetricsWriter(directory.metrics_file) as writer:
+        for iteration in range(1, 7):
+            writer.write(sample(iteration))
+    append_batch(directory, {"mean": 1.0})
+    append_batch(directory, {"mean": 2.0})
+    return directory
+
+
+@pytest.fixture
+def ledger(directory):
+    ledger = Ledger(directory)
+    ledger.audit()
+    assert found(ledger) == {}
+    return ledger
+
+
+def save(directory, epoch):
+    said = Checkpoint(epoch, epoch * ITERATION, 1.0, "01RUN", "run", 1.0, {}, {}, {})
+    commit(directory.checkpoints, epoch, {f"model_{epoch:04d}.safetensors": bytes(1000)}, said)
+
+
+def sample(iteration):
+    """The only environment has ended an episode with the iteration."""
+    done = (episode(0, ITERATION),)
+    return Sample(iteration * ITERATION, {"charts/learning_rate": 0.1}, episodes=done, at=float(iteration))
+
+
+def episode(index, length):
+    return EpisodeResult(seed=1, total_reward=5.0, length=length, terminated=True, env_index=index, env_step=7)
+
+
+def found(ledger):
+    return {kind: count for kind, count in losses([ledger]).items() if count}
+
+
+def weights(directory, epoch):
+    return directory.checkpoints / f"model_{epoch:04d}.safetensors"
+
+
+def test_more_of_everything_and_what_retention_removes_is_no_loss(ledger, directory):
+    save(directory, 3)
+    uncommit(directory.checkpoints, 1)
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.write(sample(7))
+    append_batch(directory, {"mean": 3.0})
+    ledger.audit()
+    ledger.audit(whole=True)
+    assert found(ledger) == {}
+
+
+def test_a_byte_that_changed_is_seen_although_the_size_is_the_same(ledger, directory):
+    weights(directory, 1).write_bytes(bytes(999) + b"x")
+    ledger.audit()
+    ledger.audit()
+    assert found(ledger) == {UNREADABLE: 1}
+
+
+def test_a_newest_checkpoint_that_is_gone_is_lost_work(ledger, directory):
+    uncommit(directory.checkpoints, 2)
+    ledger.audit()
+    save(directory, 2)
+    ledger.audit()
+    assert found(ledger) == {LOST: 1}, "also when it comes back"
+
+
+def test_what_was_cut_on_purpose_is_neither_unreadable_nor_lost(ledger, directory):
+    ledger.cut(2)
+    os.truncate(weights(directory, 2), 10)
+    ledger.audit()
+    assert found(ledger) == {}
+
+
+def test_the_one_before_what_was_cut_is_still_answered_for(ledger, directory):
+    ledger.cut(2)
+    os.truncate(weights(directory, 2), 10)
+    uncommit(directory.checkpoints, 1)
+    ledger.audit()
+    assert found(ledger) == {LOST: 1}
+
+
+def test_once_saved_anew_it_is_answered_for_again(ledger, directory):
+    ledger.cut(2)
+    save(directory, 2)
+    ledger.audit()
+    os.truncate(weights(directory, 2), 10)
+    ledger.audit()
+    assert found(ledger) == {UNREADABLE: 1, LOST: 1}
+
+
+def test_an_iteration_without_its_metrics_is_missed(ledger, directory):
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.rewind(3 * ITERATION)
+        for iteration in (5, 6, 7):
+            writer.write(sample(iteration))
+    ledger.audit()
+    assert found(ledger) == {MISSING: 1}
+    assert "between the steps 300 and 500" in next(iter(ledger.found[MISSING]))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "is_right"),
+    [
+        ([100] * 10, True),
+        ([100] * 9 + [1], True),  # and in one of 99 steps
+        ([100] * 9, True),  # and in one that ends with its next step
+        ([100] * 8 + [99], False),  # none is as long as the 101 that are missing
+        ([100] * 10 + [1], False),
+    ],
+)
+def test_the_steps_of_an_environment_are_those_of_its_episodes_but_for_the_one_it_is_in(lengths, is_right):
+    episodes = [episode(0, 100)] * 10 + [episode(1, length) for length in lengths]
+    assert (miscounts(episodes, 2 * 1000) == []) == is_right
+
+
+def test_only_the_whole_audit_goes_back_before_the_oldest_checkpoint(ledger, directory):
+    save(directory, 6)
+    for epoch in (1, 2):
+        uncommit(directory.checkpoints, epoch)
+    ledger.audit()
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.write(sample(1))
+    ledger.audit()
+    assert found(ledger) == {}
+    ledger.audit(whole=True)
+    assert found(ledger) == {MISCOUNTED: 1}
+
+
+@pytest.mark.parametrize("name", ["metrics.db", "eval_summary.json"])
+def test_a_file_that_cannot_be_read_is_a_finding(ledger, directory, name):
+    (directory.path / name).write_bytes(b"torn" * 300)
+    ledger.audit()
+    assert found(ledger) == {UNREAD: 1}
+
+
+def test_a_judgement_that_is_gone_is_seen(ledger, directory):
+    directory.eval_summary_file.unlink()
+    append_batch(directory, {"mean": 2.0})
+    ledger.audit()
+    assert found(ledger) == {JUDGEMENTS: 1}
+
+
+def test_losses_are_added_over_the_runs(ledger, directory):
+    uncommit(directory.checkpoints, 2)
+    ledger.audit()
+    assert losses([ledger, ledger]) == {kind: 2 * (kind == LOST) for kind in KINDS}
