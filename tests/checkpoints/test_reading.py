@@ -1,8 +1,9 @@
 import logging
+from dataclasses import replace
 
 import pytest
 
-from palaestra.checkpoints import reading
+from palaestra.checkpoints import durable, reading
 from palaestra.checkpoints.reading import open_best, open_checkpoint, open_latest, survey
 from palaestra.contracts.errors import DamagedFile, NotFound
 
@@ -17,6 +18,23 @@ def directory(tmp_path, save):
 def test_the_survey_goes_from_old_to_new(directory):
     assert [one.epoch for one in survey(directory).checkpoints] == [1, 2, 3]
     assert survey(directory).refused == ()
+
+
+def test_a_state_that_is_dropped_during_a_survey_is_no_damage(directory, monkeypatch):
+    """Retention rewrites the sidecar and takes the state away between our reading the one and looking for the other."""
+    look = durable.check_sizes
+
+    def drop_then_look(folder, checkpoint):
+        if checkpoint.epoch == 2 and (folder / "trainer_state_0002.pt").exists():
+            only_weights = {"model_0002.safetensors": checkpoint.files["model_0002.safetensors"]}
+            durable.rewrite_sidecar(folder, replace(checkpoint, files=only_weights))
+            (folder / "trainer_state_0002.pt").unlink()
+        look(folder, checkpoint)
+
+    monkeypatch.setattr(durable, "check_sizes", drop_then_look)
+    found = survey(directory)
+    assert [list(one.files) for one in found.checkpoints][1] == ["model_0002.safetensors"]
+    assert (len(found.checkpoints), found.refused) == (3, ())
 
 
 @pytest.mark.parametrize(("selector", "epoch"), [("latest", 3), ("best", 2), (1, 1), ("2", 2)])

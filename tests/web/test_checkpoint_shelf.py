@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from palaestra.checkpoints.durable import rewrite_sidecar
-from palaestra.checkpoints.names import model_name, sidecar_name
+from palaestra.checkpoints.durable import commit, rewrite_sidecar
+from palaestra.checkpoints.names import model_name, sidecar_name, trainer_state_name
 from palaestra.checkpoints.reading import survey
 from palaestra.web import checkpoint_shelf
 from palaestra.web.checkpoint_shelf import SidecarShelf
@@ -41,6 +41,25 @@ def test_a_new_score_and_a_removed_checkpoint_are_seen(directory):
     assert [one.score for one in shelf.survey(directory).checkpoints] == [99.0, 1.5, 1.5]
     (directory / sidecar_name(10)).unlink()
     assert [one.epoch for one in shelf.survey(directory).checkpoints] == [20, 30]
+
+
+def test_a_state_that_is_dropped_while_we_look_is_no_damage(directory, monkeypatch):
+    """Retention rewrites the sidecar and takes the state away between our reading the one and looking for the other."""
+    look, state = checkpoint_shelf.check_sizes, directory / trainer_state_name(20)
+    before = SidecarShelf().survey(directory).checkpoints[1]
+    commit(directory, 20, {model_name(20): b"weights", state.name: b"state"}, before)
+
+    def drop_then_look(folder, checkpoint):
+        if checkpoint.epoch == 20 and state.exists():
+            rewrite_sidecar(folder, replace(checkpoint, files={model_name(20): checkpoint.files[model_name(20)]}))
+            state.unlink()
+        look(folder, checkpoint)
+
+    monkeypatch.setattr(checkpoint_shelf, "check_sizes", drop_then_look)
+    found = SidecarShelf().survey(directory)
+    assert not state.exists()
+    assert [list(one.files) for one in found.checkpoints] == [[model_name(epoch)] for epoch in (10, 20, 30)]
+    assert found.refused == ()
 
 
 def test_weights_that_go_missing_are_seen_though_the_sidecar_is_known(directory):

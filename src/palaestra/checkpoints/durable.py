@@ -8,7 +8,8 @@ A sidecar that can be read therefore promises that its files were on the disk be
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from palaestra.checkpoints import sidecar as sidecar_text
 from palaestra.checkpoints.errors import SaveFailed
@@ -18,10 +19,12 @@ from palaestra.checkpoints.regular_file import read_regular_file
 from palaestra.contracts.errors import DamagedFile, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from palaestra.contracts.checkpoint import Checkpoint
+
+Seen = TypeVar("Seen")
 
 REAL = RealFileSystem()
 READ_ATTEMPTS = 5  # a sidecar may be replaced while its files are read; then they are read again
@@ -91,16 +94,27 @@ def verify(directory: Path, epoch: int) -> tuple[Checkpoint, dict[str, bytes]]:
 
     `NotFound` when there is no such checkpoint, `DamagedFile` (with the file and what is wrong) when it does not hold.
     """
-    checkpoint = read_sidecar(directory, epoch)
+    return while_it_stands(
+        partial(read_sidecar, directory, epoch),
+        lambda checkpoint: {name: _verified_bytes(directory, name, checkpoint) for name in checkpoint.files},
+    )
+
+
+def while_it_stands(read: Callable[[], Checkpoint], look: Callable[[Checkpoint], Seen]) -> tuple[Checkpoint, Seen]:
+    """What is seen of the files that a sidecar names.
+
+    It may be replaced in between (a trainer state was dropped). What is missing then is no damage: we look anew.
+    """
+    checkpoint = read()
     for _ in range(READ_ATTEMPTS):
         try:
-            return checkpoint, {name: _verified_bytes(directory, name, checkpoint) for name in checkpoint.files}
+            return checkpoint, look(checkpoint)
         except DamagedFile:
-            again = read_sidecar(directory, epoch)
+            again = read()
             if again.files == checkpoint.files:
                 raise
             checkpoint = again
-    raise DamagedFile(f"{directory / sidecar_name(epoch)} changes faster than its files can be read.")
+    raise DamagedFile(f"{checkpoint.path} changes faster than its files can be read.")
 
 
 def read_sidecar(directory: Path, epoch: int) -> Checkpoint:
@@ -116,8 +130,13 @@ def read_sidecar(directory: Path, epoch: int) -> Checkpoint:
     return checkpoint
 
 
+def described(directory: Path, epoch: int) -> Checkpoint:
+    """The cheap half of `verify`, for listings: every file is there with its size; raises the same."""
+    return while_it_stands(partial(read_sidecar, directory, epoch), partial(check_sizes, directory))[0]
+
+
 def check_sizes(directory: Path, checkpoint: Checkpoint) -> None:
-    """The cheap half of `verify`, for listings: every file is there with its size."""
+    """Every file is there with its size."""
     for name, expected in checkpoint.files.items():
         try:
             size = (directory / name).stat(follow_symlinks=False).st_size

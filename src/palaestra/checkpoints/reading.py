@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from palaestra.checkpoints.durable import check_sizes, committed_epochs, read_sidecar, verify
+from palaestra.checkpoints.durable import committed_epochs, described, verify
 from palaestra.checkpoints.names import sidecar_name
 from palaestra.checkpoints.selection import epoch_of_path, from_best, parse_selector
 from palaestra.contracts.errors import DamagedFile, NotFound
@@ -44,9 +44,7 @@ def survey(directory: Path) -> Survey:
     checkpoints, refused = [], []
     for epoch in committed_epochs(directory):
         try:
-            checkpoint = read_sidecar(directory, epoch)
-            check_sizes(directory, checkpoint)
-            checkpoints.append(checkpoint)
+            checkpoints.append(described(directory, epoch))
         except NotFound:  # removed by retention since the directory was listed
             continue
         except DamagedFile as error:

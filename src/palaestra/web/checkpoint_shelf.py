@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING
 
-from palaestra.checkpoints.durable import check_sizes, committed_epochs, read_sidecar
+from palaestra.checkpoints.durable import check_sizes, committed_epochs, read_sidecar, while_it_stands
 from palaestra.checkpoints.names import sidecar_name
 from palaestra.checkpoints.reading import RefusedCheckpoint, Survey
 from palaestra.contracts.errors import DamagedFile, NotFound
@@ -33,9 +34,8 @@ class SidecarShelf:
         for epoch in committed_epochs(directory):
             path = directory / sidecar_name(epoch)
             try:
-                checkpoint = self._read(directory, path, epoch)
-                check_sizes(directory, checkpoint)
-                checkpoints.append(checkpoint)
+                read = partial(self._read, directory, path, epoch)
+                checkpoints.append(while_it_stands(read, partial(check_sizes, directory))[0])
             except NotFound:  # removed by retention since the directory was listed
                 continue
             except DamagedFile as error:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from palaestra.checkpoints.durable import check_sizes, read_sidecar
+from palaestra.checkpoints.durable import described
 from palaestra.checkpoints.names import model_name
 from palaestra.checkpoints.regular_file import open_regular_file
 from palaestra.checkpoints.safetensors_header import LENGTH_BYTES, MAX_HEADER_BYTES, read_header
@@ -97,9 +97,7 @@ def select(shelf: SidecarShelf, directory: Path, selector: str) -> Checkpoint:
     """By its sidecar; the weights are there with their size, but were not read."""
     chosen = parse_selector(selector)
     if isinstance(chosen, int):
-        checkpoint = read_sidecar(directory, chosen)
-        check_sizes(directory, checkpoint)
-        return checkpoint
+        return described(directory, chosen)
     if not isinstance(chosen, str):
         raise UsageError(f"No checkpoint is selected by '{selector}'.", "Use latest, best, or an epoch such as 10.")
     found = shelf.survey(directory).checkpoints
