@@ -1,9 +1,19 @@
 """What the house of a soak waits for, and how long."""
 
+import os
+import subprocess
+
 import pytest
 
 from palaestra.contracts.errors import NotFound, RunFailed
-from palaestra.testing.soak_house import RUNS, VIEWERS, Viewer, is_answered, until
+from palaestra.contracts.sink import Sample
+from palaestra.daemon.keeping import Note
+from palaestra.daemon.tree import find_process
+from palaestra.evaluation.summary import append_batch
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.testing import soak_house
+from palaestra.testing.soak_house import EVALUATION, PROGRAM, RUNS, VIEWERS, House, Viewer, is_answered, until
 
 
 def test_waiting_ends_with_the_condition():
@@ -42,3 +52,55 @@ def test_a_viewer_without_a_daemon_waits_and_can_be_stopped(tmp_path):
 
 def test_there_are_as_many_viewers_as_promised():
     assert VIEWERS == 8
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """With runs on disk, whose daemon and evaluation leave at once."""
+    monkeypatch.setattr(soak_house, "PROGRAM", ("true",))
+    house = House(tmp_path)
+    for name in RUNS:
+        house.ids[name] = f"01{name}"
+        RunDirectory(tmp_path / house.ids[name]).checkpoints.mkdir(parents=True)
+    yield house
+    house.daemon.wait()
+    if house.evaluation is not None:
+        house.evaluation.wait()
+
+
+def test_the_newest_weights_are_those_of_the_highest_number_not_of_the_last_name(house):
+    assert house.newest_weights(RUNS[0]) is None
+    for epoch in (9980, 10000, 10020):
+        (house.directory(RUNS[0]).checkpoints / f"model_{epoch:04d}.safetensors").touch()
+    assert house.newest_weights(RUNS[0]).name == "model_10020.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("state", "written_at", "is_right"),
+    [("running", 101.0, True), ("running", 100.0, False), ("running", None, False), ("stopping", 101.0, False)],
+)
+def test_a_training_is_at_work_when_it_has_written_something_since(house, monkeypatch, state, written_at, is_right):
+    me = find_process(os.getpid())
+    monkeypatch.setattr(house, "state", lambda _: state)
+    monkeypatch.setattr(soak_house, "read_note", lambda _: Note(1, me, me))
+    with MetricsWriter(house.directory(RUNS[0]).metrics_file) as writer:
+        if written_at is not None:
+            writer.write(Sample(1, {"a": 1.0}, at=written_at))
+    assert is_answered(lambda: house._at_work(RUNS[0], 100.0)) == is_right
+
+
+def test_an_evaluation_that_ended_is_begun_again_when_judgements_are_counted(house):
+    append_batch(house.directory(RUNS[1]), {"mean": 1.0})
+    assert house._count_judgements() == 1
+    first = house.evaluation
+    first.wait()
+    assert house._count_judgements() == 1
+    assert house.evaluation is not first
+
+
+def test_the_evaluation_of_a_soak_is_one_that_the_command_line_understands(tmp_path):
+    """It once was not, ended at once every time, and no soak noticed."""
+    variables = {**os.environ, "PALAESTRA_RUNS_DIR": str(tmp_path)}
+    done = subprocess.run([*PROGRAM, *EVALUATION], env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == NotFound.exit_code, done.stderr
+    assert RUNS[1] in done.stderr

@@ -37,6 +37,7 @@ RUNS = ("soak-a", "soak-b")
 VIEWERS = 8
 PATIENCE_SECONDS = 120.0  # for anything to come back; a fault that takes longer is a finding
 PROGRAM = (sys.executable, "-m", "palaestra")
+EVALUATION = ("eval", f"{RUNS[1]}:latest", "--episodes", "2", "--repeat")
 TRAINING = {"total_steps": 10**9, "checkpoints.save_interval": 20, "seed": 1}
 TRACKED = {"sinks.wandb.enabled": True, "sinks.wandb.mode": "offline"}
 
@@ -147,7 +148,7 @@ class House:
 
     def _count_judgements(self) -> int:
         if self.evaluation is None or self.evaluation.poll() is not None:
-            self.evaluation = self._start("eval", f"{RUNS[1]}:latest", "--episodes", "2", "--repeat")
+            self.evaluation = self._start(*EVALUATION)
         return len(read_batches(self.directory(RUNS[1])))
 
     def members(self, name: str) -> list[Any]:
