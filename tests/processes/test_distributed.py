@@ -75,6 +75,15 @@ def end_of(ranks, within=SECONDS):
     return [code for code, _ in ends]
 
 
+def end_after_fault(ranks, faulty=1):
+    """Exit codes, and the seconds from the first fault until the last of them was gone."""
+    codes = [rank.wait() for rank in ranks]
+    over = time.monotonic()
+    began = float(re.findall(r"^fault at (\S+)$", ranks[faulty].err.read_text(), re.MULTILINE)[0])
+    assert over - began < SECONDS, [rank.err.read_text()[-500:] for rank in ranks]
+    return codes, over - began
+
+
 def last_digests(directory):
     texts = [directory.log_file(rank).read_text() for rank in (0, 1)]
     return [re.findall(r"Ended at epoch (\d+) with weights sha256=(\w{64})", text)[-1] for text in texts]
@@ -163,10 +172,12 @@ def test_a_signal_to_one_rank_stops_all_at_the_same_update(
         ("exit", r"Another rank ended without a word"),
     ],
 )
-def test_a_fault_on_one_rank_ends_all_and_the_leader_names_the_first_cause(server, together, how, cause):
+def test_a_fault_on_one_rank_ends_all_and_the_leader_names_the_first_cause(server, together, figure, how, cause):
     name = f"faulty-{how}"
     ranks = together(*words(name, *faulty(how)))
-    assert end_of(ranks) == [1, 7 if how == "exit" else 1]
+    codes, seconds = end_after_fault(ranks)
+    figure(f"seconds until all have ended, {how}", seconds)
+    assert codes == [1, 7 if how == "exit" else 1]
     record = read_record(server.run(name))
     assert (record.state, record.exit_code) == (RunState.FAILED, 1)
     assert re.search(cause, record.failure), record.failure
@@ -175,7 +186,7 @@ def test_a_fault_on_one_rank_ends_all_and_the_leader_names_the_first_cause(serve
 @pytest.mark.fault("D8")
 def test_a_fault_before_the_first_step_leaves_no_run_behind(server, together):
     ranks = together(*words("never", *faulty("raise at once")))
-    assert end_of(ranks)[0] == 1
+    assert end_after_fault(ranks)[0][0] == 1
     assert "the cart has no wheels" in ranks[0].err.read_text()
     assert server.run("never") is None
 
