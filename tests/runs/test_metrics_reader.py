@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from palaestra.contracts.episode_columns import EpisodeColumns
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import DamagedFile, NotFound
 from palaestra.contracts.sink import Sample
@@ -134,6 +135,17 @@ def test_episodes_come_back_as_they_were(writer, reader):
     assert reader.episodes(end=8) == list(episodes)
     assert [episode.env_step for episode in reader.episodes()] == [7, 8, 9]
     assert [episode.env_step for episode in reader.episodes(limit=2)] == [8, 9]
+
+
+def test_episodes_in_columns_are_the_same_rows_as_episodes_one_by_one(path, tmp_path):
+    other = tmp_path / "other.db"
+    columns = EpisodeColumns((3, 0, 3), (1.5, math.nan, -2.0), (10, 11, 12), (True, False, True), env_step=8)
+    for file, episodes in ((path, columns), (other, tuple(columns))):
+        with MetricsWriter(file) as writer:
+            writer.write(Sample(8, {"a": 1.0}, episodes=episodes), Sample(16, {}, episodes=episodes))
+    with MetricsReader(path) as one, MetricsReader(other) as two:
+        assert one.rows() == two.rows()
+        assert [episode.length for episode in one.episodes()] == [10, 11, 12, 10, 11, 12]
 
 
 def test_rows_hold_what_the_seed_decides_and_no_times(path, tmp_path):

@@ -7,7 +7,8 @@ import pytest
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c as tensorboard_checksum
 
-from palaestra.sinks.event_file import WAITING_EVENTS, EventFile, masked_crc32c
+from palaestra.sinks.event_file import WAITING_EVENTS, EventFile, framed, framed_alike, masked_crc32c
+from palaestra.sinks.event_messages import alike_events, scalars_event
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 16, 17, 71, 335, 1024, 1025, 3000])
@@ -56,3 +57,23 @@ def test_records_wait_for_each_other_but_not_for_ever(tmp_path):
     file.append(b"y" * 2000)
     assert (tmp_path / "events").stat().st_size > 2000 * WAITING_EVENTS - 10_000  # but for Python's own buffer
     file.close()
+
+
+def test_many_that_are_alike_are_framed_as_each_by_itself(tmp_path):
+    values = [0.0, 1.5, -3e38, 1e300, 22.0]
+    at = 1000.25
+    common, places = alike_events(at, 512, ("a/b", "c"))
+    one_by_one = [scalars_event(at, 512, {"a/b": value, "c": 2 * value}) for value in values]
+    assert framed_alike(common, places, (values, [2 * value for value in values])) == b"".join(framed(one_by_one))
+
+
+def test_those_that_wait_come_before_many_at_once(tmp_path):
+    path = tmp_path / "events"
+    file = EventFile(path)
+    file.append(b"first" * 9)
+    common, places = alike_events(1.0, 7, ("c",))
+    file.append_alike(common, places, ([1.0, 2.0],))
+    file.append(b"last" * 9)
+    file.close()
+    alike = [scalars_event(1.0, 7, {"c": value}) for value in (1.0, 2.0)]
+    assert list(RawEventFileLoader(str(path)).Load()) == [b"first" * 9, *alike, b"last" * 9]

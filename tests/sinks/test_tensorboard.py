@@ -4,9 +4,10 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginAccumulator
 
+from palaestra.contracts.episode_columns import EpisodeColumns
 from palaestra.contracts.sink import Sample
 from palaestra.sinks.samples import sample_of
-from palaestra.sinks.tensorboard import TensorBoardSink, markdown_table
+from palaestra.sinks.tensorboard import MANY_EPISODES, TensorBoardSink, markdown_table
 
 
 def curve(directory, tag):
@@ -27,6 +28,16 @@ def test_every_episode_is_a_point_at_its_own_step_as_in_cleanrl(tmp_path, sample
     write_all(tmp_path, samples, clock)
     points = curve(tmp_path, "charts/episodic_return")
     assert points == [(episode.env_step, episode.total_reward) for sample in samples for episode in sample.episodes]
+
+
+@pytest.mark.parametrize("count", [1, MANY_EPISODES - 1, MANY_EPISODES, 200])
+def test_episodes_in_columns_are_the_same_file_as_episodes_one_by_one(tmp_path, clock, count):
+    numbers = range(count)
+    columns = EpisodeColumns(numbers, [0.1 * one for one in numbers], [one + 1 for one in numbers], [True] * count, 512)
+    for name, episodes in (("columns", columns), ("objects", tuple(columns))):
+        write_all(tmp_path / name, [Sample(512, {"losses/entropy": 1.0}, episodes=episodes, at=5.0)] * 2, clock)
+    one, other = ((tmp_path / name).iterdir() for name in ("columns", "objects"))
+    assert next(one).read_bytes() == next(other).read_bytes()
 
 
 def test_other_metrics_and_timings_stand_at_the_step_of_their_sample(tmp_path, samples, clock):

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from palaestra.contracts.episodes import EpisodeResult
 
 
@@ -40,7 +42,7 @@ class IterationReport:
     iteration: int  # counted from 1; also the epoch of a checkpoint made now
     env_steps: int  # over all ranks
     update: UpdateStats
-    episodes: tuple[EpisodeResult, ...]  # those that ended in this iteration, in order
+    episodes: Sequence[EpisodeResult]  # those that ended in this iteration, in order
     times: PhaseTimes
     metrics: dict[str, float] = field(default_factory=dict)  # further deterministic scalars, by metric name
     rank_seconds: tuple[float, ...] = ()  # own work of every rank, waiting left out; the leader's, of several

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from palaestra.contracts.episodes import EpisodeResult
 
 
@@ -20,7 +22,7 @@ class Sample:
     step: int
     metrics: dict[str, float]
     timings: dict[str, float] = field(default_factory=dict)
-    episodes: tuple[EpisodeResult, ...] = ()
+    episodes: Sequence[EpisodeResult] = ()
     at: float = 0.0
 
 

@@ -6,15 +6,17 @@ import contextlib
 import json
 import os
 import sqlite3
+from itertools import repeat
 from typing import TYPE_CHECKING
 
+from palaestra.contracts.episode_columns import EpisodeColumns
 from palaestra.contracts.errors import DamagedFile, RunFailed, UsageError
 from palaestra.runs.files import finite, fsync_directory
 from palaestra.runs.lock import AlreadyHeld, hold
 from palaestra.runs.metrics_schema import create_or_check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from palaestra.contracts.episodes import EpisodeResult
@@ -55,8 +57,8 @@ class MetricsWriter:
                 for name, value in values.items()
             ]
             insert("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?)", points)
-            rows = [_episode_row(sample.step, episode) for sample in samples for episode in sample.episodes]
-            insert("INSERT INTO episodes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            for sample in samples:
+                insert("INSERT INTO episodes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", _episode_rows(sample))
         self._last_sample += len(samples)
 
     def rewind(self, step: int) -> None:
@@ -143,6 +145,14 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _episode_rows(sample: Sample) -> Iterable[tuple[object, ...]]:
+    step, episodes = sample.step, sample.episodes
+    if not isinstance(episodes, EpisodeColumns):
+        return [_episode_row(step, episode) for episode in episodes]
+    own = (episodes.env_indices, repeat(None), episodes.total_rewards, episodes.lengths, episodes.terminated)
+    return zip(repeat(step), repeat(episodes.env_step), *own, repeat(None), strict=False)
 
 
 def _episode_row(step: int, episode: EpisodeResult) -> tuple[object, ...]:

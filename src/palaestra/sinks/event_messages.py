@@ -12,11 +12,12 @@ from struct import pack
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 FIXED64, LENGTH, FIXED32, VARINT = 1, 2, 5, 0
 STRING_TENSOR = 7  # DT_STRING
 SESSION_START = 1
+SCALAR_BYTES = 4
 
 
 def version_event(at: float) -> bytes:
@@ -32,6 +33,13 @@ def session_start_event(at: float, step: int) -> bytes:
 def scalars_event(at: float, step: int, values: Mapping[str, float]) -> bytes:
     summary = b"".join(_scalar_prefix(tag) + _float32(value) for tag, value in values.items())
     return _head(at, step) + _bytes_field(5, summary)
+
+
+def alike_events(at: float, step: int, tags: Sequence[str]) -> tuple[bytes, list[int]]:
+    """What events of one moment that differ only in their scalars have in common, and where each scalar's bytes are."""
+    common = scalars_event(at, step, dict.fromkeys(tags, 0.0))
+    sizes = [len(_scalar_prefix(tag)) + SCALAR_BYTES for tag in tags]
+    return common, [len(common) - sum(sizes[number + 1 :]) - SCALAR_BYTES for number in range(len(tags))]
 
 
 def text_event(at: float, step: int, tag: str, text: str) -> bytes:

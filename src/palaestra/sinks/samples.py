@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from palaestra.contracts.episode_columns import EpisodeColumns, lengths_of, returns_of
 from palaestra.contracts.sink import Sample
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from palaestra.contracts.episodes import EpisodeResult
     from palaestra.contracts.evaluation import SuiteReport
     from palaestra.contracts.reports import IterationReport
@@ -76,22 +79,24 @@ def evaluation_sample_of(report: SuiteReport, step: int, at: float) -> Sample:
     return Sample(step=step, metrics=metrics, timings={"time/evaluation": report.seconds}, at=at)
 
 
-def _of_simulation(group: str, episodes: tuple[EpisodeResult, ...]) -> dict[str, float]:
+def _of_simulation(group: str, episodes: Sequence[EpisodeResult]) -> dict[str, float]:
     means = _episode_means(episodes, f"{group}/episodic_return", f"{group}/episodic_length")
     return {**_means_of_extras(episodes, group), **means}
 
 
-def _episode_means(episodes: tuple[EpisodeResult, ...], return_name: str, length_name: str) -> dict[str, float]:
+def _episode_means(episodes: Sequence[EpisodeResult], return_name: str, length_name: str) -> dict[str, float]:
     if not episodes:
         return {}
     return {
-        return_name: sum(episode.total_reward for episode in episodes) / len(episodes),
-        length_name: sum(episode.length for episode in episodes) / len(episodes),
+        return_name: sum(returns_of(episodes)) / len(episodes),
+        length_name: sum(lengths_of(episodes)) / len(episodes),
     }
 
 
-def _means_of_extras(episodes: tuple[EpisodeResult, ...], group: str) -> dict[str, float]:
+def _means_of_extras(episodes: Sequence[EpisodeResult], group: str) -> dict[str, float]:
     """Of each figure over the episodes that have it; Arena's `heart` becomes `episode/heart`."""
+    if isinstance(episodes, EpisodeColumns):  # which have none
+        return {}
     gathered: dict[str, list[float]] = {}
     for episode in episodes:
         for name, value in episode.extras.items():

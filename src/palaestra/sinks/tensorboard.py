@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from palaestra.contracts.episode_columns import EpisodeColumns
 from palaestra.sinks.event_file import EventFile
-from palaestra.sinks.event_messages import scalars_event, session_start_event, text_event, version_event
+from palaestra.sinks.event_messages import alike_events, scalars_event, session_start_event, text_event, version_event
 from palaestra.sinks.samples import EPISODIC_LENGTH, EPISODIC_RETURN
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 PREFIX = "events.out.tfevents."  # TensorBoard reads the files of a directory in the order of their names
 HYPERPARAMETERS = "hyperparameters/text_summary"  # as torch and CleanRL name it
+MANY_EPISODES = 32  # of one moment that are worth being written all at once
 FLUSH_SECONDS = 5.0  # how far the page may lag behind the run
 
 
@@ -35,9 +37,7 @@ class TensorBoardSink:
         self._file.flush()
 
     def write(self, sample: Sample) -> None:
-        self._file.append(
-            *(scalars_event(sample.at, episode.env_step, _of_episode(episode)) for episode in sample.episodes)
-        )
+        self._write_episodes(sample)
         values = {**sample.metrics, **sample.timings}
         if sample.episodes:  # their own points stand for the mean
             values.pop(EPISODIC_RETURN, None)
@@ -45,6 +45,16 @@ class TensorBoardSink:
         self._file.append(scalars_event(sample.at, sample.step, values))
         if self._clock.monotonic() - self._flushed_at >= FLUSH_SECONDS:
             self.flush()
+
+    def _write_episodes(self, sample: Sample) -> None:
+        episodes = sample.episodes
+        if isinstance(episodes, EpisodeColumns) and len(episodes) >= MANY_EPISODES:
+            common, places = alike_events(sample.at, episodes.env_step, (EPISODIC_RETURN, EPISODIC_LENGTH))
+            self._file.append_alike(common, places, (episodes.total_rewards, episodes.lengths))
+        else:
+            self._file.append(
+                *(scalars_event(sample.at, episode.env_step, _of_episode(episode)) for episode in episodes)
+            )
 
     def rewind(self, step: int) -> None:
         """Tell TensorBoard to forget points after `step`, in its own words (a session start)."""

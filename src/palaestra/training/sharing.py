@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from palaestra.contracts.episode_columns import EpisodeColumns
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.later import later
 from palaestra.contracts.reports import UpdateStats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import torch
-    from torch import nn
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
 
     from palaestra.contracts.reports import IterationReport
     from palaestra.training.group import Group
@@ -46,10 +51,12 @@ def shared_report(report: IterationReport, group: Group) -> IterationReport:
     )
 
 
-def numbered(episodes: Iterable[EpisodeResult], group: Group, env_count: int, env_step: int) -> list[EpisodeResult]:
+def numbered(episodes: Sequence[EpisodeResult], group: Group, env_count: int, env_step: int) -> Sequence[EpisodeResult]:
     """Environments are numbered over all ranks; an episode's step is that of the iteration it ended in."""
     first = group.rank * env_count
-    return [replace(episode, env_step=env_step, env_index=first + episode.env_index) for episode in episodes]
+    if isinstance(episodes, EpisodeColumns):
+        return episodes.numbered(first, env_step)
+    return tuple(replace(one, env_step=env_step, env_index=first + one.env_index) for one in episodes)
 
 
 def equalize(module: nn.Module, group: Group) -> None:
@@ -59,13 +66,17 @@ def equalize(module: nn.Module, group: Group) -> None:
             group.broadcast_(tensor)
 
 
-def weights_digest(module: nn.Module) -> str:
-    """Equal on two ranks when every weight and every statistic is, to the last bit."""
+def weights_digest(policy: nn.Module | Mapping[str, NDArray[Any]]) -> str:
+    """Equal on two ranks when every weight and every statistic is, to the last bit; of a module or its state_dict."""
     digest = hashlib.sha256()
-    for name, tensor in module.state_dict().items():
+    for name, part in (policy if isinstance(policy, Mapping) else policy.state_dict()).items():
         digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        digest.update(part.tobytes() if isinstance(part, np.ndarray) else _bytes_of(part))
     return digest.hexdigest()
+
+
+def _bytes_of(tensor: Tensor) -> bytes:
+    return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
 
 
 def encode_episodes(episodes: Iterable[EpisodeResult]) -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ def _iterate(state: TrainingState) -> IterationReport:
         iteration=state.iteration,
         env_steps=state.env_steps,
         update=done.update,
-        episodes=tuple(numbered(done.episodes, state.group, state.envs.count, state.env_steps)),
+        episodes=numbered(done.episodes, state.group, state.envs.count, state.env_steps),
         times=replace(done.times, waiting=waiting),
         metrics={**done.metrics, **_diagnose(state)},
     )

@@ -7,6 +7,7 @@ import signal
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from palaestra.contracts.episode_columns import returns_of
 from palaestra.contracts.errors import RunFailed
 from palaestra.contracts.later import later
 from palaestra.sinks.samples import TASKS_COMPLETED, TASKS_PER_SECOND, sample_of
@@ -108,7 +109,7 @@ class TrainingLoop:
                 f"Training ended at epoch {state.iteration}, but its checkpoint could not be written.",
                 f"The last one on disk is {self._saver.last_saved}. Make room, then continue the run.",
             )
-        logger.info("Ended at epoch %d with weights sha256=%s", state.iteration, weights_digest(state.agent))
+        logger.info("Ended at epoch %d with weights sha256=%s", state.iteration, weights_digest(state.policy))
 
     def _take(self, report: IterationReport) -> None:
         steps_per_second = self._rate.update(report.env_steps)
@@ -116,7 +117,7 @@ class TrainingLoop:
         if TASKS_COMPLETED in sample.metrics:
             sample.timings[TASKS_PER_SECOND] = self._task_rate.update(int(sample.metrics[TASKS_COMPLETED]))
         self._sinks.write(sample)
-        self._saver.count([episode.total_reward for episode in report.episodes])
+        self._saver.count(returns_of(report.episodes))
         summary = {"steps_per_second": steps_per_second}
         if self._saver.average_return is not None:
             summary["episodic_return"] = self._saver.average_return

@@ -99,6 +99,6 @@ class Ledger:
             step=last.step,
             metrics={**last.metrics, **new.metrics},
             timings={**last.timings, **new.timings},
-            episodes=last.episodes + new.episodes,
+            episodes=(*last.episodes, *new.episodes),
             at=new.at,
         )

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from palaestra.contracts.episodes import EpisodeResult
     from palaestra.contracts.reports import PhaseTimes, UpdateStats
     from palaestra.training.state import TrainingState
@@ -24,7 +26,7 @@ class Iteration:
     """One rollout and one update."""
 
     update: UpdateStats
-    episodes: list[EpisodeResult]  # in the order in which they ended
+    episodes: Sequence[EpisodeResult]  # in the order in which they ended
     times: PhaseTimes
     metrics: dict[str, float] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.contracts.episodes import EpisodeResult
+from palaestra.contracts.episode_columns import EpisodeColumns
 from palaestra.contracts.errors import NonFinite, RunFailed
 from palaestra.contracts.later import later
 from palaestra.contracts.reports import PhaseTimes, UpdateStats
@@ -31,12 +31,14 @@ except ImportError:  # no compiler has been here
     learner = None
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import ModuleType
 
     import torch
     from numpy.typing import NDArray
 
     from palaestra.config.ppo import PpoConfig
+    from palaestra.contracts.episodes import EpisodeResult
     from palaestra.envs.vector import Ending
     from palaestra.policies import normalise
     from palaestra.policies.normalise import ReturnScaler
@@ -115,7 +117,7 @@ class NativeEngine:
         if self._worlds is not None:
             self._worlds.forget()
 
-    def _play(self, state: TrainingState) -> list[EpisodeResult]:
+    def _play(self, state: TrainingState) -> Sequence[EpisodeResult]:
         self._learner.begin(state.dice, state.iteration)
         self._take_memory(state)
         try:
@@ -152,18 +154,18 @@ class NativeEngine:
         factor = (scaler.moments.variance + normalise.EPSILON).rsqrt().float()
         torch.from_numpy(tape.rewards).mul_(factor).clamp_(-scaler.clip, scaler.clip)
 
-    def _play_inside(self, state: TrainingState) -> list[EpisodeResult]:
+    def _play_inside(self, state: TrainingState) -> Sequence[EpisodeResult]:
         worlds = self._worlds
         assert worlds is not None, "asked before"
         worlds.take()
         ended = worlds.worlds.play(self._learner)
         worlds.show(state.envs, state.tape.horizon, len(ended), state.tape.rewards[-1])
-        return [
-            EpisodeResult(None, total_reward, length, terminated, env_index=env)
-            for _, env, total_reward, length, terminated in ended
-        ]
+        if not ended:
+            return ()
+        _, envs, total_rewards, lengths, terminated = zip(*ended, strict=True)
+        return EpisodeColumns(envs, total_rewards, lengths, terminated)
 
-    def _play_outside(self, state: TrainingState) -> list[EpisodeResult]:
+    def _play_outside(self, state: TrainingState) -> Sequence[EpisodeResult]:
         """Everything but `step` of the environments."""
         tape, envs, act = state.tape, state.envs, self._learner.act
         actions = self.recording["actions"]
