@@ -64,8 +64,9 @@ def test_a_native_run_never_imports_torch_and_ends_as_one_that_does(palaestra, d
     assert differences(palaestra.run("without"), palaestra.run("beside")) == []
 
 
+@pytest.mark.full
 def test_a_run_saved_without_torch_goes_on_bit_for_bit(palaestra, differences):
-    words = ("cartpole", "seed=3", "ppo.learning_rate=1e-3")
+    words = ("cartpole", "seed=3", "ppo.learning_rate=1e-3", "ppo.clip=0.2", "ppo.entropy_coefficient=0.01")
     events(palaestra, *words, "run=whole", "total_steps=1024")
     events(palaestra, *words, "run=halved", "total_steps=512")
     told = events(palaestra, *words, "run=halved", "total_steps=1024", "--override", "total_steps")

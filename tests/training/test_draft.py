@@ -36,6 +36,19 @@ def test_it_is_laid_out_as_the_module_that_torch_builds(seen, action, settings):
 
 
 @pytest.mark.parametrize(("seen", "action"), SPACES.values(), ids=SPACES)
+@pytest.mark.parametrize("settings", [{}, {"hidden": [7, 6, 3]}, {"hidden": []}])
+def test_its_weights_are_called_and_shaped_as_in_the_agents_state_dict(seen, action, settings):
+    draft = drafted(settings, seen, action)
+    agent = build_policy(PolicyConfig(graph="mlp", settings=settings), EnvInterface(seen, action))
+    FlatOptimizer(agent, shared=draft.numbers)
+    draft.numbers["values"][:] = np.arange(draft.numbers["values"].size)
+    theirs = agent.state_dict()
+    assert list(draft.weights()) == list(theirs)
+    for name, ours in draft.weights().items():
+        assert ours.tolist() == theirs[name].tolist(), name
+
+
+@pytest.mark.parametrize(("seen", "action"), SPACES.values(), ids=SPACES)
 def test_it_begins_as_torch_would_begin(seen, action):
     """Biases and spreads to the number; matrices in what can be said of all that are drawn so."""
     settings = {"hidden": [8, 4], "log_std": -0.5}

@@ -6,8 +6,12 @@ import pytest
 import torch
 
 import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point does
+from palaestra.checkpoints import torch_file
+from palaestra.checkpoints.weights import policy_to_bytes as policy_bytes
+from palaestra.checkpoints.weights import trainer_state_from_bytes
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import DamagedFile
+from palaestra.training import plain
 from palaestra.training.group import ALONE, Group
 from palaestra.training.state import env_seeds, new_training_state, own_env_seeds
 from palaestra.training.trainer import train
@@ -88,6 +92,27 @@ def test_the_dice_that_everybody_shares_go_on_too():
     assert draws() != expected
     state.restore(captured)
     assert draws() == expected
+
+
+def test_before_torch_has_come_a_capture_is_written_as_it_would_be_with_it(monkeypatch):
+    state = new_training_state(TrainConfig(total_steps=256, ppo={"env_count": 3, "horizon": 16, "minibatch_size": 16}))
+    assert state.engine.name == "native"
+    run_on(state, 2)
+    with_torch, weights_with_torch = state.capture(), policy_bytes(state.policy)
+    monkeypatch.setattr(plain, "has_torch", lambda: False)
+    without = trainer_state_from_bytes(torch_file.trainer_state_to_bytes(state.capture()))
+    assert torch_file.policy_to_bytes(state.policy) == weights_with_torch
+    assert not different(with_torch, without)
+
+
+def different(one, other) -> bool:
+    if isinstance(one, dict):
+        return one.keys() != other.keys() or any(different(part, other[name]) for name, part in one.items())
+    if isinstance(one, list | tuple):
+        return len(one) != len(other) or any(map(different, one, other))
+    if isinstance(one, torch.Tensor):
+        return one.dtype != other.dtype or not torch.equal(one, other)
+    return type(one) is not type(other) or one != other
 
 
 @pytest.mark.fault("C18")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.metadata import version
@@ -22,16 +23,20 @@ from palaestra.contracts.later import later
 from palaestra.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
+    from numpy.typing import NDArray
     from torch import Tensor, nn
 
+    from palaestra.checkpoints import torch_file
     from palaestra.checkpoints import weights as weight_files
     from palaestra.checkpoints.filesystem import FileSystem
     from palaestra.checkpoints.reading import OpenedCheckpoint, Survey
     from palaestra.config.checkpoints import CheckpointConfig
+
+    Arrays = Mapping[str, NDArray[Any]]  # of a policy's state_dict
 else:
+    torch_file = later("palaestra.checkpoints.torch_file")
     weight_files = later("palaestra.checkpoints.weights")
 
 logger = logging.getLogger(__name__)
@@ -77,18 +82,19 @@ class CheckpointManager:
             raise SaveFailed(f"Checkpoints cannot be written to {self.directory}: {error.strerror}.") from error
 
     def save_agent(
-        self, policy: nn.Module, checkpoint: Checkpoint, trainer_state: Mapping[str, Any] | None = None
+        self, policy: nn.Module | Arrays, checkpoint: Checkpoint, trainer_state: Mapping[str, Any] | None = None
     ) -> Checkpoint:
         """Weights and trainer state as they are now, durable together when this returns."""
         return self.commit(self.prepare(policy, checkpoint, trainer_state))
 
     def prepare(
-        self, policy: nn.Module, checkpoint: Checkpoint, trainer_state: Mapping[str, Any] | None = None
+        self, policy: nn.Module | Arrays, checkpoint: Checkpoint, trainer_state: Mapping[str, Any] | None = None
     ) -> PreparedSave:
-        """The part of a save that must not overlap with learning."""
-        parts = {model_name(checkpoint.epoch): weight_files.policy_to_bytes(policy)}
+        """The part of a save that must not overlap with learning. With arrays for a policy, torch is not needed."""
+        files = torch_file if isinstance(policy, Mapping) else weight_files
+        parts = {model_name(checkpoint.epoch): files.policy_to_bytes(policy)}
         if trainer_state is not None:
-            parts[trainer_state_name(checkpoint.epoch)] = weight_files.trainer_state_to_bytes(trainer_state)
+            parts[trainer_state_name(checkpoint.epoch)] = files.trainer_state_to_bytes(trainer_state)
         described = replace(checkpoint, versions=checkpoint.versions or dict(_versions()))
         return PreparedSave(described, parts)
 

@@ -1,6 +1,6 @@
 """Modules that are imported when something of them is first used.
 
-torch takes longer to import than a first update takes, and a native training needs it only for its first checkpoint.
+torch takes longer to import than fifty updates take, and a native training of `policy=mlp` does without it to the end.
 Files on the way to that update say at their top what they will need, and get it when they use it:
 
     if TYPE_CHECKING:

@@ -7,6 +7,7 @@ with these. A test holds layout and plan to those of the module.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,13 @@ class Settings:
 class Draft:
     plan: LayerPlan
     numbers: dict[str, NDArray[np.float32]]  # as `FlatOptimizer.adam_memory` calls them
+    shapes: dict[str, tuple[int, ...]]  # of the parameters, by their names in the agent's state_dict and in its order
+
+    def weights(self) -> dict[str, NDArray[np.float32]]:
+        """As that state_dict has them; views of `numbers`."""
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes.values()])
+        pieces = np.split(self.numbers["values"], ends[:-1])
+        return {name: piece.reshape(self.shapes[name]) for name, piece in zip(self.shapes, pieces, strict=True)}
 
 
 def draft_network(config: PolicyConfig, interface: EnvInterface, seed: int) -> Draft | None:
@@ -52,13 +60,14 @@ def draft_network(config: PolicyConfig, interface: EnvInterface, seed: int) -> D
     except Unfit:
         return None
     pen = Pen(LayerPlan([inputs]), np.random.default_rng(seed))
-    actor = pen.tower(settings)
+    actor = pen.tower("actor", settings)
     if isinstance(interface.action_space, BoxSpec):
-        pen.plan.log_std = pen.write(np.full(outputs, settings.log_std))  # a module's own numbers precede its layers'
-    pen.plan.action_slot = pen.layer(actor, outputs, ACTOR_GAIN, ActivationCode.NONE)
-    critic = pen.tower(settings)
-    pen.plan.value_slot = pen.layer(critic, 1, CRITIC_GAIN, ActivationCode.NONE)
-    return Draft(pen.plan, _adam_memory(np.concatenate(pen.parts)))
+        spreads = np.full(outputs, settings.log_std)
+        pen.plan.log_std = pen.write("action.log_std", spreads)  # a module's own numbers precede its layers'
+    pen.plan.action_slot = pen.layer("action.layer", actor, outputs, ACTOR_GAIN, ActivationCode.NONE)
+    critic = pen.tower("critic", settings)
+    pen.plan.value_slot = pen.layer("value.layer", critic, 1, CRITIC_GAIN, ActivationCode.NONE)
+    return Draft(pen.plan, _adam_memory(np.concatenate(pen.parts)), pen.shapes)
 
 
 class Pen:
@@ -67,27 +76,29 @@ class Pen:
     def __init__(self, plan: LayerPlan, dice: np.random.Generator) -> None:
         self.plan = plan
         self.parts: list[NDArray[np.float32]] = []
+        self.shapes: dict[str, tuple[int, ...]] = {}
         self._dice = dice
         self._written = 0
 
-    def tower(self, settings: Settings) -> int:
+    def tower(self, node: str, settings: Settings) -> int:
         """The slot that its last layer writes."""
         slot = 0
-        for size in settings.hidden:
-            slot = self.layer(slot, size, HIDDEN_GAIN, ACTIVATIONS[settings.activation])
+        for number, size in enumerate(settings.hidden):
+            slot = self.layer(f"{node}.layers.{number}", slot, size, HIDDEN_GAIN, ACTIVATIONS[settings.activation])
         return slot
 
-    def layer(self, source: int, outputs: int, gain: float, activation: ActivationCode) -> int:
+    def layer(self, name: str, source: int, outputs: int, gain: float, activation: ActivationCode) -> int:
         inputs, target = self.plan.sizes[source], len(self.plan.sizes)
-        weight = self.write(orthogonal(self._dice, outputs, inputs, gain))
-        bias = self.write(np.zeros(outputs))
+        weight = self.write(f"{name}.weight", orthogonal(self._dice, outputs, inputs, gain))
+        bias = self.write(f"{name}.bias", np.zeros(outputs))
         self.plan.sizes.append(outputs)
         self.plan.layers.append((source, target, inputs, outputs, weight, bias, int(activation)))
         return target
 
-    def write(self, numbers: NDArray[np.float64]) -> int:
+    def write(self, name: str, numbers: NDArray[np.float64]) -> int:
         """The place of the first of them."""
         place = self._written
+        self.shapes[f"network.nodes.{name}"] = numbers.shape
         self.parts.append(numbers.astype(np.float32).ravel())
         self._written += numbers.size
         return place

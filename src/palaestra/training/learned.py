@@ -52,6 +52,7 @@ def make_learned(
     agent = build_agent(config.policy, interface, origin)
     if draft is not None:
         vector_to_parameters(torch.from_numpy(draft.numbers["values"]), agent.parameters())
+        torch.manual_seed(config.seed)  # as if nothing was drawn: a capture made before torch came says so
     agent = agent.to(device)
     torch.set_num_threads(config.torch_threads)
     sampler = Generator(device)

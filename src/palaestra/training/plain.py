@@ -1,25 +1,38 @@
 """Arrays, big integers and random generators as plain containers and tensors.
 
 A trainer state is read back with `torch.load(weights_only=True)`, which knows tensors and builtin containers, and
-nothing of NumPy. So arrays travel as their bytes, and integers of 128 bits as text.
+nothing of NumPy. So arrays travel as their bytes, and integers of 128 bits as text. Where torch has not been imported,
+an array stands for the tensor that checkpoints/torch_file.py writes in its place.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from palaestra.contracts.later import later
+from palaestra.training.torch_dice import seeded_state
 
 if TYPE_CHECKING:
     import torch
+    from numpy.typing import NDArray
 else:
     torch = later("torch")
 
 ARRAY = "__array__"
+
+
+def has_torch() -> bool:
+    return "torch" in sys.modules
+
+
+def as_tensor(array: NDArray[Any]) -> Any:
+    """Not copied."""
+    return torch.from_numpy(array) if has_torch() else array
 
 
 def to_plain(data: Any) -> Any:
@@ -32,8 +45,8 @@ def to_plain(data: Any) -> Any:
         case tuple():
             return tuple(to_plain(value) for value in data)
         case np.ndarray():
-            raw = torch.frombuffer(bytearray(data.tobytes()), dtype=torch.uint8) if data.size else torch.empty(0)
-            return {ARRAY: str(data.dtype), "shape": list(data.shape), "bytes": raw}
+            raw = np.frombuffer(bytearray(data.tobytes()), np.uint8) if data.size else np.empty(0, np.float32)
+            return {ARRAY: str(data.dtype), "shape": list(data.shape), "bytes": as_tensor(raw)}
         case np.generic():
             return to_plain(np.asarray(data)) | {"scalar": True}
         case _:
@@ -63,13 +76,17 @@ def set_generator_state(generator: np.random.Generator, state: str) -> None:
     generator.bit_generator.state = json.loads(state)
 
 
-def global_random_state() -> dict[str, Any]:
-    """Of the three global generators. Our own code draws from none of them; an environment or a network may."""
+def global_random_state(seed: int = 0) -> dict[str, Any]:
+    """Of the three global generators. Our own code draws from none of them; an environment or a network may.
+
+    `seed` is that of the run: where torch has not been imported, nobody can have drawn from its generator since.
+    """
     version, numbers, gauss = random.getstate()
+    words = as_tensor(np.array(numbers, np.int64))  # 625 numbers one by one would be most of a trainer state
     return {
-        "python": [version, torch.tensor(numbers), gauss],  # 625 numbers one by one would be most of a trainer state
+        "python": [version, words, gauss],
         "numpy": to_plain(np.random.get_state(legacy=False)),
-        "torch": torch.get_rng_state(),
+        "torch": torch.get_rng_state() if has_torch() else seeded_state(seed),
     }
 
 

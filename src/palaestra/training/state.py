@@ -27,11 +27,13 @@ from palaestra.training.graphics import is_surely_cpu
 from palaestra.training.group import ALONE, Group
 from palaestra.training.seeds import draw_seed
 from palaestra.training.tape import Tape
+from palaestra.training.torch_dice import seeded_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import torch
+    from numpy.typing import NDArray
     from torch import Generator, Tensor
 
     from palaestra.config.train import TrainConfig
@@ -94,6 +96,11 @@ class TrainingState:
         return self.learned.agent
 
     @property
+    def policy(self) -> Agent | dict[str, NDArray[np.float32]]:
+        """To be saved: the agent, or before torch has come the weights of its state_dict."""
+        return self.draft.weights() if self.draft and not plain.has_torch() else self.agent
+
+    @property
     def optimizer(self) -> FlatOptimizer:
         return self.learned.optimizer
 
@@ -122,23 +129,45 @@ class TrainingState:
         self.learned.reward_sums = sums
 
     def capture(self) -> dict[str, Any]:
-        """Plain containers and tensors only, copied: the caller may write them while training goes on."""
+        """Plain containers and tensors only, copied: the caller may write them while training goes on.
+
+        Before torch has come there are arrays instead of tensors; see `plain`.
+        """
         self.engine.hand_back(self)
+        envs = self.envs.capture()
+        curriculum = None if self.curriculum is None else self.curriculum.capture()
+        # A stranger's environment may just have imported torch; from here on nobody does, so that all parts agree.
         return {
             "iteration": self.iteration,
             "env_steps": self.env_steps,
             "engine": self.engine.name,
-            "optimizer": deepcopy(self.optimizer.capture()),
+            **(self._capture_draft(self.draft) if self.draft and not plain.has_torch() else self._capture_learned()),
             "tape": self.tape.capture(),
+            "dice": self.dice,
+            "shuffler": plain.generator_state(self.shuffler),
+            "envs": plain.to_plain(envs),
+            "global_random": plain.global_random_state(self.config.seed),
+            "curriculum": curriculum,
+        }
+
+    def _capture_learned(self) -> dict[str, Any]:
+        return {
+            "optimizer": deepcopy(self.optimizer.capture()),
             "memory": {name: part.cpu().clone() for name, part in self.memory.items()},
             "reward_sums": self.reward_sums.cpu().clone(),
             "sampler": self.sampler.get_state(),
-            "dice": self.dice,
-            "shuffler": plain.generator_state(self.shuffler),
-            "envs": plain.to_plain(self.envs.capture()),
-            "global_random": plain.global_random_state(),
-            "curriculum": None if self.curriculum is None else self.curriculum.capture(),
             "teacher": None if self.teacher is None else self.teacher.capture(),
+        }
+
+    def _capture_draft(self, draft: Draft) -> dict[str, Any]:
+        """What `learned` would say if it were made now: only Adam's memory has moved since the run began."""
+        adam = {"exp_avg": "mean", "exp_avg_sq": "spread", "step_count": "step_count"}
+        return {
+            "optimizer": {name: draft.numbers[own].copy() for name, own in adam.items()},
+            "memory": {},
+            "reward_sums": np.zeros(self.envs.count, np.float32),
+            "sampler": seeded_state(draw_seed(self.config.seed, "actions", self.group.rank)),
+            "teacher": None,
         }
 
     def restore(self, saved: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from palaestra.contracts.errors import NonFinite
 from palaestra.contracts.later import later
 from palaestra.contracts.spaces import BoxSpec, DictSpec, SpaceSpec
 from palaestra.policies.observations import storage_dtype
+from palaestra.training.plain import as_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -83,8 +84,8 @@ class Tape:
             raise NonFinite(f"An environment gave a reward that is not finite ({_where(self.rewards)}).")
 
     def capture(self) -> dict[str, Any]:
-        blocks = {name: torch.from_numpy(block[0].copy()) for name, block in self.blocks.items()}
-        return {"observation": blocks, "starts": torch.from_numpy(self.starts[0].copy())}
+        blocks = {name: as_tensor(block[0].copy()) for name, block in self.blocks.items()}
+        return {"observation": blocks, "starts": as_tensor(self.starts[0].copy())}
 
     def restore(self, state: dict[str, Any]) -> None:
         for name, block in self.blocks.items():

@@ -87,7 +87,7 @@ class Saver:
             "session": self.capture(),
         }
         try:
-            saved = self._manager.save_agent(state.agent, self._describe(state), trainer_state)
+            saved = self._manager.save_agent(state.policy, self._describe(state), trainer_state)
         except SaveFailed as error:
             self._count_failure(error, state)
             return None
@@ -131,7 +131,7 @@ class Saver:
             saved_at=self._clock.now(),
             policy=state.config.policy.model_dump(mode="json"),
             env=state.config.env.model_dump(mode="json"),
-            interface=encode_interface(state.agent.interface),
+            interface=encode_interface(state.interface),
             avg_reward=self.average_return,
             seed=state.config.seed,
             metrics={} if self.episode_count is None else {EPISODES_METRIC: float(self.episode_count)},
