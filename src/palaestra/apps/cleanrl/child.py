@@ -42,7 +42,7 @@ class Child:
             self._is_open = False
             self._selector.unregister(self._descriptor)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        return [message for line in lines if (message := _decode(line)) is not None]
+        return [message for line in lines for message in _decode(line)]
 
     def drain(self) -> list[list[Any]]:
         """What still lies in the pipe; its environments' processes may hold it open for longer."""
@@ -84,9 +84,10 @@ def started(order: LaunchOrder) -> Iterator[Child]:
         os.close(reading)
 
 
-def _decode(line: bytes) -> list[Any] | None:
+def _decode(line: bytes) -> list[list[Any]]:
     try:
-        message = json.loads(line)
+        messages = json.loads(line)
     except ValueError:
-        return None
-    return message if isinstance(message, list) and message and isinstance(message[0], str) else None
+        return []
+    heard = messages if isinstance(messages, list) else []
+    return [one for one in heard if isinstance(one, list) and one and isinstance(one[0], str)]

@@ -31,7 +31,7 @@ def test_a_script_runs_where_nothing_is_installed(tmp_path):
         pass_fds=(writing,),
     )
     os.close(writing)
-    messages = [json.loads(line) for line in os.read(reading, 1 << 16).splitlines()]
+    messages = [one for line in os.read(reading, 1 << 16).splitlines() for one in json.loads(line)]
     os.close(reading)
     assert (done.stdout, done.stderr, done.returncode) == ("['--seed', '1'] __main__\n", "", 3)
     assert messages[0][:2] == ["adapted", ["tyro is not installed; a small one stands in for it"]]

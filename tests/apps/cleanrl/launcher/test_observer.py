@@ -89,3 +89,17 @@ def test_only_environments_that_are_in_an_episode_can_be_shown():
     del probes[2], one
     assert observer.probes == {1: probes[1]}
     assert observer.env_id == "CartPole-v1"
+
+
+def test_rewards_are_added_up_now_and_then_so_that_an_endless_episode_takes_no_room():
+    class Made:
+        index, is_open, sums = 0, True, 0
+
+        def add_up(self):
+            self.sums += 1
+
+    made, observer = Made(), Observer(lambda *_: None, 0)
+    observer.made(made, "CartPole-v1")
+    observer.stepped()
+    observer.stepped()
+    assert made.sums == 1

@@ -43,6 +43,23 @@ def test_small_rewards_are_not_lost_in_a_large_return():
         env.step(1)
     assert env.total == 2**24 + 10, "in single precision it would stand still"
     assert type(env.reward) is type(env.total) is float
+    env.add_up()
+    assert (env.reward, env.total, env.length, env.steps) == (1.0, 2**24 + 10, 11, 11), "adding up changes nothing"
+
+
+def test_a_reward_is_what_it_was_when_it_was_given_although_its_array_is_used_again():
+    class Reused(Small):
+        given = np.zeros(())
+
+        def step(self, action):
+            self.given[...] = action
+            return 0, self.given, False, False, {}
+
+    env = probe.Probe(Reused(), Observer(lambda *_: None, 1e9), 0)
+    env.reset()
+    for action in (1, 2, 4):
+        env.step(action)
+    assert env.total == 7
 
 
 def test_what_a_script_makes_to_judge_itself_is_no_training(monkeypatch):

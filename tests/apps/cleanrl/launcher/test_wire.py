@@ -16,7 +16,7 @@ def pipe():
 
 
 def lines(reading):
-    return [json.loads(line) for line in os.read(reading, 1 << 16).splitlines()]
+    return [message for line in os.read(reading, 1 << 16).splitlines() for message in json.loads(line)]
 
 
 def test_what_is_said_arrives_in_order_when_the_wire_is_closed(pipe):
@@ -43,7 +43,12 @@ def test_pieces_are_whole_lines_that_a_pipe_takes_at_once():
     found = pieces(messages)
     assert 1 < len(found) < 10
     assert all(len(piece) <= WHOLE_BYTES and piece.endswith(b"\n") for piece in found)
-    assert [json.loads(line) for line in b"".join(found).splitlines()] == messages
+    assert [message for line in b"".join(found).splitlines() for message in json.loads(line)] == messages
+
+
+def test_a_message_that_is_too_long_for_a_piece_is_still_whole():
+    messages = [["ended", "x" * WHOLE_BYTES], ["beat", 1]]
+    assert [json.loads(piece) for piece in pieces(messages)] == [[messages[0]], [messages[1]]]
 
 
 def test_a_forked_environment_writes_at_once(pipe):

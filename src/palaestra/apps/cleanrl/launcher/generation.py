@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 
-_forks = 0
+FORKS = [0]  # read where a call would cost too much
 
 
 def generation() -> int:
     """Another number in every process that is forked from this one, and in its own."""
-    return _forks
+    return FORKS[0]
 
 
 def _count() -> None:
-    global _forks  # noqa: PLW0603  it is the process's own number
-    _forks += 1
+    FORKS[0] += 1
 
 
 os.register_at_fork(after_in_child=_count)

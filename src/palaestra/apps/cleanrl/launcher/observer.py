@@ -6,13 +6,13 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from .generation import generation
+from .generation import FORKS, generation
 from .names import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LOOK_SECONDS = 0.05  # how often a step looks at the clock's consequences at most
+LOOK_SECONDS = 0.05  # how often a step looks at anything but the clock, at most
 
 
 def _unseen(_probes: dict[int, Any], _now: float) -> float:
@@ -32,29 +32,29 @@ class Observer:
         self.episodes = 0
         self.next_index = 0  # of the next environment that is made
         self.is_gathering = False  # those that are made now are stepped together: one word counts for all of them
-        self.stop_signal = 0
+        self.due = 0.0  # when to look next, as `time.monotonic` counts
+        self._stop_signal = 0
         self.env_id = ""  # of the first environment
         self.warm: Any = None  # what the script begins with; None once it has begun
         self.save: Callable[[str], None] | None = None
         self.remember: Callable[[Any], None] | None = None  # called with what is stepped, first and before it is closed
         self.show: Callable[[dict[int, Any], float], float] = _unseen  # gives when to call it again
-        self.show_at = 0.0  # as `time.monotonic` counts
+        self.show_at = 0.0  # as `due`
         self._probes: dict[int, Any] = {}
         self._owner = generation()
         self._save_seconds = save_seconds
-        self._look_at = 0.0
         self._has_begun = False  # to step
         self._save_at = time.monotonic() + save_seconds if save_seconds else float("inf")
 
     @property
     def is_owner(self) -> bool:
         """False in an environment's own process."""
-        return generation() == self._owner
+        return FORKS[0] == self._owner
 
     @property
     def global_step(self) -> int:
         """As the script counts; -1 where it cannot be known."""
-        if not self.is_owner:
+        if FORKS[0] != self._owner:
             return -1
         told = self.script.get("global_step")
         return told if isinstance(told, int) and told > 0 else self.steps
@@ -80,22 +80,38 @@ class Observer:
             warm, self.warm = self.warm, None
             warm.fill_in(names)
 
+    @property
+    def stop_signal(self) -> int:
+        """That shall end the script; 0: none."""
+        return self._stop_signal
+
+    @stop_signal.setter
+    def stop_signal(self, number: int) -> None:
+        self._stop_signal, self.due = number, 0.0
+
     def stepped(self, count: int = 1) -> None:
         """After every step: of one environment, or of `count` at once, whose members may be in processes of their own.
         It must cost next to nothing."""
         self.steps += count
-        if self.stop_signal:
-            self.stop_if_asked()
+        if time.monotonic() >= self.due:
+            self.look()
+
+    def look(self) -> None:
+        """Between two steps, twenty times a second and when a picture is due."""
+        self.stop_if_asked()
         now = time.monotonic()
-        if now >= self._look_at:
-            self._look_at = now + LOOK_SECONDS
-            self.save_if_due(now)
+        self.due = now + LOOK_SECONDS
+        self.save_if_due(now)
+        probes = self.probes
+        for probe in probes.values():
+            probe.add_up()
         if now >= self.show_at:
-            self.show_at = self.show(self.probes, now)
+            self.show_at = self.show(probes, now)
+        self.due = min(self.due, self.show_at)
 
     def stop_if_asked(self) -> None:
-        if self.stop_signal and self.is_owner:
-            raise Stopped(128 + self.stop_signal)
+        if self._stop_signal and self.is_owner:
+            raise Stopped(128 + self._stop_signal)
 
     def episode_left(self, total: float, length: int) -> None:
         """Reset before it ended: what the script does not count is not counted."""

@@ -9,50 +9,77 @@ import gymnasium
 
 
 class Probe(gymnasium.Wrapper):
-    """Hands everything through as it is. A step must cost next to nothing: scripts take ten thousand a second."""
+    """Hands everything through as it is. A step must cost next to nothing: scripts take ten thousand a second. So it
+    only puts the reward aside, and whoever wants to know a sum adds up."""
 
     def __init__(self, env: Any, observer: Any, index: int) -> None:
         super().__init__(env)
         self._observer = observer
         self._is_counted_by_others = observer.is_gathering
         self.index = index
-        self.reward = 0.0  # of the last step
-        self.total = 0.0  # of the episode so far
-        self.length = 0
+        self._rewards: list[float] = []  # since it was added up
+        self._reward, self._total, self._length = 0.0, 0.0, 0  # the last one then, and of this episode until then
         self._steps_before = 0  # this episode
         self.is_open = False  # was reset and not closed: it can be drawn
         observer.made(self, getattr(env.spec, "id", ""))
+
+    @property
+    def reward(self) -> float:
+        """Of the last step."""
+        return self._rewards[-1] if self._rewards else self._reward
+
+    @property
+    def total(self) -> float:
+        """Of the episode so far."""
+        self.add_up()
+        return self._total
+
+    @property
+    def length(self) -> int:
+        return self._length + len(self._rewards)
 
     @property
     def steps(self) -> int:
         """Since it was made."""
         return self._steps_before + self.length
 
+    def add_up(self) -> None:
+        """Often enough that an episode without end takes no room. In double precision: a sum of single-precision
+        rewards would lose what is small."""
+        if self._rewards:
+            self._length += len(self._rewards)
+            self._total = sum(self._rewards, self._total)
+            self._reward = self._rewards[-1]
+            self._rewards.clear()
+
     def reset(self, **options: Any) -> Any:
-        if self.length:
+        if self._rewards or self._length:
             self._observer.episode_left(self.total, self.length)
-        self._forget_episode()
-        self.reward, self.is_open = 0.0, True
+            self._forget_episode()
+        self._reward, self.is_open = 0.0, True
         self._observer.begins()
         return self.env.reset(**options)
 
     def step(self, action: Any) -> Any:
         result = self.env.step(action)
-        self.reward = reward = float(result[1])  # a sum of single-precision rewards would lose what is small
-        self.total += reward
-        self.length += 1
+        self._rewards.append(float(result[1]))  # its value now: some environments give the same array again and again
         if result[2] or result[3]:
-            self._observer.episode_ended(self.index, self.total, self.length, terminated=bool(result[2]))
-            if not self._is_counted_by_others:
-                self._observer.stepped()  # before it is forgotten: the last picture shows what came of it
-            self._forget_episode()
+            self._end(terminated=bool(result[2]))
         elif not self._is_counted_by_others:
             self._observer.stepped()
         return result
 
+    def _end(self, *, terminated: bool) -> None:
+        self.add_up()
+        self._observer.episode_ended(self.index, self._total, self._length, terminated=terminated)
+        if not self._is_counted_by_others:
+            self._observer.stepped()  # before it is forgotten: the last picture shows what came of it
+        self._forget_episode()
+
     def _forget_episode(self) -> None:
-        self._steps_before += self.length
-        self.total, self.length = 0.0, 0
+        """Once it is added up."""
+        self._steps_before += self._length
+        self._total, self._length = 0.0, 0
 
     def close(self) -> None:
         self.is_open = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -21,6 +22,8 @@ def install(observer: Observer) -> None:
 
 
 def observed(base: Any, observer: Observer) -> Any:
+    step_all = base.step
+
     class Observed(base):  # type: ignore[misc]  # the class is only known now
         def __init__(self, env_fns: Any, *arguments: Any, **options: Any) -> None:
             if base.__name__ == "AsyncVectorEnv" and not arguments and sys.platform.startswith("linux"):
@@ -41,8 +44,10 @@ def observed(base: Any, observer: Observer) -> Any:
         def step(self, actions: Any) -> Any:
             if observer.warm is not None:
                 observer.begins(is_step=True)
-            result = super().step(actions)
-            observer.stepped(self.num_envs)
+            result = step_all(self, actions)
+            observer.steps += self.num_envs
+            if monotonic() >= observer.due:  # `observer.stepped`, written out
+                observer.look()
             return result
 
         def close(self, **options: Any) -> None:

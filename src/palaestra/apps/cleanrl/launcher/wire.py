@@ -1,4 +1,7 @@
-"""Lines of JSON to whoever started us. Training only appends to a queue; a thread of ours does the writing."""
+"""Lines of JSON, each a list of messages, to whoever started us.
+
+Training only appends to a queue; a thread of ours does the writing.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
-from .generation import generation
+from .generation import FORKS, generation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 FLUSH_SECONDS = 0.25
 WHOLE_BYTES = 4096  # a pipe takes this much in one piece, so lines of several processes never mix
+PACK = 32  # messages that usually fit into that
+ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Wire:
@@ -41,7 +46,7 @@ class Wire:
     def say(self, *message: Any) -> None:
         """From the training thread: an append. From a forked environment, which has no thread of ours: a write."""
         self._queue.append(message)
-        if generation() != self._generation:
+        if FORKS[0] != self._generation:
             self._send([self._queue.pop()])
 
     def flush(self) -> None:
@@ -68,13 +73,14 @@ class Wire:
 
 
 def pieces(messages: list[tuple[Any, ...]]) -> list[bytes]:
-    """Whole lines, put together as far as they can be written in one piece."""
-    found: list[bytes] = []
-    encode = json.JSONEncoder().encode
-    for message in messages:
-        line = encode(message).encode() + b"\n"
-        if found and len(found[-1]) + len(line) <= WHOLE_BYTES:
-            found[-1] += line
-        else:
-            found.append(line)
-    return found
+    """Lines that can be written in one piece, each a list of messages: one call encodes many in half the time."""
+    packs = (messages[first : first + PACK] for first in range(0, len(messages), PACK))
+    return [line for pack in packs for line in _lines(pack)]
+
+
+def _lines(pack: list[tuple[Any, ...]]) -> list[bytes]:
+    line = ENCODE(pack).encode() + b"\n"
+    if len(line) <= WHOLE_BYTES or len(pack) == 1:
+        return [line]
+    middle = len(pack) // 2
+    return [*_lines(pack[:middle]), *_lines(pack[middle:])]
