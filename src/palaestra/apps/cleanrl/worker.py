@@ -83,6 +83,8 @@ class ScriptRun:
                 )
             elif kind == "film":
                 self._keep_film(*rest)
+            elif kind == "unpainted":
+                logger.info("Pictures are drawn by the script's own process, not beside it: %s.", *rest)
             elif kind == "unsaved":
                 logger.warning("No checkpoint was saved (%s): %s.", *rest)
             elif kind == "ended":

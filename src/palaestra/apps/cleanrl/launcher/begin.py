@@ -1,4 +1,5 @@
-"""`python begin.py JSON`: become the script that the JSON names; `python begin.py play FD`: play a checkpoint of one.
+"""`python begin.py JSON`: become the script that the JSON names; `python begin.py play FD`: play a checkpoint of one;
+`python begin.py paint FD`: draw for one that trains.
 
 Run by path, in whatever interpreter.
 """
@@ -12,6 +13,8 @@ import sys
 from pathlib import Path
 
 PACKAGE = "palaestra_launcher"  # a name that no script's own module has
+
+HELPERS = {"play": "playing", "paint": "painting"}
 
 
 def load_launcher() -> None:
@@ -29,7 +32,7 @@ def load_launcher() -> None:
 
 if __name__ == "__main__":
     load_launcher()
-    if sys.argv[1] == "play":
-        importlib.import_module(f"{PACKAGE}.playing").main(int(sys.argv[2]))
+    if sys.argv[1] in HELPERS:
+        importlib.import_module(f"{PACKAGE}.{HELPERS[sys.argv[1]]}").main(int(sys.argv[2]))
     else:
         importlib.import_module(f"{PACKAGE}.running").run(json.loads(sys.argv[1]))

@@ -71,6 +71,11 @@ def draws(value: Any) -> bool:
     return not isinstance(value, type) and type(value).__module__.partition(".")[0] in DRAWS
 
 
+def fitted(picture: Any, side: int, largest: int) -> Any:
+    """As somebody wants it (0: as it was drawn), and never larger than there is room for."""
+    return shrink(picture, min(side or largest, largest), largest)
+
+
 def shrink(picture: Any, side: int, largest: int) -> Any:
     """About `side` pixels, by making one of a whole number of them; never more than `largest`."""
     longest = max(picture.shape[:2])

@@ -82,8 +82,13 @@ class Lane:
             return None
         return Demand(min(rate, FASTEST), side, int.from_bytes(mask, "little"), bell, ticket)
 
-    def write(self, slot: int, picture: Any, numbers: Numbers) -> None:
-        """[height, width, 3] bytes; OSError when there is no room for it."""
+    @property
+    def largest_side(self) -> int:
+        """Of a square that there is room for, in pixels."""
+        return int((self.capacity / CHANNELS) ** 0.5)
+
+    def write(self, slot: int, picture: Any, numbers: Numbers, at: float | None = None) -> None:
+        """[height, width, 3] bytes, as it was `at` (now); OSError when there is no room for it."""
         payload = picture.tobytes()
         if len(payload) > self.capacity:
             raise OSError(errno.EFBIG, f"{len(payload)} bytes do not fit into {self.capacity}")
@@ -94,7 +99,7 @@ class Lane:
         offset = self._head_bytes + (2 * slot + place) * whole_pages(self.capacity)
         if os.pwrite(self._descriptor, payload, offset) != len(payload):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        note = _note(sequence, picture, payload, numbers)
+        note = _note(sequence, picture, payload, numbers, time.time() if at is None else at)
         self._head[entry + NOTE_AT[place] : entry + NOTE_AT[place] + len(note)] = note
         SEQUENCE.pack_into(self._head, entry, sequence)
         self.frames += 1
@@ -120,12 +125,12 @@ class Lane:
         os.close(self._descriptor)
 
 
-def _note(sequence: int, picture: Any, payload: bytes, numbers: Numbers) -> bytes:
+def _note(sequence: int, picture: Any, payload: bytes, numbers: Numbers, at: float) -> bytes:
     """Picture and numbers have one checksum: they are never torn apart."""
     height, width = picture.shape[:2]
     step, reward, total, length = numbers
     front = (sequence, PIXELS, CHANNELS, width, height)
-    back = (len(payload), step, length, time.time(), reward, total)
+    back = (len(payload), step, length, at, reward, total)
     return NOTE.pack(*front, zlib.crc32(NOTE.pack(*front, 0, *back), zlib.crc32(payload)), *back)
 
 

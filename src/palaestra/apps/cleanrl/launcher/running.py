@@ -39,7 +39,9 @@ def run(order: dict[str, Any]) -> None:
         saver = sibling("saving").Saver(observer, Path(order["outbox"]), script, source)
         observer.save, observer.remember = saver.save, saver.remember
     if order["lane"] is not None and importlib.util.find_spec("gymnasium") is not None:
-        show = sibling("live").Show(Path(order["lane"]), float(order["live_budget"]), wire.say)
+        lane = Path(order["lane"])
+        painter = sibling("painter").Painter(lane, wire.say)
+        show = sibling("live").Show(lane, float(order["live_budget"]), wire.say, painter)
         show.figures = lambda: (observer.global_step, observer.episodes)
         observer.show = show.look
     if order.get("start") is not None:
