@@ -1,4 +1,4 @@
-from palaestra.contracts.episode_columns import EpisodeColumns, lengths_of, returns_of
+from palaestra.contracts.episode_columns import EpisodeColumns, columns_of, lengths_of, returns_of
 from palaestra.contracts.episodes import EpisodeResult
 
 COLUMNS = EpisodeColumns((3, 0), (1.5, 2.0), (7, 9), (True, False), env_step=64)
@@ -30,6 +30,14 @@ def test_numbering_changes_what_it_says_and_no_more():
     moved = COLUMNS.numbered(10, 128)
     assert [(one.env_index, one.env_step, one.total_reward) for one in moved] == [(13, 128, 1.5), (10, 128, 2.0)]
     assert COLUMNS.numbered(0, 64) == EPISODES
+
+
+def test_plain_episodes_become_columns_and_others_do_not():
+    assert columns_of(EPISODES).numbered(0, 64) == EPISODES
+    assert columns_of(COLUMNS) is COLUMNS
+    assert columns_of([*EPISODES, EpisodeResult(7, 1.0, 2, terminated=True)]) is None
+    assert columns_of([EpisodeResult(None, 1.0, 2, terminated=True, extras={"heart": 1.0})]) is None
+    assert len(columns_of([])) == 0
 
 
 def test_returns_and_lengths_are_the_same_of_columns_and_of_objects():

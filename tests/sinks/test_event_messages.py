@@ -8,7 +8,14 @@ from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
 
-from palaestra.sinks.event_messages import scalars_event, session_start_event, text_event, version_event
+from palaestra.sinks.event_messages import (
+    alike_events,
+    scalars_event,
+    session_start_event,
+    spelled_out,
+    text_event,
+    version_event,
+)
 
 STEPS = [0, 1, 127, 128, 16_383, 16_384, 10**9, 2**40]
 
@@ -46,3 +53,13 @@ def test_the_text_event(text):
     )
     expected = Event(wall_time=7.0, summary=Summary(value=[value])).SerializeToString()
     assert Event.FromString(text_event(7.0, 0, "a/text_summary", text)) == Event.FromString(expected)
+
+
+def test_events_that_are_alike_are_the_same_bytes_as_each_by_itself():
+    returns, lengths = [0.1, -2.5, 1e300], [1, 20, 500]
+    common, places = alike_events(1000.5, 70_000, ("charts/episodic_return", "charts/episodic_length"))
+    assert spelled_out(common, places, (returns, lengths)) == [
+        scalars_event(1000.5, 70_000, {"charts/episodic_return": one, "charts/episodic_length": other})
+        for one, other in zip(returns, lengths, strict=True)
+    ]
+    assert spelled_out(common, places, ([], [])) == []

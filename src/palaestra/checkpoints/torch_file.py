@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zipfile
 from io import BytesIO
+from itertools import chain
 from struct import pack
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +19,14 @@ from safetensors.numpy import save as safetensors_save
 from palaestra.contracts.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
 MAX_DEPTH = 32
 FORMAT_VERSION = b"3\n"
 WRITTEN_AT = (1980, 1, 1, 0, 0, 0)  # a zip's earliest: the same state gives the same bytes
+WHAT_IT_HOLDS = "a trainer state holds only dict, list, tuple, arrays, numbers, text, bytes and None."
 STORAGES = {
     "bool": "BoolStorage",
     "uint8": "ByteStorage",
@@ -54,7 +56,11 @@ def policy_to_bytes(weights: Mapping[str, NDArray[Any]]) -> bytes:
 def trainer_state_to_bytes(state: Mapping[str, Any]) -> bytes:
     """Plain containers, numbers, text and arrays; anything else is refused now rather than when it is needed."""
     pickled = TensorPickle()
-    pickled.add(dict(state), "trainer_state", 0)
+    try:
+        pickled.add(dict(state))
+    except NotPlain as refusal:
+        where = "".join(f"[{part!r}]" for part in reversed(refusal.path))
+        raise UsageError(f"trainer_state{where} {refusal.reason}") from refusal
     stream = BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as file:
         _put(file, "data.pkl", pickled.text())
@@ -67,6 +73,15 @@ def trainer_state_to_bytes(state: Mapping[str, Any]) -> bytes:
 
 def _put(file: zipfile.ZipFile, name: str, data: bytes) -> None:
     file.writestr(zipfile.ZipInfo(f"archive/{name}", WRITTEN_AT), data)
+
+
+class NotPlain(Exception):
+    """Of a value somewhere inside; `path` grows on the way out, innermost first."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path: list[Any] = []
 
 
 class TensorPickle:
@@ -82,30 +97,48 @@ class TensorPickle:
     def text(self) -> bytes:
         return b"".join([*self._parts, STOP])
 
-    def add(self, value: Any, where: str, depth: int) -> None:
+    def add(self, value: Any, depth: int = 0) -> None:
+        kind, parts = type(value), self._parts
         if depth > MAX_DEPTH:
-            raise UsageError(f"{where} is nested deeper than {MAX_DEPTH} levels (or contains itself).")
-        kind = type(value)
+            raise NotPlain(f"is nested deeper than {MAX_DEPTH} levels (or contains itself).")
         if kind is dict:
-            self._parts += (EMPTY_DICT, MARK)
-            for key, item in value.items():
-                self.add(key, f"{where} key", depth + 1)
-                self.add(item, f"{where}[{key!r}]", depth + 1)
-            self._parts.append(SET_ITEMS)
-        elif kind is list or kind is tuple:
-            self._parts += (EMPTY_LIST, MARK) if kind is list else (MARK,)
-            for index, item in enumerate(value):
-                self.add(item, f"{where}[{index}]", depth + 1)
-            self._parts.append(APPENDS if kind is list else TUPLE)
+            parts += (EMPTY_DICT, MARK)
+            self._add_items(value, chain.from_iterable(value.items()), depth + 1)
+            parts.append(SET_ITEMS)
+        elif kind is list:
+            parts += (EMPTY_LIST, MARK)
+            self._add_items(value, value, depth + 1)
+            parts.append(APPENDS)
+        elif kind is tuple:
+            parts.append(MARK)
+            self._add_items(value, value, depth + 1)
+            parts.append(TUPLE)
         elif kind is np.ndarray:
-            self._add_array(value, where)
+            self._add_array(value)
+        elif kind in SCALARS:
+            parts.append(SCALARS[kind](value))
         else:
-            self._parts.append(_plain(value, where))
+            raise NotPlain(f"is a {kind.__module__}.{kind.__qualname__}; {WHAT_IT_HOLDS}")
 
-    def _add_array(self, array: NDArray[Any], where: str) -> None:
+    def _add_items(self, container: Any, items: Iterable[Any], depth: int) -> None:
+        """A crowd of environments has tens of thousands of scalars, so these are written without a further call."""
+        write, scalar_of = self._parts.append, SCALARS.get
+        number = -1
+        try:
+            for number, item in enumerate(items):  # noqa: B007  told where one is refused
+                scalar = scalar_of(type(item))
+                if scalar is not None:
+                    write(scalar(item))
+                else:
+                    self.add(item, depth)
+        except NotPlain as refusal:
+            refusal.path.append(list(container)[number // 2] if type(container) is dict else number)
+            raise
+
+    def _add_array(self, array: NDArray[Any]) -> None:
         dtype = array.dtype.name
         if dtype not in STORAGES or not array.dtype.isnative:
-            raise UsageError(f"{where} is an array of {array.dtype}, which is no tensor's.")
+            raise NotPlain(f"is an array of {array.dtype}, which is no tensor's.")
         storage = _storage(dtype, str(len(self.records)), array.size)
         self.records.append(array.tobytes())
         strides = np.empty(array.shape, np.uint8).strides  # of single bytes, so in numbers
@@ -118,32 +151,9 @@ def _storage(dtype: str, key: str, count: int) -> bytes:
     return b"".join([MARK, _text("storage"), kind, _text(key), _text("cpu"), _whole(count), TUPLE, PERSISTENT])
 
 
-def _plain(value: Any, where: str) -> bytes:
-    kind = type(value)
-    if kind is str:
-        return _text(value)
-    if kind is int:
-        return _whole(value)
-    if kind is float:
-        return b"G" + pack(">d", value)
-    if kind is bool:
-        return TRUE if value else FALSE
-    if value is None:
-        return NONE
-    if kind is bytes:  # protocol 2 knows only text
-        return b"".join([ENCODE, MARK, _text(value.decode("latin1")), LATIN1, TUPLE, REDUCE])
-    raise UsageError(
-        f"{where} is a {kind.__module__}.{kind.__qualname__}; a trainer state holds only dict, list, tuple, arrays, "
-        "numbers, text, bytes and None.",
-    )
-
-
 def _text(text: str) -> bytes:
     encoded = text.encode("utf-8", "surrogatepass")
     return b"X" + pack("<I", len(encoded)) + encoded
-
-
-LATIN1 = _text("latin1")
 
 
 def _whole(number: int) -> bytes:
@@ -155,3 +165,19 @@ def _whole(number: int) -> bytes:
 
 def _wholes(numbers: tuple[int, ...]) -> bytes:
     return b"".join([MARK, *map(_whole, numbers), TUPLE])
+
+
+def _bytes(raw: bytes) -> bytes:
+    """Protocol 2 knows only text."""
+    return b"".join([ENCODE, MARK, _text(raw.decode("latin1")), LATIN1, TUPLE, REDUCE])
+
+
+LATIN1 = _text("latin1")
+SCALARS: dict[type, Callable[[Any], bytes]] = {
+    str: _text,
+    int: _whole,
+    float: lambda number: b"G" + pack(">d", number),
+    bool: lambda value: TRUE if value else FALSE,
+    type(None): lambda _: NONE,
+    bytes: _bytes,
+}

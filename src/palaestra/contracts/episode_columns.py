@@ -53,6 +53,20 @@ class EpisodeColumns(Sequence[EpisodeResult]):
         return hash(tuple(self))
 
 
+def columns_of(episodes: Sequence[EpisodeResult]) -> EpisodeColumns | None:
+    """None where an episode has something that columns have no place for. Its step is left to `numbered`."""
+    if isinstance(episodes, EpisodeColumns):
+        return episodes
+    if any(one.extras or one.seed is not None for one in episodes):
+        return None
+    return EpisodeColumns(
+        [one.env_index for one in episodes],
+        [one.total_reward for one in episodes],
+        [one.length for one in episodes],
+        [one.terminated for one in episodes],
+    )
+
+
 def returns_of(episodes: Sequence[EpisodeResult]) -> Sequence[float]:
     if isinstance(episodes, EpisodeColumns):
         return episodes.total_rewards

@@ -22,6 +22,7 @@ FORMAT = 1
 DRAWING = ("pygame", "pyglet", "glfw", "OpenGL", "matplotlib", "moderngl")
 DRAWING_CLASSES = {"gymnasium.envs.mujoco.mujoco_rendering.MujocoRenderer"}
 NOT_STATE = {"render_mode"}  # how it is drawn may differ from then to now
+PLAIN = {bool, int, float, str, bytes, type(None)}
 AnyEnv = gymnasium.Env[Any, Any]
 
 
@@ -113,6 +114,8 @@ def _attributes(layer: AnyEnv) -> dict[str, Any]:
 
 def _encode(encoder: Encoder, layer: AnyEnv, name: str, value: Any) -> Any:
     where = f"{type(layer).__name__}.{name}"
+    if type(value) in PLAIN:  # most of a thousand attributes of a crowd; none of these is a drawing or a constant
+        return encoder.encode(value, where)
     if is_drawing(value):
         return {"kind": "drawing"}
     if mujoco_state.is_simulation(value):

@@ -42,6 +42,14 @@ def alike_events(at: float, step: int, tags: Sequence[str]) -> tuple[bytes, list
     return common, [len(common) - sum(sizes[number + 1 :]) - SCALAR_BYTES for number in range(len(tags))]
 
 
+def spelled_out(common: bytes, places: Sequence[int], columns: Sequence[Sequence[float]]) -> list[bytes]:
+    """The events that `alike_events` speaks of, each by itself."""
+    ends = [0, *(place + SCALAR_BYTES for place in places)]
+    pieces = [common[end:place] for end, place in zip(ends, places, strict=False)]
+    scalars = [[piece + _float32(value) for value in column] for piece, column in zip(pieces, columns, strict=True)]
+    return [b"".join(parts) + common[ends[-1] :] for parts in zip(*scalars, strict=True)]
+
+
 def text_event(at: float, step: int, tag: str, text: str) -> bytes:
     """Markdown for TensorBoard's text page."""
     plugin = _bytes_field(1, b"text")

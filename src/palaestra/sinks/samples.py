@@ -22,6 +22,7 @@ EVALUATED_RETURN = "eval/episodic_return"
 EVALUATED_LENGTH = "eval/episodic_length"
 EPISODE = "episode"  # group of the means of episodes' further figures, in training
 EVALUATION = "eval"  # and in evaluations
+OTHER_SECONDS = "time/other"
 TASKS_COMPLETED = "tasks/completed"
 TASKS_PER_SECOND = "charts/tasks_per_second"
 
@@ -56,7 +57,7 @@ def sample_of(report: IterationReport, steps_per_second: float, at: float) -> Sa
             STEPS_PER_SECOND: steps_per_second,
             "time/rollout": report.times.rollout,
             "time/learn": report.times.learn,
-            "time/other": report.times.other,
+            OTHER_SECONDS: report.times.other,
         },
         episodes=report.episodes,
         at=at,

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.episode_columns import EpisodeColumns
 from palaestra.sinks.event_file import EventFile
-from palaestra.sinks.event_messages import alike_events, scalars_event, session_start_event, text_event, version_event
+from palaestra.sinks.event_messages import (
+    alike_events,
+    scalars_event,
+    session_start_event,
+    spelled_out,
+    text_event,
+    version_event,
+)
 from palaestra.sinks.samples import EPISODIC_LENGTH, EPISODIC_RETURN
 
 if TYPE_CHECKING:
@@ -48,13 +55,17 @@ class TensorBoardSink:
 
     def _write_episodes(self, sample: Sample) -> None:
         episodes = sample.episodes
-        if isinstance(episodes, EpisodeColumns) and len(episodes) >= MANY_EPISODES:
-            common, places = alike_events(sample.at, episodes.env_step, (EPISODIC_RETURN, EPISODIC_LENGTH))
-            self._file.append_alike(common, places, (episodes.total_rewards, episodes.lengths))
-        else:
+        if not isinstance(episodes, EpisodeColumns):
             self._file.append(
                 *(scalars_event(sample.at, episode.env_step, _of_episode(episode)) for episode in episodes)
             )
+            return
+        common, places = alike_events(sample.at, episodes.env_step, (EPISODIC_RETURN, EPISODIC_LENGTH))
+        columns = (episodes.total_rewards, episodes.lengths)
+        if len(episodes) >= MANY_EPISODES:
+            self._file.append_alike(common, places, columns)
+        else:
+            self._file.append(*spelled_out(common, places, columns))
 
     def rewind(self, step: int) -> None:
         """Tell TensorBoard to forget points after `step`, in its own words (a session start)."""

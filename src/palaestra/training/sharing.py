@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.contracts.episode_columns import EpisodeColumns
+from palaestra.contracts.episode_columns import columns_of
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.later import later
 from palaestra.contracts.reports import UpdateStats
@@ -54,8 +54,9 @@ def shared_report(report: IterationReport, group: Group) -> IterationReport:
 def numbered(episodes: Sequence[EpisodeResult], group: Group, env_count: int, env_step: int) -> Sequence[EpisodeResult]:
     """Environments are numbered over all ranks; an episode's step is that of the iteration it ended in."""
     first = group.rank * env_count
-    if isinstance(episodes, EpisodeColumns):
-        return episodes.numbered(first, env_step)
+    columns = columns_of(episodes)
+    if columns is not None:
+        return columns.numbered(first, env_step)
     return tuple(replace(one, env_step=env_step, env_index=first + one.env_index) for one in episodes)
 
 

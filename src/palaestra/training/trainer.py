@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import NonFinite
 from palaestra.contracts.later import later
-from palaestra.contracts.reports import IterationReport
+from palaestra.contracts.reports import IterationReport, PhaseTimes
 from palaestra.training.intervals import is_due
 from palaestra.training.sharing import numbered, shared_report
 
@@ -49,7 +48,7 @@ def _iterate(state: TrainingState) -> IterationReport:
         env_steps=state.env_steps,
         update=done.update,
         episodes=numbered(done.episodes, state.group, state.envs.count, state.env_steps),
-        times=replace(done.times, waiting=waiting),
+        times=PhaseTimes(done.times.rollout, done.times.learn, waiting=waiting),
         metrics={**done.metrics, **_diagnose(state)},
     )
     return shared_report(report, state.group)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import signal
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.episode_columns import returns_of
 from palaestra.contracts.errors import RunFailed
 from palaestra.contracts.later import later
-from palaestra.sinks.samples import TASKS_COMPLETED, TASKS_PER_SECOND, sample_of
+from palaestra.sinks.samples import OTHER_SECONDS, TASKS_COMPLETED, TASKS_PER_SECOND, sample_of
 from palaestra.sinks.step_rate import StepRate
 from palaestra.training.intervals import is_due
 from palaestra.training.sharing import weights_digest
@@ -113,7 +113,8 @@ class TrainingLoop:
 
     def _take(self, report: IterationReport) -> None:
         steps_per_second = self._rate.update(report.env_steps)
-        sample = sample_of(self._with_other_time(report), steps_per_second, self._clock.now())
+        sample = sample_of(report, steps_per_second, self._clock.now())
+        sample.timings[OTHER_SECONDS] = self._other_seconds(report)
         if TASKS_COMPLETED in sample.metrics:
             sample.timings[TASKS_PER_SECOND] = self._task_rate.update(int(sample.metrics[TASKS_COMPLETED]))
         self._sinks.write(sample)
@@ -167,10 +168,9 @@ class TrainingLoop:
             self._judgements.wait(WAIT_SECONDS)
         log_master("%d evaluations were given up. 'palaestra eval' makes up for them.", waiting, level=logging.WARNING)
 
-    def _with_other_time(self, report: IterationReport) -> IterationReport:
+    def _other_seconds(self, report: IterationReport) -> float:
         """What an iteration took beyond playing and learning: sinks, saving, evaluating."""
         now = self._clock.monotonic()
         spent = now - self._taken_at
         self._taken_at = now
-        other = max(0.0, spent - report.times.rollout - report.times.learn)
-        return replace(report, times=replace(report.times, other=other))
+        return max(0.0, spent - report.times.rollout - report.times.learn)
