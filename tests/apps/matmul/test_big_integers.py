@@ -1,8 +1,11 @@
 import numpy as np
 import pytest
 
-from palaestra.apps.matmul.big_integers import BigIntegerExecutor, combined
-from palaestra.apps.matmul.straight_line import shortest_program
+from palaestra.apps.matmul.big_integers import BigIntegerExecutor
+from palaestra.apps.matmul.extension import join
+from palaestra.apps.matmul.factorization import schoolbook
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.verification import verify
 from palaestra.contracts.errors import UsageError
 
@@ -23,11 +26,11 @@ def test_long_integers_are_multiplied_exactly(strassen, levels, shape):
     assert made.tolist() == wanted
 
 
-def test_other_coefficients_are_multiplied():
-    table = np.array([[2, -3], [0, 0], [-1, 1]])
-    values = [np.array([10**30], object), np.array([7], object)]
-    made = combined(shortest_program(table, 1), values)
-    assert [int(one[0]) for one in made] == [2 * 10**30 - 21, 0, 7 - 10**30]
+def test_sides_may_differ_and_what_is_left_below_the_last_level_is_multiplied_by_hand(strassen):
+    wide = join(strassen, schoolbook(Format(2, 2, 1), Field.ZT), "columns")
+    a, b = long_matrix(12, 8, 3), long_matrix(8, 27, 4)
+    for levels in (1, 2):
+        assert (BigIntegerExecutor(verify(wide))(a, b, levels) == np.matmul(a, b)).all()
 
 
 def test_a_scheme_over_gf2_is_refused(strassen_bits):

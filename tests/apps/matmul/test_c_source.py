@@ -1,4 +1,4 @@
-from palaestra.apps.matmul.c_source import made_sums, scheme_source
+from palaestra.apps.matmul.c_source import factor_order, made_sums, scheme_source
 from palaestra.apps.matmul.straight_line import plain_program, scheme_programs
 
 
@@ -15,3 +15,7 @@ def test_whole_numbers_are_computed_without_a_sign(strassen):
 def test_there_is_a_function_for_each_of_the_three_tables(strassen):
     source = scheme_source(scheme_programs(strassen), "float64")
     assert [name in source for name in ("void left(", "void right(", "void product(")] == [True] * 3
+
+
+def test_a_factor_is_a_block_or_stands_behind_the_blocks(strassen):
+    assert factor_order(plain_program(strassen.u)) == [4, 5, 0, 3, 6, 7, 8]

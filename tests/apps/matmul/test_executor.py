@@ -76,6 +76,6 @@ def test_what_does_not_fit_is_refused(strassen):
 def test_memory_is_given_back(strassen):
     run = Executor(verify(strassen), "float64")
     run(np.ones((8, 8)), np.ones((8, 8)), levels=2)
-    assert run._rooms
+    assert run._product._rooms
     run.forget()
-    assert not run._rooms
+    assert not run._product._rooms

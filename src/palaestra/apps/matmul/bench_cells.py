@@ -13,8 +13,8 @@ from palaestra.apps.matmul.bench_timing import Timing, time_in_turns
 if TYPE_CHECKING:
     from palaestra.apps.matmul.bench_config import BenchConfig
     from palaestra.apps.matmul.big_integers import BigIntegerExecutor
+    from palaestra.apps.matmul.blocks import Matrix
     from palaestra.apps.matmul.executor import Executor
-    from palaestra.apps.matmul.leaf import Matrix
 
 EVEN = 0.02  # gains within 2 % of 1 are neither won nor lost
 ROWS_CHECKED = 8  # of the product, against longer numbers

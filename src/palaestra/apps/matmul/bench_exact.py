@@ -15,7 +15,7 @@ from palaestra.apps.matmul.executor import Executor
 from palaestra.contracts.errors import RunFailed
 
 if TYPE_CHECKING:
-    from palaestra.apps.matmul.leaf import Matrix
+    from palaestra.apps.matmul.blocks import Matrix
     from palaestra.apps.matmul.verification import VerifiedFactorization
 
 SHAPES = ((12, 12, 12), (17, 11, 23), (40, 24, 31))  # rows, inner, columns: even, odd, not square

@@ -1,18 +1,27 @@
-"""A scheme for matrices of Python's own integers, of any length: all blocks of a level as one array of objects."""
+"""A scheme for matrices of Python's own integers, of any length.
+
+Entries lie in one list, block by block and within each the same again, so that a block is a slice; the last level works
+on single numbers. One product after the other is made from start to end, while its numbers are in the cache.
+"""
 
 from __future__ import annotations
 
+from itertools import chain
+from operator import mul
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from palaestra.apps.matmul.executor import THOROUGH, check_field
-from palaestra.apps.matmul.straight_line import Program, scheme_programs
+from palaestra.apps.matmul.number_steps import number_steps
+from palaestra.apps.matmul.straight_line import scheme_programs
+from palaestra.apps.matmul.turned_signs import without_negated_factors
 
 if TYPE_CHECKING:
-    from palaestra.apps.matmul.leaf import Matrix
-    from palaestra.apps.matmul.straight_line import Term
+    from palaestra.apps.matmul.blocks import Matrix
     from palaestra.apps.matmul.verification import VerifiedFactorization
+
+Numbers = list[int]
 
 
 class BigIntegerExecutor:
@@ -20,55 +29,57 @@ class BigIntegerExecutor:
         check_field(scheme, "object")
         self.scheme = scheme
         self.programs = scheme_programs(scheme.claim, THOROUGH)
+        turned = without_negated_factors(self.programs)
+        self._left, self._right = number_steps(turned.left), number_steps(turned.right)
+        self._product = number_steps(turned.product)
 
     def __call__(self, a: Matrix, b: Matrix, levels: int = 1) -> Matrix:
         """Sides that the format does not divide are filled up with zeros."""
-        high, deep, wide = (side**levels for side in self.scheme.format.sides)
-        rows, columns = a.shape[0], b.shape[1]
-        made = self._multiply(_filled(a, high, deep)[None], _filled(b, deep, wide)[None], levels)
-        return made[0, :rows, :columns]
-
-    def _multiply(self, a: Matrix, b: Matrix, levels: int) -> Matrix:
-        """[batch, rows, inner] by [batch, inner, columns]."""
-        if levels == 0:
-            return a * b if a.shape[1:] == b.shape[1:] == (1, 1) else np.matmul(a, b)
         n, m, p = self.scheme.format.sides
-        left = combined(self.programs.left, _blocks(a, n, m))
-        right = combined(self.programs.right, _blocks(b, m, p))
-        made = self._multiply(np.concatenate(left), np.concatenate(right), levels - 1)
-        return _joined(combined(self.programs.product, np.split(made, self.scheme.rank)), n, p)
+        left, right = _filled(a, n**levels, m**levels), _filled(b, m**levels, p**levels)
+        inner = left.shape[1] // m**levels
+        numbers = self._multiply(_ordered(left, n, m, levels), _ordered(right, m, p, levels), inner, levels)
+        made = np.empty(left.shape[0] * right.shape[1], dtype=object)
+        made[_order((left.shape[0], right.shape[1]), n, p, levels)] = numbers
+        return made.reshape(left.shape[0], right.shape[1])[: a.shape[0], : b.shape[1]]
+
+    def _multiply(self, a: Numbers, b: Numbers, inner: int, levels: int) -> Numbers:
+        if levels == 0:
+            return _by_hand(a, b, inner)
+        n, m, p = self.scheme.format.sides
+        if len(a) == n * m and len(b) == m * p:
+            return self._product.of_numbers(list(map(mul, self._left.of_numbers(a), self._right.of_numbers(b))))
+        left, right = self._left.of_lists(_cut(a, n * m)), self._right.of_lists(_cut(b, m * p))
+        products = [self._multiply(one, other, inner, levels - 1) for one, other in zip(left, right, strict=True)]
+        return list(chain.from_iterable(self._product.of_lists(products)))
 
 
-def combined(program: Program, given: list[Matrix]) -> list[Matrix]:
-    """The program's outputs, with an addition or subtraction where a coefficient is 1 or -1."""
-    known = list(given)
-    for pair in program.steps:
-        known.append(_total(pair, known))
-    return [_total(terms, known) if terms else given[0] * 0 for terms in program.outputs]
+def _by_hand(a: Numbers, b: Numbers, inner: int) -> Numbers:
+    """Row by row times column by column; `inner` numbers in a row of A."""
+    rows = [a[i : i + inner] for i in range(0, len(a), inner)]
+    wide = len(b) // inner
+    columns = [b[j::wide] for j in range(wide)]
+    return [sum(map(mul, row, column)) for row in rows for column in columns]
 
 
-def _total(terms: tuple[Term, ...], known: list[Matrix]) -> Matrix:
-    ordered = sorted(terms, key=lambda term: term[1] != 1)
-    value, times = ordered[0]
-    total = _multiple(known[value], times)
-    for value, times in ordered[1:]:
-        total = total - known[value] if times == -1 else total + _multiple(known[value], times)
-    return total
+def _cut(numbers: Numbers, count: int) -> list[Numbers]:
+    size = len(numbers) // count
+    return [numbers[k * size : (k + 1) * size] for k in range(count)]
 
 
-def _multiple(value: Matrix, times: int) -> Matrix:
-    return value if times == 1 else value * times
+def _ordered(matrix: Matrix, high: int, wide: int, levels: int) -> Numbers:
+    numbers: Numbers = matrix.reshape(-1)[_order((matrix.shape[0], matrix.shape[1]), high, wide, levels)].tolist()
+    return numbers
 
 
-def _blocks(batch: Matrix, high: int, wide: int) -> list[Matrix]:
-    rows, columns = batch.shape[1] // high, batch.shape[2] // wide
-    return [
-        batch[:, i * rows : (i + 1) * rows, j * columns : (j + 1) * columns] for i in range(high) for j in range(wide)
-    ]
-
-
-def _joined(blocks: list[Matrix], high: int, wide: int) -> Matrix:
-    return np.concatenate([np.concatenate(blocks[i * wide : (i + 1) * wide], axis=2) for i in range(high)], axis=1)
+def _order(shape: tuple[int, int], high: int, wide: int, levels: int) -> Matrix:
+    """Where each number of the list lies in the matrix, counted row by row."""
+    places = np.arange(shape[0] * shape[1]).reshape(1, *shape)
+    for _ in range(levels):
+        count, rows, columns = places.shape
+        cut = places.reshape(count, high, rows // high, wide, columns // wide)
+        places = cut.transpose(0, 1, 3, 2, 4).reshape(-1, rows // high, columns // wide)
+    return places.reshape(-1)
 
 
 def _filled(matrix: Matrix, rows: int, columns: int) -> Matrix:

@@ -15,11 +15,11 @@ C_TYPES = {"float32": "float", "float64": "double", "int64": "uint64_t"}
 HEAD = """#include <stddef.h>
 #include <stdint.h>
 typedef {type} T;
+typedef struct {{ T *at; ptrdiff_t wide; }} Matrix;
 """
-# `in` and `out` are matrices of blocks, or planes of one block each: where block k begins is in `from` and `to`.
+# `in` and `out` are blocks: where each begins, and how many entries lie from one of its rows to the next.
 FUNCTION = """
-void {name}(const T *in, ptrdiff_t in_wide, const ptrdiff_t *from, T *out, ptrdiff_t out_wide, const ptrdiff_t *to,
-            ptrdiff_t rows, ptrdiff_t columns, int threads) {{
+void {name}(const Matrix *in, const Matrix *out, ptrdiff_t rows, ptrdiff_t columns, int threads) {{
   (void)threads;
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
   for (ptrdiff_t i = 0; i < rows; ++i) {{
@@ -34,12 +34,21 @@ void {name}(const T *in, ptrdiff_t in_wide, const ptrdiff_t *from, T *out, ptrdi
 
 
 def scheme_source(programs: SchemePrograms, dtype: str) -> str:
+    return HEAD.format(type=C_TYPES[dtype]) + sums_source(programs)
+
+
+def sums_source(programs: SchemePrograms) -> str:
     """Functions `left`, `right` and `product`; factors that are a single block are not copied."""
-    parts = [HEAD.format(type=C_TYPES[dtype])]
-    parts.append(_function("left", programs.left, made_sums(programs.left)))
-    parts.append(_function("right", programs.right, made_sums(programs.right)))
-    parts.append(_function("product", programs.product, list(range(len(programs.product.outputs)))))
-    return "".join(parts)
+    wanted = (made_sums(programs.left), made_sums(programs.right), list(range(len(programs.product.outputs))))
+    sides = (programs.left, programs.right, programs.product)
+    names = ("left", "right", "product")
+    return "".join(_function(*each) for each in zip(names, sides, wanted, strict=True))
+
+
+def factor_order(program: Program) -> list[int]:
+    """For each product: its factor's number among the given blocks, or behind them among the sums."""
+    sums = {output: program.inputs + k for k, output in enumerate(made_sums(program))}
+    return [sums.get(output, terms[0][0] if terms else 0) for output, terms in enumerate(program.outputs)]
 
 
 def made_sums(program: Program) -> list[int]:
@@ -52,8 +61,8 @@ def is_input(terms: tuple[Term, ...], inputs: int) -> bool:
 
 
 def _function(name: str, program: Program, wanted: list[int]) -> str:
-    pointers = [f"    const T *x{k} = in + from[{k}] + i * in_wide;" for k in range(program.inputs)]
-    pointers += [f"    T *y{k} = out + to[{k}] + i * out_wide;" for k in range(len(wanted))]
+    pointers = [f"    const T *x{k} = in[{k}].at + i * in[{k}].wide;" for k in range(program.inputs)]
+    pointers += [f"    T *y{k} = out[{k}].at + i * out[{k}].wide;" for k in range(len(wanted))]
     body = [f"      const T v{k} = x{k}[j];" for k in range(program.inputs)]
     body += [f"      const T v{program.inputs + k} = {_expression(pair)};" for k, pair in enumerate(program.steps)]
     body += [f"      y{k}[j] = {_expression(program.outputs[output])};" for k, output in enumerate(wanted)]

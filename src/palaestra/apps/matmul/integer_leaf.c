@@ -11,36 +11,64 @@
 #include <immintrin.h>
 #endif
 
+typedef uint64_t T;
+
+// Part of a larger matrix: its rows are `wide` entries apart.
+typedef struct {
+  T *at;
+  ptrdiff_t wide;
+} Matrix;
+
+typedef struct {
+  ptrdiff_t rows, inner, columns;
+} Sides;
+
 enum { TILE = 4, DEPTH = 256, HIGH = 64, WIDE = 512 };
 
 static ptrdiff_t least(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
 
-// Panels of 4 rows, depth by depth; what is missing is 0.
-static void pack_left(const uint64_t *a, ptrdiff_t wide, ptrdiff_t rows, ptrdiff_t depth, uint64_t *packed) {
-  for (ptrdiff_t i = 0; i < rows; i += TILE)
-    for (ptrdiff_t k = 0; k < depth; ++k)
-      for (ptrdiff_t r = 0; r < TILE; ++r) *packed++ = i + r < rows ? a[(i + r) * wide + k] : 0;
+static Matrix part(Matrix whole, ptrdiff_t row, ptrdiff_t column) {
+  return (Matrix){whole.at + row * whole.wide + column, whole.wide};
 }
 
-// One panel of 4 columns, depth by depth, and beside each four the same with their halves exchanged.
-static void pack_right(const uint64_t *b, ptrdiff_t wide, ptrdiff_t depth, ptrdiff_t columns, uint64_t *packed) {
-  for (ptrdiff_t k = 0; k < depth; ++k, packed += 2 * TILE)
-    for (ptrdiff_t c = 0; c < TILE; ++c) {
-      const uint64_t value = c < columns ? b[k * wide + c] : 0;
-      packed[c] = value;
-      packed[TILE + c] = value << 32 | value >> 32;
+// Panels of 4 rows, depth by depth; what is missing is 0.
+static void pack_left(Matrix a, ptrdiff_t rows, ptrdiff_t depth, T *packed) {
+  ptrdiff_t i = 0;
+  for (; i + TILE <= rows; i += TILE, packed += TILE * depth) {
+    const T *first = part(a, i, 0).at, *second = first + a.wide, *third = second + a.wide, *fourth = third + a.wide;
+    for (ptrdiff_t k = 0; k < depth; ++k) {
+      packed[TILE * k] = first[k];
+      packed[TILE * k + 1] = second[k];
+      packed[TILE * k + 2] = third[k];
+      packed[TILE * k + 3] = fourth[k];
     }
+  }
+  if (i < rows)
+    for (ptrdiff_t k = 0; k < depth; ++k)
+      for (ptrdiff_t r = 0; r < TILE; ++r) *packed++ = i + r < rows ? *part(a, i + r, k).at : 0;
+}
+
+// One panel of 4 columns, depth by depth; what is missing is 0.
+static void pack_right(Matrix b, ptrdiff_t depth, ptrdiff_t columns, T *packed) {
+  if (columns >= TILE) {
+    for (ptrdiff_t k = 0; k < depth; ++k) memcpy(packed + TILE * k, b.at + k * b.wide, sizeof(T) * TILE);
+    return;
+  }
+  for (ptrdiff_t k = 0; k < depth; ++k)
+    for (ptrdiff_t c = 0; c < TILE; ++c) *packed++ = c < columns ? *part(b, k, c).at : 0;
 }
 
 #ifdef __AVX2__
-static void multiply_tile(const uint64_t *a, const uint64_t *b, ptrdiff_t depth, uint64_t *tile) {
+static inline __attribute__((always_inline)) void multiply_tile(const T *a, const T *b, ptrdiff_t depth, T *tile) {
   __m256i low[TILE], cross[TILE];
   for (int r = 0; r < TILE; ++r) low[r] = cross[r] = _mm256_setzero_si256();
-  for (ptrdiff_t k = 0; k < depth; ++k, a += TILE, b += 2 * TILE) {
-    const __m256i straight = _mm256_loadu_si256((const __m256i *)b);
-    const __m256i exchanged = _mm256_loadu_si256((const __m256i *)(b + TILE));
+#pragma GCC unroll 2
+  for (ptrdiff_t k = 0; k < depth; ++k) {
+    __m256i straight = _mm256_loadu_si256((const __m256i *)(b + TILE * k));
+    __m256i exchanged = _mm256_shuffle_epi32(straight, 0xb1);
+    __asm__("" : "+x"(straight), "+x"(exchanged));  // kept in registers: loading them for each row is slower by a fifth
     for (int r = 0; r < TILE; ++r) {
-      const __m256i each = _mm256_set1_epi64x((long long)a[r]);
+      const __m256i each = _mm256_set1_epi64x((long long)a[TILE * k + r]);
       low[r] = _mm256_add_epi64(low[r], _mm256_mul_epu32(each, straight));
       cross[r] = _mm256_add_epi32(cross[r], _mm256_mullo_epi32(each, exchanged));
     }
@@ -52,53 +80,50 @@ static void multiply_tile(const uint64_t *a, const uint64_t *b, ptrdiff_t depth,
   }
 }
 #else
-static void multiply_tile(const uint64_t *a, const uint64_t *b, ptrdiff_t depth, uint64_t *tile) {
-  memset(tile, 0, sizeof(uint64_t) * TILE * TILE);
-  for (ptrdiff_t k = 0; k < depth; ++k, a += TILE, b += 2 * TILE)
+static void multiply_tile(const T *a, const T *b, ptrdiff_t depth, T *tile) {
+  memset(tile, 0, sizeof(T) * TILE * TILE);
+  for (ptrdiff_t k = 0; k < depth; ++k, a += TILE, b += TILE)
     for (int r = 0; r < TILE; ++r)
       for (int c = 0; c < TILE; ++c) tile[r * TILE + c] += a[r] * b[c];
 }
 #endif
 
-static void add_tile(const uint64_t *tile, uint64_t *c, ptrdiff_t wide, ptrdiff_t rows, ptrdiff_t columns, int begins) {
+static void put_tile(const T *tile, Matrix c, ptrdiff_t rows, ptrdiff_t columns, int adds) {
   for (ptrdiff_t r = 0; r < rows; ++r)
-    for (ptrdiff_t k = 0; k < columns; ++k)
-      c[r * wide + k] = (begins ? 0 : c[r * wide + k]) + tile[r * TILE + k];
+    for (ptrdiff_t k = 0; k < columns; ++k) c.at[r * c.wide + k] = (adds ? c.at[r * c.wide + k] : 0) + tile[r * TILE + k];
 }
 
-// Rows `top` … of C, from packed panels of B.
-static void multiply_strip(const uint64_t *a, ptrdiff_t a_wide, const uint64_t *right, uint64_t *c, ptrdiff_t c_wide,
-                           ptrdiff_t rows, ptrdiff_t depth, ptrdiff_t columns, int begins) {
-  uint64_t left[HIGH * DEPTH];
-  uint64_t tile[TILE * TILE];
-  pack_left(a, a_wide, rows, depth, left);
-  for (ptrdiff_t j = 0; j < columns; j += TILE)
-    for (ptrdiff_t i = 0; i < rows; i += TILE) {
-      multiply_tile(left + i * depth, right + j * 2 * depth, depth, tile);
-      add_tile(tile, c + i * c_wide + j, c_wide, least(TILE, rows - i), least(TILE, columns - j), begins);
+// At most 64 rows of C, from packed panels of B.
+static void multiply_strip(Matrix a, const T *right, Matrix c, Sides sides, int adds) {
+  _Alignas(64) T left[HIGH * DEPTH];
+  _Alignas(64) T tile[TILE * TILE];
+  pack_left(a, sides.rows, sides.inner, left);
+  for (ptrdiff_t j = 0; j < sides.columns; j += TILE)
+    for (ptrdiff_t i = 0; i < sides.rows; i += TILE) {
+      multiply_tile(left + i * sides.inner, right + j * sides.inner, sides.inner, tile);
+      const Matrix corner = part(c, i, j);
+      if (i + TILE <= sides.rows && j + TILE <= sides.columns)
+        put_tile(tile, corner, TILE, TILE, adds);
+      else
+        put_tile(tile, corner, least(TILE, sides.rows - i), least(TILE, sides.columns - j), adds);
     }
 }
 
-// 0, or 1 when there is no memory.
-int multiply(const uint64_t *a, ptrdiff_t a_wide, const uint64_t *b, ptrdiff_t b_wide, uint64_t *c, ptrdiff_t c_wide,
-             ptrdiff_t rows, ptrdiff_t inner, ptrdiff_t columns, int threads) {
+// C = A B, or C + A B when it `adds`; `right` has room for DEPTH x WIDE entries.
+static void multiply_leaf(Matrix a, Matrix b, Matrix c, Sides sides, int adds, T *right, int threads) {
   (void)threads;
-  uint64_t *right = malloc(sizeof(uint64_t) * 2 * DEPTH * WIDE);
-  if (right == NULL) return 1;
-  for (ptrdiff_t j = 0; j < columns; j += WIDE)
-    for (ptrdiff_t k = 0; k < inner; k += DEPTH) {
-      const ptrdiff_t wide = least(WIDE, columns - j), depth = least(DEPTH, inner - k);
+  for (ptrdiff_t j = 0; j < sides.columns; j += WIDE)
+    for (ptrdiff_t k = 0; k < sides.inner; k += DEPTH) {
+      const ptrdiff_t wide = least(WIDE, sides.columns - j), depth = least(DEPTH, sides.inner - k);
 #pragma omp parallel num_threads(threads) if (threads > 1)
       {
 #pragma omp for schedule(static)
         for (ptrdiff_t panel = 0; panel < wide; panel += TILE)
-          pack_right(b + k * b_wide + j + panel, b_wide, depth, wide - panel, right + panel * 2 * depth);
+          pack_right(part(b, k, j + panel), depth, wide - panel, right + panel * depth);
 #pragma omp for schedule(static)
-        for (ptrdiff_t i = 0; i < rows; i += HIGH)
-          multiply_strip(a + i * a_wide + k, a_wide, right, c + i * c_wide + j, c_wide, least(HIGH, rows - i), depth,
-                         wide, k == 0);
+        for (ptrdiff_t i = 0; i < sides.rows; i += HIGH)
+          multiply_strip(part(a, i, k), right, part(c, i, j), (Sides){least(HIGH, sides.rows - i), depth, wide},
+                         adds || k > 0);
       }
     }
-  free(right);
-  return 0;
 }
