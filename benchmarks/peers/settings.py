@@ -55,7 +55,7 @@ CLEANRL = Setting(
     minibatch_size=128,
     epochs=4,
     total_steps=500_000,
-    warm_up_updates=60,  # what is loaded late (our torch, with the first checkpoint) is loaded by then
+    warm_up_updates=60,  # longer than anybody needs; our first checkpoint falls into it, the others do not
 )
 LARGE = replace(
     CLEANRL,

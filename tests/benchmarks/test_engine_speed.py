@@ -24,6 +24,16 @@ def test_it_tells_what_both_engines_do(monkeypatch, tmp_path, capsys):
     assert "| small | loop | 1 | native |" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+def test_a_users_training_is_timed_in_a_process_of_its_own():
+    settings = {"engine": "native", "torch_threads": 1, "total_steps": 2048, "ppo": engine_speed.SIZES["small"]}
+    figure = engine_speed.user("native", "small", 1, settings)
+    assert (figure.way, figure.gflops) == ("user", 0.0)
+    assert 0 < figure.steps_per_second < 1e7
+    assert 0 < figure.steps_per_cpu_second < 1e7
+
+
 def test_the_arithmetic_is_counted_layer_by_layer():
     state = new_training_state(TrainConfig(ppo={"env_count": 1, "horizon": 8, "minibatch_size": 8}))
     hidden, action, value = 4 * 64, 64 * 2, 64
