@@ -17,7 +17,7 @@ from .generation import FORKS, generation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FLUSH_SECONDS = 0.25
+FLUSH_SECONDS = 0.5  # each time, the thread takes the interpreter from the script, and our side has work to do
 WHOLE_BYTES = 4096  # a pipe takes this much in one piece, so lines of several processes never mix
 PACK = 32  # messages that usually fit into that
 ENCODE = json.JSONEncoder(separators=(",", ":")).encode
