@@ -57,6 +57,17 @@ def test_a_gain_too_small_to_be_sure_is_left_to_blas(strassen, monkeypatch):
     assert (cell.verdict, cell.auto_levels) == ("even", 0)
 
 
+def test_a_gain_that_one_round_contradicts_is_left_to_blas(strassen, monkeypatch):
+    rounds = {BASELINE: (2.0, 2.0, 2.0, 2.0, 2.0), "1": (1.5, 1.5, 1.5, 1.5, 1.99), "2": (1.8, 1.8, 1.8, 1.8, 1.8)}
+    timings = {name: Timing(min(each), min(each), 5, each) for name, each in rounds.items()}
+    monkeypatch.setattr(bench_cells, "time_in_turns", lambda *_: timings)
+    cell = float_cell(Executor(verify(strassen), "float64"), 16, QUICK)
+    assert (cell.levels, cell.auto_levels) == (1, 2)  # the fastest, and the surest
+    assert cell.sure_gain == pytest.approx(2.0 / 1.8)
+    timings["2"] = Timing(1.8, 1.8, 5, (1.8, 1.8, 1.8, 1.8, 2.2))
+    assert float_cell(Executor(verify(strassen), "float64"), 16, QUICK).auto_levels == 0
+
+
 def test_kernel_and_algorithm_are_told_apart_for_whole_numbers(strassen, monkeypatch):
     told(monkeypatch, **{BASELINE: 12.0, LEAF: 1.2, "1": 1.0, "2": 1.5, FLOATS: 0.5})
     cell = integer_cell(Executor(verify(strassen), "int64"), 16, QUICK)

@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from palaestra.apps.matmul import bench_timing
-from palaestra.apps.matmul.bench_timing import LEAST_ROUNDS, time_in_turns
+from palaestra.apps.matmul.bench_timing import LEAST_ROUNDS, Timing, ratio_of, time_in_turns
 
 
 @pytest.fixture
@@ -24,16 +24,30 @@ def work(clock, *seconds):
 
 
 def test_the_best_and_the_middle_of_all_rounds_are_told(clock):
-    timings = time_in_turns({"one": work(clock, 5.0, 3.0, 2.0, 4.0)}, 0.0)
+    timings = time_in_turns({"one": work(clock, 9.0, 3.0, 2.0, 4.0, 6.0, 5.0)}, 0.0)
     assert timings["one"].rounds == LEAST_ROUNDS
-    assert timings["one"].best == 2.0  # the first, 5.0, was the trial
-    assert timings["one"].middle == 3.0
+    assert timings["one"].samples == (3.0, 2.0, 4.0, 6.0, 5.0)  # the first, 9.0, was the trial
+    assert timings["one"].best == 2.0
+    assert timings["one"].middle == 4.0
 
 
 def test_a_way_that_is_far_behind_is_asked_once(clock):
     timings = time_in_turns({"fast": work(clock, 1.0), "slow": work(clock, 10.0)}, 0.0)
     assert timings["slow"].rounds == 1
     assert timings["slow"].best == 10.0
+
+
+def test_a_first_call_that_pays_for_new_memory_is_not_held_against_a_way(clock):
+    ways = {"one": work(clock, 1.0), "new": work(clock, 2.0, *[0.75] * 9)}
+    timings = time_in_turns(ways, 0.0)
+    assert timings["new"].rounds == LEAST_ROUNDS
+    assert timings["new"].best == 0.75
+
+
+def test_two_that_ran_in_the_same_rounds_are_compared_round_by_round():
+    slow, fast = Timing(1.0, 2.0, 2, (1.0, 8.0)), Timing(1.0, 1.0, 2, (1.0, 2.0))
+    assert (ratio_of(slow, fast).low, ratio_of(slow, fast).high) == (1.0, 4.0)
+    assert ratio_of(Timing(6.0, 6.0, 1, (6.0,)), fast).middle == 6.0  # not asked again: all that is known
 
 
 def test_a_way_that_must_be_compared_is_kept(clock):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Multiply = Callable[..., Any]
 NUMPY = -1
-WORTHWHILE = 1.03  # a measured gain below this may be luck
+WORTHWHILE = 1.03  # of the gain that is sure: what was measured in one hour must still hold in the next
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,16 @@ class AutoTable:
         if not below:
             return NUMPY
         return min(below[-1], above[0]) if above else below[-1]
+
+    def agreeing(self, other: AutoTable) -> AutoTable:
+        """Of two measurements of one size the fewer levels hold."""
+        merged: dict[str, dict[int, int]] = {}
+        for table in (self, other):
+            for dtype, rows in table.levels.items():
+                known = merged.setdefault(dtype, {})
+                for size, levels in rows:
+                    known[size] = min(levels, known.get(size, levels))
+        return AutoTable({dtype: tuple(sorted(rows.items())) for dtype, rows in merged.items()})
 
     def crossover(self, dtype: str) -> int | None:
         """The smallest measured size from which on every larger one gains, too."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.apps.matmul.auto import NUMPY, WORTHWHILE
-from palaestra.apps.matmul.bench_timing import Timing, time_in_turns
+from palaestra.apps.matmul.bench_timing import Timing, ratio_of, time_in_turns
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.bench_config import BenchConfig
@@ -41,6 +41,7 @@ class Cell:
     baseline_error: float | None = None
     is_exact: bool | None = None  # whole numbers: bit for bit the baseline's, or the leaf's where there is none
     others: dict[str, float] = field(default_factory=dict)  # seconds of further ways
+    sure_gain: float | None = None  # the algorithm's, at least, 39 times of 40: what `auto` goes by
 
 
 def verdict_of(gain: float) -> str:
@@ -124,8 +125,10 @@ def _beside_numpy(dtype: str, size: int, rival: str, timings: dict[str, Timing],
     """Where the leaf is NumPy's own product, all of the gain is the algorithm's."""
     numpy, scheme = timings[BASELINE].best, timings[str(levels)].best
     gain = numpy / scheme
-    used = levels if gain >= WORTHWHILE else 0
-    return Cell(dtype, size, rival, numpy, scheme, levels, gain, 1.0, gain, verdict_of(gain), used, **further)
+    sure, used = _surest(timings, BASELINE)
+    return Cell(
+        dtype, size, rival, numpy, scheme, levels, gain, 1.0, gain, verdict_of(gain), used, sure_gain=sure, **further
+    )
 
 
 def _integer_result(
@@ -133,8 +136,7 @@ def _integer_result(
 ) -> Cell:
     scheme, leaf = timings[str(levels)].best, timings[LEAF].best
     numpy = timings[BASELINE].best if BASELINE in timings else None
-    algorithm = leaf / scheme
-    fastest = levels if algorithm >= WORTHWHILE else 0
+    sure, fastest = _surest(timings, LEAF)
     is_slower = numpy is not None and numpy < min(scheme, leaf)
     rivals = [numpy] if numpy is not None else [leaf]
     rivals += [timings[FLOATS].best] if FLOATS in timings else []
@@ -147,7 +149,7 @@ def _integer_result(
         levels,
         numpy / scheme if numpy is not None else None,
         numpy / leaf if numpy is not None else None,
-        algorithm,
+        leaf / scheme,
         verdict_of(min(rivals) / scheme),
         NUMPY if is_slower else fastest,
         detail=f"modulo {modulus}" if modulus else "",
@@ -157,7 +159,15 @@ def _integer_result(
             for name, each in timings.items()
             if name not in {BASELINE, str(levels)}
         },
+        sure_gain=sure,
     )
+
+
+def _surest(timings: dict[str, Timing], rival: str) -> tuple[float, int]:
+    """The levels whose gain is surest, and how much that is at least; no levels where it may be luck."""
+    sure = {int(name): ratio_of(timings[rival], each).low for name, each in timings.items() if name.isdigit()}
+    levels = max(sure, key=lambda name: sure[name])
+    return sure[levels], levels if sure[levels] >= WORTHWHILE else 0
 
 
 def _work(executor: Executor, a: Matrix, b: Matrix, out: Matrix, levels: int) -> Any:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.archive import FOLDER
+from palaestra.apps.matmul.auto import AutoTable
+from palaestra.apps.matmul.bench_cells import Cell
 from palaestra.apps.matmul.bench_plot import make_page
-from palaestra.apps.matmul.bench_report import SCHEMA_VERSION, Benchmark, plain
+from palaestra.apps.matmul.bench_report import SCHEMA_VERSION, Benchmark, auto_table, describe_software, plain
 from palaestra.contracts.errors import PalaestraError
+from palaestra.runs.environment import describe_hardware
 from palaestra.runs.files import read_json, write_atomic, write_json
 from palaestra.runs.schema import stamped, unstamped
 
@@ -32,6 +35,15 @@ class BenchStore:
     def of(self, discovery: str) -> list[dict[str, Any]]:
         """All of one discovery, the newest first; one that cannot be read is left out, it proves nothing."""
         return [data for data in self.all() if data.get("discovery") == discovery]
+
+    def auto_table(self, discovery: str, threads: int) -> AutoTable:
+        """What was measured on a processor, BLAS and compiler like ours; all measurements must agree on a gain."""
+        ours = (describe_hardware().get("cpu"), describe_software(), threads)
+        table = AutoTable()
+        for data in self.of(discovery):
+            if (data["hardware"].get("cpu"), data["software"], data["threads"]) == ours:
+                table = table.agreeing(auto_table([Cell(**cell) for cell in data["cells"]]))
+        return table
 
     def all(self) -> list[dict[str, Any]]:
         found = []
