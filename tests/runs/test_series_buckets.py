@@ -47,6 +47,14 @@ def test_stretches_match_the_definition_written_out(steps, count, random):
         assert group[0][0] <= x <= group[-1][0]
 
 
+def test_steps_too_far_apart_for_whole_numbers_of_64_bits_are_still_told_apart():
+    steps = [0, 1, (1 << 61) - 1, 1 << 61, (1 << 62) - 1, 1 << 62]
+    found = bucketed(curve([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], steps), 4)
+    expected = by_hand(steps, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 4)
+    assert found.count.tolist() == [len(group) for group in expected]
+    assert found.max.tolist() == [max(value for _, value in group) for group in expected]
+
+
 def test_no_spike_is_lost_however_few_the_buckets():
     values = np.zeros(100_000)
     values[77_777], values[3] = 9.0, -9.0

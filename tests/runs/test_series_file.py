@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from palaestra.contracts.errors import DamagedFile
-from palaestra.runs.series_file import Extent, SeriesFile, append, replace
+from palaestra.runs.series_file import AT_ONCE, Extent, SeriesFile, append, replace
 from palaestra.runs.series_points import POINT
 
 
@@ -80,6 +80,20 @@ def test_a_place_in_a_rising_column_is_found_as_by_bisection(tmp_path):
     extent = append(tmp_path / "a", Extent(), np.array([(step, 0.0, 0.0) for step in steps], POINT))
     with SeriesFile(tmp_path / "a", extent, POINT) as file:
         for value in range(-1, 12):
+            assert file.first_index("step", value) == bisect.bisect_left(steps, value)
+            assert file.first_index("step", value, beyond=True) == bisect.bisect_right(steps, value)
+
+
+def test_a_place_among_more_rows_than_are_read_at_once_is_found_too(tmp_path):
+    steps = [1 << 60 | number // 3 * 5 for number in range(5 * AT_ONCE + 7)]  # beyond what a float tells apart
+    extent = append(tmp_path / "a", Extent(), np.array([(step, step / 7, 0.0) for step in steps], POINT))
+    with SeriesFile(tmp_path / "a", extent, POINT) as file:
+        for value in (
+            steps[0] - 1,
+            *steps[:: AT_ONCE // 7],
+            *(step + 1 for step in steps[:: AT_ONCE // 3]),
+            steps[-1] + 1,
+        ):
             assert file.first_index("step", value) == bisect.bisect_left(steps, value)
             assert file.first_index("step", value, beyond=True) == bisect.bisect_right(steps, value)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Axis = Literal["step", "time"]
 COLUMN = {"step": "step", "time": "at"}
+LARGEST = 1 << 62  # with room to either side of it
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ def _beginnings(x: NDArray[Any], count: int) -> NDArray[np.intp]:
     """Where each stretch that holds something begins. Exact for steps: whole numbers, no rounding."""
     if np.issubdtype(x.dtype, np.integer):
         first, width = int(x[0]), int(x[-1]) - int(x[0]) + 1
-        edges = np.array([first - (-number * width // count) for number in range(count)], dtype=x.dtype)
+        numbers = np.arange(count, dtype=np.int64 if width * count < LARGEST else object)
+        edges = (first - (-numbers * width // count)).astype(x.dtype)
     else:
         edges = np.linspace(x[0], x[-1], count + 1)[:-1]
-    return np.unique(np.searchsorted(x, edges, side="left"))
+    places = np.searchsorted(x, edges, side="left")
+    return places[np.append(True, places[1:] != places[:-1])]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     RowType = np.dtype[Any]
 
 PIECE = 1 << 20
+AT_ONCE = 512  # rows: to read them costs no more than to read one
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,12 @@ class SeriesFile:
     def first_index(self, column: str, value: float, *, beyond: bool = False) -> int:
         """Of the first row whose column (in rising order) is at least `value`, or `beyond` it. A few tiny reads."""
         low, high = 0, self._extent.count
-        while low < high:
+        while high - low > AT_ONCE:
             middle = (low + high) // 2
             found = self.read(middle, middle + 1)[column][0]
             if found < value or (beyond and found == value):
                 low = middle + 1
             else:
                 high = middle
-        return low
+        rest = np.ascontiguousarray(self.read(low, high)[column])
+        return low + int(np.searchsorted(rest, value, side="right" if beyond else "left"))
