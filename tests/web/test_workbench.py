@@ -1,10 +1,22 @@
 import asyncio
+import json
 import os
+import signal
+import socket
+import subprocess
+import sys
 import threading
+import time
+from contextlib import closing, contextmanager
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.responses import Response
 
+from palaestra.client.doorplate import token_file
+from palaestra.contracts.errors import NotFound
+from palaestra.contracts.run import RunRequest
+from palaestra.runs.store import RunStore
 from palaestra.web import workbench
 from palaestra.web.workbench import CLIENT_LEFT, NICENESS, Workbench, step_back
 
@@ -28,6 +40,14 @@ def test_what_is_worked_on_there_steps_back_and_nobody_else_does():
     answer = asyncio.run(Workbench().work(Asking(), lambda: Response(str(niceness()))))
     assert answer.body == str(NICENESS).encode()
     assert niceness() == before
+
+
+def test_what_goes_wrong_there_is_told_to_whoever_asked():
+    def refuse():
+        raise NotFound("No such curve.")
+
+    with pytest.raises(NotFound, match="No such curve"):
+        asyncio.run(Workbench().work(Asking(), refuse))
 
 
 @pytest.mark.parametrize(("cores", "places"), [(1, 1), (2, 1), (3, 1), (8, 4)])
@@ -69,3 +89,53 @@ def test_where_threads_have_no_priority_of_their_own_nothing_changes(monkeypatch
     monkeypatch.setattr(workbench.os, "uname", Elsewhere)
     step_back()
     assert niceness() == before
+
+
+# A daemon whose curves never come to an end; it says in a file when it has begun with one.
+SLOW_DAEMON = """
+import os, pathlib, sys, threading
+from palaestra.cli.main import main
+from palaestra.runs.series_cache import SeriesCache
+
+def never(*_):
+    pathlib.Path(os.environ["BEGUN"]).touch()
+    threading.Event().wait()
+
+SeriesCache.chart = SeriesCache.newest = never
+sys.exit(main())
+"""
+
+
+@contextmanager
+def slow_daemon(folder, begun):
+    environment = {**os.environ, "PALAESTRA_RUNS_DIR": str(folder), "BEGUN": str(begun)}
+    words = [sys.executable, "-c", SLOW_DAEMON, "serve", "--port", "0", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        try:
+            text = b""
+            while not text.rstrip().endswith(b"}"):
+                piece = process.stdout.read1(4096)
+                assert piece, process.stderr.read().decode()
+                text += piece
+            yield process, urlsplit(json.loads(text)["url"])
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/api/metrics?run=first&name=a", "/api/runs/first/metrics"])
+def test_a_daemon_that_leaves_does_not_wait_for_a_slow_chart(tmp_path, path):
+    folder, begun = tmp_path / "runs", tmp_path / "begun"
+    RunStore(folder).create(RunRequest("native", "cartpole", {}, "first"), {"seed": 1})
+    with slow_daemon(folder, begun) as (process, url):
+        token = token_file(folder).read_text().strip()
+        with closing(socket.create_connection((url.hostname, url.port))) as caller:
+            head = (f"GET {path} HTTP/1.1", f"Host: {url.netloc}", f"Authorization: Bearer {token}", "", "")
+            caller.sendall("\r\n".join(head).encode())
+            deadline = time.monotonic() + 60
+            while not begun.exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)  # a second for answers under way, and then it is gone
+        assert process.returncode == 0

@@ -165,6 +165,7 @@ ROUTES = (
         "what a run has measured, with the newest values",
         answer=fields(names=rows(TEXT), last=MAPPING),
         errors=(409,),
+        is_laborious=True,
     ),
     Endpoint(
         "GET",

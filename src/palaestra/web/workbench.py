@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
@@ -26,7 +26,6 @@ class Workbench:
     def __init__(self) -> None:
         self.places = max(1, (os.cpu_count() or 1) // 2)
         self._queue = asyncio.Semaphore(self.places)
-        self._threads = ThreadPoolExecutor(self.places, "palaestra-workbench", initializer=step_back)
 
     async def work(self, request: Request, what: Callable[[], Response]) -> Response:
         """Done when there is a place, unless whoever asked has left by then: a person who zooms on does not want the
@@ -34,7 +33,33 @@ class Workbench:
         async with self._queue:
             if await request.is_disconnected():
                 return Response(status_code=CLIENT_LEFT)
-            return await asyncio.get_running_loop().run_in_executor(self._threads, what)
+            piece = Piece(what)
+            threading.Thread(target=piece.do, name="palaestra-workbench", daemon=True).start()
+            return await asyncio.wrap_future(piece.answer)
+
+
+class Piece:
+    """What one thread does. The threads of an executor would be waited for when the daemon leaves, however long they
+    still have to do; what these read and keep can be left at any point."""
+
+    def __init__(self, what: Callable[[], Response]) -> None:
+        self.answer: Future[Response] = Future()
+        self.answer.set_running_or_notify_cancel()  # from now on nobody can take it back, and it is told once
+        self._what = what
+
+    def do(self) -> None:
+        step_back()
+        with self:
+            self.answer.set_result(self._what())
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """An error is for whoever waits for the answer."""
+        if error is not None:
+            self.answer.set_exception(error)
+        return True
 
 
 def step_back() -> None:
