@@ -64,4 +64,5 @@ def _beginnings(x: NDArray[Any], count: int) -> NDArray[np.intp]:
     else:
         edges = np.linspace(x[0], x[-1], count + 1)[:-1]
     places = np.searchsorted(x, edges, side="left")
-    return places[np.append(True, places[1:] != places[:-1])]
+    found: NDArray[np.intp] = places[np.append(True, places[1:] != places[:-1])]
+    return found
