@@ -75,6 +75,14 @@ def test_evaluations_made_while_training_are_listed(open_page, trained, serving)
     assert len(batches) >= 2
 
 
+# When every chart in sight has had its turn.
+PICTURES_LATER = """() => new Promise(done => {
+  let left = 40;
+  const wait = () => (left-- > 0 ? requestAnimationFrame(wait) : done());
+  wait();
+})"""
+
+
 def test_dragging_across_a_chart_zooms_in_to_single_points_and_a_double_click_out(open_page, trained):
     page = open_page(f"#/run/{trained[0]}/plots")
     chart = page.get_by_role("figure", name=re.compile("^entropy"))
@@ -88,6 +96,14 @@ def test_dragging_across_a_chart_zooms_in_to_single_points_and_a_double_click_ou
         page.mouse.move(box["x"] + 220, box["y"] + 80, steps=4)
         page.mouse.up()
     assert re.search(r"from=\d+.*to=\d+", page.url)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if "/api/metrics?" in request.url else None)
+    chart.dblclick()
+    page.wait_for_url(lambda url: "from=" not in url)
+    page.evaluate(PICTURES_LATER)
+    assert [url for url in asked if "from=" not in url] == []  # the whole was there before
+    chart.press("+")
+    page.wait_for_url(re.compile("from="))
     page.reload()
     expect(page.get_by_role("button", name="zoom out")).to_be_visible()
     page.get_by_role("figure", name=re.compile("^episodic_return")).first.dblclick()

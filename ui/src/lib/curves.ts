@@ -29,8 +29,9 @@ export function originOf(run: Run, axis: Axis): number {
 }
 
 export function curvesOf(runs: readonly Run[], series: readonly Series[], options: CurveOptions): Curve[] {
+  const known = new Map(series.map((one) => [one.run, one]));
   return runs.flatMap((run, place) => {
-    const found = series.find((one) => one.run === run.id);
+    const found = known.get(run.id);
     return found ? [curveOf(run, found, options, options.lookOf(place))] : [];
   });
 }
