@@ -1,6 +1,7 @@
 """How the page behaves over many long runs: `python benchmarks/page_speed.py --out docs/benchmarks`.
 
     python benchmarks/page_speed.py --runs 20 --points 100000      # a small try
+    python benchmarks/page_speed.py --keep --zooms 10              # only zooms, a row for each
 
 Makes the runs (finished, with a metrics.db of that many points), serves them, opens the page in Chromium, scrolls and
 zooms, and counts how long every picture took. With --out the figures are kept, and the trace of the zoom, which
@@ -21,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +37,7 @@ from palaestra.runs.status import read_record, write_record
 from palaestra.runs.store import RunStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 STEPS = 512  # between two samples
 KINDS = 2  # different metrics.db; runs share them by hard links
@@ -216,27 +218,67 @@ def bring_chart_into_sight(page) -> None:
     settle(page)
 
 
-def measure(serving: Serving, runs: int, trace: list[dict[str, Any]]) -> dict[str, object]:
+@contextmanager
+def opened(serving: Serving) -> Iterator[Any]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=BROWSER)
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         page.set_default_timeout(600_000)
         count_questions(page)
         page.goto(serving.ready["link"])
+        yield page
+        browser.close()
+
+
+def compare_all(page, url: str, runs: int) -> None:
+    ids = page.evaluate("async n => (await (await fetch(`/api/runs?limit=${n}`)).json()).runs.map(run => run.id)", runs)
+    page.goto(f"{url}/#/compare?runs={','.join(ids)}")
+    page.get_by_role("figure").first.wait_for()
+    settle(page)
+
+
+def measure(serving: Serving, runs: int, trace: list[dict[str, Any]]) -> dict[str, object]:
+    with opened(serving) as page:
         found: dict[str, object] = {"first page, ms": first_page(page, serving.ready["url"])}
         page.evaluate(WATCH)
         found["scrolling the table"] = measured(page, lambda page: scroll(page, 400, 30))
-        ids = page.evaluate(
-            "async n => (await (await fetch(`/api/runs?limit=${n}`)).json()).runs.map(run => run.id)", runs
-        )
-        page.goto(f"{serving.ready['url']}/#/compare?runs={','.join(ids)}")
-        page.get_by_role("figure").first.wait_for()
-        settle(page)
+        compare_all(page, serving.ready["url"], runs)
         found["scrolling charts of all runs"] = measured(page, lambda page: scroll(page, 300, 40))
         bring_chart_into_sight(page)
         found["zooming into all runs"] = measured(page, zoom, trace)
-        browser.close()
     return found
+
+
+def measure_zooms(serving: Serving, runs: int, count: int) -> dict[str, object]:
+    """One after another, without a tracer. What the host gave to strangers meanwhile was not ours to use."""
+    rows = []
+    with opened(serving) as page:
+        settle(page)
+        page.evaluate(WATCH)
+        compare_all(page, serving.ready["url"], runs)
+        bring_chart_into_sight(page)
+        metrics = page.context.new_cdp_session(page)
+        metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
+        for _ in range(count):
+            page.evaluate(READ)
+            worked, taken = page_seconds(metrics), stolen_seconds()
+            zoom(page)
+            pictures = sorted(page.evaluate(READ))
+            row = {"pictures": len(pictures), "longest, ms": [round(one, 1) for one in pictures[-3:]]}
+            row["processor time of the page, s"] = round(page_seconds(metrics) - worked, 2)
+            row["taken by the host, s"] = round(stolen_seconds() - taken, 2)
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+    return {"zooms": rows, "zooms with a picture over 50 ms": sum(row["longest, ms"][-1] > 50 for row in rows)}
+
+
+def page_seconds(metrics) -> float:
+    """Processor time of all tasks of the page so far."""
+    return {one["name"]: one["value"] for one in metrics.send("Performance.getMetrics")["metrics"]}["TaskDuration"]
+
+
+def stolen_seconds() -> float:
+    return int(Path("/proc/stat").read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -244,8 +286,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--points", type=int, default=1_000_000, help="of each run, all 20 metrics together")
     parser.add_argument("--root", type=Path, default=Path("/tmp/palaestra-page-speed"))
-    parser.add_argument("--out", type=Path, help="folder for page-speed.json and page-speed-trace.json.gz")
+    parser.add_argument("--out", type=Path, help="folder for the figures, and for the trace of a zoom")
     parser.add_argument("--keep", action="store_true", help="the runs stay, and are used again the next time")
+    parser.add_argument("--zooms", type=int, default=0, help="nothing but so many zooms, one after another")
     arguments = parser.parse_args()
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)
@@ -256,7 +299,11 @@ def main() -> None:
     serving = Serving(arguments.root)
     try:
         load = os.getloadavg()[0]
-        found = {"runs": arguments.runs, "points of each": arguments.points, **measure(serving, arguments.runs, trace)}
+        found = {"runs": arguments.runs, "points of each": arguments.points}
+        if arguments.zooms:
+            found |= measure_zooms(serving, arguments.runs, arguments.zooms)
+        else:
+            found |= measure(serving, arguments.runs, trace)
         found |= {"cores": os.cpu_count(), "load before": round(load, 1), "measured": time.strftime("%Y-%m-%d")}
         found["seconds in all"] = round(time.monotonic() - began_at)
     finally:
@@ -264,7 +311,8 @@ def main() -> None:
     text = json.dumps(found, indent=2)
     print(text)
     if arguments.out:
-        (arguments.out / "page-speed.json").write_text(text + "\n")
+        (arguments.out / ("page-zooms.json" if arguments.zooms else "page-speed.json")).write_text(text + "\n")
+    if arguments.out and trace:
         packed = gzip.compress(json.dumps({"traceEvents": trace}).encode(), mtime=0)
         (arguments.out / "page-speed-trace.json.gz").write_bytes(packed)
     if not arguments.keep:
