@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from palaestra.contracts.episode_columns import EpisodeColumns
@@ -139,7 +140,8 @@ def test_episodes_come_back_as_they_were(writer, reader):
 
 def test_episodes_in_columns_are_the_same_rows_as_episodes_one_by_one(path, tmp_path):
     other = tmp_path / "other.db"
-    columns = EpisodeColumns((3, 0, 3), (1.5, math.nan, -2.0), (10, 11, 12), (True, False, True), env_step=8)
+    returns = (1.5, math.nan, np.float32(-2.0))  # as an environment may sum them
+    columns = EpisodeColumns((3, 0, 3), returns, (10, 11, 12), (True, False, True), env_step=8)
     for file, episodes in ((path, columns), (other, tuple(columns))):
         with MetricsWriter(file) as writer:
             writer.write(Sample(8, {"a": 1.0}, episodes=episodes), Sample(16, {}, episodes=episodes))

@@ -8,6 +8,7 @@ pickle of plain containers.
 from __future__ import annotations
 
 import zipfile
+from functools import lru_cache
 from io import BytesIO
 from itertools import chain
 from struct import pack
@@ -151,7 +152,9 @@ def _storage(dtype: str, key: str, count: int) -> bytes:
     return b"".join([MARK, _text("storage"), kind, _text(key), _text("cpu"), _whole(count), TUPLE, PERSISTENT])
 
 
+@lru_cache(maxsize=1024)
 def _text(text: str) -> bytes:
+    """The few hundred names of attributes and kinds come back for every environment of a crowd."""
     encoded = text.encode("utf-8", "surrogatepass")
     return b"X" + pack("<I", len(encoded)) + encoded
 
@@ -169,7 +172,7 @@ def _wholes(numbers: tuple[int, ...]) -> bytes:
 
 def _bytes(raw: bytes) -> bytes:
     """Protocol 2 knows only text."""
-    return b"".join([ENCODE, MARK, _text(raw.decode("latin1")), LATIN1, TUPLE, REDUCE])
+    return b"".join([ENCODE, MARK, _text.__wrapped__(raw.decode("latin1")), LATIN1, TUPLE, REDUCE])
 
 
 LATIN1 = _text("latin1")

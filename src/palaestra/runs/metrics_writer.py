@@ -151,7 +151,8 @@ def _episode_rows(sample: Sample) -> Iterable[tuple[object, ...]]:
     step, episodes = sample.step, sample.episodes
     if not isinstance(episodes, EpisodeColumns):
         return [_episode_row(step, episode) for episode in episodes]
-    own = (episodes.env_indices, repeat(None), episodes.total_rewards, episodes.lengths, episodes.terminated)
+    returns = map(float, episodes.total_rewards)
+    own = (episodes.env_indices, repeat(None), returns, episodes.lengths, episodes.terminated)
     return zip(repeat(step), repeat(episodes.env_step), *own, repeat(None), strict=False)
 
 
