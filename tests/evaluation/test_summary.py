@@ -10,7 +10,7 @@ from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import DamagedFile
 from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
 from palaestra.evaluation import summary
-from palaestra.evaluation.summary import append_batch, describe, read_batches
+from palaestra.evaluation.summary import append_batch, describe, read_batches, read_newest_batch
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.files import MAX_JSON_BYTES
 
@@ -28,7 +28,35 @@ def test_batches_are_numbered_from_one_and_read_back_in_order(directory):
 
 
 def test_a_run_that_was_never_judged_has_no_batches(directory):
-    assert read_batches(directory) == []
+    assert read_batches(directory) == read_newest_batch(directory) == []
+
+
+def test_the_newest_batch_is_read_without_the_others(directory, monkeypatch):
+    odd = {"mean": float("nan"), "suite": 'naïve "x"\n]}\n'}
+    for _ in range(3):
+        append_batch(directory, odd)
+    expected = read_batches(directory)[-1:]
+    monkeypatch.setattr(summary, "read_batches", lambda _: pytest.fail("all of them were read"))
+    assert read_newest_batch(directory) == expected == [{"batch": 3, **odd, "mean": "NaN"}]
+
+
+@pytest.mark.parametrize("batches", ['[{"mean": 1.0}, {"mean": 2.0}]}', '[{"mean":\n2.0}\n  ]\n}\n'])
+def test_the_newest_batch_of_a_summary_that_is_laid_out_otherwise_is_found_too(directory, batches):
+    text = f'{{"schema_version": {summary.SCHEMA_VERSION}, "batches": {batches}'
+    directory.eval_summary_file.write_text(text)
+    assert read_newest_batch(directory) == [{"mean": 2.0}]
+
+
+def test_a_newest_batch_that_is_longer_than_what_is_read_of_the_end_is_found_too(directory):
+    append_batch(directory, {"mean": 1.0})
+    append_batch(directory, {"text": "x" * summary.LAST_BYTES})
+    assert read_newest_batch(directory) == [{"batch": 2, "text": "x" * summary.LAST_BYTES}]
+
+
+def test_a_damaged_summary_has_no_newest_batch_either(directory):
+    directory.eval_summary_file.write_text("torn" * 1000)
+    with pytest.raises(DamagedFile, match=r"eval_summary\.json"):
+        read_newest_batch(directory)
 
 
 def test_an_entry_is_a_line_and_those_before_are_not_made_again(directory, monkeypatch):

@@ -11,6 +11,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from palaestra.checkpoints.regular_file import open_regular_file
 from palaestra.contracts.errors import DamagedFile, NotFound
 from palaestra.runs.files import finite, read_json, write_atomic
 from palaestra.runs.schema import stamped, unstamped
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 MAX_BYTES = 128 << 20  # some 200,000 batches of one simulation
+LAST_BYTES = 64 << 10  # longer than one entry of any suite that was seen
 TAIL = "\n  ]\n}\n"
 BETWEEN = ",\n    "
 
@@ -75,6 +77,23 @@ def read_batches(directory: RunDirectory) -> list[dict[str, Any]]:
     if not isinstance(batches, list) or not all(isinstance(batch, dict) for batch in batches):
         raise DamagedFile(f"{path} holds no list of batches.", "Move it away; the next evaluation begins a new one.")
     return batches
+
+
+def read_newest_batch(directory: RunDirectory) -> list[dict[str, Any]]:
+    """The last of them or none, at the same cost however many there are: whoever watches is shown it every second."""
+    try:
+        with open_regular_file(directory.eval_summary_file, MAX_BYTES, follow_links=False) as (stream, size):
+            stream.seek(max(0, size - LAST_BYTES))
+            end = stream.read(LAST_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    try:
+        newest = json.loads(end.removesuffix(TAIL.encode()).rpartition(b"\n")[2])
+    except (ValueError, RecursionError):
+        newest = None
+    if end.endswith(TAIL.encode()) and isinstance(newest, dict) and "batch" in newest:
+        return [newest]
+    return read_batches(directory)[-1:]  # laid out otherwise, or longer than the end that was read
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.errors import PalaestraError, UsageError
-from palaestra.evaluation.summary import read_batches
+from palaestra.evaluation.summary import read_newest_batch
 from palaestra.frames.hub import RENEW_SECONDS, Hub
 from palaestra.frames.hud import evaluation_line, run_line
 from palaestra.frames.place import EVALUATE, TRAIN, roles_of
@@ -108,7 +108,7 @@ class FramesRoom:
 
     def _evaluation_line(self, run_id: str) -> str:
         try:
-            return evaluation_line(read_batches(self._daemon.directory(run_id)))
+            return evaluation_line(read_newest_batch(self._daemon.directory(run_id)))
         except PalaestraError as error:
             return f"eval | {error.message}"
 
