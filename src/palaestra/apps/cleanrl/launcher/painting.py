@@ -81,6 +81,7 @@ def main(descriptor: int) -> None:
             serve(line)
         except OSError:  # the line is gone, or the lane
             return
-        except Exception as error:  # noqa: BLE001  what draws may raise anything; then the script draws by itself
+        except Exception as error:  # what draws may raise anything; then the script draws by itself
             with suppress(OSError):
                 line.send(json.dumps({"failed": f"{type(error).__name__}: {error}".rstrip(".")[:1000]}).encode())
+            raise SystemExit(1) from error
