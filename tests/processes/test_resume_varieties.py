@@ -44,7 +44,11 @@ VARIETIES = {
         *["arena.tiny", "engine=torch", f"env.kwargs={ARENA}", "policy.settings.size=16"],
         *["ppo.env_count=8", "ppo.horizon=8", "ppo.minibatch_size=32"],
     ],
-    "two ranks": [*CART, "engine=torch", "ppo.env_count=2", "ppo.minibatch_size=16"],
+    # The other may be killed before they have met, and there is no launcher here to end who then waits.
+    "two ranks": [
+        *[*CART, "engine=torch", "ppo.env_count=2", "ppo.minibatch_size=16"],
+        "distributed.timeout_seconds=20",
+    ],
 }
 RANKS = {"two ranks": 2}
 
