@@ -7,6 +7,8 @@ from typing import Any
 
 import gymnasium
 
+from .shortcut import shortcut
+
 
 class Probe(gymnasium.Wrapper):
     """Hands everything through as it is. A step must cost next to nothing: scripts take ten thousand a second. So it
@@ -21,6 +23,8 @@ class Probe(gymnasium.Wrapper):
         self._reward, self._total, self._length = 0.0, 0.0, 0  # the last one then, and of this episode until then
         self._steps_before = 0  # this episode
         self.is_open = False  # was reset and not closed: it can be drawn
+        self._limit: Any = None
+        self._inner: Any = None  # to be stepped, past those that only hand through; None: there is no way past them
         observer.made(self, getattr(env.spec, "id", ""))
 
     @property
@@ -58,10 +62,21 @@ class Probe(gymnasium.Wrapper):
             self._forget_episode()
         self._reward, self.is_open = 0.0, True
         self._observer.begins()
-        return self.env.reset(**options)
+        result = self.env.reset(**options)
+        self._limit, self._inner = shortcut(self.env) or (None, None)
+        return result
 
     def step(self, action: Any) -> Any:
-        result = self.env.step(action)
+        inner = self._inner
+        if inner is None:
+            result = self.env.step(action)
+        else:
+            observation, reward, terminated, truncated, info = inner.step(action)
+            limit = self._limit
+            limit._elapsed_steps += 1
+            if limit._elapsed_steps >= limit._max_episode_steps:
+                truncated = True
+            result = observation, reward, terminated, truncated, info
         self._rewards.append(float(result[1]))  # its value now: some environments give the same array again and again
         if result[2] or result[3]:
             self._end(terminated=bool(result[2]))

@@ -1,0 +1,71 @@
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.wrappers import OrderEnforcing
+
+from palaestra.apps.cleanrl.launcher.observer import Observer
+from palaestra.apps.cleanrl.launcher.probe import Probe
+from palaestra.apps.cleanrl.launcher.shortcut import shortcut
+
+
+def after_some_steps(env, count=3):
+    env.reset(seed=0)
+    for _ in range(count):
+        env.step(0)
+    return env
+
+
+def test_it_leads_past_the_checks_once_they_are_done_and_not_before():
+    env = gymnasium.make("CartPole-v1")
+    assert shortcut(env) is None, "nothing was reset"
+    env.reset(seed=0)
+    assert shortcut(env).env is not env.unwrapped, "the first steps are still to be looked at"
+    after_some_steps(env)
+    assert shortcut(env) == (env, env.unwrapped)
+
+
+def test_every_result_and_its_kind_is_that_of_the_long_way():
+    plain = gymnasium.make("CartPole-v1", max_episode_steps=30)
+    probed = Probe(gymnasium.make("CartPole-v1", max_episode_steps=30), Observer(lambda *_: None, 1e9), 0)
+    actions = np.random.default_rng(0).integers(2, size=2000)
+    assert (plain.reset(seed=5)[0] == probed.reset(seed=5)[0]).all()
+    cut = 0
+    for action in actions:
+        expected, result = plain.step(action), probed.step(action)
+        assert (expected[0] == result[0]).all()
+        assert (expected[1:], [type(part) for part in expected]) == (result[1:], [type(part) for part in result])
+        assert plain._elapsed_steps == probed.env._elapsed_steps
+        cut += result[3]
+        if result[2] or result[3]:
+            plain.reset()
+            probed.reset()
+    assert cut > 0, "some episodes end by the limit"
+    assert probed._inner is probed.unwrapped, "it went the short way"
+
+
+def test_a_step_that_the_script_has_put_in_place_of_gymnasium_s_is_not_passed_by(monkeypatch):
+    env = after_some_steps(gymnasium.make("CartPole-v1"))
+    checker = env.env.env
+    env.env.step = lambda action: checker.step(1 - action)
+    assert shortcut(env) is None
+    del env.env.step
+    assert shortcut(env) == (env, env.unwrapped)
+    monkeypatch.setattr(OrderEnforcing, "step", lambda self, action: self.env.step(1 - action))
+    assert shortcut(env) is None
+
+
+def test_a_wrapper_of_the_script_s_own_is_not_passed_by():
+    class Own(gymnasium.Wrapper):
+        pass
+
+    env = after_some_steps(gymnasium.make("CartPole-v1"))
+    env.env.env = Own(env.env.env)
+    assert shortcut(env).env is env.env.env
+    assert shortcut(Own(env)) is None
+    assert shortcut(env.unwrapped) is None
+
+
+def test_a_step_before_the_reset_is_refused_as_ever():
+    env = Probe(gymnasium.make("CartPole-v1"), Observer(lambda *_: None, 1e9), 0)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(0)
