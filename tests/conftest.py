@@ -1,5 +1,6 @@
 """One thread per test process: two processes of pytest with two threads each make two cores slower, not faster."""
 
+import asyncio
 import logging
 import os
 
@@ -20,6 +21,18 @@ def loggers_as_before():
         handlers, logger.propagate, logger.disabled, level = before.get(name, ([], True, False, logging.NOTSET))
         logger.handlers = list(handlers)
         logger.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def no_loop_of_a_browser(request):
+    """Playwright's runs in this thread from the first test of the page to the last, and others may come in between."""
+    loop = asyncio._get_running_loop()
+    if loop is None or "browser" in request.fixturenames:
+        yield
+        return
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(loop)
 
 
 @pytest.fixture(autouse=True)

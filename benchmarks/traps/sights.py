@@ -8,7 +8,11 @@ PLANTS = (
     plant(
         33,
         "without an episode its return is 0",
-        ("sinks/samples.py", "        return {}\n", "        return {return_name: 0.0, length_name: 0.0}\n"),
+        (
+            "sinks/samples.py",
+            "    if not episodes:\n        return {}\n",
+            "    if not episodes:\n        return {return_name: 0.0, length_name: 0.0}\n",
+        ),
     ),
     plant(
         34,
