@@ -39,6 +39,7 @@ from palaestra.runs.store import RunStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+LONG_MS = 50.5  # three pictures of a screen that shows 60 a second last 50, and the browser's clock counts tenths
 STEPS = 512  # between two samples
 KINDS = 2  # different metrics.db; runs share them by hard links
 NAMES = ["charts/episodic_return", "charts/episodic_length", "eval/episodic_return"]
@@ -128,7 +129,7 @@ def measured(page, act: Callable[[Any], None], trace: list[dict[str, Any]] | Non
         "pictures": len(pictures),
         "median picture, ms": round(statistics.median(pictures), 1),
         "longest picture, ms": round(pictures[-1], 1),
-        "pictures over 50 ms": sum(one > 50 for one in pictures),
+        "pictures over 50 ms": sum(one > LONG_MS for one in pictures),
         "tasks": len(tasks),
         "longest task, ms": round(max(one["dur"] for one in tasks) / 1000, 1),
         "longest task, ms of processor time": round(max(one.get("tdur", 0) for one in tasks) / 1000, 1),
@@ -269,7 +270,7 @@ def measure_zooms(serving: Serving, runs: int, count: int) -> dict[str, object]:
             row["taken by the host, s"] = round(stolen_seconds() - taken, 2)
             rows.append(row)
             print(json.dumps(row), flush=True)
-    return {"zooms": rows, "zooms with a picture over 50 ms": sum(row["longest, ms"][-1] > 50 for row in rows)}
+    return {"zooms": rows, "zooms with a picture over 50 ms": sum(row["longest, ms"][-1] > LONG_MS for row in rows)}
 
 
 def page_seconds(metrics) -> float:
