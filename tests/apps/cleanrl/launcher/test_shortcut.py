@@ -15,13 +15,18 @@ def after_some_steps(env, count=3):
     return env
 
 
+def way(env):
+    found = shortcut(env)
+    return found.limit, found.env
+
+
 def test_it_leads_past_the_checks_once_they_are_done_and_not_before():
     env = gymnasium.make("CartPole-v1")
     assert shortcut(env) is None, "nothing was reset"
     env.reset(seed=0)
     assert shortcut(env).env is not env.unwrapped, "the first steps are still to be looked at"
     after_some_steps(env)
-    assert shortcut(env) == (env, env.unwrapped)
+    assert way(env) == (env, env.unwrapped)
 
 
 def test_every_result_and_its_kind_is_that_of_the_long_way():
@@ -49,9 +54,33 @@ def test_a_step_that_the_script_has_put_in_place_of_gymnasium_s_is_not_passed_by
     env.env.step = lambda action: checker.step(1 - action)
     assert shortcut(env) is None
     del env.env.step
-    assert shortcut(env) == (env, env.unwrapped)
+    assert way(env) == (env, env.unwrapped)
     monkeypatch.setattr(OrderEnforcing, "step", lambda self, action: self.env.step(1 - action))
     assert shortcut(env) is None
+
+
+def test_it_holds_as_long_as_nobody_changes_what_it_passes():
+    env = gymnasium.make("CartPole-v1")
+    env.reset(seed=0)
+    assert not shortcut(env).still_holds(), "checks are still to be done"
+    found = shortcut(after_some_steps(env))
+    assert found.still_holds()
+    env.env.env.step = env.unwrapped.step
+    assert not found.still_holds()
+    del env.env.env.step
+    assert found.still_holds()
+    env.env.env = env.unwrapped
+    assert not found.still_holds()
+
+
+def test_what_the_script_changes_between_two_episodes_is_seen_by_the_probe():
+    env = Probe(gymnasium.make("CartPole-v1"), Observer(lambda *_: None, 1e9), 0)
+    after_some_steps(env)
+    env.reset(seed=0)
+    assert env._inner is env.unwrapped
+    env.env.step = lambda action: ("changed", 1.0, False, False, {})
+    env.reset(seed=0)
+    assert env.step(0)[0] == "changed"
 
 
 def test_a_wrapper_of_the_script_s_own_is_not_passed_by():

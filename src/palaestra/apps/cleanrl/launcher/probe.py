@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium
 
-from .shortcut import shortcut
+from .shortcut import Shortcut, shortcut
 
 
 class Probe(gymnasium.Wrapper):
@@ -23,8 +23,9 @@ class Probe(gymnasium.Wrapper):
         self._reward, self._total, self._length = 0.0, 0.0, 0  # the last one then, and of this episode until then
         self._steps_before = 0  # this episode
         self.is_open = False  # was reset and not closed: it can be drawn
+        self._shortcut: Shortcut | None = None
         self._limit: Any = None
-        self._inner: Any = None  # to be stepped, past those that only hand through; None: there is no way past them
+        self._inner: Any = None  # to be stepped instead of `env`; None: there is no way past any wrapper
         observer.made(self, getattr(env.spec, "id", ""))
 
     @property
@@ -63,8 +64,13 @@ class Probe(gymnasium.Wrapper):
         self._reward, self.is_open = 0.0, True
         self._observer.begins()
         result = self.env.reset(**options)
-        self._limit, self._inner = shortcut(self.env) or (None, None)
+        if self._shortcut is None or not self._shortcut.still_holds():
+            self._look_for_a_shortcut()
         return result
+
+    def _look_for_a_shortcut(self) -> None:
+        found = self._shortcut = shortcut(self.env)
+        self._limit, self._inner = (None, None) if found is None else (found.limit, found.env)
 
     def step(self, action: Any) -> Any:
         inner = self._inner

@@ -6,16 +6,26 @@ through; the third counts. Going past them, and counting for the third, saves a 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 STEPS = {kind: kind.step for kind in (OrderEnforcing, PassiveEnvChecker, TimeLimit)}
 
 
-class Shortcut(NamedTuple):
-    limit: Any  # the TimeLimit, whose count has to go on
-    env: Any  # what is to be stepped
+class Shortcut:
+    def __init__(self, links: list[tuple[Any, Any]]) -> None:
+        """`links`: each wrapper that is passed, from the outermost on, and what it is around."""
+        self.limit = links[0][0]  # the TimeLimit, whose count has to go on
+        self.env = links[-1][1]  # what is to be stepped
+        self._links = links
+        self._is_whole = type(self.env) not in STEPS  # else a check was not done yet
+
+    def still_holds(self) -> bool:
+        """Asked with every reset, so it looks only at what a script may change of these objects."""
+        return self._is_whole and all(
+            wrapper.env is inner and "step" not in wrapper.__dict__ for wrapper, inner in self._links
+        )
 
 
 def shortcut(env: Any) -> Shortcut | None:
@@ -23,9 +33,11 @@ def shortcut(env: Any) -> Shortcut | None:
     if not (type(env) is TimeLimit and _is_as_made(env) and isinstance(vars(env).get("_elapsed_steps"), int)):
         return None
     inner: Any = env.env
+    links = [(env, inner)]
     while _only_hands_through(inner):
+        links.append((inner, inner.env))
         inner = inner.env
-    return None if inner is env.env else Shortcut(env, inner)
+    return Shortcut(links) if len(links) > 1 else None
 
 
 def _only_hands_through(wrapper: Any) -> bool:
