@@ -3,8 +3,8 @@
     python -m palaestra.testing.soak --minutes 45 --seed 1 --json build/soak.json
 
 A daemon, two trainings (one with W&B offline), an evaluation on repeat and 8 viewers. After every fault what was
-saved is looked at; nothing of it may be lost. At the end nothing may be left behind, and the daemon must be as small as
-at the beginning. Ctrl-C (or SIGTERM) ends it early, and what there is by then is judged all the same.
+saved is looked at; nothing of it may be lost. At the end nothing may be left behind, and the daemon may have
+grown only within its bounds. Ctrl-C (or SIGTERM) ends it early, and what there is by then is judged all the same.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def show(found: Mapping[str, Any]) -> None:
     minutes = found["seconds"] / 60
     early = f" (stopped by {found['stopped by']}, {found['minutes']:g} were asked for)" if found["stopped by"] else ""
     print(f"{minutes:.1f} minutes{early}: {sum(found['faults'].values())} faults, {found['frames seen']} frames seen")
-    print("\n".join(found["wrong"]) or "nothing lost, nothing left behind, the daemon as small as before")
+    print("\n".join(found["wrong"]) or "nothing lost, nothing left behind, the daemon within its bounds")
 
 
 if __name__ == "__main__":

@@ -30,8 +30,8 @@ export class ChartData {
   async load(wanted: Wanted): Promise<void> {
     this.aborter?.abort();
     const aborter = (this.aborter = new AbortController());
-    const { runs, axis, range, width, pulse } = wanted;
-    const key = [axis, width, pulse, ...runs.map((run) => run.id)].join();
+    const { runs, name, axis, range, width, pulse } = wanted;
+    const key = [name, axis, width, pulse, ...runs.map((run) => run.id)].join();
     try {
       const found = !range && this.whole[0] === key ? this.whole[1] : await fetchSeries(wanted, aborter.signal);
       if (aborter.signal.aborted) return;

@@ -1,10 +1,12 @@
 import os
 from contextlib import ExitStack, closing
 
+import gymnasium
 import pytest
 
 from palaestra.apps.cleanrl.launcher.lane import Lane
 from palaestra.apps.cleanrl.launcher.live import Show
+from palaestra.envs.headless import prepare_rendering
 from palaestra.frames.lane import LaneOwner
 from palaestra.frames.reader import FrameReader
 
@@ -27,3 +29,13 @@ def open_lane():
 def open_show():
     with ExitStack() as stack:
         yield lambda *given: stack.enter_context(closing(Show(*given)))
+
+
+@pytest.fixture
+def cartpole():
+    """To be drawn, as it stands after a reset."""
+    prepare_rendering("rgb_array")
+    env = gymnasium.make("CartPole-v1")
+    env.reset(seed=3)
+    yield env
+    env.close()

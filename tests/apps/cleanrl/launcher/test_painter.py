@@ -4,25 +4,14 @@ import subprocess
 import sys
 import time
 
-import gymnasium
 import pytest
 
 from palaestra.apps.cleanrl.launcher import painter as painter_module
 from palaestra.apps.cleanrl.launcher.generation import generation
 from palaestra.apps.cleanrl.launcher.painter import COMING_SECONDS, REST_SECONDS, START_SECONDS, STUCK_SECONDS, Painter
-from palaestra.envs.headless import prepare_rendering
 from palaestra.frames.demand import Demand
 
 PATIENCE_SECONDS = 60
-
-
-@pytest.fixture
-def env():
-    prepare_rendering("rgb_array")
-    env = gymnasium.make("CartPole-v1")
-    env.reset(seed=3)
-    yield env
-    env.close()
 
 
 @pytest.fixture
@@ -60,20 +49,20 @@ def until(condition):
         time.sleep(0.01)
 
 
-def attended(painter, env):
-    painter.attend(env, time.monotonic())
+def attended(painter, cartpole):
+    painter.attend(cartpole, time.monotonic())
     return painter
 
 
 @pytest.mark.slow
-def test_a_painter_draws_what_it_is_told_and_says_so(lane_file, painter, env):
+def test_a_painter_draws_what_it_is_told_and_says_so(lane_file, painter, cartpole):
     _, reader = lane_file
     reader.want(Demand(15.0, 64, frozenset({1}), 0, 0), time.monotonic() + 9)
-    until(lambda: attended(painter, env).is_ready)
-    painter.tell({1: (env, (7, 1.0, 3.0, 4))}, time.monotonic())
+    until(lambda: attended(painter, cartpole).is_ready)
+    painter.tell({1: (cartpole, (7, 1.0, 3.0, 4))}, time.monotonic())
     assert painter.is_busy
     drawn = []
-    until(lambda: drawn.append(painter.attend(env, time.monotonic()).pictures) or not painter.is_busy)
+    until(lambda: drawn.append(painter.attend(cartpole, time.monotonic()).pictures) or not painter.is_busy)
     assert sum(drawn) == 1
     assert reader.read(1).numbers.env_step == 7
     pid = painter.pid
@@ -82,67 +71,67 @@ def test_a_painter_draws_what_it_is_told_and_says_so(lane_file, painter, env):
         os.kill(pid, 0)
 
 
-def test_a_painter_that_is_lost_is_told_of_once_and_not_asked_again(stand_in, painter, env, said):
+def test_a_painter_that_is_lost_is_told_of_once_and_not_asked_again(stand_in, painter, cartpole, said):
     stand_in("line.send(b'{}'); line.recv(9999)")
-    until(lambda: attended(painter, env).is_ready)
+    until(lambda: attended(painter, cartpole).is_ready)
     os.kill(painter.pid, signal.SIGKILL)
-    until(lambda: attended(painter, env).reason)
+    until(lambda: attended(painter, cartpole).reason)
     assert not painter.is_ready
     assert painter.pid is None
     assert said == [("unpainted", "it was lost")]
-    attended(painter, env)
+    attended(painter, cartpole)
     assert painter.pid is None
 
 
-def test_one_that_cannot_draw_says_why(stand_in, painter, env, said):
+def test_one_that_cannot_draw_says_why(stand_in, painter, cartpole, said):
     stand_in("""line.send(b'{"failed": "no screen"}')""")
-    until(lambda: attended(painter, env).reason)
+    until(lambda: attended(painter, cartpole).reason)
     assert said == [("unpainted", "no screen")]
 
 
-def test_one_that_does_not_come_or_is_stuck_is_given_up(stand_in, painter, env):
+def test_one_that_does_not_come_or_is_stuck_is_given_up(stand_in, painter, cartpole):
     stand_in("time.sleep(600)")
     now = time.monotonic()
-    painter.attend(env, now)
+    painter.attend(cartpole, now)
     assert painter.is_coming(now + COMING_SECONDS / 2)
     assert not painter.is_coming(now + COMING_SECONDS), "pictures are not put off for ever"
-    painter.attend(env, now + START_SECONDS + 1)
+    painter.attend(cartpole, now + START_SECONDS + 1)
     assert "said nothing for 60 s" in painter.reason
 
 
-def test_one_that_does_not_finish_what_it_was_told_is_given_up(stand_in, painter, env):
+def test_one_that_does_not_finish_what_it_was_told_is_given_up(stand_in, painter, cartpole):
     stand_in("line.send(b'{}'); time.sleep(600)")
-    until(lambda: attended(painter, env).is_ready)
+    until(lambda: attended(painter, cartpole).is_ready)
     now = time.monotonic()
-    painter.tell({0: (env, (0, 0.0, 0.0, 0))}, now)
-    painter.attend(env, now + STUCK_SECONDS - 1)
+    painter.tell({0: (cartpole, (0, 0.0, 0.0, 0))}, now)
+    painter.attend(cartpole, now + STUCK_SECONDS - 1)
     assert painter.is_busy
-    painter.attend(env, now + STUCK_SECONDS + 1)
+    painter.attend(cartpole, now + STUCK_SECONDS + 1)
     assert "said nothing for 10 s" in painter.reason
 
 
-def test_when_nobody_watches_it_is_sent_away_and_comes_again_for_the_next_one(stand_in, painter, env):
+def test_when_nobody_watches_it_is_sent_away_and_comes_again_for_the_next_one(stand_in, painter, cartpole):
     stand_in("line.send(b'{}'); line.recv(9999)")
-    until(lambda: attended(painter, env).is_ready)
+    until(lambda: attended(painter, cartpole).is_ready)
     now = time.monotonic()
     painter.rest(now + REST_SECONDS - 1)
     assert painter.pid is not None
     painter.rest(now + REST_SECONDS + 1)
     assert painter.pid is None
     assert not painter.reason
-    until(lambda: attended(painter, env).is_ready)
+    until(lambda: attended(painter, cartpole).is_ready)
 
 
-def test_what_it_cannot_draw_is_not_given_to_it(painter, env, said):
-    env.unwrapped.render_mode = "rgb_array"
-    attended(painter, env)
+def test_what_it_cannot_draw_is_not_given_to_it(painter, cartpole, said):
+    cartpole.unwrapped.render_mode = "rgb_array"
+    attended(painter, cartpole)
     assert painter.pid is None
     assert painter.reason
     assert said == [], "which is no failure"
 
 
-def test_an_environment_in_a_process_of_its_own_has_no_painter(painter, env):
+def test_an_environment_in_a_process_of_its_own_has_no_painter(painter, cartpole):
     painter._generation = generation() - 1
-    attended(painter, env)
+    attended(painter, cartpole)
     assert painter.pid is None
     assert painter.reason

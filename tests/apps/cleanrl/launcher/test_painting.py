@@ -5,22 +5,11 @@ import threading
 import time
 from contextlib import closing
 
-import gymnasium
 import pytest
 
 from palaestra.apps.cleanrl.launcher.painting import LARGEST_MESSAGE, Atelier, serve
 from palaestra.apps.cleanrl.launcher.pose import kind_of, take_pose
-from palaestra.envs.headless import prepare_rendering
 from palaestra.frames.demand import Demand
-
-
-@pytest.fixture
-def sitting():
-    prepare_rendering("rgb_array")
-    env = gymnasium.make("CartPole-v1")
-    env.reset(seed=3)
-    yield env
-    env.close()
 
 
 @pytest.fixture
@@ -47,11 +36,11 @@ def want(reader, *slots):
     reader.want(Demand(15.0, 64, frozenset(slots), 0, 0), time.monotonic() + 9)
 
 
-def test_what_it_is_told_is_in_the_lane_with_its_numbers_and_its_time(lane_file, sitting):
+def test_what_it_is_told_is_in_the_lane_with_its_numbers_and_its_time(lane_file, cartpole):
     path, reader = lane_file
     want(reader, 0, 2)
-    with closing(Atelier({"lane": str(path), "kind": kind_of(sitting)})) as atelier:
-        assert atelier.draw([order(sitting, 0), order(sitting, 2)]) == 2
+    with closing(Atelier({"lane": str(path), "kind": kind_of(cartpole)})) as atelier:
+        assert atelier.draw([order(cartpole, 0), order(cartpole, 2)]) == 2
     assert [reader.read(slot) is None for slot in range(3)] == [False, True, False]
     frame = reader.read(2)
     assert (frame.numbers.env_step, frame.numbers.total_reward, frame.numbers.length) == (7, 3.0, 4)
@@ -59,21 +48,21 @@ def test_what_it_is_told_is_in_the_lane_with_its_numbers_and_its_time(lane_file,
     assert len(set(frame.payload)) > 1, "there is something to be seen"
 
 
-def test_when_nobody_looks_any_more_nothing_is_drawn(lane_file, sitting):
+def test_when_nobody_looks_any_more_nothing_is_drawn(lane_file, cartpole):
     path, reader = lane_file
-    with closing(Atelier({"lane": str(path), "kind": kind_of(sitting)})) as atelier:
-        assert atelier.draw([order(sitting, 0)]) == 0
+    with closing(Atelier({"lane": str(path), "kind": kind_of(cartpole)})) as atelier:
+        assert atelier.draw([order(cartpole, 0)]) == 0
     assert reader.read(0) is None
 
 
-def test_it_answers_what_drawing_took_but_not_for_the_first_which_loads_what_draws(lane_file, sitting, served):
+def test_it_answers_what_drawing_took_but_not_for_the_first_which_loads_what_draws(lane_file, cartpole, served):
     path, reader = lane_file
     want(reader, 0)
-    served.send(json.dumps({"parent": os.getpid(), "lane": str(path), "kind": kind_of(sitting)}).encode())
+    served.send(json.dumps({"parent": os.getpid(), "lane": str(path), "kind": kind_of(cartpole)}).encode())
     assert json.loads(served.recv(LARGEST_MESSAGE)) == {}
     answers = []
     for _ in range(2):
-        served.send(json.dumps([order(sitting, 0)]).encode())
+        served.send(json.dumps([order(cartpole, 0)]).encode())
         answers.append(json.loads(served.recv(LARGEST_MESSAGE)))
     assert answers[0] == {"drawn": 1, "seconds": 0.0}
     assert answers[1]["drawn"] == 1
