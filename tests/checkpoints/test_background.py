@@ -72,3 +72,28 @@ def test_a_failure_is_raised_at_the_next_chance(tmp_path, policy, describe):
 def test_waiting_for_nothing_is_none(manager):
     with BackgroundSaver(manager) as saver:
         assert saver.wait() is None
+
+
+def test_what_must_be_on_disk_before_is_done_in_the_same_thread_and_first(slow, disk, policy, describe):
+    seen = []
+
+    def before():
+        seen.append((threading.current_thread() is threading.main_thread(), disk.reached.is_set()))
+
+    with BackgroundSaver(slow) as saver:
+        saver.save(policy, describe(1), before=before)
+        assert disk.reached.wait(30)
+        disk.go_on.set()
+    assert seen == [(False, False)]
+
+
+def test_one_can_wait_and_ask_later_what_came_of_it(slow, disk, policy, describe):
+    with BackgroundSaver(slow) as saver:
+        assert saver.is_done
+        saver.save(policy, describe(1))
+        assert disk.reached.wait(30)
+        assert not saver.is_done
+        disk.go_on.set()
+        saver.join()
+        assert saver.is_done
+        assert saver.wait().epoch == 1

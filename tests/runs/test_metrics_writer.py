@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import math
+import os
 import sqlite3
+import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -216,3 +219,23 @@ def test_writing_twenty_numbers_costs_a_run_next_to_nothing(path):
             writer.write(Sample(step, metrics, episodes=episodes))
             costs.append(time.thread_time() - began)
     assert sorted(costs)[len(costs) // 2] < 400e-6
+
+
+def test_the_log_can_be_synced_by_another_thread_while_this_one_writes(path, monkeypatch):
+    synced, really_sync = [], os.fsync
+
+    def sync(descriptor):
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        really_sync(descriptor)
+
+    with MetricsWriter(path) as writer:
+        writer.write(sample(1))
+        monkeypatch.setattr("os.fsync", sync)
+        writer._connection.execute("BEGIN IMMEDIATE")
+        thread = threading.Thread(target=writer.sync_log)
+        thread.start()
+        thread.join(30)
+        writer._connection.execute("ROLLBACK")
+        writer.write(sample(2))
+    assert synced == [Path(f"{path}-wal"), path.parent]
+    assert [step for step, name, _ in points(path) if name == "losses/a"] == [1, 2]

@@ -132,3 +132,43 @@ def test_ctrl_c_is_not_swallowed(fanout, dropped):
     with pytest.raises(KeyboardInterrupt):
         fanout.write(SAMPLE)
     assert dropped == []
+
+
+class PatientSink(ListSink):
+    """Its flush is in two parts, of which the second may fail."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__("patient")
+        self.error = error
+
+    def begin_flush(self):
+        self.heard.append("begin")
+        return self._finish
+
+    def _finish(self) -> None:
+        self.heard.append("finish")
+        if self.error is not None:
+            raise self.error
+
+
+def test_a_flush_can_be_left_to_another_thread_where_a_sink_waits_for_a_disk(fanout, dropped):
+    quick, patient = ListSink("quick"), PatientSink()
+    fanout.add("quick", lambda: quick)
+    fanout.add("patient", lambda: patient)
+    finish = fanout.begin_flush()
+    assert (quick.heard, patient.heard) == (["flush"], ["begin"])
+    finish()
+    assert (quick.heard, patient.heard, dropped) == (["flush"], ["begin", "finish"], [])
+
+
+def test_a_sink_that_fails_in_the_other_thread_is_dropped_here_with_the_next_call(fanout, dropped):
+    patient, good = PatientSink(ZeroDivisionError("no luck")), ListSink("good")
+    fanout.add("patient", lambda: patient)
+    fanout.add("good", lambda: good)
+    finish = fanout.begin_flush()
+    finish()
+    finish()
+    assert dropped == []
+    fanout.write(SAMPLE)
+    assert dropped == [("patient", "no luck")]
+    assert (fanout.names, patient.heard, good.heard) == (["good"], ["begin", "finish", "finish", "close"], ["flush", 1])

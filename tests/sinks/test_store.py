@@ -107,3 +107,29 @@ def test_an_evaluation_that_writes_just_now_is_waited_for_and_another_run_is_not
     with pytest.raises(UsageError, match="is already being written"):
         MetricsSink(path)
     sink.close()
+
+
+def test_a_flush_in_two_parts_hands_on_what_waits_and_syncs_later(tmp_path, samples, monkeypatch):
+    synced = []
+    monkeypatch.setattr(MetricsWriter, "sync_log", lambda self: synced.append("log"))
+    sink = MetricsSink(tmp_path / "metrics.db")
+    for sample in samples[:3]:
+        sink.write(sample)
+    finish = sink.begin_flush()
+    assert {step for step, _, _ in points(tmp_path / "metrics.db")} == {sample.step for sample in samples[:3]}
+    assert synced == []
+    finish()
+    assert synced == ["log"]
+    sink.close()
+
+
+def test_a_log_that_cannot_be_synced_is_a_warning_and_no_more(tmp_path, samples, monkeypatch, caplog):
+    def refuse(self):
+        raise RunFailed("input/output error")
+
+    monkeypatch.setattr(MetricsWriter, "sync_log", refuse)
+    sink = MetricsSink(tmp_path / "metrics.db")
+    sink.write(samples[0])
+    sink.begin_flush()()
+    sink.close()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]

@@ -9,7 +9,7 @@ from palaestra.contracts.run import RunState
 from palaestra.training.group import Group
 from palaestra.workers import loop as loop_module
 from palaestra.workers.loop import TrainingLoop
-from palaestra.workers.saving import RETRY_SECONDS
+from palaestra.workers.saving import RETRY_SECONDS, Saver
 from palaestra.workers.signals import StopRequest
 from palaestra.workers.spare import Verdict
 
@@ -59,6 +59,44 @@ def test_who_asks_for_no_interval_gets_at_most_one_checkpoint_a_second(make_benc
     bench.sink.write = write_for_a_while
     loop_of(bench).run()
     assert saved_epochs(bench) == [1, 4, 7, 8]
+
+
+@pytest.fixture
+def told_meanwhile(monkeypatch):
+    """Of every save whether training went on meanwhile."""
+    told, save = [], Saver.save
+
+    def tell(self, state, *, meanwhile=False):
+        told.append(meanwhile)
+        return save(self, state, meanwhile=meanwhile)
+
+    monkeypatch.setattr(Saver, "save", tell)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("asked", "quick_seconds", "meanwhile"), [(None, 1e9, True), (None, 0.0, False), (1, 1e9, False)]
+)
+def test_nobody_waits_for_a_save_that_nobody_asked_for_while_iterations_are_quick(
+    make_bench, small_config, loop_of, monkeypatch, told_meanwhile, asked, quick_seconds, meanwhile
+):
+    monkeypatch.setattr(loop_module, "USUAL_SAVE_INTERVAL", 1)
+    monkeypatch.setattr(loop_module, "USUAL_SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(loop_module, "QUICK_SECONDS", quick_seconds)
+    bench = make_bench(small_config(checkpoints={"save_interval": asked}))
+    loop_of(bench).run()
+    assert told_meanwhile == [meanwhile] * 4
+    assert saved_epochs(bench) == [1, 2, 3, 4]
+
+
+def test_a_save_under_way_is_told_also_when_training_fails(make_bench, small_config, loop_of, monkeypatch):
+    monkeypatch.setattr(loop_module, "USUAL_SAVE_INTERVAL", 1)
+    monkeypatch.setattr(loop_module, "QUICK_SECONDS", 1e9)
+    env = {"id": "PoisonedForTests-v0", "kwargs": {"at": 20}}  # in the second iteration
+    bench = make_bench(small_config(env=env, checkpoints={}))
+    with pytest.raises(NonFinite):
+        loop_of(bench).run()
+    assert (saved_epochs(bench), bench.saver.saved_epoch) == ([1], 1)
 
 
 class Two(Group):

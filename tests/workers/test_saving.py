@@ -1,10 +1,13 @@
 """A disk that says no costs a warning, never a run and never an older checkpoint."""
 
 import errno
+import threading
 
 import pytest
+import torch
 
 from palaestra.checkpoints.filesystem import RealFileSystem
+from palaestra.checkpoints.log import read_log
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.runs.status import read_record
 from palaestra.training.trainer import train
@@ -121,3 +124,88 @@ def test_a_run_from_before_episodes_were_counted_goes_on_without_a_number_rather
 def test_before_any_episode_ended_there_is_no_average_and_before_any_save_no_epoch(bench):
     assert bench.saver.average_return is None
     assert bench.saver.last_saved == "none"
+
+
+class SlowDisk(RealFileSystem):
+    """Stops before its first write until it is let go, and then works or says no."""
+
+    def __init__(self):
+        self.reached, self.go_on = threading.Event(), threading.Event()
+        self.is_full = False
+
+    def write_temporary(self, path, data):
+        self.reached.set()
+        assert self.go_on.wait(30)
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write_temporary(path, data)
+
+
+@pytest.fixture
+def slow_disk():
+    return SlowDisk()
+
+
+@pytest.fixture
+def patient(bench, slow_disk):
+    manager = CheckpointManager(bench.directory, bench.state.config.checkpoints, slow_disk)
+    saver = Saver(manager, bench.session, bench.sinks, bench.clock, git_commit="abc")
+    yield saver
+    slow_disk.go_on.set()
+    saver.finish()
+
+
+def test_training_goes_on_while_a_checkpoint_of_that_moment_is_written(bench, patient, slow_disk):
+    reports = train(bench.state)
+    next(reports)
+    moment = {name: part.clone() for name, part in bench.state.agent.state_dict().items()}
+    assert patient.save(bench.state, meanwhile=True) is None
+    assert slow_disk.reached.wait(30)
+    next(reports)
+    patient.settle(wait=False)
+    assert (patient.saved_epoch, bench.entries("checkpoint.saved"), bench.sink.calls) == (-1, [], ["flush"])
+    slow_disk.go_on.set()
+    patient.settle()
+    assert (patient.saved_epoch, bench.sink.calls) == (1, ["flush", "checkpoint 1"])
+    assert [entry.data["epoch"] for entry in bench.entries("checkpoint.saved")] == [1]
+    weights, saved = bench.manager.load_agent()
+    assert (saved.epoch, saved.agent_step) == (1, 32)
+    assert all(torch.equal(weights[name], part) for name, part in moment.items())
+
+
+def test_the_next_save_waits_for_the_one_under_way_so_that_they_appear_in_order(bench, patient, slow_disk):
+    reports = train(bench.state)
+    next(reports)
+    patient.save(bench.state, meanwhile=True)
+    assert slow_disk.reached.wait(30)
+    next(reports)
+    threading.Timer(0.05, slow_disk.go_on.set).start()
+    assert patient.save(bench.state).epoch == 2
+    assert [entry.data["epoch"] for entry in bench.entries("checkpoint.saved")] == [1, 2]
+    assert [entry.epoch for entry in read_log(bench.manager.directory)] == [1, 2]
+
+
+@pytest.mark.fault("C4")
+def test_a_save_that_fails_meanwhile_is_told_of_its_own_moment_and_tried_again(bench, patient, slow_disk):
+    reports = train(bench.state)
+    next(reports)
+    slow_disk.is_full = True
+    slow_disk.go_on.set()
+    patient.save(bench.state, meanwhile=True)
+    next(reports)
+    patient.settle()
+    [entry] = bench.entries("checkpoint.failed")
+    assert (entry.data["epoch"], entry.data["step"], patient.saved_epoch) == (1, 32, -1)
+    bench.clock.seconds += RETRY_SECONDS
+    assert patient.should_retry
+
+
+def test_metrics_are_durable_before_the_first_file_of_a_checkpoint_that_is_written_meanwhile(bench, patient, slow_disk):
+    when = []
+    bench.sink.begin_flush = lambda: lambda: when.append(slow_disk.reached.is_set())
+    next(train(bench.state))
+    slow_disk.go_on.set()
+    patient.save(bench.state, meanwhile=True)
+    patient.finish()
+    assert when == [False]
+    assert slow_disk.reached.is_set()

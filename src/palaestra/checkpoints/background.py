@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from torch import nn
 
-    from palaestra.checkpoints.manager import CheckpointManager
+    from palaestra.checkpoints.manager import Arrays, CheckpointManager, PreparedSave
     from palaestra.contracts.checkpoint import Checkpoint
 
 
@@ -23,14 +23,28 @@ class BackgroundSaver:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._pending: Future[Checkpoint] | None = None
 
-    def save(self, policy: nn.Module, checkpoint: Checkpoint, trainer_state: Mapping[str, Any] | None = None) -> bool:
-        """False when the last save is not done yet. Raises what the last one failed with."""
-        if self._pending is not None and not self._pending.done():
+    @property
+    def is_done(self) -> bool:
+        """Nothing is under way: `wait` returns at once."""
+        return self._pending is None or self._pending.done()
+
+    def save(
+        self,
+        policy: nn.Module | Arrays,
+        checkpoint: Checkpoint,
+        trainer_state: Mapping[str, Any] | None = None,
+        before: Callable[[], None] | None = None,
+    ) -> bool:
+        """False when the last save is not done yet. Raises what the last one failed with.
+
+        `before` is called in the same thread, ahead of everything that touches the disk.
+        """
+        if not self.is_done:
             self.skipped += 1
             return False
         self.wait()
         prepared = self._manager.prepare(policy, checkpoint, trainer_state)
-        self._pending = self._executor.submit(self._manager.commit, prepared)
+        self._pending = self._executor.submit(self._commit, prepared, before)
         return True
 
     def wait(self) -> Checkpoint | None:
@@ -38,10 +52,23 @@ class BackgroundSaver:
         pending, self._pending = self._pending, None
         return pending.result() if pending is not None else None
 
+    def join(self) -> None:
+        """Until nothing is under way; what came of it is still there to be asked for."""
+        if self._pending is not None:
+            wait([self._pending])
+
+    def _commit(self, prepared: PreparedSave, before: Callable[[], None] | None) -> Checkpoint:
+        if before is not None:
+            before()
+        return self._manager.commit(prepared)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         try:
             self.wait()
         finally:

@@ -71,6 +71,16 @@ class MetricsWriter:
         """Everything written so far survives a power cut from here on, also while readers hold the log back."""
         try:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error as error:
+            raise _failed(self._path, "what was written so far", error) from error
+        self.sync_log()
+
+    def sync_log(self) -> None:
+        """The same, from whatever thread, also while another one writes: it leaves the log as long as it is.
+
+        What SQLite has moved from the log into the file by then, it has synced itself.
+        """
+        try:
             log = self._path.with_name(f"{self._path.name}-wal")
             descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -78,7 +88,7 @@ class MetricsWriter:
             finally:
                 os.close(descriptor)
             fsync_directory(self._path.parent)
-        except (sqlite3.Error, OSError) as error:
+        except OSError as error:
             raise _failed(self._path, "what was written so far", error) from error
 
     def close(self) -> None:

@@ -25,6 +25,15 @@ class Rewindable(Protocol):
 
 
 @runtime_checkable
+class FlushesMeanwhile(Protocol):
+    """A sink whose `flush` waits for a disk."""
+
+    def begin_flush(self) -> Callable[[], None]:
+        """What makes durable all that was written so far; another thread may call it while the sink is used."""
+        ...
+
+
+@runtime_checkable
 class HearsOfCheckpoints(Protocol):
     def checkpoint_saved(self, checkpoint: Checkpoint) -> None: ...
 
@@ -52,6 +61,7 @@ class Fanout:
     def __init__(self, on_dropped: Callable[[str, Exception], None]) -> None:
         self._on_dropped = on_dropped
         self._sinks: list[Sink] = []
+        self._failed_meanwhile: list[tuple[Sink, Exception]] = []  # by whatever thread
 
     @property
     def names(self) -> list[str]:
@@ -69,6 +79,25 @@ class Fanout:
 
     def flush(self) -> None:
         self._each(lambda sink: sink.flush())
+
+    def begin_flush(self) -> Callable[[], None]:
+        """`flush`, but for what waits for a disk: that is left to the function returned, for another thread."""
+        waits: list[tuple[Sink, Callable[[], None]]] = []
+
+        def begin(sink: Sink) -> None:
+            if isinstance(sink, FlushesMeanwhile):
+                waits.append((sink, sink.begin_flush()))
+            else:
+                sink.flush()
+
+        def finish() -> None:
+            for sink, wait in waits:
+                error = _failure_of(lambda _: wait(), sink)  # noqa: B023  called before the next turn
+                if error is not None:
+                    self._failed_meanwhile.append((sink, error))
+
+        self._each(begin)
+        return finish
 
     def rewind(self, step: int) -> None:
         """Forget everything after `step`; call it after loading the state to go on from, before the first write."""
@@ -102,11 +131,18 @@ class Fanout:
         self.close()
 
     def _each(self, act: Callable[[Sink], None]) -> None:
+        while self._failed_meanwhile:
+            self._drop(*self._failed_meanwhile.pop())
         failures = [(sink, error) for sink in self._sinks if (error := _failure_of(act, sink)) is not None]
         for sink, error in failures:
-            self._sinks.remove(sink)
-            _failure_of(lambda failed: failed.close(), sink)
-            self._on_dropped(sink.name, error)
+            self._drop(sink, error)
+
+    def _drop(self, sink: Sink, error: Exception) -> None:
+        if sink not in self._sinks:  # it failed twice before anybody looked
+            return
+        self._sinks.remove(sink)
+        _failure_of(lambda failed: failed.close(), sink)
+        self._on_dropped(sink.name, error)
 
 
 def _failure_of(act: Callable[[Sink], None], sink: Sink) -> Exception | None:

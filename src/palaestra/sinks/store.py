@@ -11,6 +11,7 @@ from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.runs.metrics_writer import MetricsWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from palaestra.contracts.sink import Sample
@@ -54,6 +55,10 @@ class MetricsSink:
         except RunFailed as error:
             self._warn(error)
 
+    def begin_flush(self) -> Callable[[], None]:
+        self._catch_up()
+        return self._sync
+
     def close(self) -> None:
         self._catch_up()
         if self._waiting:
@@ -66,6 +71,12 @@ class MetricsSink:
             self._writer.write(*self._waiting)
             self._waiting.clear()
             self._is_warned = False
+        except RunFailed as error:
+            self._warn(error)
+
+    def _sync(self) -> None:
+        try:
+            self._writer.sync_log()
         except RunFailed as error:
             self._warn(error)
 

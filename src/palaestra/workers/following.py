@@ -66,6 +66,13 @@ class FollowerSaver:
         del saved
         self.saved_epoch = epoch
 
-    def save(self, state: TrainingState) -> None:
+    def settle(self, *, wait: bool = True) -> None:
+        """Nothing is ever under way here."""
+
+    def finish(self) -> None:
+        """Nothing is ever under way here."""
+
+    def save(self, state: TrainingState, *, meanwhile: bool = False) -> None:
+        del meanwhile
         gather_captures(state)
         self.saved_epoch = state.iteration

@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 WAIT_SECONDS = 0.2  # between two looks at what is still to come, at the end
 USUAL_SAVE_INTERVAL = 50  # iterations, where nobody asked for another
 USUAL_SAVE_SECONDS = 1.0  # a small network plays 50 iterations in a fraction of that
+QUICK_SECONDS = 0.25  # iterations beside which waiting for a disk counts; and a save is told when the next one ends
 
 
 class TrainingLoop:
@@ -76,6 +77,17 @@ class TrainingLoop:
 
     def run(self) -> bool:
         """True when all steps were taken, False when a signal ended it early; either way the end is saved."""
+        try:
+            self._take_all()
+            self._save_the_end()
+        finally:
+            self._saver.finish()
+        is_complete = self._state.env_steps >= self._config.total_steps
+        if is_complete:
+            self._wait_for_judgements()
+        return is_complete
+
+    def _take_all(self) -> None:
         reports = train(self._state)
         for report in profiling.profiled(reports, self._directory.artifacts) if self._profile else reports:
             self._take(report)
@@ -84,11 +96,6 @@ class TrainingLoop:
                 self._session.stopping(signal.Signals(number).name)
                 self._stop.signal = number
                 break
-        self._save_the_end()
-        is_complete = self._state.env_steps >= self._config.total_steps
-        if is_complete:
-            self._wait_for_judgements()
-        return is_complete
 
     def _agree(self) -> int:
         """The signal on which to stop, or 0. Once per iteration and at the same point of it on every rank.
@@ -101,6 +108,7 @@ class TrainingLoop:
 
     def _save_the_end(self) -> None:
         state = self._state
+        self._saver.settle()
         (is_missing,) = state.group.agree(int(self._saver.saved_epoch != state.iteration))
         if is_missing:
             self._saver.save(state)
@@ -124,7 +132,7 @@ class TrainingLoop:
             summary["episodic_return"] = self._saver.average_return
         self._session.beat(report.iteration, report.env_steps, steps_per_second, summary)
         self._tell_straggler(report)
-        self._save_and_judge(report.iteration)
+        self._save_and_judge(report)
 
     def _tell_straggler(self, report: IterationReport) -> None:
         straggler = self._stragglers.look(report.rank_seconds)
@@ -133,13 +141,16 @@ class TrainingLoop:
         logger.warning("%s", straggler)
         self._session.journal.record("rank.slow", **asdict(straggler), epoch=report.iteration, step=report.env_steps)
 
-    def _save_and_judge(self, iteration: int) -> None:
+    def _save_and_judge(self, report: IterationReport) -> None:
         """Whatever is judged is on disk first; from there others take it, and nobody here waits for them."""
         self._judgements.collect()
+        self._saver.settle(wait=False)
+        iteration = report.iteration
         is_judged = is_due(self._config.evaluate_interval, iteration - 1, iteration)
         if not (is_judged or self._is_save_due(iteration) or self._must_retry):
             return
-        saved = self._saver.save(self._state)
+        is_awaited = bool(is_judged or self._must_retry)
+        saved = self._saver.save(self._state, meanwhile=not is_awaited and self._may_save_meanwhile(report))
         self._saved_at = self._clock.monotonic()
         if is_judged and saved is not None:
             self._judgements.ask(saved)
@@ -151,6 +162,11 @@ class TrainingLoop:
             return is_due(asked, iteration - 1, iteration)
         is_early = self._clock.monotonic() - self._saved_at < USUAL_SAVE_SECONDS and self._state.group.world_size == 1
         return not is_early and is_due(USUAL_SAVE_INTERVAL, iteration - 1, iteration)
+
+    def _may_save_meanwhile(self, report: IterationReport) -> bool:
+        """Where nobody asked for this very checkpoint, and the disk would take a good part of the time."""
+        is_usual = self._config.checkpoints.save_interval is None and self._state.group.world_size == 1
+        return is_usual and report.times.rollout + report.times.learn < QUICK_SECONDS
 
     def _wait_for_judgements(self) -> None:
         """All steps are taken and saved: now there is time for what was asked, until somebody wants to leave.

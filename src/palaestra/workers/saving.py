@@ -10,16 +10,20 @@ from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.log import EPISODES_METRIC
 from palaestra.contracts.checkpoint import Checkpoint
 from palaestra.contracts.codec import encode_interface
+from palaestra.contracts.later import later
 from palaestra.workers.captures import OTHERS, gather_captures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from palaestra.checkpoints import background
     from palaestra.checkpoints.manager import CheckpointManager
     from palaestra.contracts.clock import Clock
     from palaestra.sinks.fanout import Fanout
     from palaestra.training.state import TrainingState
     from palaestra.workers.session import RunSession
+else:
+    background = later("palaestra.checkpoints.background")
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +45,8 @@ class Saver:
         self._git_commit = git_commit
         self._failures = 0
         self._failed_at = float("-inf")
+        self._thread: background.BackgroundSaver | None = None
+        self._begun: tuple[Checkpoint, float] | None = None  # under way in that thread, and since when
         self.recent_returns: deque[float] = deque(maxlen=RECENT_EPISODES)
         self.episode_count: int | None = 0  # ended so far, in all sessions; None: an earlier one did not count
         self.seconds_before = 0.0  # of training, in earlier sessions
@@ -77,22 +83,60 @@ class Saver:
         self.seconds_before = float(saved["seconds"])
         self.saved_epoch = epoch
 
-    def save(self, state: TrainingState) -> Checkpoint | None:
-        """The checkpoint of this moment, durable; None when it could not be written. No metric on disk is behind it."""
-        self._sinks.flush()
-        began = self._clock.monotonic()
-        trainer_state = {
-            "training": state.capture(),
-            OTHERS: gather_captures(state),
-            "session": self.capture(),
-        }
-        try:
-            saved = self._manager.save_agent(state.policy, self._describe(state), trainer_state)
-        except SaveFailed as error:
-            self._count_failure(error, state)
+    def save(self, state: TrainingState, *, meanwhile: bool = False) -> Checkpoint | None:
+        """The checkpoint of this moment, durable; None when it could not be written. No metric on disk is behind it.
+
+        `meanwhile`: its files are written by a thread while training goes on; None, and `settle` tells what came of it.
+        One save at a time: the one before is waited for, so that checkpoints appear in their order.
+        """
+        self.settle()
+        if meanwhile:
+            self._begin(state)
             return None
+        self._sinks.flush()
+        began, described = self._clock.monotonic(), self._describe(state)
+        try:
+            saved = self._manager.save_agent(state.policy, described, self._trainer_state(state))
+        except SaveFailed as error:
+            self._count_failure(error, described)
+            return None
+        self._tell(saved, began)
+        return saved
+
+    def _begin(self, state: TrainingState) -> None:
+        make_metrics_durable = self._sinks.begin_flush()
+        began, described = self._clock.monotonic(), self._describe(state)
+        self._thread = self._thread or background.BackgroundSaver(self._manager)
+        self._thread.save(state.policy, described, self._trainer_state(state), make_metrics_durable)
+        self._begun = described, began
+
+    def _trainer_state(self, state: TrainingState) -> dict[str, Any]:
+        return {"training": state.capture(), OTHERS: gather_captures(state), "session": self.capture()}
+
+    def settle(self, *, wait: bool = True) -> None:
+        """Tell what became of a save that is under way; without `wait` only if that is known by now."""
+        if self._begun is None or self._thread is None or not (wait or self._thread.is_done):
+            return
+        self._thread.join()  # if a signal ends this, the save is still there to be waited for
+        (described, began), self._begun = self._begun, None
+        try:
+            saved = self._thread.wait()
+        except SaveFailed as error:
+            self._count_failure(error, described)
+            return
+        assert saved is not None, "one was begun"
+        self._tell(saved, began)
+
+    def finish(self) -> None:
+        """Nothing is under way behind this; what was is told."""
+        self.settle()
+        if self._thread is not None:
+            self._thread.close()
+            self._thread = None
+
+    def _tell(self, saved: Checkpoint, began: float) -> None:
         self._failures = 0
-        self.saved_epoch = state.iteration
+        self.saved_epoch = saved.epoch
         self._session.degraded("")
         size = sum(int(file["size"]) for file in saved.files.values())
         self._session.journal.record(
@@ -104,16 +148,15 @@ class Saver:
             seconds=round(self._clock.monotonic() - began, 4),
         )
         self._sinks.checkpoint_saved(saved)
-        return saved
 
-    def _count_failure(self, error: SaveFailed, state: TrainingState) -> None:
+    def _count_failure(self, error: SaveFailed, described: Checkpoint) -> None:
         self._failures += 1
         self._failed_at = self._clock.monotonic()
-        logger.warning("Checkpoint %d was not written: %s Training goes on.", state.iteration, error)
+        logger.warning("Checkpoint %d was not written: %s Training goes on.", described.epoch, error)
         self._session.journal.record(
             "checkpoint.failed",
-            epoch=state.iteration,
-            step=state.env_steps,
+            epoch=described.epoch,
+            step=described.agent_step,
             error=str(error),
             failures=self._failures,
         )
