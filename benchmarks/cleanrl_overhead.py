@@ -236,8 +236,8 @@ def page(result: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--turns", type=int, default=100, help="of each round: one iteration of each side")
+    parser.add_argument("--rounds", type=int, default=24)
+    parser.add_argument("--turns", type=int, default=30, help="of each round: one iteration of each side")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks")
     asked = parser.parse_args()
     result = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0], **measure_all(asked.rounds, asked.turns)}

@@ -98,6 +98,9 @@ def test_rewards_are_added_up_now_and_then_so_that_an_endless_episode_takes_no_r
         def add_up(self):
             self.sums += 1
 
+        def look_for_shortcut(self):
+            pass
+
     made, observer = Made(), Observer(lambda *_: None, 0)
     observer.made(made, "CartPole-v1")
     observer.stepped()

@@ -1,6 +1,9 @@
+import warnings
+
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import OrderEnforcing
 
 from palaestra.apps.cleanrl.launcher.observer import Observer
@@ -42,8 +45,7 @@ def test_every_result_and_its_kind_is_that_of_the_long_way():
         assert plain._elapsed_steps == probed.env._elapsed_steps
         cut += result[3]
         if result[2] or result[3]:
-            plain.reset()
-            probed.reset()
+            assert (plain.reset()[0] == probed.reset()[0]).all()
     assert cut > 0, "some episodes end by the limit"
     assert probed._inner is probed.unwrapped, "it went the short way"
 
@@ -73,14 +75,55 @@ def test_it_holds_as_long_as_nobody_changes_what_it_passes():
     assert not found.still_holds()
 
 
-def test_what_the_script_changes_between_two_episodes_is_seen_by_the_probe():
-    env = Probe(gymnasium.make("CartPole-v1"), Observer(lambda *_: None, 1e9), 0)
+def test_what_the_script_changes_later_is_seen_with_the_next_look():
+    observer = Observer(lambda *_: None, 1e9)
+    env = Probe(gymnasium.make("CartPole-v1"), observer, 0)
     after_some_steps(env)
     env.reset(seed=0)
     assert env._inner is env.unwrapped
     env.env.step = lambda action: ("changed", 1.0, False, False, {})
-    env.reset(seed=0)
+    observer.look()
     assert env.step(0)[0] == "changed"
+
+
+def test_a_reset_hands_on_what_the_long_way_hands_on():
+    class Telling(gymnasium.Env):
+        action_space = observation_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=42, options=("its own",)):
+            super().reset(seed=None)
+            self.told = (seed, options)
+            return 0, {}
+
+        def step(self, action):
+            return 0, 0.0, False, False, {}
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checker finds fault with it, as it is meant to
+        made = [gymnasium.make(EnvSpec("Telling-v0", entry_point=Telling, max_episode_steps=9)) for _ in range(2)]
+        plain, probed = made[0], Probe(made[1], Observer(lambda *_: None, 1e9), 0)
+        for env in (plain, probed):
+            after_some_steps(env)
+            env.reset()
+    assert probed._inner is probed.unwrapped
+    for asked in ({}, {"seed": 7}, {"options": {"a": 1}}, {"seed": 7, "options": {}}):
+        for env in (plain, probed):
+            env.reset(**asked)
+        assert probed.unwrapped.told == plain.unwrapped.told
+        assert probed.env._elapsed_steps == 0
+    with pytest.raises(TypeError, match="unknown"):
+        probed.reset(unknown=1)
+
+
+def test_a_reset_of_the_script_s_own_is_not_passed_by():
+    observer = Observer(lambda *_: None, 1e9)
+    env = Probe(gymnasium.make("CartPole-v1"), observer, 0)
+    after_some_steps(env)
+    env.reset(seed=0)
+    assert env._inner is env.unwrapped
+    env.env.env.reset = lambda **_: ("its own", {})
+    observer.look()
+    assert env.reset()[0] == "its own"
 
 
 def test_a_wrapper_of_the_script_s_own_is_not_passed_by():

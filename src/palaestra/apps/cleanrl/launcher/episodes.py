@@ -22,6 +22,7 @@ class Referee:
     """Stands where the observer stands in a training, and keeps the score."""
 
     is_gathering = False
+    warm = None  # nothing is learned that could be begun
 
     def __init__(self) -> None:
         self.begin()
@@ -40,9 +41,6 @@ class Referee:
 
     def take_index(self) -> int:
         return 0
-
-    def begins(self) -> None:
-        """Nothing is learned that could be begun."""
 
     def stepped(self) -> None:
         """Episodes are watched from above."""

@@ -12,7 +12,7 @@ from .names import names_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LOOK_SECONDS = 0.05  # how often a step looks at anything but the clock, at most
+LOOK_SECONDS = 0.1  # how often a step looks at anything but the clock, at most
 
 
 def _unseen(_probes: dict[int, Any], _now: float) -> float:
@@ -97,7 +97,7 @@ class Observer:
             self.look()
 
     def look(self) -> None:
-        """Between two steps, twenty times a second and when a picture is due."""
+        """Between two steps, ten times a second and when a picture is due."""
         self.stop_if_asked()
         now = time.monotonic()
         self.due = now + LOOK_SECONDS
@@ -105,6 +105,7 @@ class Observer:
         probes = self.probes
         for probe in probes.values():
             probe.add_up()
+            probe.look_for_shortcut()
         if now >= self.show_at:
             self.show_at = self.show(probes, now)
         self.due = min(self.due, self.show_at)

@@ -26,6 +26,7 @@ class Probe(gymnasium.Wrapper):
         self._shortcut: Shortcut | None = None
         self._limit: Any = None
         self._inner: Any = None  # to be stepped instead of `env`; None: there is no way past any wrapper
+        self._resets_inner = False
         observer.made(self, getattr(env.spec, "id", ""))
 
     @property
@@ -59,18 +60,32 @@ class Probe(gymnasium.Wrapper):
 
     def reset(self, **options: Any) -> Any:
         if self._rewards or self._length:
-            self._observer.episode_left(self.total, self.length)
-            self._forget_episode()
+            self._leave()
         self._reward, self.is_open = 0.0, True
-        self._observer.begins()
+        if self._observer.warm is not None:
+            self._observer.begins()
+        if self._resets_inner:
+            return self._reset_inner(**options)
         result = self.env.reset(**options)
-        if self._shortcut is None or not self._shortcut.still_holds():
-            self._look_for_a_shortcut()
+        self.look_for_shortcut()
         return result
 
-    def _look_for_a_shortcut(self) -> None:
-        found = self._shortcut = shortcut(self.env)
-        self._limit, self._inner = (None, None) if found is None else (found.limit, found.env)
+    def _reset_inner(self, *, seed: Any = None, options: Any = None) -> Any:
+        self._limit._elapsed_steps = 0
+        return self._inner.reset(seed=seed, options=options)
+
+    def look_for_shortcut(self) -> None:
+        """Also whether the one that is there still holds."""
+        if self._shortcut is None or not self._shortcut.still_holds():
+            found = self._shortcut = shortcut(self.env)
+            self._limit, self._inner = (None, None) if found is None else (found.limit, found.env)
+            self._resets_inner = found is not None and found.is_for_resets
+
+    def _leave(self) -> None:
+        """An episode before its end."""
+        self._observer.episode_left(self.total, self.length)
+        self._steps_before += self._length
+        self._total, self._length = 0.0, 0
 
     def step(self, action: Any) -> Any:
         inner = self._inner
@@ -91,16 +106,15 @@ class Probe(gymnasium.Wrapper):
         return result
 
     def _end(self, *, terminated: bool) -> None:
-        self.add_up()
-        self._observer.episode_ended(self.index, self._total, self._length, terminated=terminated)
+        """Few calls: after a network's turn nothing of ours is in the processor's caches any more."""
+        rewards, observer = self._rewards, self._observer
+        reward, length = rewards[-1], self._length + len(rewards)
+        observer.episode_ended(self.index, sum(rewards, self._total), length, terminated=terminated)
         if not self._is_counted_by_others:
-            self._observer.stepped()  # before it is forgotten: the last picture shows what came of it
-        self._forget_episode()
-
-    def _forget_episode(self) -> None:
-        """Once it is added up."""
-        self._steps_before += self._length
-        self._total, self._length = 0.0, 0
+            observer.stepped()  # before it is forgotten: the last picture shows what came of it
+        self._reward, self._total, self._length = reward, 0.0, 0
+        self._steps_before += length
+        rewards.clear()
 
     def close(self) -> None:
         self.is_open = False

@@ -6,11 +6,15 @@ through; the third counts. Going past them, and counting for the third, saves a 
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-STEPS = {kind: kind.step for kind in (OrderEnforcing, PassiveEnvChecker, TimeLimit)}
+KINDS = (OrderEnforcing, PassiveEnvChecker, TimeLimit)
+STEPS = {kind: kind.step for kind in KINDS}
+RESETS = {kind: kind.reset for kind in KINDS}
+HANDS_ON_SEEDS = "seed" in inspect.signature(TimeLimit.reset).parameters  # always, also None; not so in Gymnasium 0.29
 
 
 class Shortcut:
@@ -18,19 +22,22 @@ class Shortcut:
         """`links`: each wrapper that is passed, from the outermost on, and what it is around."""
         self.limit = links[0][0]  # the TimeLimit, whose count has to go on
         self.env = links[-1][1]  # what is to be stepped
+        self._is_whole = type(self.env) not in KINDS  # else a check was not done yet
         self._links = links
-        self._is_whole = type(self.env) not in STEPS  # else a check was not done yet
+
+    @property
+    def is_for_resets(self) -> bool:
+        return self._is_whole and HANDS_ON_SEEDS
 
     def still_holds(self) -> bool:
-        """Asked with every reset, so it looks only at what a script may change of these objects."""
-        return self._is_whole and all(
-            wrapper.env is inner and "step" not in wrapper.__dict__ for wrapper, inner in self._links
-        )
+        """Nothing of what a script may change of these objects was changed, and every check is done."""
+        links = self._links
+        return self._is_whole and all(wrapper.env is inner and _is_as_made(wrapper) for wrapper, inner in links)
 
 
 def shortcut(env: Any) -> Shortcut | None:
     """Of an environment that was reset; None where every wrapper has something to do, or may have."""
-    if not (type(env) is TimeLimit and _is_as_made(env) and isinstance(vars(env).get("_elapsed_steps"), int)):
+    if not (type(env) is TimeLimit and _is_as_made(env) and isinstance(getattr(env, "_elapsed_steps", None), int)):
         return None
     inner: Any = env.env
     links = [(env, inner)]
@@ -45,10 +52,16 @@ def _only_hands_through(wrapper: Any) -> bool:
         return wrapper.has_reset and _is_as_made(wrapper)
     if type(wrapper) is PassiveEnvChecker:
         is_done = wrapper.checked_step and vars(wrapper).get("checked_data_reuse", True)  # unknown to Gymnasium 0.29
-        return is_done and _is_as_made(wrapper)
+        return is_done and wrapper.checked_reset and _is_as_made(wrapper)
     return False
 
 
 def _is_as_made(wrapper: Any) -> bool:
-    """The script has put no `step` of its own in the place of Gymnasium's."""
-    return type(wrapper).step is STEPS[type(wrapper)] and "step" not in vars(wrapper)
+    """The script has put no `step` or `reset` of its own in the place of Gymnasium's."""
+    kind = type(wrapper)
+    return _function(wrapper.step) is STEPS[kind] and _function(wrapper.reset) is RESETS[kind]
+
+
+def _function(method: Any) -> Any:
+    """Found this way, an object's `__dict__` need not be made, which would slow down all its attributes."""
+    return getattr(method, "__func__", None)
