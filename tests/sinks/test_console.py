@@ -11,6 +11,7 @@ from rich.console import Console
 
 from palaestra.contracts.checkpoint import Checkpoint
 from palaestra.sinks.console import ConsoleSink, stderr_console
+from palaestra.sinks.plain_lines import PlainLines
 
 
 class Terminal(StringIO):
@@ -133,7 +134,7 @@ def test_no_color_leaves_the_table_without_colours(header, samples, clock):
 def test_a_forced_colour_does_not_make_a_terminal_of_a_pipe(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(sys, "stderr", StringIO())
-    assert not stderr_console().is_terminal
+    assert isinstance(stderr_console(), PlainLines)
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert stderr_console().is_terminal
 

@@ -7,7 +7,6 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from palaestra.contracts.checkpoint import Checkpoint
 from palaestra.contracts.errors import DamagedFile, NotFound, UsageError, did_you_mean
 from palaestra.contracts.later import later
 from palaestra.runs.directory import RunDirectory
+from palaestra.runs.environment import installed_version
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -273,4 +273,4 @@ def _trainer_state(opened: OpenedCheckpoint) -> dict[str, Any] | None:
 def _versions() -> dict[str, str]:
     """Of what this process has loaded; looking them up takes longer than writing a small checkpoint."""
     packages = ("palaestra", "torch", "numpy", "gymnasium", "safetensors")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+    return {"python": platform.python_version(), **{name: installed_version(name) for name in packages}}

@@ -12,40 +12,48 @@ from collections import deque
 from select import select
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
-
+from palaestra.contracts.later import later
+from palaestra.sinks.plain_lines import PlainLines
 from palaestra.sinks.status import StatusBoard
 from palaestra.sinks.status_table import plain_line, printable, status_table
 
 if TYPE_CHECKING:
+    from rich import console as rich_console
+    from rich import live as rich_live
+    from rich import text as rich_text
+    from rich.console import Console
+    from rich.live import Live
+
     from palaestra.contracts.checkpoint import Checkpoint
     from palaestra.contracts.clock import Clock
     from palaestra.contracts.sink import Sample
     from palaestra.sinks.status import RunHeader
+else:
+    rich_console = later("rich.console")
+    rich_live = later("rich.live")
+    rich_text = later("rich.text")
 
 TABLE_SECONDS = 0.25
 LINE_SECONDS = 1.0
 WAITING_NOTES = 100
 
 
-def stderr_console() -> Console:
+def stderr_console() -> Console | PlainLines:
     """rich understands NO_COLOR, FORCE_COLOR and TERM=dumb; but a forced colour makes no terminal of a pipe."""
-    return Console(stderr=True, highlight=False, force_terminal=None if sys.stderr.isatty() else False)
+    return rich_console.Console(stderr=True, highlight=False) if sys.stderr.isatty() else PlainLines()
 
 
 class ConsoleSink:
     name = "console"
 
-    def __init__(self, header: RunHeader, clock: Clock, console: Console | None = None) -> None:
+    def __init__(self, header: RunHeader, clock: Clock, console: Console | PlainLines | None = None) -> None:
         self._console = console or stderr_console()
         self._clock = clock
         self._board = StatusBoard(header)
         self._drawn_at = float("-inf")
         self._is_stale = False
         self._notes: deque[str] = deque(maxlen=WAITING_NOTES)
-        self._live = self._start_table() if self._console.is_terminal and not self._console.is_dumb_terminal else None
+        self._live = None if isinstance(self._console, PlainLines) else _start_table(self._console)
 
     def write(self, sample: Sample) -> None:
         self._board.take(sample)
@@ -77,12 +85,6 @@ class ConsoleSink:
             self._live.stop()
             self._live = None
 
-    def _start_table(self) -> Live:
-        # stdout stays what it is: with --json it is the user's pipe
-        live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=True)
-        live.start()
-        return live
-
     def _draw(self) -> None:
         """Show what is not shown yet."""
         self._drawn_at = self._clock.monotonic()
@@ -94,16 +96,31 @@ class ConsoleSink:
         self._is_stale = False
         status = self._board.status()
         if self._live is None:
-            self._console.print(Text(plain_line(status)), soft_wrap=True)
+            self._say(plain_line(status))
         else:
             self._live.update(status_table(status), refresh=True)
 
     def _print_notes(self) -> None:
         while self._notes:
-            self._console.print(Text(self._notes.popleft()), soft_wrap=True)
+            self._say(self._notes.popleft())
+
+    def _say(self, line: str) -> None:
+        if isinstance(self._console, PlainLines):
+            self._console.say(line)
+        else:
+            self._console.print(rich_text.Text(line), soft_wrap=True)
 
 
-def takes_text(console: Console) -> bool:
+def _start_table(console: Console) -> Live | None:
+    if not console.is_terminal or console.is_dumb_terminal:
+        return None
+    # stdout stays what it is: with --json it is the user's pipe
+    live = rich_live.Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=True)
+    live.start()
+    return live
+
+
+def takes_text(console: Console | PlainLines) -> bool:
     """Whether a page of text can be written now without waiting. What has no descriptor never waits."""
     try:
         _, writable, _ = select([], [console.file], [], 0)

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len, set_cell_size
-from rich.text import Text
+from palaestra.contracts.later import later
 
 if TYPE_CHECKING:
+    from rich import cells
+    from rich import text as rich_text
+    from rich.text import Text
+
     from palaestra.sinks.status import Status, TaskStatus
+else:
+    cells = later("rich.cells")  # not for plain lines
+    rich_text = later("rich.text")
 
 UNKNOWN = "-"
 TABLE_WIDTH = 78  # leaves the last columns of an 80-column terminal free, where some of them wrap
@@ -26,7 +32,7 @@ TASK_BAR_WIDTH = 20
 
 def status_table(status: Status) -> Text:
     header = status.header
-    table = Text(no_wrap=True, end="")
+    table = rich_text.Text(no_wrap=True, end="")
     _border(table, "╭", f"{_cut(header.name, 34)} · {_cut(header.recipe, 30)}", "╮")
     _line(table, *_progress(status))
     for left_label, left, right_label, right in _rows(status):
@@ -73,7 +79,7 @@ def duration(seconds: float | None) -> str:
 
 
 def _border(table: Text, left: str, title: str, right: str) -> None:
-    dashes = TABLE_WIDTH - 4 - cell_len(title)
+    dashes = TABLE_WIDTH - 4 - cells.cell_len(title)
     before = dashes // 2
     table.append(left + "─" * before + " ", "dim")
     table.append(title, "bold")
@@ -86,14 +92,14 @@ def _line(table: Text, *pieces: tuple[str, str]) -> None:
     used = 0
     for text, style in pieces:
         table.append(text, style)
-        used += cell_len(text)
+        used += cells.cell_len(text)
     table.append(" " * (INNER_WIDTH - used))
     table.append(" │", "dim")
 
 
 def _cell(label: str, value: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    width = max(VALUE_WIDTH, cell_len(value) if label == "time" else 0)
-    return (set_cell_size(label, LABEL_WIDTH), "dim"), (set_cell_size(value, width), "bold")
+    width = max(VALUE_WIDTH, cells.cell_len(value) if label == "time" else 0)
+    return (cells.set_cell_size(label, LABEL_WIDTH), "dim"), (cells.set_cell_size(value, width), "bold")
 
 
 def _progress(status: Status) -> tuple[tuple[str, str], ...]:
@@ -136,8 +142,8 @@ def _task_rows(status: Status) -> list[tuple[tuple[str, str], ...]]:
 
 def _task_row(task: TaskStatus) -> tuple[tuple[str, str], ...]:
     filled = round(TASK_BAR_WIDTH * task.share)
-    name = set_cell_size(_cut(task.name, TASK_NAME_WIDTH), TASK_NAME_WIDTH)
-    last_return = set_cell_size(
+    name = cells.set_cell_size(_cut(task.name, TASK_NAME_WIDTH), TASK_NAME_WIDTH)
+    last_return = cells.set_cell_size(
         f" return {_number(task.last_return)}", INNER_WIDTH - TASK_NAME_WIDTH - TASK_BAR_WIDTH - 8
     )
     return (
@@ -189,6 +195,6 @@ def _fraction(value: float | None) -> str:
 def _cut(text: str, width: int) -> str:
     """The end says more than the beginning: of a path the last part, of a name its number."""
     cut = printable(text)
-    while cell_len(cut) > width:
+    while cells.cell_len(cut) > width:
         cut = "…" + cut[2:]
     return cut
