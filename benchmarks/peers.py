@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from peers.catalogue import CATALOGUE, PEERS, Peer
-from peers.installing import CannotInstall, python_of
+from peers.installing import CannotInstall, compile_ours, python_of
 from peers.page import page
 from peers.plot import plot
 from peers.running import Measurement, measure
@@ -45,6 +45,7 @@ def main() -> None:
         for name, reason in absent.items():
             print(f"{name}: {reason}", file=sys.stderr)
         return
+    compile_ours()
     blocks = read_blocks(asked.out / "peers.json")
     for name in asked.settings:
         setting = SETTINGS[name]

@@ -22,7 +22,15 @@ class Peer:
 
 
 CATALOGUE = (
-    Peer(OURS, "Palaestra", "peers.ours", ALL, remark="`palaestra train`, all sinks and checkpoints on"),
+    Peer(OURS, "Palaestra", "peers.ours", ALL | {"memory"}, remark="`palaestra train`, all sinks and checkpoints on"),
+    Peer(
+        "palaestra-cheap",
+        "Palaestra, the cheap cell",
+        "peers.ours",
+        frozenset({"memory"}),
+        arguments=("cheap",),
+        remark="`policy=memory`, a minGRU of the same size; all sinks and checkpoints on",
+    ),
     Peer(
         "palaestra-torch",
         "Palaestra, torch engine",
@@ -70,7 +78,7 @@ CATALOGUE = (
         "puffer",
         "PufferLib 3.0",
         "peers.puffer",
-        frozenset({"cleanrl", "large"}),
+        frozenset({"cleanrl", "large", "memory"}),
         requirements="puffer",
         remark="its trainer without dashboard, over a CartPole that steps all copies in one call of NumPy",
     ),

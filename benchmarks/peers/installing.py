@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import compileall
 import hashlib
 import os
 import subprocess
 import sys
 import venv
+from importlib.util import find_spec
 from pathlib import Path
 
 REQUIREMENTS = Path(__file__).parent
@@ -32,6 +34,13 @@ def python_of(requirements: str, venvs: Path) -> Path:
             raise
         done.write_text(wanted)
     return folder / "bin" / "python"
+
+
+def compile_ours() -> None:
+    """As pip does with whatever it installs; nobody does it for a checkout where PYTHONDONTWRITEBYTECODE is set."""
+    spec = find_spec("palaestra")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        compileall.compile_dir(folder, quiet=1)
 
 
 def fingerprint(requirements: str) -> str:

@@ -1,6 +1,7 @@
 """Palaestra as a user runs it: `palaestra train ...` with metrics.db, TensorBoard, console and checkpoints.
 
-`python -m peers.ours [torch | compiled]`. This process only waits; the times are read from the run's own metrics.db.
+`python -m peers.ours [torch | compiled | cheap]`. This process only waits; the times are read from the run's
+own metrics.db.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ ENGINES = {
     "native": ["engine=native"],
     "torch": ["engine=torch"],
     "compiled": ["engine=torch", "policy.compile=true"],
+    "cheap": ["engine=native"],
 }
-START_SECONDS = {"native": 5.0, "torch": 5.0, "compiled": 60.0}  # what starting may take before time is up
+CELLS = {"cheap": "mingru"}  # of a setting with memory; the others have an LSTM
+START_SECONDS = {"compiled": 60.0}  # what starting may take before time is up
+USUAL_START_SECONDS = 5.0
 CTRL_C = 130
 
 
@@ -34,7 +38,7 @@ def main(engine: str) -> None:
     job = read_job()
     folder = Path.cwd()
     began = time.time()
-    train(words(job.setting, engine, job.seed), folder, job, START_SECONDS[engine])
+    train(words(job.setting, engine, job.seed), folder, job, START_SECONDS.get(engine, USUAL_START_SECONDS))
     tell(folder, job, began)
     say_used()
 
@@ -64,9 +68,17 @@ def words(setting: Setting, engine: str, seed: int) -> list[str]:
         f"seed={seed}",
         f"torch_threads={setting.cores}",
         *workers,
+        *network(setting, engine),
         *ENGINES[engine],
         *(f"ppo.{name}={value}" for name, value in numbers.items()),
     ]
+
+
+def network(setting: Setting, engine: str) -> list[str]:
+    if not setting.memory:
+        return []
+    settings = {"hidden": f"[{setting.memory}]", "size": setting.memory, "memory.type": CELLS.get(engine, "lstm")}
+    return ["policy.graph=memory", *(f"policy.settings.{name}={value}" for name, value in settings.items())]
 
 
 def schedule(start: float, *, falls: bool) -> str:

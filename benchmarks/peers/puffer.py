@@ -3,6 +3,7 @@
 Its own C environments are not built (that fetches libraries from elsewhere); its trainer plays a CartPole that steps
 all copies in one call of NumPy, through its own interface (PufferEnv). Its advantages are its own, in C++. It clamps
 rewards, weighs segments by their advantage, takes a cut episode for a running one, and its rate falls as a cosine.
+Where a setting has memory, its own LSTMWrapper begins every rollout and every minibatch with an empty one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ sys.modules.setdefault("gym", gymnasium)
 sys.modules.setdefault("gym.spaces", gymnasium.spaces)
 
 import pufferlib  # noqa: E402
+import pufferlib.models  # noqa: E402
 import pufferlib.pufferl  # noqa: E402
 import pufferlib.vector  # noqa: E402
 
@@ -94,6 +96,32 @@ class Policy(nn.Module):
         return self.forward(seen, state)
 
 
+class Ends(nn.Module):
+    """What stands before and behind a memory, in the words of their LSTMWrapper."""
+
+    is_continuous = False
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.hidden_size = size
+        self.first = nn.Sequential(nn.Linear(4, size), nn.Tanh())
+        self.actor, self.critic = nn.Linear(size, 2), nn.Linear(size, 1)
+
+    def encode_observations(self, seen: Tensor, state: Any = None) -> Tensor:  # noqa: ARG002 - their interface
+        hidden: Tensor = self.first(seen)
+        return hidden
+
+    def decode_actions(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        return self.actor(hidden), self.critic(hidden)
+
+
+def policy_of(setting: Setting, envs: Any) -> nn.Module:
+    if not setting.memory:
+        return Policy()
+    wrapper: nn.Module = pufferlib.models.LSTMWrapper(envs, Ends(setting.memory), setting.memory, setting.memory)
+    return wrapper
+
+
 def main() -> None:
     job = read_job()
     setting = job.setting
@@ -104,7 +132,7 @@ def main() -> None:
         CartPoles, env_kwargs={"count": setting.env_count}, num_envs=1, backend=pufferlib.PufferEnv
     )
     pufferlib.pufferl.PuffeRL.print_dashboard = lambda *_arguments, **_words: None
-    trainer = pufferlib.pufferl.PuffeRL(config(setting, job.seed), envs, Policy())
+    trainer = pufferlib.pufferl.PuffeRL(config(setting, job.seed), envs, policy_of(setting, envs))
     meter.begin()
     goes_on = True
     while goes_on:
@@ -127,7 +155,8 @@ def config(setting: Setting, seed: int) -> dict[str, Any]:
         "adam_beta1": 0.9, "adam_beta2": 0.999, "adam_eps": 1e-5, "data_dir": ".", "checkpoint_interval": 10**9,
         "batch_size": setting.batch_size, "minibatch_size": setting.minibatch_size, "max_minibatch_size": 32768,
         "bptt_horizon": setting.horizon, "compile": False, "compile_mode": "default", "compile_fullgraph": False,
-        "vtrace_rho_clip": 1.0, "vtrace_c_clip": 1.0, "prio_alpha": 0.8, "prio_beta0": 0.2, "use_rnn": False,
+        "vtrace_rho_clip": 1.0, "vtrace_c_clip": 1.0, "prio_alpha": 0.8, "prio_beta0": 0.2,
+        "use_rnn": setting.memory > 0,
     }  # fmt: skip
 
 

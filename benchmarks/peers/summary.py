@@ -72,6 +72,8 @@ TARGETS = (
     Target("jax", "solve", 10, quantity="solved_seconds"),
     Target("puffer", "cleanrl", 50),
     Target("puffer", "large", 5),
+    Target("puffer", "memory", 1.1),
+    Target("puffer", "memory", 2, side="palaestra-cheap"),
     Target("sb3", "halfcheetah", 8),
     Target("sb3", "halfcheetah-2", 9),
     Target("eager", "cleanrl", 3, side="palaestra-torch"),

@@ -35,6 +35,7 @@ def command(monkeypatch, tmp_path):
 
     def run(*words):
         monkeypatch.setattr(module, "find_pythons", find)
+        monkeypatch.setattr(module, "compile_ours", lambda: None)
         monkeypatch.setattr(sys, "argv", ["peers.py", *words, "--out", str(tmp_path / "out")])
         module.main()
         return json.loads((tmp_path / "out" / "peers.json").read_text())["settings"]

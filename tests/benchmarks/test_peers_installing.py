@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import peers.installing as installing
 import pytest
@@ -70,6 +71,18 @@ def test_a_failure_is_told_in_pips_words_and_not_tried_twice(pip, tmp_path):
         with pytest.raises(installing.CannotInstall, match="ERROR: No matching distribution found for toy==1"):
             installing.python_of("toy", tmp_path / "venvs")
     assert len(pip.calls) == 1
+
+
+def test_our_own_modules_are_compiled_as_pip_does_for_what_it_installs(monkeypatch, tmp_path):
+    package = tmp_path / "palaestra"
+    (package / "room").mkdir(parents=True)
+    for file in (package / "__init__.py", package / "room" / "noun.py"):
+        file.write_text("ONE = 1\n")
+    spec = SimpleNamespace(submodule_search_locations=[str(package)])
+    monkeypatch.setattr(installing, "find_spec", {"palaestra": spec}.get)
+    installing.compile_ours()
+    found = sorted(path.name.split(".")[0] for path in package.rglob("*.pyc"))
+    assert found == ["__init__", "noun"]
 
 
 def test_every_environment_has_its_pinned_requirements_and_our_torch():

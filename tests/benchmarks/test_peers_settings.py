@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 from peers import cleanrl, ours
-from peers.settings import CLEANRL, HALFCHEETAH_TWO, SB3, SETTINGS
+from peers.settings import CLEANRL, HALFCHEETAH_TWO, MEMORY, SB3, SETTINGS
 
 from palaestra.cli.words import read_words
 from palaestra.config.request import resolve_training
@@ -46,8 +46,16 @@ def test_ours_is_a_run_as_a_user_has_it_with_every_sink_and_checkpoints():
 
 
 def test_engines_are_what_their_names_say():
-    assert [config_of(CLEANRL, engine).engine for engine in ours.ENGINES] == ["native", "torch", "torch"]
+    assert [config_of(CLEANRL, engine).engine for engine in ours.ENGINES] == ["native", "torch", "torch", "native"]
     assert config_of(CLEANRL, "compiled").policy.compile
+
+
+def test_a_memory_is_of_the_size_asked_for_and_the_cheap_one_is_another_cell():
+    settings = [config_of(MEMORY, engine).policy for engine in ("native", "cheap")]
+    assert [one.graph for one in settings] == ["memory", "memory"]
+    assert [one.settings["memory"] for one in settings] == [{"type": "lstm"}, {"type": "mingru"}]
+    assert [(one.settings["hidden"], one.settings["size"]) for one in settings] == [([128], 128)] * 2
+    assert not config_of(CLEANRL).policy.settings
 
 
 def test_a_second_core_steps_bodies_too():
