@@ -32,16 +32,19 @@ if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
 
 PATIENCE_SECONDS = 120.0  # far beyond what anything here takes, also on a machine that is busy with other things
+LONGEST_TURN_SECONDS = 1.0  # of one look; what takes longer was stopped with SIGSTOP, or the machine slept
 
 
 def wait_until(condition: Callable[[], Any], what: str) -> Any:
-    """The condition's first true answer."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
+    """The condition's first true answer. Time in which we were stopped ourselves is not counted."""
+    left, before = PATIENCE_SECONDS, time.monotonic()
+    while left > 0:
         answer = condition()
         if answer:
             return answer
         time.sleep(0.002)
+        now = time.monotonic()
+        left, before = left - min(now - before, LONGEST_TURN_SECONDS), now
     raise AssertionError(f"waited {PATIENCE_SECONDS:g} s in vain for {what}")
 
 

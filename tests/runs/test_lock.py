@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import stat
 
 import pytest
 
@@ -109,3 +110,33 @@ def test_a_full_disk_does_not_keep_the_lock_from_holding(tmp_path, monkeypatch):
     with hold(tmp_path / "lock"), pytest.raises(AlreadyHeld) as refused, hold(tmp_path / "lock"):
         pass
     assert refused.value.pid is None
+
+
+def test_the_file_names_its_holder_and_afterwards_nobody(tmp_path):
+    path = tmp_path / "lock"
+    path.write_text("9" * 30)  # of one that was killed
+    with hold(path):
+        assert path.read_text() == f"{os.getpid()}\n"
+        with pytest.raises(AlreadyHeld) as refused, hold(path):
+            pass
+        assert refused.value.pid == os.getpid()
+    assert path.read_bytes() == b""
+
+
+def test_a_new_lock_is_for_its_owner_alone(tmp_path):
+    with hold(tmp_path / "lock"):
+        assert stat.S_IMODE((tmp_path / "lock").stat().st_mode) == 0o600
+
+
+def test_children_keep_what_got_the_number_of_a_lock_that_was_given_back(tmp_path):
+    with hold(tmp_path / "lock"):
+        pass
+    with (tmp_path / "other").open("w") as other:
+        child = os.fork()
+        if child == 0:
+            try:
+                os.fstat(other.fileno())
+            except OSError:
+                os._exit(1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -45,6 +45,15 @@ def test_a_record_goes_out_and_comes_back(place):
     assert json.loads(place.status_file.read_text())["schema_version"] == 1
 
 
+def test_only_what_is_said_to_be_durable_waits_for_the_disk(place, monkeypatch):
+    waited, sync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (waited.append(descriptor), sync(descriptor)))
+    write_record(place, RECORD)
+    assert waited == []
+    write_record(place, RECORD, durable=True)
+    assert waited != []
+
+
 def test_a_summary_may_hold_nan_and_the_file_stays_strict_json(place):
     write_record(place, replace(RECORD, state=RunState.FINISHED, summary={"loss": math.nan, "score": math.inf}))
     json.loads(place.status_file.read_text(), parse_constant=pytest.fail)
@@ -101,7 +110,9 @@ def test_only_the_moves_in_the_table_can_be_made(old, new):
         {"created_at": None},
         {"summary": {"x": "high"}},
         {"summary": [1]},
-        {"updated_at": "now"},
+        *({key: 5} for key in ("id", "name", "kind", "recipe")),
+        *({key: "5"} for key in ("agent_step", "total_steps", "exit_code")),
+        *({key: "now"} for key in ("created_at", "started_at", "ended_at", "updated_at", "pid_started_at")),
         {"summary": {"x": 10**400}},
     ],
 )

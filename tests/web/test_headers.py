@@ -1,4 +1,5 @@
 import pytest
+from starlette.testclient import WebSocketDenialResponse
 
 from palaestra.web.headers import CONTENT_POLICY, PAGE_POLICY, with_security
 from palaestra.web.login import login_link
@@ -9,6 +10,7 @@ WANTED = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "x-frame-options": "DENY",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 
 
@@ -42,6 +44,16 @@ def test_signing_in_carries_them_too(house, stranger):
     assert answer.status_code == 303
     assert {name: answer.headers[name] for name in WANTED} == WANTED
     assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_socket_that_is_refused_by_a_plain_answer_carries_them_too(client):
+    with (
+        pytest.raises(WebSocketDenialResponse) as refused,
+        client.websocket_connect("ws://127.0.0.1:7878/api/events", headers={"host": "evil.example"}),
+    ):
+        pass
+    assert refused.value.status_code == 421
+    assert {name: refused.value.headers[name] for name in WANTED} == WANTED
 
 
 def test_a_defect_of_ours_carries_them_and_tells_nothing(house, client, monkeypatch):

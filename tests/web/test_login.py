@@ -4,7 +4,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from palaestra.web.app import build_app
-from palaestra.web.login import CODE_SECONDS, MOST_CODES, LoginCodes, cookie_name, login_link
+from palaestra.web.login import ROUTES, LoginCodes, cookie_name, login_link
+from palaestra.web.openapi import build_openapi
 from palaestra.web.place import Place
 from palaestra.web.tokens import cookie_value
 
@@ -19,15 +20,15 @@ def test_a_code_grows_old():
     now = [0.0]
     codes = LoginCodes(lambda: now[0])
     young, old = codes.make(), codes.make()
-    now[0] = CODE_SECONDS - 1
+    now[0] = 599.0
     assert codes.use(young)
-    now[0] = CODE_SECONDS
+    now[0] = 600.0  # ten minutes, as the page says
     assert not codes.use(old)
 
 
 def test_there_are_never_more_than_so_many_codes():
     codes = LoginCodes()
-    made = [codes.make() for _ in range(MOST_CODES + 1)]
+    made = [codes.make() for _ in range(33)]
     assert not codes.use(made[0])
     assert codes.use(made[1])
 
@@ -38,7 +39,7 @@ def test_the_link_signs_in_once_and_leads_to_the_page(house, stranger):
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     cookie = answer.headers["set-cookie"]
     assert cookie.startswith(f"{cookie_name(house.place.port)}={cookie_value(house.token.read())};")
-    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+    assert {"HttpOnly", "SameSite=strict", "Path=/", "Max-Age=2592000"} <= {part.strip() for part in cookie.split(";")}
     assert stranger.get("/api/system").status_code == 200  # the cookie came along
     stranger.cookies.clear()
     again = stranger.get(link)
@@ -70,6 +71,7 @@ def test_signing_out_takes_the_cookie_away(house, stranger):
     stranger.post("/api/login", json={"token": house.token.read()})
     answer = stranger.post("/api/logout", json={}, headers={"origin": house.place.url})
     assert answer.status_code == 204
+    assert {"HttpOnly", "SameSite=strict"} <= {part.strip() for part in answer.headers["set-cookie"].split(";")}
     assert stranger.get("/api/system").status_code == 401
 
 
@@ -83,3 +85,17 @@ def test_over_tls_the_cookie_never_travels_in_the_clear(house, client):
     secure = replace(house, place=Place("127.0.0.1", 7878, "https"))
     with TestClient(build_app(secure), base_url=secure.place.url, follow_redirects=False) as browser:
         assert "Secure" in browser.get(login_link(secure.place.url, secure.codes)).headers["set-cookie"]
+
+
+def test_what_is_said_of_signing_in_is_what_it_does():
+    paths = build_openapi(ROUTES)["paths"]
+    own = {(path, method): min(said["responses"]) for path, ways in paths.items() for method, said in ways.items()}
+    assert own == {
+        ("/login", "get"): "303",
+        ("/api/login", "post"): "204",
+        ("/api/logout", "post"): "204",
+        ("/api/login/link", "post"): "200",
+    }
+    told = paths["/api/login/link"]["post"]["responses"]["200"]["content"]
+    link = {"type": "object", "properties": {"link": {"type": "string"}}, "required": ["link"]}
+    assert told == {"application/json": {"schema": link}}

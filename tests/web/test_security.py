@@ -10,7 +10,6 @@ from starlette.websockets import WebSocketDisconnect
 from palaestra.web.app import build_app
 from palaestra.web.login import cookie_name, login_link
 from palaestra.web.place import Place
-from palaestra.web.security import MAX_TARGET_BYTES
 from palaestra.web.tokens import cookie_value, new_token
 
 OURS = "http://127.0.0.1:7878"
@@ -158,7 +157,10 @@ def test_a_form_of_a_foreign_page_cannot_write(client):
 
 
 def test_an_address_that_is_too_long_is_refused_before_anything_else(stranger):
-    assert stranger.get("/" + "a" * MAX_TARGET_BYTES).status_code == 414
+    longest = "/" + "a" * 8191
+    assert stranger.get(longest).status_code == 401
+    assert stranger.get(f"{longest}a", headers={"host": "evil.example"}).status_code == 414
+    assert stranger.get(f"{longest}?b").status_code == 414, "the query counts"
 
 
 @pytest.mark.fault("W4")
@@ -204,6 +206,13 @@ def test_what_is_refused_is_logged_on_one_line_without_the_query(stranger, caplo
     stranger.get("/api/%0aINFO%20forged%1b[31m%e2%80%aex?code=secret")
     (line,) = [record.getMessage() for record in caplog.records if record.name == "palaestra.web.security"]
     assert line == r"refused 401: GET /api/\nINFO forged\x1b[31m\u202ex"
+
+
+def test_a_refused_socket_is_logged_as_one(stranger, caplog):
+    with stranger.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect):
+        socket.receive_text()
+    said = [record.getMessage() for record in caplog.records if record.name == "palaestra.web.security"]
+    assert said == ["refused 401: WEBSOCKET /api/events"]
 
 
 def test_the_token_and_codes_are_in_no_log_line(house, client, stranger, caplog):
