@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # daemon_scripts, also for the p
 from daemon_scripts import end_and_remove, open_daemon
 
 PATIENCE_SECONDS = 60.0
+LONGEST_TURN_SECONDS = 1.0  # of one look; what takes longer was stopped with SIGSTOP, or the machine slept
 
 
 @pytest.fixture
@@ -38,12 +39,15 @@ def serve(home):
 @pytest.fixture
 def wait_until():
     def wait(condition, what, seconds=PATIENCE_SECONDS):
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        """Time in which we were stopped ourselves is not counted."""
+        left, before = seconds, time.monotonic()
+        while left > 0:
             answer = condition()
             if answer:
                 return answer
             time.sleep(0.005)
+            now = time.monotonic()
+            left, before = left - min(now - before, LONGEST_TURN_SECONDS), now
         raise AssertionError(f"waited {seconds:g} s in vain for {what}")
 
     return wait
