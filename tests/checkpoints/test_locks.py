@@ -1,9 +1,11 @@
+import os
 import signal
 import subprocess
 import sys
 
 import pytest
 
+from palaestra.checkpoints import locks
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.locks import changing, in_use, unused
 from palaestra.contracts.errors import NotFound
@@ -66,3 +68,55 @@ def test_a_killed_reader_leaves_no_lock(directory):
         child.wait()
     with unused(directory, 1) as is_free:
         assert is_free
+
+
+def test_who_waits_comes_in_as_soon_as_the_other_leaves(directory, monkeypatch):
+    slept, first = [], changing(directory)
+    first.__enter__()
+
+    def leave(seconds):
+        slept.append(seconds)
+        first.__exit__(None, None, None)
+
+    monkeypatch.setattr(locks.time, "sleep", leave)
+    with changing(directory):
+        assert slept == [0.005]
+
+
+def test_nobody_waits_longer_than_a_minute_unless_told_to(directory, monkeypatch):
+    with changing(directory):
+        monkeypatch.setattr(locks.time, "sleep", lambda _: None)
+        monkeypatch.setattr(locks.time, "monotonic", iter([0.0, 60.0, 60.1]).__next__)
+        with pytest.raises(SaveFailed, match="for 60 s"), changing(directory):
+            pass
+
+
+@pytest.mark.parametrize("successor", [None, b"another"])
+def test_one_that_goes_before_it_is_held_is_not_there(directory, monkeypatch, successor):
+    """Retention removes it, and a save may already have written that epoch anew."""
+    open_it = locks._open_if_there
+
+    def open_too_late(path):
+        descriptor = open_it(path)
+        path.rename(path.with_name("gone"))  # and not unlinked: a new file would get its number
+        if successor is not None:
+            path.write_bytes(successor)
+        return descriptor
+
+    monkeypatch.setattr(locks, "_open_if_there", open_too_late)
+    with pytest.raises(NotFound, match="was removed just now"), in_use(directory, 1):
+        pass
+
+
+def test_what_is_not_there_is_used_by_nobody(directory):
+    with unused(directory, 2) as is_free:
+        assert is_free
+
+
+def test_nothing_stays_open(directory):
+    before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    with changing(directory), in_use(directory, 1):
+        pass
+    with unused(directory, 1):
+        pass
+    assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
