@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.runs import files
 from palaestra.runs.files import (
     append_line,
     in_flight,
@@ -216,3 +217,72 @@ def test_a_temporary_of_an_earlier_process_with_our_pid_is_swept_but_not_one_we_
         assert not is_abandoned(ours)
         assert is_abandoned(earlier)
     assert is_abandoned(ours)
+
+
+def test_a_file_of_exactly_the_most_bytes_is_read_and_the_most_are_these(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("12345")
+    assert (read_json(path, 5), read_yaml(path, 5)) == (12345, 12345)
+    for read in (read_json, read_yaml):
+        with pytest.raises(DamagedFile, match="longer than 4 bytes"):
+            read(path, 4)
+    assert (files.MAX_JSON_BYTES, files.MAX_YAML_BYTES) == (16_777_216, 1_048_576)
+
+
+def test_json_is_laid_out_for_people_and_half_a_character_does_not_stop_it(tmp_path):
+    write_json(tmp_path / "a", {"a": ["ä\ud800"]})
+    assert (tmp_path / "a").read_bytes() == '{\n  "a": [\n    "ä\\ud800"\n  ]\n}\n'.encode()
+    append_line(tmp_path / "journal", "\ud800")
+    assert (tmp_path / "journal").read_bytes() == b"\\ud800\n"
+
+
+def test_a_journal_is_for_its_owner_alone(tmp_path):
+    append_line(tmp_path / "journal", "x")
+    assert (tmp_path / "journal").stat().st_mode & 0o777 == 0o600
+
+
+def test_half_a_line_on_a_full_disk_is_an_error(tmp_path, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:3]))
+    with pytest.raises(OSError, match="only 3 of 6 bytes"):
+        append_line(tmp_path / "journal", "hello")
+
+
+@pytest.mark.parametrize("write", [write_atomic, write_json, write_yaml])
+def test_every_kind_of_file_is_durable_unless_it_need_not_be(tmp_path, monkeypatch, write):
+    synced, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), fsync(descriptor)))
+    write(tmp_path / "a", "x", durable=False)
+    assert synced == []
+    write(tmp_path / "a", "x")
+    assert len(synced) == 2
+
+
+def test_no_sweep_takes_what_is_just_being_written_and_nothing_is_kept_in_mind(tmp_path, monkeypatch):
+    replace, seen = os.replace, []
+
+    def look_and_replace(source, target):
+        seen.append((sweep_temporaries(tmp_path), is_abandoned(Path(source))))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", look_and_replace)
+    write_atomic(tmp_path / "a", "x")
+    assert seen == [([], False)]
+    monkeypatch.setattr(os, "replace", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_atomic(tmp_path / "a", "y")
+    assert names_in(tmp_path) == ["a"]
+    assert files._in_flight == set()
+
+
+def test_a_directory_is_never_swept(tmp_path, dead_pid):
+    (tmp_path / f".tmp-{dead_pid}-1-folder").mkdir()
+    assert sweep_temporaries(tmp_path) == []
+
+
+def test_writing_and_reading_leave_no_descriptor_open(tmp_path):
+    before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    write_json(tmp_path / "a", 1)
+    append_line(tmp_path / "journal", "x")
+    assert read_json(tmp_path / "a") == 1
+    assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from palaestra.web.errors import Refusal
-from palaestra.web.json_text import MAX_DEPTH, parse_json
+from palaestra.web.json_text import parse_json
 
 
 def refused(content):
@@ -66,10 +66,21 @@ def test_depth_is_counted_and_deeper_is_refused():
     def nested(depth):
         return b"[" * depth + b"]" * depth
 
-    assert parse_json(nested(MAX_DEPTH)) is not None
-    for depth in (MAX_DEPTH + 1, 900, 100_000):
+    assert parse_json(nested(32)) is not None
+    for depth in (33, 900, 100_000):
         assert "levels deep" in refused(nested(depth)).message
 
 
 def test_an_escaped_pair_is_one_character():
     assert parse_json(b'"\\ud83d\\ude00"') == "😀"
+
+
+def test_the_name_of_a_field_is_shown_up_to_200_characters():
+    complaint = refused(b'{"%s": NaN}' % (b"a" * 300)).fields[0]
+    assert complaint.key == "a" * 200
+
+
+def test_a_fault_of_the_whole_body_names_no_field():
+    found = refused(b"NaN")
+    assert [complaint.key for complaint in found.fields] == [""]
+    assert found.message.startswith("'the body' is NaN")
