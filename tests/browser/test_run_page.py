@@ -110,6 +110,21 @@ def test_dragging_across_a_chart_zooms_in_to_single_points_and_a_double_click_ou
     page.wait_for_url(lambda url: "from=" not in url)
 
 
+def test_a_chart_that_leaves_the_view_waits_for_nothing_and_asks_again_when_it_is_back(open_page, trained):
+    page = open_page(f"#/run/{trained[0]}/config", viewport={"width": 700, "height": 400})
+    first, given_up = "name=charts%2Fepisodic_return", []
+    page.on("requestfailed", lambda request: given_up.append(request.url))
+    page.route(re.compile(r"/api/metrics\?"), lambda route: None)  # no answer comes
+    with page.expect_request(re.compile(first)):
+        page.evaluate("run => { location.hash = `#/run/${run}/plots`; }", trained[0])
+    with page.expect_event("requestfailed", lambda request: first in request.url):
+        page.get_by_role("region").last.scroll_into_view_if_needed()
+    page.unroute_all()
+    page.get_by_role("region", name="episodic_return").first.scroll_into_view_if_needed()
+    expect(page.get_by_role("figure", name=re.compile("^episodic_return")).first.locator("canvas")).to_be_visible()
+    assert len([url for url in given_up if first in url]) == 1
+
+
 def test_a_run_is_deleted_only_after_a_second_word_and_then_is_gone(open_page, serving, train):
     run = train("short-lived", total_steps=256)
     serving.wait_for(run, "finished")

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from palaestra.contracts.run import RunState
 from palaestra.contracts.sink import Sample
 from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.status import read_record, write_record
 
 
 def write(directory, steps, **more):
@@ -55,6 +60,20 @@ def test_over_wall_time_x_is_seconds_since_1970(client, make_run):
     assert found["x"] == [1002.0, 1003.0, 1004.0]
 
 
+def test_over_elapsed_time_every_run_begins_at_zero_whenever_that_was(client, make_run, daemon):
+    begun, waiting = make_run("begun"), make_run("waiting")
+    over = replace(read_record(begun), state=RunState.FINISHED, started_at=1000.0, ended_at=2000.0, exit_code=0)
+    write_record(begun, over)
+    daemon._supervisor.gather()
+    for directory, zero in ((begun, 1000.0), (waiting, read_record(waiting).created_at)):
+        with MetricsWriter(directory.metrics_file) as writer:
+            for second in range(8):
+                writer.write(Sample(second, {"a": float(second)}, at=zero + second))
+    found = series(client, run=["begun", "waiting"], name="a", axis="elapsed", **{"from": 1.5, "to": 4.5})
+    assert [one["mean"] for one in found] == [[2.0, 3.0, 4.0]] * 2
+    assert [one["x"] for one in found] == [pytest.approx([2.0, 3.0, 4.0], abs=1e-5)] * 2
+
+
 def test_a_number_that_is_not_finite_is_null_and_counted(client, make_run):
     directory = make_run("first")
     with MetricsWriter(directory.metrics_file) as writer:
@@ -65,6 +84,23 @@ def test_a_number_that_is_not_finite_is_null_and_counted(client, make_run):
     assert found["bad"] == [0, 1, 1, 0]
     (found,) = series(client, run="first", name="a", buckets=1)
     assert (found["min"], found["max"], found["mean"], found["count"]) == ([1.0], [4.0], [2.5], [2])
+
+
+def test_as_columns_of_doubles_curves_are_the_same(client, make_run):
+    directory = make_run("first")
+    write(directory, range(100))
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.write(Sample(100, {"a": math.nan}))
+    query = {"run": ["first", "first"], "name": ["a", "missing"], "buckets": 70, "from": 20}
+    answer = client.get("/api/metrics", params={**query, "form": "columns"})
+    assert answer.headers["content-type"] == "application/octet-stream"
+    begin = 4 + int.from_bytes(answer.content[:4], "little")
+    told, numbers = json.loads(answer.content[4:begin])["series"], np.frombuffer(answer.content[begin:])
+    expected = series(client, **query)
+    assert told == [{"run": one["run"], "name": one["name"], "length": len(one["x"])} for one in expected]
+    columns = [one[column] for one in expected for column in ("x", "min", "max", "mean", "count", "bad")]
+    assert [None if math.isnan(number) else number for number in numbers] == [x for column in columns for x in column]
+    assert None in expected[0]["mean"]
 
 
 def test_a_metric_that_a_run_does_not_have_and_a_run_without_metrics_are_empty_curves(client, make_run):
@@ -122,6 +158,7 @@ def test_small_curves_for_a_list_of_runs(client, make_run):
         "run=first&name=a&buckets=0",
         "run=first&name=a&buckets=5001",
         "run=first&name=a&axis=epoch",
+        "run=first&name=a&form=xml",
         "run=first&name=a&from=nan",
         "run=first&name=a&to=inf",
         "run=first&name=a&from=x",

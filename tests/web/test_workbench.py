@@ -38,8 +38,22 @@ def niceness():
 def test_what_is_worked_on_there_steps_back_and_nobody_else_does():
     before = niceness()
     answer = asyncio.run(Workbench().work(Asking(), lambda: Response(str(niceness()))))
-    assert answer.body == str(NICENESS).encode()
+    assert int(answer.body) == min(before + NICENESS, 19)
     assert niceness() == before
+
+
+def test_a_daemon_of_little_priority_has_its_curves_worked_out_with_less():
+    """In a thread, whose priority nobody else has and which cannot be taken back."""
+    found = []
+
+    def play():
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 15)
+        found.append(int(asyncio.run(Workbench().work(Asking(), lambda: Response(str(niceness())))).body))
+
+    thread = threading.Thread(target=play)
+    thread.start()
+    thread.join()
+    assert found == [19]
 
 
 def test_what_goes_wrong_there_is_told_to_whoever_asked():

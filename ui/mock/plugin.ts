@@ -2,11 +2,21 @@
 import { execFileSync } from 'node:child_process';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Plugin, ViteDevServer } from 'vite';
-import type { Json, Run, RunRequest } from '../src/lib/types.ts';
+import type { Json, Run, RunRequest, Series } from '../src/lib/types.ts';
 import { Sockets } from './socket.ts';
 import { makeRuns, makeSeries, METRICS } from './world.ts';
 
 type Nested = { [key: string]: Json };
+/** As docs/api.md has it for `form=columns`. */
+function packColumns(series: Series[]): Buffer {
+  const told = JSON.stringify({ series: series.map(({ run, name, x }) => ({ run, name, length: x.length })) });
+  const head = Buffer.from(told.padEnd(told.length + ((8 - ((4 + told.length) % 8)) % 8)), 'latin1');
+  const columns = series.flatMap(({ x, min, max, mean, count }) => [x, min, max, mean, count, x.map(() => 0)]);
+  const size = Buffer.alloc(4);
+  size.writeUInt32LE(head.length);
+  return Buffer.concat([size, head, Buffer.from(Float64Array.from(columns.flat(), (value) => value ?? NaN).buffer)]);
+}
+
 type Answer = (match: string[], query: URLSearchParams, body: Nested) => unknown;
 
 const sockets = new Sockets();
@@ -58,7 +68,7 @@ const GET: [RegExp, Answer][] = [
   [/^\/api\/runs$/, (_, query) => list(query)],
   [/^\/api\/runs\/([^/]+)$/, ([id]) => ({ run: find(id), request: { kind: 'native', recipe: find(id).recipe, config: { total_steps: 200000, ppo: { gamma: 0.98 } }, asked_by: 'web' }, config: realForm()['defaults'], command: `palaestra train ${find(id).recipe} total_steps=200000 ppo.gamma=0.98`, environment: { versions: { palaestra: '0.1.0', torch: '2.9.1' }, git: { commit: '987ed47' } }, failure: find(id).failure ? { message: find(id).failure, signal: '', log_tail: LINES.slice(-5) } : null })],
   [/^\/api\/runs\/([^/]+)\/metrics$/, ([id]) => ({ names: METRICS, last: Object.fromEntries(METRICS.map((name) => [name, { step: find(id).agent_step, value: makeSeries(find(id), name, 1, 0, 1e12, false).mean[0] ?? null }])) })],
-  [/^\/api\/metrics$/, (_, query) => ({ series: query.getAll('run').flatMap((id) => query.getAll('name').map((name) => makeSeries(find(id), name, Number(query.get('buckets')), Number(query.get('from') ?? 0), Number(query.get('to') ?? 1e12), query.get('axis') === 'time'))) })],
+  [/^\/api\/metrics$/, (_, query) => packColumns(query.getAll('run').flatMap((id) => query.getAll('name').map((name) => makeSeries(find(id), name, Number(query.get('buckets')), Number(query.get('from') ?? 0), Number(query.get('to') ?? 1e12), query.get('axis') === 'elapsed'))))],
   [/^\/api\/sparklines$/, (_, query) => ({ series: query.getAll('run').map((id) => makeSeries(find(id), METRICS[0]!, 40, 0, 1e12, false)) })],
   [/^\/api\/runs\/([^/]+)\/checkpoints$/, ([id]) => ({ checkpoints: [10, 20, 30, 40].map((epoch) => ({ epoch, agent_step: epoch * 2000, score: epoch > 10 ? epoch * 9.7 : null, avg_reward: epoch * 9, created_at: find(id).created_at + epoch * 9, bytes: 84213, is_best: epoch === 40, is_latest: epoch === 40, metrics: {} })), refused: [] })],
   [/^\/api\/runs\/([^/]+)\/evaluations$/, () => ({ batches: [1, 2, 3].map((batch) => ({ batch, epoch: 40, episodes: 50, avg: 112.3 + batch, min: 90.1, max: 142.6, std: 11.2, seconds: 4.2, suite: 'default', complete: batch !== 3, at: Date.now() / 1000 - 900 + batch * 60 })) })],
@@ -87,7 +97,8 @@ async function answer(request: IncomingMessage, response: ServerResponse, next: 
   const [pattern, handler] = table.find(([one]) => one.test(path)) ?? [/$/, () => refuse(404, `Nothing is at ${url.pathname}.`)];
   try {
     const body = handler(pattern.exec(path)!.slice(1), url.searchParams, (text ? JSON.parse(text) : {}) as Nested);
-    response.setHeader('Content-Type', 'application/json').end(JSON.stringify(body));
+    if (body instanceof Buffer) response.setHeader('Content-Type', 'application/octet-stream').end(body);
+    else response.setHeader('Content-Type', 'application/json').end(JSON.stringify(body));
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     response.writeHead(error.status, { 'Content-Type': 'application/json' });

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { curvesOf, extentX, extentY, firstAtOrAfter, groupedCurves, nearest, padded, valueAt, type CurveOptions } from '../src/lib/curves.ts';
-import { makeRun, makeSeries } from './made.ts';
+import { column, makeRun, makeSeries } from './made.ts';
 
-const plain: CurveOptions = { axis: 'step', smoothing: 0, span: 100, lookOf: (place) => ({ colour: `c${place}`, dash: [] }) };
+const plain: CurveOptions = { smoothing: 0, span: 100, lookOf: (place) => ({ colour: `c${place}`, dash: [] }) };
 
 test('halving finds what walking finds', () => {
-  const x = [0, 1, 1, 4, 9, 9, 30];
+  const x = column(0, 1, 1, 4, 9, 9, 30);
   for (let at = -1; at <= 31; at++) {
     const walked = x.findIndex((value) => value >= at);
     assert.equal(firstAtOrAfter(x, at), walked < 0 ? x.length : walked);
@@ -16,20 +16,16 @@ test('halving finds what walking finds', () => {
 });
 
 test('between two points a value lies on the line between them, outside there is none', () => {
-  assert.equal(valueAt([0, 10], [5, 25], 4), 13);
-  assert.equal(valueAt([0, 10], [5, 25], 10), 25);
-  assert.equal(valueAt([0, 10], [5, 25], 11), null);
-  assert.equal(valueAt([0, 10], [5, 25], -1), null);
-  assert.equal(valueAt([0, 10], [null, 25], 5), null);
-});
-
-test('on wall time every run begins at zero', () => {
-  const [curve] = curvesOf([makeRun({ started_at: 1000 })], [makeSeries('a', [1000, 1010], [1, 2])], { ...plain, axis: 'time' });
-  assert.deepEqual(curve!.x, [0, 10]);
+  const [x, values] = [column(0, 10), column(5, 25)];
+  assert.equal(valueAt(x, values, 4), 13);
+  assert.equal(valueAt(x, values, 10), 25);
+  assert.equal(valueAt(x, values, 11), NaN);
+  assert.equal(valueAt(x, values, -1), NaN);
+  assert.equal(valueAt(x, column(NaN, 25), 5), NaN);
 });
 
 test('the height of a chart holds every spike of the bands', () => {
-  const series = makeSeries('a', [0, 1, 2], [1, 1, 1], { min: [1, -50, 1], max: [1, 70, 1] });
+  const series = makeSeries('a', [0, 1, 2], [1, 1, 1], { min: [1, -50, 1], max: [1, 70, 1], count: [1, 9, 1] });
   const curves = curvesOf([makeRun()], [series], plain);
   assert.deepEqual(extentY(curves, [0, 2], false), [-50, 70]);
   assert.deepEqual(extentY(curves, [0, 2], true), [1, 70]);
@@ -50,7 +46,7 @@ test('seeds become their mean with a band from the lowest to the highest', () =>
   assert.ok(Math.abs(both!.low[middle]! - at / 10) < 1e-9);
   assert.equal(both!.high[middle], 20);
   assert.match(both!.label, /2 seeds/);
-  assert.deepEqual(alone!.mean, [7, 7]);
+  assert.deepEqual([...alone!.mean], [7, 7]);
 });
 
 test('the mean of seeds ends where the slowest seed is', () => {
@@ -61,13 +57,28 @@ test('the mean of seeds ends where the slowest seed is', () => {
 
 test('a group of which nothing is measured yet draws nothing', () => {
   const [curve] = groupedCurves([makeRun()], [makeSeries('a', [], [])], plain);
-  assert.deepEqual(curve!.x, []);
+  assert.equal(curve!.x.length, 0);
   assert.equal(extentX([curve!]), null);
 });
 
 test('what was not a number is marked where it was', () => {
-  const [curve] = curvesOf([makeRun()], [makeSeries('a', [1, 2, 3], [1, null, 1], { bad: [0, 2, 0] })], plain);
-  assert.deepEqual(curve!.bad, [2]);
+  const [curve] = curvesOf([makeRun()], [makeSeries('a', [1, 2, 3], [1, NaN, 1], { count: [1, 0, 1], bad: [0, 2, 0] })], plain);
+  assert.deepEqual([...curve!.bad], [2]);
+});
+
+test('seeds of which one knows nothing somewhere have no mean there', () => {
+  const runs = [makeRun({ id: 'a' }), makeRun({ id: 'b' })];
+  const [curve] = groupedCurves(runs, [makeSeries('a', [0, 50, 100], [1, NaN, 1], { count: [1, 0, 1] }), makeSeries('b', [0, 100], [3, 3])], plain);
+  const middle = nearest(curve!.x, 50);
+  assert.ok([curve!.mean, curve!.low, curve!.high].every((values) => Number.isNaN(values[middle])));
+  assert.equal(extentY([curve!], [0, 100], false)?.join(), '1,3');
+});
+
+test('single points have no band', () => {
+  const [single] = curvesOf([makeRun()], [makeSeries('a', [0, 1], [1, 2])], plain);
+  assert.ok(single!.low === single!.mean && single!.high === single!.mean);
+  const [wide] = curvesOf([makeRun()], [makeSeries('a', [0, 1], [1, 2], { min: [0, 1], max: [9, 9], count: [2, 2] })], plain);
+  assert.deepEqual([[...wide!.low], [...wide!.high]], [[0, 1], [9, 9]]);
 });
 
 test('a flat line stands in the middle of some air, also on a log axis', () => {

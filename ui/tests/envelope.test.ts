@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { envelope, type Pixels } from '../src/plots/envelope.ts';
+import { column } from './made.ts';
 
 /** One pixel is one unit, ten of them wide; heights count downwards from 100. */
 const pixels: Pixels = {
@@ -8,10 +9,10 @@ const pixels: Pixels = {
   width: 10,
   x: (value) => 5 + value,
   y: (value) => 100 - value,
-  has: (value): value is number => typeof value === 'number',
+  has: (value) => !Number.isNaN(value),
   seen: ({ x }) => [0, x.length - 1],
 };
-const curve = (x: number[], low: (number | null)[], high: (number | null)[]) => ({ x, low, high });
+const curve = (x: number[], low: number[], high: number[]) => ({ x: column(...x), low: column(...low), high: column(...high) });
 
 test('every column reaches from the lowest to the highest of all curves', () => {
   const found = envelope([curve([0, 4], [10, 20], [30, 40]), curve([2, 6], [5, 60], [15, 70])], pixels);
@@ -25,6 +26,6 @@ test('a spike in a single stretch is never lost, however narrow', () => {
 });
 
 test('gaps and what lies outside are left out', () => {
-  const found = envelope([curve([-3, 1, 2, 30], [1, null, 1, 1], [2, 2, 2, 2])], pixels);
+  const found = envelope([curve([-3, 1, 2, 30], [1, NaN, 1, 1], [2, 2, 2, 2])], pixels);
   assert.deepEqual([...found.tops].map((top) => top <= 98), [true, false, true, true, true, true, true, true, true, true]);
 });

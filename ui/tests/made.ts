@@ -1,5 +1,6 @@
 // Runs and series for tests, with only what a test cares about.
-import type { Run, Series } from '../src/lib/types.ts';
+import type { Columns } from '../src/lib/columns.ts';
+import type { Run } from '../src/lib/types.ts';
 
 export function makeRun(change: Partial<Run> = {}): Run {
   return {
@@ -9,6 +10,12 @@ export function makeRun(change: Partial<Run> = {}): Run {
   };
 }
 
-export function makeSeries(run: string, x: number[], mean: (number | null)[], change: Partial<Series> = {}): Series {
-  return { run, name: 'charts/episodic_return', x, min: mean, max: mean, mean, count: x.map(() => 1), ...change };
+export const column = (...values: number[]): Float64Array => Float64Array.from(values);
+
+type Change = Partial<Record<'min' | 'max' | 'count' | 'bad', number[]>>;
+
+export function makeSeries(run: string, x: number[], mean: number[], change: Change = {}): Columns {
+  const { min = mean, max = mean, count = x.map(() => 1), bad = x.map(() => 0) } = change;
+  const columns = { x: column(...x), min: column(...min), max: column(...max), mean: column(...mean), count: column(...count), bad: column(...bad) };
+  return { run, name: 'charts/episodic_return', ...columns };
 }

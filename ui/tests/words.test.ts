@@ -7,7 +7,8 @@ import { lookOf } from '../src/lib/palette.ts';
 import { readPlace, writePlace } from '../src/lib/place.ts';
 import { sparkPaths } from '../src/lib/sparkline.ts';
 import { actionsFor } from '../src/lib/states.ts';
-import { makeRun, makeSeries } from './made.ts';
+import type { Series } from '../src/lib/types.ts';
+import { makeRun } from './made.ts';
 
 test('what is not known is a dash, and zero is a number', () => {
   for (const nothing of [null, undefined, NaN, Infinity]) assert.equal(number(nothing), '–');
@@ -96,13 +97,13 @@ test('the first twenty-eight curves look different from each other', () => {
 });
 
 test('a small curve stays inside its box and shows its spike in the band', () => {
-  const series = makeSeries('a', [0, 1, 2], [0, 5, 5], { min: [0, 5, 5], max: [0, 100, 5] });
-  const [paths] = sparkPaths([series], 120, 30);
+  const made = (x: number[], mean: number[], max = mean): Series => ({ run: 'a', name: 'b', x, min: mean, max, mean, count: x.map(() => 1) });
+  const [paths] = sparkPaths([made([0, 1, 2], [0, 5, 5], [0, 100, 5])], 120, 30);
   const heights = [...paths!.band.matchAll(/[\d.]+ ([\d.]+)/g)].map((found) => Number(found[1]));
   assert.ok(heights.every((height) => height >= 1 && height <= 29));
   assert.equal(Math.min(...heights), 1);
-  assert.deepEqual(sparkPaths([makeSeries('a', [], [])], 120, 30), []);
-  assert.doesNotMatch(sparkPaths([makeSeries('a', [3], [7])], 120, 30)[0]!.line, /NaN/);
+  assert.deepEqual(sparkPaths([made([], [])], 120, 30), []);
+  assert.doesNotMatch(sparkPaths([made([3], [7])], 120, 30)[0]!.line, /NaN/);
 });
 
 test('each state offers what can be done in it', () => {

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field
+from starlette.responses import Response
 
 from palaestra.contracts.errors import NotFound
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.series_blocks import BLOCK
 from palaestra.runs.series_buckets import SeriesBuckets, bucketed
+from palaestra.web import series_columns
 from palaestra.web.errors import Refusal
 from palaestra.web.reading import Query
 from palaestra.web.route import Call, Endpoint
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palaestra.runs.directory import RunDirectory
+    from palaestra.runs.series_buckets import Axis
 
 MOST_SERIES = 400
 FIRST_STEP, LAST_STEP = -(1 << 62), 1 << 62
@@ -30,12 +34,15 @@ RETURN = "charts/episodic_return"
 
 class Window(Query):
     buckets: int = Field(600, ge=1, le=5000, description="stretches of a curve; with fewer points, every point")
-    start: float | None = Field(None, alias="from", allow_inf_nan=False, description="step, or seconds since 1970")
+    start: float | None = Field(None, alias="from", allow_inf_nan=False, description="where x begins")
     end: float | None = Field(None, alias="to", allow_inf_nan=False, description="inclusive")
-    axis: Literal["step", "time"] = Field("step", description="over environment steps or over wall time")
+    axis: Literal["step", "time", "elapsed"] = Field(
+        "step", description="x: environment steps, seconds since 1970, or seconds since the run began"
+    )
 
 
 class SeriesQuery(Window):
+    form: Literal["json", "columns"] = Field("json", description="numbers as text, or as columns of doubles")
     run: tuple[str, ...] = Field(min_length=1, max_length=200, description="runs; may be repeated")
     name: tuple[str, ...] = Field(min_length=1, max_length=200, description="metrics; may be repeated")
 
@@ -65,13 +72,16 @@ def show_names(call: Call) -> dict[str, Any]:
     return {"names": list(newest), "last": last}
 
 
-def show_series(call: Call) -> dict[str, Any]:
+def show_series(call: Call) -> dict[str, Any] | Response:
     wanted: SeriesQuery = call.query
     if len(wanted.run) * len(wanted.name) > MOST_SERIES:
         asked = f"{len(wanted.run)} runs x {len(wanted.name)} metrics"
         raise Refusal(422, f"{asked} are more than {MOST_SERIES} curves.", "Ask for fewer at once.")
     directories = [call.house.daemon.directory(run) for run in wanted.run]
-    return {"series": [_series(call, directory, name, wanted) for directory in directories for name in wanted.name]}
+    if wanted.form == "json":
+        return {"series": [_series(call, directory, name, wanted) for directory in directories for name in wanted.name]}
+    found = [(one.id, name, _stretches(call, one, name, wanted)) for one in directories for name in wanted.name]
+    return Response(series_columns.pack(found), media_type=series_columns.MEDIA)
 
 
 def show_sparkline(call: Call) -> dict[str, Any]:
@@ -113,19 +123,33 @@ def show_tail(call: Call) -> dict[str, Any]:
 
 
 def _series(call: Call, directory: RunDirectory, name: str, window: Window) -> dict[str, Any]:
+    return {"run": directory.id, "name": name, **_columns(_stretches(call, directory, name, window))}
+
+
+def _stretches(call: Call, directory: RunDirectory, name: str, window: Window) -> SeriesBuckets:
     """Without points where the run has no such metric, so that one chart can show runs of several kinds."""
-    start, end = _bounds(window)
+    axis, origin = _axis(call, directory, window)
+    start, end = _bounds(window, origin)
     try:
-        found = series_cache(call.house).chart(directory, name, window.buckets, window.axis, start, end)
+        found = series_cache(call.house).chart(directory, name, window.buckets, axis, start, end)
     except NotFound:
-        found = bucketed(np.empty(0, BLOCK), 1)
-    return {"run": directory.id, "name": name, **_columns(found)}
+        return bucketed(np.empty(0, BLOCK), 1)
+    return replace(found, x=found.x - origin) if origin else found
 
 
-def _bounds(window: Window) -> tuple[float | None, float | None]:
+def _axis(call: Call, directory: RunDirectory, window: Window) -> tuple[Axis, float]:
+    """Of the curve that is kept, and where on it the zero of the one that is wanted is."""
+    if window.axis != "elapsed":
+        return window.axis, 0.0
+    record = call.house.daemon.get(directory.id).record
+    return "time", record.created_at if record.started_at is None else record.started_at
+
+
+def _bounds(window: Window, origin: float) -> tuple[float | None, float | None]:
     """Steps are whole numbers, and are compared with whole numbers."""
-    if window.axis == "time":
-        return window.start, window.end
+    if window.axis != "step":
+        start, end = (None if edge is None else edge + origin for edge in (window.start, window.end))
+        return start, end
     start = None if window.start is None else min(max(math.ceil(window.start), FIRST_STEP), LAST_STEP)
     end = None if window.end is None else min(max(math.floor(window.end), FIRST_STEP), LAST_STEP)
     return start, end
@@ -174,6 +198,7 @@ ROUTES = (
         "curves of many runs, in stretches that lose no spike",
         SeriesQuery,
         answer=fields(series=rows(SERIES)),
+        other_media=(series_columns.MEDIA,),
         errors=(409,),
         is_laborious=True,
     ),

@@ -103,6 +103,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     if endpoint.status not in {204, 303}:
         schema = _adopt(endpoint.answer, schemas) if endpoint.answer else {}
         answer["content"] = {endpoint.media: {"schema": schema} if schema else {}}
+        answer["content"] |= {media: {} for media in endpoint.other_media}
     operation: dict[str, Any] = {
         "operationId": "_".join([endpoint.method.lower(), *words]),
         "summary": endpoint.summary,

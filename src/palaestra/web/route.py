@@ -60,6 +60,7 @@ class Endpoint:
     answer: dict[str, Any] = field(default_factory=dict)  # JSON schema of what is sent with `status`
     status: int = 200
     media: str = "application/json"  # of the answer
+    other_media: tuple[str, ...] = ()  # that it has when the query asks for it
     errors: tuple[int, ...] = ()  # statuses beyond 400, 401, 403, 404, 405, 413, 415, 421, 422
     takes: tuple[str, ...] = ("application/json",)  # content types of a mutation
     body_limit: int = MEBIBYTE

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-NICENESS = 5  # next to a training that wants the same core: a quarter of it
+NICENESS = 5  # steps behind the daemon: next to a training that wants the same core, a quarter of it
+LOWEST_PRIORITY = 19
 CLIENT_LEFT = 499  # nobody sees it
 
 
@@ -63,6 +64,9 @@ class Piece:
 
 
 def step_back() -> None:
-    """This thread alone; where threads have no priority of their own (outside of Linux), nothing."""
+    """This thread alone; where threads have no priority of their own (outside of Linux), nothing. Further back than a
+    daemon that was started with little priority itself: nobody may step forward."""
     if os.uname().sysname == "Linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        thread = threading.get_native_id()
+        here = os.getpriority(os.PRIO_PROCESS, thread)
+        os.setpriority(os.PRIO_PROCESS, thread, min(here + NICENESS, LOWEST_PRIORITY))

@@ -1,5 +1,6 @@
 // Every question the page asks, with the type of its answer.
-import { address, get, patch, post, remove } from './http.ts';
+import { readColumns } from './columns.ts';
+import { address, get, getBytes, patch, post, remove } from './http.ts';
 import type {
   Axis, Batch, Checked, Checkpoints, Difference, Form, JournalPart, Json, LogPart, MetricNames, Recipe, Run, RunDetail, RunPage,
   RunRequest, Series, StoredFile, System,
@@ -64,8 +65,9 @@ export const forget = (id: string) => remove(of(id));
 
 export const metricNames = (id: string) => get<MetricNames>(`${of(id)}/metrics`);
 export const series = async (query: MetricQuery, signal?: AbortSignal) => {
-  const { runs: run, names: name, buckets, axis, from, to } = query;
-  return (await get<{ series: Series[] }>('/api/metrics', { run, name, buckets, axis, from, to }, signal)).series;
+  const { runs: run, names: name, buckets, from, to } = query;
+  const axis = query.axis === 'time' ? 'elapsed' : query.axis; // every run began at a time of its own
+  return readColumns(await getBytes('/api/metrics', { run, name, buckets, axis, from, to, form: 'columns' }, signal));
 };
 export const sparklines = async (ids: readonly string[], name: string) =>
   (await get<{ series: Series[] }>('/api/sparklines', { run: ids, name })).series;

@@ -1,10 +1,12 @@
 // The series behind one chart: asked for when the chart is seen, anew when zoom, axis or the runs themselves move on.
 import * as api from './api.ts';
-import { originOf, type Range } from './curves.ts';
-import type { Axis, Run, Series } from './types.ts';
+import type { Columns } from './columns.ts';
+import type { Range } from './curves.ts';
+import { leaveTurn, takeTurn } from './turns.ts';
+import type { Axis, Run } from './types.ts';
 
 const MOST_POINTS = 10_000; // of one chart; more curves get fewer stretches each, and none loses a spike
-const AT_ONCE = 8000; // points per question: answers come in pieces that are read without holding up the page
+const AT_ONCE = 100; // runs per question: what the daemon has begun for somebody who leaves is not much
 
 export interface Wanted {
   runs: readonly Run[];
@@ -20,47 +22,78 @@ export function bucketsFor(width: number, runs: number): number {
 }
 
 export class ChartData {
-  series: Series[] = $state.raw([]);
+  series: Columns[] = $state.raw([]);
   isLoaded = $state(false);
   problem: unknown = $state(null);
-  private aborter: AbortController | null = null;
-  private whole: [string, Series[]] = ['', []]; // what for, and what it was
+  private asked: Asked | null = null; // and not shown yet
+  private later: Wanted | null = null; // the same of a later hour
+  private whole: [string, Columns[]] = ['', []]; // what for, and what it was
+  private shown = ''; // what `series` is of
 
-  /** The former series stay until the new ones are there: zooming never blanks the chart. Zooming out asks for nothing. */
-  async load(wanted: Wanted): Promise<void> {
-    this.aborter?.abort();
-    const aborter = (this.aborter = new AbortController());
-    const { runs, name, axis, range, width, pulse } = wanted;
-    const key = [name, axis, width, pulse, ...runs.map((run) => run.id)].join();
+  /** The former series stay until the new ones are there: zooming never blanks the chart. Zooming out, and coming back into
+   * sight, ask for nothing. Question and answer have a turn each, as everything that charts do. */
+  want(wanted: Wanted): void {
+    const view = viewOf(wanted);
+    if (this.asked?.view === view) {
+      this.later = wanted; // runs that go on must not keep a slow answer from ever being seen
+      return;
+    }
+    this.leave();
+    const key = `${view} ${wanted.pulse}`;
+    if (key === this.shown) return;
+    if (this.whole[0] === key) takeTurn(this, () => this.show(key, this.whole[1]));
+    else takeTurn(this, () => void this.load(key, wanted));
+  }
+
+  /** What has not come by now is not waited for: a daemon does not begin with what nobody wants any more. */
+  leave(): void {
+    leaveTurn(this);
+    this.asked?.aborter.abort();
+    this.asked = this.later = null;
+  }
+
+  private async load(key: string, wanted: Wanted): Promise<void> {
+    const asked = (this.asked = { view: viewOf(wanted), aborter: new AbortController() });
     try {
-      const found = !range && this.whole[0] === key ? this.whole[1] : await fetchSeries(wanted, aborter.signal);
-      if (aborter.signal.aborted) return;
-      if (!range) this.whole = [key, found];
-      this.series = found;
-      this.isLoaded = true;
-      this.problem = null;
+      const found = await fetchSeries(wanted, asked.aborter.signal);
+      if (this.asked !== asked) return;
+      if (!wanted.range) this.whole = [key, found];
+      takeTurn(this, () => this.show(key, found));
     } catch (error) {
-      if (!api.isAbort(error)) this.problem = error;
+      if (this.asked !== asked) return;
+      this.asked = this.later = null;
+      this.problem = error;
     }
   }
 
-  close(): void {
-    this.aborter?.abort();
+  private show(key: string, found: Columns[]): void {
+    this.shown = key;
+    this.series = found;
+    this.isLoaded = true;
+    this.problem = null;
+    const { later } = this;
+    this.asked = this.later = null;
+    if (later) this.want(later);
   }
 }
 
-async function fetchSeries({ runs, name, axis, range, width }: Wanted, signal: AbortSignal): Promise<Series[]> {
+interface Asked {
+  view: string;
+  aborter: AbortController;
+}
+
+/** Equal words: the same part of the same curves. */
+function viewOf({ runs, name, axis, range, width }: Wanted): string {
+  return [name, axis, width, range, ...runs.map((run) => run.id)].join();
+}
+
+async function fetchSeries({ runs, name, axis, range, width }: Wanted, signal: AbortSignal): Promise<Columns[]> {
   const buckets = bucketsFor(width, runs.length);
-  const ask = (ids: string[], origin: number) => {
-    const [from, to] = range ? [range[0] + origin, range[1] + origin] : [null, null];
-    return api.series({ runs: ids, names: [name], buckets, axis, from, to }, signal);
-  };
-  // Every run began at a time of its own: zoomed into wall time, each is asked for by itself.
-  const size = axis === 'time' && range ? 1 : Math.max(1, Math.floor(AT_ONCE / buckets));
-  const parts: Promise<Series[]>[] = [];
-  for (let start = 0; start < runs.length; start += size) {
-    const part = runs.slice(start, start + size);
-    parts.push(ask(part.map((run) => run.id), size === 1 ? originOf(part[0]!, axis) : 0));
+  const [from, to] = range ?? [null, null];
+  const parts: Promise<Columns[]>[] = [];
+  for (let start = 0; start < runs.length; start += AT_ONCE) {
+    const ids = runs.slice(start, start + AT_ONCE).map((run) => run.id);
+    parts.push(api.series({ runs: ids, names: [name], buckets, axis, from, to }, signal));
   }
   return (await Promise.all(parts)).flat();
 }

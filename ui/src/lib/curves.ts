@@ -1,53 +1,55 @@
 // What a chart draws, made from what the daemon says: pure, so that tests can ask it anything.
 import { groupName, groupRuns, type RunGroup } from './groups.ts';
+import type { Columns } from './columns.ts';
 import type { Look } from './palette.ts';
 import { reachOf, smooth } from './smoothing.ts';
-import type { Axis, Run, Series } from './types.ts';
+import type { Run } from './types.ts';
 
+/** All columns are of one length; NaN: nothing is known there. */
 export interface Curve {
   id: string;
   label: string;
   look: Look;
-  x: number[];
-  low: (number | null)[]; // the band: lowest and highest that was measured
-  high: (number | null)[];
-  mean: (number | null)[];
-  line: (number | null)[]; // what is drawn strongly: the mean, smoothed
-  bad: number[]; // x where something was not a number
+  x: Float64Array;
+  low: Float64Array; // the band: lowest and highest that was measured
+  high: Float64Array;
+  mean: Float64Array;
+  line: Float64Array; // what is drawn strongly: the mean, smoothed
+  bad: Float64Array; // x where something was not a number
 }
 
 export interface CurveOptions {
-  axis: Axis;
   smoothing: number; // 0..1
   span: number; // of the whole axis, for the smoothing
   lookOf: (place: number) => Look;
 }
 
-/** Seconds since the run began, or steps. */
-export function originOf(run: Run, axis: Axis): number {
-  return axis === 'time' ? (run.started_at ?? run.created_at) : 0;
-}
-
-export function curvesOf(runs: readonly Run[], series: readonly Series[], options: CurveOptions): Curve[] {
+export function curvesOf(runs: readonly Run[], series: readonly Columns[], options: CurveOptions): Curve[] {
   const known = new Map(series.map((one) => [one.run, one]));
+  const length = runs.reduce((sum, run) => sum + (known.get(run.id)?.x.length ?? 0), 0);
+  const lines = new Float64Array(length); // one piece of memory for all of them
+  let end = 0;
   return runs.flatMap((run, place) => {
     const found = known.get(run.id);
-    return found ? [curveOf(run, found, options, options.lookOf(place))] : [];
+    return found ? [curveOf(run, found, options, options.lookOf(place), lines.subarray(end, (end += found.x.length)))] : [];
   });
 }
 
-function curveOf(run: Run, series: Series, options: CurveOptions, look: Look): Curve {
-  const origin = originOf(run, options.axis);
-  const x = origin === 0 ? series.x : series.x.map((value) => value - origin);
-  const line = smooth(x, series.mean, series.count, reachOf(options.smoothing, options.span));
-  const bad = x.filter((_, place) => (series.bad?.[place] ?? 0) > 0);
-  return { id: run.id, label: run.name, look, x, low: series.min, high: series.max, mean: series.mean, line, bad };
+const NOWHERE = new Float64Array(0);
+
+function curveOf(run: Run, series: Columns, options: CurveOptions, look: Look, room: Float64Array): Curve {
+  const { x } = series;
+  const line = smooth(x, series.mean, series.count, reachOf(options.smoothing, options.span), room);
+  const bad = series.bad.some((count) => count > 0) ? x.filter((_, place) => series.bad[place]! > 0) : NOWHERE;
+  const isSingle = series.count.every((count) => count <= 1); // then there is no band, and painters see that it is none
+  const [low, high] = isSingle ? [series.mean, series.mean] : [series.min, series.max];
+  return { id: run.id, label: run.name, look, x, low, high, mean: series.mean, line, bad };
 }
 
 const GRID = 400; // points of a mean over seeds
 
 /** One curve for each group of seeds: their mean, and the band from the lowest to the highest of them. */
-export function groupedCurves(runs: readonly Run[], series: readonly Series[], options: CurveOptions): Curve[] {
+export function groupedCurves(runs: readonly Run[], series: readonly Columns[], options: CurveOptions): Curve[] {
   return groupRuns(runs).map((group, place) => {
     const look = options.lookOf(place);
     const members = curvesOf(group.runs, series, { ...options, lookOf: () => look });
@@ -59,36 +61,34 @@ export function groupedCurves(runs: readonly Run[], series: readonly Series[], o
 function meanCurve(group: RunGroup, members: readonly Curve[], look: Look): Curve {
   const [start, end] = [Math.max(...members.map((one) => one.x[0]!)), Math.min(...members.map((one) => one.x.at(-1)!))];
   const label = group.runs.length > 1 ? `${groupName(group)} (${members.length} seeds)` : group.runs[0]!.name;
-  const curve: Curve = { id: group.key, label, look, x: [], low: [], high: [], mean: [], line: [], bad: [] };
-  if (members.length === 0 || end < start) return curve;
   if (members.length === 1) return { ...members[0]!, label, id: group.key };
-  for (let place = 0; place < GRID; place++) {
-    const x = start + ((end - start) * place) / (GRID - 1);
-    const values = members.map((one) => valueAt(one.x, one.line, x)).filter((value) => value !== null);
-    const mean = values.length === members.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
-    curve.x.push(x);
-    curve.low.push(mean === null ? null : Math.min(...values));
-    curve.high.push(mean === null ? null : Math.max(...values));
-    curve.mean.push(mean);
-    curve.line.push(mean);
+  const length = members.length === 0 || end < start ? 0 : GRID;
+  const [x, low, high, mean] = [new Float64Array(length), new Float64Array(length), new Float64Array(length), new Float64Array(length)];
+  for (let place = 0; place < length; place++) {
+    const at = start + ((end - start) * place) / (GRID - 1);
+    const values = members.map((one) => valueAt(one.x, one.line, at));
+    x[place] = at;
+    low[place] = Math.min(...values); // NaN, if one of them is
+    high[place] = Math.max(...values);
+    mean[place] = values.reduce((sum, value) => sum + value, 0) / values.length;
   }
-  return curve;
+  return { id: group.key, label, look, x, low, high, mean, line: mean, bad: new Float64Array(0) };
 }
 
-/** Between two points, on the line between them; null outside. */
-export function valueAt(x: readonly number[], values: readonly (number | null)[], at: number): number | null {
+/** Between two points, on the line between them; NaN outside. */
+export function valueAt(x: Float64Array, values: Float64Array, at: number): number {
   const after = firstAtOrAfter(x, at);
-  if (after >= x.length) return null;
-  const [right, high] = [x[after]!, values[after] ?? null];
-  if (right === at || after === 0) return right === at ? high : null;
-  const [left, low] = [x[after - 1]!, values[after - 1] ?? null];
-  if (low === null || high === null) return null;
+  if (after >= x.length) return NaN;
+  const [right, high] = [x[after]!, values[after]!];
+  if (right === at || after === 0) return right === at ? high : NaN;
+  const [left, low] = [x[after - 1]!, values[after - 1]!];
   return low + ((high - low) * (at - left)) / (right - left);
 }
 
 /** By halving; x rises. */
-export function firstAtOrAfter(x: readonly number[], at: number): number {
-  let [low, high] = [0, x.length];
+export function firstAtOrAfter(x: Float64Array, at: number): number {
+  let low = 0;
+  let high = x.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (x[middle]! < at) low = middle + 1;
@@ -97,7 +97,7 @@ export function firstAtOrAfter(x: readonly number[], at: number): number {
   return low;
 }
 
-export function nearest(x: readonly number[], at: number): number {
+export function nearest(x: Float64Array, at: number): number {
   const after = firstAtOrAfter(x, at);
   if (after === 0) return 0;
   if (after >= x.length) return x.length - 1;
@@ -118,14 +118,18 @@ export function extentY(curves: readonly Curve[], range: Range, isLog: boolean):
   for (const curve of curves) {
     const end = firstAtOrAfter(curve.x, range[1]);
     for (let place = Math.max(0, firstAtOrAfter(curve.x, range[0]) - 1); place <= end && place < curve.x.length; place++) {
-      for (const value of [curve.low[place], curve.high[place], curve.line[place]]) {
-        if (typeof value !== 'number' || (isLog && value <= 0)) continue;
-        if (value < low) low = value;
-        if (value > high) high = value;
-      }
+      see(curve.low[place]!);
+      see(curve.high[place]!);
+      see(curve.line[place]!);
     }
   }
   return low <= high ? [low, high] : null;
+
+  function see(value: number): void {
+    if (isLog && value <= 0) return; // NaN is neither lower nor higher
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
 }
 
 /** A little air above and below; a flat line stands in the middle. */

@@ -45,7 +45,7 @@ async function refusal(response: Response): Promise<ApiError> {
   return new ApiError(response.status, message, error?.hint ?? '', error?.fields ?? []);
 }
 
-async function ask<T>(method: string, url: string, body: unknown, signal?: AbortSignal): Promise<T> {
+async function answer(method: string, url: string, body: unknown, signal?: AbortSignal): Promise<Response> {
   const init: RequestInit = { method, credentials: 'same-origin' };
   if (signal) init.signal = signal;
   if (body !== undefined) {
@@ -62,11 +62,20 @@ async function ask<T>(method: string, url: string, body: unknown, signal?: Abort
   }
   listener(response.status);
   if (!response.ok) throw await refusal(response);
+  return response;
+}
+
+async function ask<T>(method: string, url: string, body: unknown, signal?: AbortSignal): Promise<T> {
+  const response = await answer(method, url, body, signal);
   return (response.status === 204 ? undefined : await response.json()) as T;
 }
 
 export function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
   return ask<T>('GET', address(path, query), undefined, signal);
+}
+
+export async function getBytes(path: string, query: Query = {}, signal?: AbortSignal): Promise<ArrayBuffer> {
+  return (await answer('GET', address(path, query), undefined, signal)).arrayBuffer();
 }
 
 export function post<T>(path: string, body: Json | object = {}, signal?: AbortSignal): Promise<T> {

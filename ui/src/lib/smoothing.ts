@@ -2,32 +2,43 @@
 // In units of x and not of points, so that zooming in, which brings more points, leaves the curve where it was; and of
 // both sides, so that a smoothed curve does not lag behind the one it smooths.
 
-type Values = readonly (number | null)[];
+// Of one curve after the other: a chart of a hundred would leave three hundred small pieces of memory to be collected.
+let sums = new Float64Array(1024);
+let weights = new Float64Array(1024);
 
-/** null where nothing is known; a point of `counts[i]` measurements weighs as much as they would one by one. */
-export function smooth(x: readonly number[], values: Values, counts: readonly number[], reach: number): (number | null)[] {
-  if (reach <= 0) return [...values];
-  const [sums, weights] = [new Float64Array(x.length), new Float64Array(x.length)];
+/** Into `line`, NaN where nothing is known; a point of `counts[i]` measurements weighs as much as they would one by one. */
+export function smooth(x: Float64Array, values: Float64Array, counts: Float64Array, reach: number, line: Float64Array = new Float64Array(x.length)): Float64Array {
+  if (reach <= 0) return values;
+  if (sums.length < x.length) [sums, weights] = [new Float64Array(2 * x.length), new Float64Array(2 * x.length)];
   let [sum, weight, last] = [0, 0, 0];
+  let [gap, kept] = [0, 1]; // most points are as far from the one before as that from its own: worked out once
 
   /** Everything up to this place in the order of calls, the further away the less. */
   function add(place: number): void {
-    const [here, value, count] = [x[place]!, values[place] ?? null, counts[place] ?? 1];
-    const kept = Math.exp(-Math.abs(here - last) / reach);
-    sum = sum * kept + (value === null ? 0 : value * count);
-    weight = weight * kept + (value === null ? 0 : count);
+    const here = x[place]!;
+    const value = values[place]!;
+    if (Math.abs(here - last) !== gap) {
+      gap = Math.abs(here - last);
+      kept = Math.exp(-gap / reach);
+    }
+    const count = Number.isNaN(value) ? 0 : counts[place]!;
+    sum = sum * kept + (count > 0 ? value * count : 0);
+    weight = weight * kept + count;
     last = here;
-    sums[place]! += sum;
-    weights[place]! += weight;
   }
 
-  for (let place = 0; place < x.length; place++) add(place);
+  for (let place = 0; place < x.length; place++) {
+    add(place);
+    sums[place] = sum;
+    weights[place] = weight;
+  }
   [sum, weight] = [0, 0];
-  for (let place = x.length - 1; place >= 0; place--) add(place);
-  return values.map((value, place) => {
-    const count = counts[place] ?? 1; // itself is in both
-    return value === null ? null : (sums[place]! - value * count) / (weights[place]! - count);
-  });
+  for (let place = x.length - 1; place >= 0; place--) {
+    add(place);
+    const count = counts[place]!; // itself is in both
+    line[place] = (sums[place]! + sum - values[place]! * count) / (weights[place]! + weight - count); // NaN stays NaN
+  }
+  return line;
 }
 
 /** From the slider (0..1) to x: the square leaves room for fine settings; at most a tenth of the whole to either side. */

@@ -9,7 +9,7 @@ export interface Pixels {
   width: number;
   x(value: number): number;
   y(value: number): number; // downwards
-  has(value: number | null | undefined): value is number;
+  has(value: number): boolean;
   seen(curve: Stretches): [number, number];
 }
 
@@ -21,9 +21,11 @@ export function envelope(curves: readonly Stretches[], pixels: Pixels): { tops: 
   for (const curve of curves) {
     const [first, last] = pixels.seen(curve);
     for (let place = first; place <= last; place++) {
-      const [low, high] = [curve.low[place], curve.high[place]];
+      const low = curve.low[place]!;
+      const high = curve.high[place]!;
       if (!pixels.has(low) || !pixels.has(high)) continue;
-      const [top, foot] = [Math.floor(pixels.y(high)), Math.ceil(pixels.y(low))];
+      const top = Math.floor(pixels.y(high));
+      const foot = Math.ceil(pixels.y(low));
       const begin = Math.round(pixels.x(curve.x[place]!)) - left;
       const end = place < last ? Math.max(begin + 1, Math.round(pixels.x(curve.x[place + 1]!)) - left) : begin + 2;
       for (let column = Math.max(0, begin); column < Math.min(end, width); column++) {

@@ -4,13 +4,12 @@ import { firstAtOrAfter, type Curve } from '../lib/curves.ts';
 import { envelope } from './envelope.ts';
 
 const FEW = 80; // points up to which each is marked
+const MOST_MARKS = 2000; // of a crowd of curves: thousands of them are half of the painting, and nobody tells them apart
 // The more curves, the plainer each: from MANY on bands and marks are of whole pixels and nothing stands behind the line;
 // from CROWD on, more than can be told apart, lines are hairlines before one band of all. Smooth edges cost five times as much.
 const MANY = 8;
 const CROWD = 28;
 const AMONG_ALL = '#80889633'; // grey on light and on dark
-
-type Values = readonly (number | null)[];
 
 /** From values to pixels of the canvas, worked out once for a whole chart: it is asked a hundred thousand times. */
 class Brush {
@@ -47,8 +46,8 @@ class Brush {
   }
 
   /** On a log axis there is no place for zero and below. */
-  has(value: number | null | undefined): value is number {
-    return typeof value === 'number' && (!this.isLog || value > 0);
+  has(value: number): boolean {
+    return this.isLog ? value > 0 : !Number.isNaN(value);
   }
 
   /** Indices of what is seen, with one point more on either side so that lines run out of the picture. */
@@ -74,10 +73,10 @@ export function paint(plot: uPlot, curves: readonly Curve[], isLog: boolean): vo
   else for (const curve of curves) (isMany ? paintColumns : paintBand)(brush, curve);
   for (const curve of curves) {
     if (!isMany) paintLines(brush, curve);
-    else if (curves.length > CROWD) paintPlainly(brush, curve, 1, []);
-    else paintPlainly(brush, curve, 1.5 * devicePixelRatio, curve.look.dash);
+    else if (curves.length > CROWD) paintPlainly(brush, curve, 1, [], MOST_MARKS / curves.length);
+    else paintPlainly(brush, curve, 1.5 * devicePixelRatio, curve.look.dash, FEW);
   }
-  for (const curve of curves) paintBad(brush, curve, bbox.top + bbox.height);
+  for (const curve of curves) if (curve.bad.length > 0) paintBad(brush, curve, bbox.top + bbox.height);
   ctx.restore();
 }
 
@@ -90,7 +89,7 @@ function paintBand(brush: Brush, curve: Curve): void {
   ctx.beginPath();
   let start = first;
   for (let place = first; place <= last + 1; place++) {
-    const isGap = place > last || !brush.has(curve.low[place]) || !brush.has(curve.high[place]);
+    const isGap = place > last || !brush.has(curve.low[place]!) || !brush.has(curve.high[place]!);
     if (!isGap) continue;
     if (place > start) outline(brush, curve, start, place - 1);
     start = place + 1;
@@ -107,7 +106,7 @@ function paintColumns(brush: Brush, { x, low, high, mean, look }: Curve): void {
   ctx.fillStyle = look.colour;
   ctx.globalAlpha = 0.1;
   for (let place = first; place <= last; place++) {
-    const [lowest, highest] = [low[place], high[place]];
+    const [lowest, highest] = [low[place]!, high[place]!];
     if (!brush.has(lowest) || !brush.has(highest)) continue;
     const left = Math.round(brush.x(x[place]!));
     const width = place < last ? Math.max(1, Math.round(brush.x(x[place + 1]!)) - left) : 2;
@@ -140,7 +139,7 @@ function paintLines(brush: Brush, curve: Curve): void {
   const scale = devicePixelRatio;
   ctx.strokeStyle = ctx.fillStyle = curve.look.colour;
   ctx.lineJoin = 'round';
-  if (curve.line.some((value, place) => value !== curve.mean[place])) {
+  if (curve.line !== curve.mean && curve.line.some((value, place) => !Object.is(value, curve.mean[place]))) {
     ctx.globalAlpha = 0.32;
     stroke(brush, curve, curve.mean, scale, []);
     ctx.globalAlpha = 1;
@@ -151,34 +150,35 @@ function paintLines(brush: Brush, curve: Curve): void {
   const size = 4 * scale;
   ctx.beginPath();
   for (let place = first; place <= last; place++) {
-    const value = curve.mean[place];
+    const value = curve.mean[place]!;
     if (brush.has(value)) ctx.roundRect(brush.x(curve.x[place]!) - size / 2, brush.y(value) - size / 2, size, size, size / 2);
   }
   ctx.fill();
 }
 
-function paintPlainly(brush: Brush, curve: Curve, width: number, dash: readonly number[]): void {
+/** Marks up to `few` points, of whole pixels. */
+function paintPlainly(brush: Brush, curve: Curve, width: number, dash: readonly number[], few: number): void {
   const { ctx } = brush;
   ctx.strokeStyle = ctx.fillStyle = curve.look.colour;
   ctx.lineJoin = 'bevel';
   stroke(brush, curve, curve.line, width, dash);
   const [first, last] = brush.seen(curve);
-  if (last - first >= FEW) return;
+  if (last - first >= few) return;
   for (let place = first; place <= last; place++) {
-    const value = curve.mean[place];
+    const value = curve.mean[place]!;
     if (brush.has(value)) ctx.fillRect(Math.round(brush.x(curve.x[place]!)) - 1, Math.round(brush.y(value)) - 1, 2, 2);
   }
 }
 
-function stroke(brush: Brush, curve: Curve, values: Values, width: number, dash: readonly number[]): void {
+function stroke(brush: Brush, curve: Curve, values: Float64Array, width: number, dash: readonly number[]): void {
   const { ctx } = brush;
   const [first, last] = brush.seen(curve);
   ctx.lineWidth = width;
-  ctx.setLineDash(dash.map((part) => part * devicePixelRatio));
+  if (dash.length > 0) ctx.setLineDash(dash.map((part) => part * devicePixelRatio));
   ctx.beginPath();
   let isDown = false;
   for (let place = first; place <= last; place++) {
-    const value = values[place];
+    const value = values[place]!;
     if (!brush.has(value)) isDown = false;
     else if (isDown) ctx.lineTo(brush.x(curve.x[place]!), brush.y(value));
     else {
@@ -187,7 +187,7 @@ function stroke(brush: Brush, curve: Curve, values: Values, width: number, dash:
     }
   }
   ctx.stroke();
-  ctx.setLineDash([]);
+  if (dash.length > 0) ctx.setLineDash([]);
 }
 
 /** What was not a number has no height: a small cross at the foot says that it was there. */
