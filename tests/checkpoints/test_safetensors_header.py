@@ -5,7 +5,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from palaestra.checkpoints.safetensors_header import MAX_TENSORS, TensorInfo, looks_like_safetensors, read_header
+from palaestra.checkpoints.safetensors_header import TensorInfo, looks_like_safetensors, read_header
 from palaestra.contracts.errors import DamagedFile
 
 
@@ -47,10 +47,58 @@ def test_the_header_of_a_true_file_is_read():
         made({"a": [1]}, bytes(4)),
         made(b'{"a": 1, "a": 2}'),
         made(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
-        made({f"t{index}": entry([0], 0, 0) for index in range(MAX_TENSORS + 1)}),
+        made({f"t{index}": entry([0], 0, 0) for index in range(20_001)}),
     ],
     ids=range(16),
 )
 def test_a_header_that_lies_is_refused(data):
     with pytest.raises(DamagedFile):
+        read_header(data, len(data), "x")
+
+
+def test_limits_may_be_reached_and_not_passed():
+    most = made({f"t{index}": entry([0], 0, 0) for index in range(20_000)})
+    assert len(read_header(most, len(most), "x")) == 20_000
+    for length, is_read in ((4 << 20, True), ((4 << 20) + 1, False)):
+        padded = made(b"{}".ljust(length))
+        if is_read:
+            assert read_header(padded, len(padded), "x") == {}
+        else:
+            with pytest.raises(DamagedFile, match="more than 4194304 bytes"):
+                read_header(padded, len(padded), "x")
+    for size, is_read in ((1000, True), (1001, False)):
+        named = made({"n" * size: entry([0], 0, 0)})
+        if is_read:
+            assert list(read_header(named, len(named), "x")) == ["n" * size]
+        else:
+            with pytest.raises(DamagedFile):
+                read_header(named, len(named), "x")
+
+
+@pytest.mark.parametrize(
+    ("data", "is_one"),
+    [
+        (made(b"{}"), True),
+        (made(b"{}", length=3), False),
+        (made(b"[]"), False),
+        (made(b"{}", bytes(9)), True),
+        (b"", False),
+    ],
+)
+def test_a_file_that_begins_like_one_looks_like_one(data, is_one):
+    assert looks_like_safetensors(data[:64], len(data)) is is_one
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"a": entry([1], 4, 8)},  # a hole before
+        {"a": entry([1], 0, 4), "b": entry([1], 5, 8)},  # and one between
+        {"a": entry([1], 0, 4), "b": entry([1], 3, 8)},
+        {"a": entry([True], 0, 8)},
+    ],
+)
+def test_what_does_not_tile_the_file_is_refused(header):
+    data = made(header, bytes(8))
+    with pytest.raises(DamagedFile, match="cannot be read"):
         read_header(data, len(data), "x")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaestra.contracts.errors import RefusedFile
-from palaestra.web.archives import MOST_ENTRIES, checked_entries, open_archive, read_pieces
+from palaestra.web.archives import checked_entries, open_archive, read_pieces
 
 
 def packed(*entries, method=zipfile.ZIP_DEFLATED):
@@ -73,7 +73,8 @@ def test_a_bomb_is_refused_before_it_is_unpacked():
 
 
 def test_too_many_entries_are_refused_before_their_table_is_read():
-    many = packed(*((f"f{number}", "") for number in range(MOST_ENTRIES + 1)))
+    assert len(entries_of(packed(*((f"f{number}", "") for number in range(100))))) == 100
+    many = packed(*((f"f{number}", "") for number in range(101)))
     with pytest.raises(RefusedFile, match="101 entries"):
         open_archive(many)
 
@@ -81,9 +82,10 @@ def test_too_many_entries_are_refused_before_their_table_is_read():
 def test_a_table_of_contents_that_claims_to_be_huge_is_not_read():
     content = bytearray(packed(("a", "1")).getvalue())
     at = content.rfind(b"PK\x05\x06")
-    struct.pack_into("<L", content, at + 12, 1 << 30)
-    with pytest.raises(RefusedFile):
-        open_archive(io.BytesIO(content))
+    for claimed, reason in ((1 << 20, "no zip archive"), ((1 << 20) + 1, "1 entries"), (1 << 30, "1 entries")):
+        struct.pack_into("<L", content, at + 12, claimed)
+        with pytest.raises(RefusedFile, match=reason):
+            open_archive(io.BytesIO(content))
 
 
 def test_an_encrypted_entry_and_a_strange_packing_are_refused():
@@ -114,6 +116,58 @@ def test_an_entry_that_lies_about_its_size_is_refused():
         struct.pack_into("<L", content, content.find(mark) + offset, 500)
     with open_archive(io.BytesIO(content)) as archive, pytest.raises(RefusedFile):
         list(read_pieces(archive, checked_entries(archive, 1 << 20)["a"]))
+
+
+def test_an_entry_that_holds_less_than_it_says_is_refused():
+    content = bytearray(packed(("a", "x" * 1000)).getvalue())
+    for mark, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
+        struct.pack_into("<L", content, content.find(mark) + offset, 1001)
+    with open_archive(io.BytesIO(content)) as archive, pytest.raises(RefusedFile, match="holds less than it says"):
+        list(read_pieces(archive, checked_entries(archive, 1 << 20)["a"]))
+
+
+def test_limits_may_be_reached_and_not_passed():
+    """A small file may be packed well: what counts is a kilobyte at least."""
+    assert list(entries_of(packed(("zeros", bytes(102_400))))) == ["zeros"]
+    with pytest.raises(RefusedFile, match="100 times"):
+        entries_of(packed(("zeros", bytes(102_401))))
+    two = packed(("a", bytes(400)), ("b", bytes(600)), method=zipfile.ZIP_STORED)
+    assert list(entries_of(two, most_bytes=1000)) == ["a", "b"]
+    with pytest.raises(RefusedFile, match="entry 'b': unpacked it is more than 999 bytes"):
+        entries_of(two, most_bytes=999)
+
+
+def test_a_comment_of_any_length_is_passed_over():
+    stream = packed(("a", "1"))
+    with zipfile.ZipFile(stream, "a") as archive:
+        archive.comment = b"c" * 65_535
+    assert list(entries_of(stream)) == ["a"]
+
+
+def test_a_zip64_is_refused():
+    content = packed(("a", "1")).getvalue()
+    at = content.rfind(b"PK\x05\x06")
+    with pytest.raises(RefusedFile, match="zip64"):
+        open_archive(io.BytesIO(content[:at] + b"PK\x06\x07" + bytes(16) + content[at:]))
+
+
+@pytest.mark.parametrize(("flags", "is_refused"), [(0x800, False), (0x8, False), (0x1, True), (0x809, True)])
+def test_only_the_bit_that_says_encrypted_counts(flags, is_refused):
+    content = bytearray(packed(("a", "1"), method=zipfile.ZIP_STORED).getvalue())
+    struct.pack_into("<H", content, content.find(b"PK\x01\x02") + 8, flags)
+    if is_refused:
+        with pytest.raises(RefusedFile, match="encrypted"):
+            entries_of(io.BytesIO(content))
+    else:
+        assert list(entries_of(io.BytesIO(content))) == ["a"]
+
+
+def test_a_name_that_no_file_has_is_refused_and_shown_up_to_200_characters():
+    with pytest.raises(RefusedFile, match="its name cannot be a file's"):
+        entries_of(packed(("a\nb", "1")))
+    with pytest.raises(RefusedFile) as refused:
+        entries_of(packed(("/" + "a" * 300, "1")))
+    assert f"'/{'a' * 199}'" in refused.value.message
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"no zip", b"PK\x05\x06" + b"\xff" * 10, b"\0" * 100_000])

@@ -85,3 +85,47 @@ def test_an_attachment_is_saved_under_a_name_that_cannot_break_out_of_the_header
     assert value.count('"') == 2
     assert "\\" not in value
     assert "sandbox" in headers["content-security-policy"]
+
+
+def test_what_is_said_of_a_file_is_exact(tmp_path):
+    response = answer(tmp_path, range="bytes=0-0")
+    about = (tmp_path / "file").stat()
+    said = {name: response.headers[name] for name in ("etag", "cache-control", "content-type", "content-length")}
+    assert said == {
+        "etag": f'"{about.st_ino:x}-{about.st_size:x}-{about.st_mtime_ns:x}"',
+        "cache-control": "no-cache",
+        "content-type": "video/mp4",
+        "content-length": "1",
+    }
+    assert response.headers["content-range"] == f"bytes 0-0/{len(CONTENT)}"
+    assert asyncio.run(sent_by(response)) == CONTENT[:1]
+
+
+def test_a_range_of_another_version_is_not_answered_in_part(tmp_path):
+    etag = answer(tmp_path).headers["etag"]
+    assert answer(tmp_path, range="bytes=0-9", if_range=etag).status_code == 206
+    assert answer(tmp_path, range="bytes=0-9", if_range='"another"').status_code == 200
+
+
+def test_a_file_that_is_cut_short_while_it_is_sent_ends_there(tmp_path):
+    response = answer(tmp_path)
+    os.truncate(tmp_path / "file", 100)
+    assert asyncio.run(sent_by(response)) == CONTENT[:100]
+
+
+def test_no_piece_is_larger_than_a_quarter_of_a_megabyte(tmp_path):
+    async def sizes():
+        response = answer(tmp_path)
+        found = [len(piece) async for piece in response.body_iterator]
+        os.close(response._file.descriptor)
+        return found
+
+    assert asyncio.run(sizes()) == [262_144, 1000]
+
+
+def test_an_attachment_has_both_names():
+    assert attachment('naïve "a"_b-c.svg') == {
+        "content-disposition": 'attachment; filename="na_ve__a__b-c.svg"; '
+        "filename*=UTF-8''na%C3%AFve%20%22a%22_b-c.svg",
+        "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+    }
