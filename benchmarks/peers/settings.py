@@ -88,11 +88,11 @@ SB3 = Setting(
 )
 SOLVE = Setting(
     name="solve",
-    title="CartPole-v1 until it is solved: 8 x 32, one minibatch of 256, 20 epochs; one core",
+    title="CartPole-v1 until it is solved: 8 x 64, minibatches of 64, 4 epochs; one core",
     env_count=8,
-    horizon=32,
-    minibatch_size=256,
-    epochs=20,
+    horizon=64,
+    minibatch_size=64,
+    epochs=4,
     total_steps=100_000,
     learning_rate=1e-3,
     clip_falls=True,

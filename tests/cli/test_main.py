@@ -60,6 +60,15 @@ def test_version_is_the_one_of_the_project(call):
     assert call("--version") == (0, f"palaestra {project['version']}\n", "")
 
 
+def test_a_start_is_not_held_up_by_searches_for_cycles_among_its_modules(tmp_path):
+    code = (
+        "import gc; from palaestra.cli.main import main; before = gc.get_stats()[0]['collections'];"
+        "main(['train', 'cartpole', '--dry-run']); print(gc.get_stats()[0]['collections'] - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert int(done.stdout.split()[-1]) <= 3, "with Python's own limit there are dozens"
+
+
 def test_no_words_are_a_call_for_help(call):
     assert call()[1] == call("--help")[1] != ""
 

@@ -6,6 +6,7 @@ Errors of ours are one clear line; anything else is a defect of ours and keeps i
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -46,12 +47,14 @@ VERBS: dict[str, tuple[str, str]] = {
 ALIASES = {"sim": "eval"}
 INTERRUPTED = 130
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell reports it
+NEW_OBJECTS = 50_000  # between two searches for cycles; with Python's 700 they take a tenth of a start
 
 EXAMPLES = ("palaestra recipes", "palaestra train cartpole --dry-run", "palaestra doctor")
 
 
 def main(argv: list[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
+    gc.set_threshold(NEW_OBJECTS)
     try:
         code = dispatch(words)
         sys.stdout.flush()

@@ -55,18 +55,23 @@ def _all_at_once(records: Sequence[bytes], size: int) -> list[int]:
     bytes_seen = np.frombuffer(b"".join(records), np.uint8).reshape(len(records), size).astype(np.intp)
     bytes_seen[:, :4] ^= 0xFF  # the initial value, all ones
     distances = np.arange(size - 1, -1, -1)
-    added = _table_by_distance()[distances, bytes_seen]  # [records, size]
+    added = _table_for(size)[distances, bytes_seen]  # [records, size]
     checksums: list[int] = (np.bitwise_xor.reduce(added, axis=1) ^ np.uint32(ALL_ONES)).tolist()
     return checksums
 
 
+def _table_for(size: int) -> NDArray[np.uint32]:
+    """Records of nearly one length share it."""
+    return _table_by_distance(1 << size.bit_length())
+
+
 @cache
-def _table_by_distance() -> NDArray[np.uint32]:
-    """[LONG, 256]: what a byte adds when so many bytes follow it."""
-    table = np.empty((LONG, 256), np.uint32)
+def _table_by_distance(rows: int) -> NDArray[np.uint32]:
+    """[rows, 256]: what a byte adds when so many follow it. Few rows if they do: each takes ten µs of a start."""
+    table = np.empty((rows, 256), np.uint32)
     first = np.array(_TABLE, np.uint32)
     table[0] = first
-    for distance in range(1, LONG):
+    for distance in range(1, rows):
         before = table[distance - 1]
         table[distance] = first[before & 0xFF] ^ (before >> 8)
     return table
@@ -123,7 +128,7 @@ def framed_alike(common: bytes, places: Sequence[int], columns: Sequence[Sequenc
     record = np.frombuffer(frame + common + bytes(CHECKSUM_BYTES), np.uint8)
     records = np.tile(record, (count, 1))
     checksums = np.full(count, _byte_by_byte(common), np.uint32)
-    table = _table_by_distance()
+    table = _table_for(size)
     for place, column in zip(places, columns, strict=True):
         with np.errstate(over="ignore"):  # beyond what 32 bits can hold there is only infinity
             raw = np.array(column, np.float64).astype("<f4").view(np.uint8).reshape(count, SCALAR_BYTES)
