@@ -2,6 +2,7 @@
 
     python benchmarks/engine_flat.py                       # two or three minutes on a quiet machine
     python benchmarks/engine_flat.py --steps 300_000       # a small try
+    python benchmarks/engine_flat.py --steps 1_000_000_000 --minutes 60
 
 `palaestra train` as a user starts it, in a process of its own, with checkpoints, metrics.db, TensorBoard and console;
 CartPole with CleanRL's settings. From outside the process's CPU time and resident memory are read whenever its
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +34,7 @@ SETTINGS = (
 )
 LOOK_SECONDS = 0.05
 TICKS = os.sysconf("SC_CLK_TCK")
+CTRL_C = 130
 FIRST = 100_000  # steps; what was before is start-up
 
 
@@ -53,11 +56,12 @@ class Stretch:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=10_000_000)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="after which it is stopped, as by Ctrl-C")
     parser.add_argument("--engine", default="native")
     parser.add_argument("--out", type=Path, default=None, help="a JSON file to write")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        looks = watch(Path(folder), asked.steps, asked.engine)
+        looks = watch(Path(folder), asked.steps, asked.engine, 60 * asked.minutes)
     stretches = stretches_of(looks, marks_up_to(asked.steps))
     print(table(stretches))
     if asked.out:
@@ -65,17 +69,21 @@ def main() -> int:
     return 0
 
 
-def watch(folder: Path, steps: int, engine: str) -> list[Look]:
+def watch(folder: Path, steps: int, engine: str, seconds: float) -> list[Look]:
     """One look per step that its status tells, about one a second."""
     words = [sys.executable, "-m", "palaestra", "train", "run=flat", f"engine={engine}", f"total_steps={steps}"]
     looks: list[Look] = []
+    over_at = time.monotonic() + seconds
     with subprocess.Popen([*words, *SETTINGS], cwd=folder, stderr=subprocess.DEVNULL) as child:
         while child.poll() is None:
+            if time.monotonic() > over_at:
+                child.send_signal(signal.SIGINT)
+                over_at = float("inf")
             step = told_step(folder)
             if step > (looks[-1].step if looks else 0) and (look := look_at(child.pid, step)) is not None:
                 looks.append(look)
             time.sleep(LOOK_SECONDS)
-    if child.returncode:
+    if child.returncode not in {0, CTRL_C}:
         raise SystemExit(f"The training ended with exit code {child.returncode}.")
     return looks
 
