@@ -22,6 +22,14 @@ def test_the_page_compares_each_turn_with_its_own():
     assert "The viewer got 7.3 pictures/s in all." in text
 
 
+def test_how_sure_it_is_depends_on_rounds_and_not_on_turns():
+    alone = side(*[1.0] * 200)
+    two_rounds = side(*[1.0] * 100, *[1.1] * 100)
+    middle, low, high = cleanrl_overhead.slower(two_rounds, alone, "seconds", rounds=2)
+    assert middle == pytest.approx(1.1**0.5 - 1)
+    assert (low, high) == pytest.approx((0.0, 0.1)), "either round may be the one that tells the truth"
+
+
 def test_the_script_is_the_one_of_the_tests_and_waits_for_its_turn(tmp_path):
     text = cleanrl_overhead.modern(tmp_path).read_text()
     ast.parse(text)

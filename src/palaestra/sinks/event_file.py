@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from palaestra.sinks.event_messages import SCALAR_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -23,7 +25,7 @@ CASTAGNOLI_REVERSED = 0x82F63B78
 ALL_ONES = 0xFFFFFFFF
 MASK_DELTA = 0xA282EAD8  # TFRecord checksums are rotated and shifted, so that a checksum of a checksum is harmless
 WAITING_EVENTS = 256  # that are framed and written at once
-CHECKSUM_BYTES = SCALAR_BYTES = 4
+CHECKSUM_BYTES = 4
 SHORT, LONG = 16, 1024  # bytes between which looking all of them up at once is worth it
 
 
