@@ -232,7 +232,7 @@ def page(result: dict[str, Any]) -> str:
             "# What the launcher costs a script",
             "",
             f"Written by `python benchmarks/cleanrl_overhead.py`: {result['rounds']} times {result['turns']} turns;",
-            "means of the ratios within each turn (the outermost tenths of a round pulled in), with their 95 % intervals",
+            "means of the ratios within each turn (the outermost tenths of a round pulled in) with 95 % intervals",
             "over rounds.",
             (
                 f"{result['cores']} cores, load before {result['load_before']:.2f}. PPO on CartPole-v1, {ENVS} "
