@@ -1,11 +1,13 @@
 import errno
 import resource
+import struct
 from pathlib import Path
 from time import monotonic
 
 import numpy as np
 import pytest
 
+from palaestra.frames import writer
 from palaestra.frames.beat import Beat
 from palaestra.frames.bell import Bell
 from palaestra.frames.demand import Demand
@@ -47,6 +49,28 @@ def test_frames_are_counted_and_the_last_one_counts(open_lane, picture, numbers)
     assert (frame.sequence, frame.numbers.env_step, frame.payload[0]) == (7, 6, 6)
     assert ends.reader.read(0, newer_than=7) is None
     assert ends.writer.frames == 7
+
+
+class HonestStruct(struct.Struct):
+    """`pack_into` as it is: zeros first, then the value. `look` is called in between."""
+
+    def pack_into(self, buffer, offset, *values):
+        buffer[offset : offset + self.size] = bytes(self.size)
+        self.look()
+        super().pack_into(buffer, offset, *values)
+
+
+@pytest.mark.fault("F4")
+def test_no_instant_of_a_write_leaves_the_slot_without_any_frame(open_lane, picture, numbers, monkeypatch):
+    """Whatever a reader can see in between, a kill can leave behind."""
+    ends, seen = open_lane(), []
+    ends.writer.write(0, picture(1), numbers(env_step=0))
+    slow = HonestStruct("<Q")
+    slow.look = lambda: seen.append(ends.reader.read(0).numbers.env_step)
+    monkeypatch.setattr(writer, "SEQUENCE", slow)
+    for step in range(1, 4):
+        ends.writer.write(0, picture(1), numbers(env_step=step))
+    assert seen == [0, 1, 2]
 
 
 @pytest.mark.fault("F6")

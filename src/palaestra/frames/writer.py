@@ -71,7 +71,8 @@ class FrameWriter:
         self._write_whole(payload, self.about.picture_at(slot, place))
         packed = note.pack(payload)
         self._head[entry + NOTE_AT[place] : entry + NOTE_AT[place] + len(packed)] = packed
-        SEQUENCE.pack_into(self._head, entry, sequence)
+        # One store. `pack_into` writes zeros first: killed after that, the slot would have no frame at all.
+        self._words[entry // SEQUENCE.size] = sequence
         self.frames += 1
 
     def ring(self, demand: Demand, slot: int) -> None:

@@ -1,10 +1,12 @@
 """What the launcher writes, our own reader reads: the two share no line of code."""
 
+import struct
 import time
 
 import numpy as np
 import pytest
 
+from palaestra.apps.cleanrl.launcher import lane as launcher_lane
 from palaestra.apps.cleanrl.launcher.lane import Numbers
 from palaestra.frames.bell import Bell
 from palaestra.frames.demand import Demand
@@ -27,6 +29,29 @@ def test_pictures_and_numbers_arrive_together(lane_file, open_lane):
     found = frame.numbers
     assert (found.env_step, found.reward, found.total_reward, found.length) == (9, 0.5, -2.5, 12)
     assert reader.read(0) is None
+
+
+class HonestStruct(struct.Struct):
+    """`pack_into` as it is: zeros first, then the value. `look` is called in between."""
+
+    def pack_into(self, buffer, offset, *values):
+        buffer[offset : offset + self.size] = bytes(self.size)
+        self.look()
+        super().pack_into(buffer, offset, *values)
+
+
+@pytest.mark.fault("F4")
+def test_no_instant_of_a_write_leaves_the_slot_without_any_frame(lane_file, open_lane, monkeypatch):
+    """Whatever a reader can see in between, a kill can leave behind."""
+    path, reader = lane_file
+    lane, seen = open_lane(path), []
+    lane.write(1, picture(0), Numbers(0, 0.0, 0.0, 0))
+    slow = HonestStruct("<Q")
+    slow.look = lambda: seen.append(reader.read(1).numbers.env_step)
+    monkeypatch.setattr(launcher_lane, "SEQUENCE", slow)
+    for step in range(1, 4):
+        lane.write(1, picture(step), Numbers(step, 0.0, 0.0, 0))
+    assert seen == [0, 1, 2]
 
 
 def test_a_wish_is_understood_and_nobody_wants_anything_without_one(lane_file, open_lane):

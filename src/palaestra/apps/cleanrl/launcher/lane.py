@@ -101,7 +101,8 @@ class Lane:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         note = _note(sequence, picture, payload, numbers, time.time() if at is None else at)
         self._head[entry + NOTE_AT[place] : entry + NOTE_AT[place] + len(note)] = note
-        SEQUENCE.pack_into(self._head, entry, sequence)
+        # In one copy. `pack_into` writes zeros first: killed after that, the slot would have no frame at all.
+        self._head[entry : entry + SEQUENCE.size] = SEQUENCE.pack(sequence)
         self.frames += 1
 
     def ring(self, demand: Demand, slot: int) -> None:
