@@ -8,7 +8,7 @@ from palaestra.contracts.errors import NonFinite, RunFailed
 from palaestra.contracts.run import RunState
 from palaestra.training.group import Group
 from palaestra.workers import loop as loop_module
-from palaestra.workers.loop import TrainingLoop
+from palaestra.workers.loop import TELL_SECONDS, TrainingLoop
 from palaestra.workers.saving import RETRY_SECONDS, Saver
 from palaestra.workers.signals import StopRequest
 from palaestra.workers.spare import Verdict
@@ -97,6 +97,42 @@ def test_a_save_under_way_is_told_also_when_training_fails(make_bench, small_con
     with pytest.raises(NonFinite):
         loop_of(bench).run()
     assert (saved_epochs(bench), bench.saver.saved_epoch) == ([1], 1)
+
+
+def test_reports_that_come_quickly_are_told_in_a_row_each_with_its_own_moment(
+    make_bench, small_config, loop_of, monkeypatch
+):
+    bench = make_bench(small_config(total_steps=32 * 5, checkpoints={"save_interval": 0}))
+    beats, beat = [], bench.session.beat
+    monkeypatch.setattr(bench.session, "beat", lambda *told: (beats.append(told[0]), beat(*told)))
+    loop = loop_of(bench)
+    take = loop._take
+
+    def take_later(report):
+        bench.clock.seconds += TELL_SECONDS * 0.4
+        take(report)
+
+    monkeypatch.setattr(loop, "_take", take_later)
+    loop.run()
+    assert beats == [1, 4, 5]
+    assert [sample.step for sample in bench.sink.samples] == [32, 64, 96, 128, 160]
+    began = bench.clock.now() - 5 * TELL_SECONDS * 0.4
+    moments = [sample.at - began for sample in bench.sink.samples]
+    assert moments == pytest.approx([TELL_SECONDS * 0.4 * number for number in range(1, 6)], abs=1e-5)
+
+
+def test_what_was_not_told_yet_is_told_before_a_checkpoint(make_bench, small_config, loop_of):
+    bench = make_bench(small_config(checkpoints={"save_interval": 4}))
+    loop_of(bench).run()
+    assert bench.sink.calls == ["write 32", "write 64", "write 96", "write 128", "flush", "checkpoint 4"]
+
+
+def test_what_was_not_told_yet_is_told_when_training_fails(make_bench, small_config, loop_of):
+    env = {"id": "PoisonedForTests-v0", "kwargs": {"at": 40}}  # in the third iteration
+    bench = make_bench(small_config(env=env, checkpoints={"save_interval": 0}))
+    with pytest.raises(NonFinite):
+        loop_of(bench).run()
+    assert [sample.step for sample in bench.sink.samples] == [32, 64]
 
 
 class Two(Group):
