@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sqlite3
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.episode_columns import EpisodeColumns
@@ -57,8 +57,8 @@ class MetricsWriter:
                 for name, value in values.items()
             ]
             insert("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?)", points)
-            for sample in samples:
-                insert("INSERT INTO episodes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", _episode_rows(sample))
+            episodes = chain.from_iterable(map(_episode_rows, samples))
+            insert("INSERT INTO episodes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", episodes)
         self._last_sample += len(samples)
 
     def rewind(self, step: int) -> None:

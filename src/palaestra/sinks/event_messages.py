@@ -7,9 +7,9 @@ byte, against tensorboard's own. A field is a key (number << 3 | kind) followed 
 
 from __future__ import annotations
 
-from functools import cache
-from struct import pack
-from typing import TYPE_CHECKING
+from functools import cache, lru_cache
+from struct import Struct, pack
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,8 +31,7 @@ def session_start_event(at: float, step: int) -> bytes:
 
 
 def scalars_event(at: float, step: int, values: Mapping[str, float]) -> bytes:
-    summary = b"".join(_scalar_prefix(tag) + _float32(value) for tag, value in values.items())
-    return _head(at, step) + _bytes_field(5, summary)
+    return _head(at, step) + _bytes_field(5, _summary(values))
 
 
 def alike_events(at: float, step: int, tags: Sequence[str]) -> tuple[bytes, list[int]]:
@@ -61,6 +60,25 @@ def text_event(at: float, step: int, tag: str, text: str) -> bytes:
 def _head(at: float, step: int) -> bytes:
     wall_time = _key(1, FIXED64) + pack("<d", at)
     return wall_time + _key(2, VARINT) + _varint(step) if step else wall_time
+
+
+def _summary(values: Mapping[str, float]) -> bytes:
+    """All scalars in one call: a run has a sample of seventeen hundreds of times a second."""
+    layout, words = _layout(tuple(values))
+    own = words.copy()
+    own[1::2] = values.values()
+    try:
+        return layout.pack(*own)
+    except OverflowError:
+        return b"".join(_scalar_prefix(tag) + _float32(value) for tag, value in values.items())
+
+
+@lru_cache(maxsize=256)
+def _layout(tags: tuple[str, ...]) -> tuple[Struct, list[Any]]:
+    """Of those tags side by side: what stands before each value, and the places of the values."""
+    prefixes = [_scalar_prefix(tag) for tag in tags]
+    words: list[Any] = [word for prefix in prefixes for word in (prefix, 0.0)]
+    return Struct("<" + "".join(f"{len(prefix)}sf" for prefix in prefixes)), words
 
 
 @cache
