@@ -28,6 +28,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
+from peers.installing import compile_ours
 
 from palaestra.config.train import TrainConfig
 from palaestra.training.state import TrainingState, new_training_state
@@ -170,6 +171,7 @@ def start_up(engine: str) -> tuple[float, float]:
 
     `palaestra train cartpole` as a person types it. When an update was finished is what its metrics say.
     """
+    compile_ours()
     for _ in range(2):
         with tempfile.TemporaryDirectory() as folder:
             began = time.time()

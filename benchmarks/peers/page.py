@@ -15,7 +15,8 @@ Written by `make bench-peers` (`python benchmarks/peers.py`) on {cpu}, {cores} c
 Every measurement is a process of its own. Within a setting the peers take turns, round after round; figures are medians
 over rounds, ratios are taken within a round before their median. Processes are held to as many cores as a setting says.
 **Palaestra is `palaestra train` as a user types it**, with metrics.db, TensorBoard, console and checkpoints; the others
-log nothing and save nothing unless said otherwise. All have separate 64-64 tanh networks and the same numbers of PPO.
+log nothing and save nothing unless said otherwise. All have the same numbers of PPO and, where a setting names no other
+network, separate ones of 64-64 tanh.
 
 * *steps/s*: environment steps per second of the whole loop after warming up, for as long as said or to the end.
 * *start*: seconds from the start of the process to the end of the first update, imports and compiling included.
