@@ -207,6 +207,12 @@ def test_an_unknown_field_is_refused_with_the_nearest(written):
         sidecar.decode(raw, "x")
 
 
+@pytest.mark.parametrize("key", [None, 5, True, 1.5])
+def test_a_field_without_a_name_is_refused_like_any_other(written, key):
+    raw = resealed(sidecar.encode(written), lambda content: content.__setitem__(key, 1))
+    assert refusal_of(raw) == f"somewhere: unknown field {key!r}."
+
+
 def test_a_missing_field_is_named(written):
     raw = resealed(sidecar.encode(written), lambda content: content.pop("run"))
     with pytest.raises(DamagedFile, match="'run' is missing"):

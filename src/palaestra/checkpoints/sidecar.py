@@ -68,9 +68,8 @@ def decode(raw: bytes, source: str, path: Path | None = None) -> Checkpoint:
             raise DamagedFile(f"{source}: the field '{name}' is missing.")
         if not is_right(content[name]):
             raise DamagedFile(f"{source}: {name}={_shown(content[name])} is not what this field holds.")
-    unknown = next((key for key in content if key not in _FIELDS), None)
-    if unknown is not None:
-        raise DamagedFile(f"{source}: unknown field {unknown!r}.", did_you_mean(str(unknown), _FIELDS))
+    if unknown := [key for key in content if key not in _FIELDS]:  # None may be one
+        raise DamagedFile(f"{source}: unknown field {unknown[0]!r}.", did_you_mean(str(unknown[0]), _FIELDS))
     checkpoint = Checkpoint(**content)
     _check_file_names(checkpoint, source)
     return replace(checkpoint, path=path)
