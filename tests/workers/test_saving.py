@@ -209,3 +209,14 @@ def test_metrics_are_durable_before_the_first_file_of_a_checkpoint_that_is_writt
     patient.finish()
     assert when == [False]
     assert slow_disk.reached.is_set()
+
+
+def test_files_written_meanwhile_have_the_bytes_of_those_that_are_waited_for(bench, patient, slow_disk, tmp_path):
+    next(train(bench.state))
+    other = Saver(CheckpointManager(tmp_path / "other"), bench.session, bench.sinks, bench.clock, git_commit="abc")
+    waited_for = other.save(bench.state)
+    slow_disk.go_on.set()
+    patient.save(bench.state, meanwhile=True)
+    patient.finish()
+    [saved] = bench.manager.list_all_checkpoints()
+    assert saved.files == waited_for.files

@@ -11,6 +11,7 @@ from palaestra.training.engines.base import TORCH_NAME
 from palaestra.training.engines.codes import Unfit
 from palaestra.training.engines.native_engine import NativeEngine
 from palaestra.training.engines.worlds import exact_worlds
+from palaestra.training.freed_memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
@@ -46,6 +47,8 @@ def engine_to_go_on_with(state: TrainingState, began_with: str) -> Engine:
 
 
 def _torch(state: TrainingState, about: str = TORCH_NAME) -> TorchEngine:
+    if state.tape.is_on_cpu:
+        keep_freed_memory()
     return torch_engine.TorchEngine(about, exact_worlds(state.envs, native_engine.learner))
 
 
