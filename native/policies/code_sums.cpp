@@ -7,13 +7,13 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
 #include "../dispatch.hpp"
+#include "parts.hpp"
+#include "split.hpp"
 
 namespace nb = nanobind;
 
@@ -67,14 +67,6 @@ std::uint8_t largest(const std::uint8_t* codes, std::size_t count) {
     return most;
 }
 
-template <typename Work>
-void split(std::size_t count, int threads, const Work& work) {
-    std::vector<std::thread> others;
-    for (int k = 1; k < threads; ++k) others.emplace_back(work, count * k / threads, count * (k + 1) / threads);
-    work(0, threads > 1 ? count / threads : count);
-    for (std::thread& other : others) other.join();
-}
-
 Shape checked(const Codes& codes, std::size_t cells, std::size_t count, std::size_t size, std::size_t rows,
               std::size_t width) {
     if (codes.shape(0) != rows || codes.shape(1) != cells || width != size) {
@@ -111,8 +103,7 @@ void slopes(Codes codes, SumSlope slope, TableSlope out, int threads) {
 
 }  // namespace
 
-NB_MODULE(kernels, module) {
-    module.doc() = "Loops that torch has no kernel for.";
+void bind_code_sums(nb::module_& module) {
     module.def("code_sums", &sums, nb::arg("codes"), nb::arg("table"), nb::arg("out"), nb::arg("threads") = 1,
                "out[n] = sum over cells c with codes[n, c] > 0 of table[c, codes[n, c] - 1]");
     module.def("code_slopes", &slopes, nb::arg("codes"), nb::arg("slope"), nb::arg("out"), nb::arg("threads") = 1,

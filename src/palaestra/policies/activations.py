@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch.nn import functional
 
+from palaestra.policies.tanh import tanh
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -22,7 +24,7 @@ def unchanged(rows: Tensor) -> Tensor:
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "none": unchanged,
     "relu": torch.relu,
-    "tanh": torch.tanh,
+    "tanh": tanh,
     "gelu": functional.gelu,
     "silu": functional.silu,
     "elu": functional.elu,

@@ -1,4 +1,4 @@
-"""Loops that torch has no kernel for (native/policies/). Arrays are taken as they are, or refused."""
+"""Loops that torch has no kernel for, or a slow one (native/policies/). Arrays are taken as they are, or refused."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,3 +9,4 @@ def code_sums(
 def code_slopes(
     codes: NDArray[np.uint8], slope: NDArray[np.float32], out: NDArray[np.float32], threads: int = 1
 ) -> None: ...
+def tanh(numbers: NDArray[np.float32], out: NDArray[np.float32], threads: int = 1) -> None: ...

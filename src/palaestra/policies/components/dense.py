@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm, linear
+from torch.nn.functional import layer_norm
 
 from palaestra.config.base import Frozen
 from palaestra.policies.activations import ACTIVATIONS, ActivationName
 from palaestra.policies.components.base import Component, Misfit, Signal, one_vector, refuse_raw
 from palaestra.policies.initialise import HIDDEN_GAIN, orthogonal
+from palaestra.policies.narrow import linear
 
 if TYPE_CHECKING:
     from palaestra.contracts.spaces import EnvInterface

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import gelu, linear
+from torch.nn.functional import gelu
 
 from palaestra.config.base import Frozen
 from palaestra.contracts.spaces import BoxSpec, EnvInterface
 from palaestra.policies.base import Intent, Memory, Observation, Policy, PolicyOutput
 from palaestra.policies.distributions import Distribution, head_size, make_distribution
+from palaestra.policies.narrow import linear
 from palaestra.policies.observations import flat_size, flatten_observation
+from palaestra.policies.tanh import tanh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu, "gelu": gelu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": tanh, "relu": torch.relu, "gelu": gelu}
 
 
 class MlpSettings(Frozen):

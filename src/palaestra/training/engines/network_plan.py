@@ -24,6 +24,7 @@ from palaestra.policies.graph import GraphPolicy
 from palaestra.policies.graph_order import sorted_nodes
 from palaestra.policies.graph_spec import OBSERVATION
 from palaestra.policies.library.mlp import MlpPolicy
+from palaestra.policies.tanh import tanh
 from palaestra.training.engines.cell_plan import CellPlan, plan_cell
 from palaestra.training.engines.codes import ActivationCode, LayerPlan, Unfit, plan_input
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 CODES: dict[Callable[[Tensor], Tensor], ActivationCode] = {
     unchanged: ActivationCode.NONE,
-    torch.tanh: ActivationCode.TANH,
+    tanh: ActivationCode.TANH,
     torch.relu: ActivationCode.RELU,
     functional.gelu: ActivationCode.GELU,
 }
