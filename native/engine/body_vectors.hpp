@@ -36,7 +36,24 @@ INLINE Vector larger(Vector a, Vector b) {
 #endif
 }
 
-// Halves are added until four are left: always in this order.
+// Halves are added until one number is left: always in this order.
+#if defined(__x86_64__)
+INLINE float total_of(Vector vector) {
+#if PALAESTRA_WIDTH == 16
+    const __m512 all = (__m512)vector;
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+#elif PALAESTRA_WIDTH == 8
+    const __m256 eight = (__m256)vector;
+#endif
+#if PALAESTRA_WIDTH >= 8
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#else
+    const __m128 four = (__m128)vector;
+#endif
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+#else
 INLINE float total_of(Vector vector) {
     float part[WIDTH];
     store(part, vector);
@@ -47,6 +64,7 @@ INLINE float total_of(Vector vector) {
     }
     return part[0];
 }
+#endif
 
 // Each of tanh's numbers as a register full.
 struct TanhTable {
