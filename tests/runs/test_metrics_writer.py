@@ -13,11 +13,11 @@ import pytest
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import DamagedFile, RunFailed, UsageError
 from palaestra.contracts.sink import Sample
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics_writer import BeingWritten, MetricsWriter, writer_when_free
 
 HOLD = """
 import sys; from pathlib import Path
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics_writer import BeingWritten, MetricsWriter, writer_when_free
 writer = MetricsWriter(Path(sys.argv[1])); print("ready", flush=True); input()
 """
 
@@ -239,3 +239,44 @@ def test_the_log_can_be_synced_by_another_thread_while_this_one_writes(path, mon
         writer.write(sample(2))
     assert synced == [Path(f"{path}-wal"), path.parent]
     assert [step for step, name, _ in points(path) if name == "losses/a"] == [1, 2]
+
+
+def test_an_evaluation_that_writes_just_now_is_waited_for(tmp_path, monkeypatch):
+    brief = MetricsWriter(tmp_path / "metrics.db")
+    looks = []
+
+    def look_away(seconds):
+        looks.append(seconds)
+        if len(looks) == 3:
+            brief.close()
+
+    monkeypatch.setattr("palaestra.runs.metrics_writer.time.sleep", look_away)
+    with writer_when_free(tmp_path / "metrics.db"):
+        assert len(looks) == 3
+
+
+def test_it_may_fold_in_what_a_killed_training_left_for_many_seconds(tmp_path, monkeypatch):
+    now = [0.0]
+    brief = MetricsWriter(tmp_path / "metrics.db")
+
+    def a_second_goes_by(_seconds):
+        now[0] += 1.0
+        if now[0] == 30.0:
+            brief.close()
+
+    monkeypatch.setattr("palaestra.runs.metrics_writer.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("palaestra.runs.metrics_writer.time.sleep", a_second_goes_by)
+    with writer_when_free(tmp_path / "metrics.db"):
+        assert now[0] == 30.0
+
+
+def test_whoever_never_leaves_is_named_in_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("palaestra.runs.metrics_writer.PATIENCE_SECONDS", -1.0)
+    with MetricsWriter(tmp_path / "metrics.db"), pytest.raises(BeingWritten, match=f"by process {os.getpid()}"):
+        writer_when_free(tmp_path / "metrics.db")
+
+
+def test_a_folder_that_cannot_be_written_to_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("palaestra.runs.metrics_writer.time.sleep", lambda _seconds: pytest.fail("it waits"))
+    with pytest.raises(UsageError, match="cannot be opened"):
+        writer_when_free(tmp_path / "gone" / "metrics.db")

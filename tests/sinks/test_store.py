@@ -3,9 +3,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-import pytest
-
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.contracts.errors import RunFailed
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.sinks.store import WRITE_SECONDS, MetricsSink
 
@@ -87,25 +85,6 @@ def test_the_first_sample_is_there_at_once_and_those_of_the_same_moment_wait_for
     steps = [sample.step for sample in samples]
     assert transactions == [steps[:1], steps[1:4], steps[4:5]]
     assert {step for step, _, _ in points(tmp_path / "metrics.db")} == set(steps[:5])
-    sink.close()
-
-
-def test_an_evaluation_that_writes_just_now_is_waited_for_and_another_run_is_not(tmp_path, samples, monkeypatch):
-    path = tmp_path / "metrics.db"
-    brief = MetricsWriter(path)
-    looks = []
-
-    def look_away(seconds):
-        looks.append(seconds)
-        if len(looks) == 3:
-            brief.close()
-
-    monkeypatch.setattr("palaestra.sinks.store.time.sleep", look_away)
-    sink = MetricsSink(path)
-    assert len(looks) == 3
-    monkeypatch.setattr("palaestra.sinks.store.PATIENCE_SECONDS", -1.0)
-    with pytest.raises(UsageError, match="is already being written"):
-        MetricsSink(path)
     sink.close()
 
 

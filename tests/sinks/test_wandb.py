@@ -258,6 +258,7 @@ def test_messages_that_nobody_reads_are_dropped_and_counted_and_memory_is_bounde
         return subprocess_popen([sys.executable, "-c", "import time; time.sleep(600)"], **options)
 
     monkeypatch.setattr("palaestra.sinks.wandb.BACKLOG_MESSAGES", 50)
+    monkeypatch.setattr("palaestra.sinks.wandb.HAND_OVER_SECONDS", 0.0)
     monkeypatch.setattr("palaestra.sinks.wandb.subprocess.Popen", never_reads)
     sink = open_sink(run, grace_seconds=0.0)
     for _ in range(300):
@@ -270,6 +271,21 @@ def test_messages_that_nobody_reads_are_dropped_and_counted_and_memory_is_bounde
     assert delivered + 50 + sink.dropped_count == 1 + 2 * 300 * len(samples)  # the start, and two for every sample
     with pytest.raises(RunFailed):
         sink.close()
+
+
+def test_samples_are_handed_over_together_and_with_whatever_follows_them(fake, run, samples, monkeypatch):
+    monkeypatch.setattr("palaestra.sinks.wandb.HAND_OVER_SECONDS", 3600.0)
+    sink = open_sink(run)
+    sent = []
+    monkeypatch.setattr(sink, "_send", lambda message: sent.append(message["kind"]))
+    for sample in samples[:3]:  # the first at once: whoever is gone already is noticed
+        sink.write(sample)
+    assert sent == ["episodes", "samples"]
+    sink.checkpoint_saved(checkpoint_of(run.checkpoints, 3, samples[2].step))
+    assert sent == ["episodes", "samples", "episodes", "samples", "checkpoint"]
+    sink.write(samples[3])
+    sink.close()
+    assert sent[5:] == ["episodes", "samples"]
 
 
 def count_waiting(connection: socket.socket) -> int:

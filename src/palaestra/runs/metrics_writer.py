@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sqlite3
+import time
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from palaestra.contracts.sink import Sample
 
 WAL_PAGES = 4000  # 16 MB between the checkpoints that SQLite makes by itself
+PATIENCE_SECONDS = 60.0
+LOOK_SECONDS = 0.01
+
+
+class BeingWritten(UsageError):
+    """Somebody else writes the same file just now."""
 
 
 class MetricsWriter:
@@ -129,11 +136,24 @@ class MetricsWriter:
             raise
 
 
+def writer_when_free(path: Path) -> MetricsWriter:
+    """For a run that goes on just when an evaluation adds its figures. That takes milliseconds, or seconds where it
+    also folds in what a killed training left in its log; a run that did not wait for it would have no metrics."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return MetricsWriter(path)
+        except BeingWritten:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(LOOK_SECONDS)
+
+
 def _hold_alone(stack: contextlib.ExitStack, path: Path) -> None:
     try:
         stack.enter_context(hold(path.with_name(f".{path.name}.lock")))
     except AlreadyHeld as error:
-        raise UsageError(
+        raise BeingWritten(
             f"{path} is already being written by process {error.pid}.", "Only one process may write a run's metrics."
         ) from error
 

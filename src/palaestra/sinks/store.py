@@ -7,8 +7,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import RunFailed, UsageError
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.contracts.errors import RunFailed
+from palaestra.runs.metrics_writer import writer_when_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +20,6 @@ logger = logging.getLogger(__name__)
 
 MAX_WAITING = 10_000  # samples kept in memory while the disk says no
 WRITE_SECONDS = 0.25  # between two transactions: fast trainings have hundreds of samples a second
-PATIENCE_SECONDS = 2.0  # with an evaluation that adds its figures just when the run goes on; it takes milliseconds
-LOOK_SECONDS = 0.01
 
 
 class MetricsSink:
@@ -34,7 +32,7 @@ class MetricsSink:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._writer = _open_writer(path)
+        self._writer = writer_when_free(path)
         self._waiting: deque[Sample] = deque(maxlen=MAX_WAITING)
         self._written_at = float("-inf")
         self._is_warned = False
@@ -84,14 +82,3 @@ class MetricsSink:
         if not self._is_warned:
             logger.warning("Metrics wait in memory: %s", error)
         self._is_warned = True
-
-
-def _open_writer(path: Path) -> MetricsWriter:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            return MetricsWriter(path)
-        except UsageError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(LOOK_SECONDS)

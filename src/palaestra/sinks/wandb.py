@@ -2,7 +2,7 @@
 
 Its client can raise, hang or leave inside the training loop, so it lives in a process of its own
 (`wandb_process`). What is sent goes through a socket that never blocks: when it is full, a message is dropped and
-counted. The worst that can happen to a run is one line that says so.
+counted. The worst that can happen to a run is one line that says so. Samples are handed over four times a second.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.errors import MissingExtra, RunFailed
+from palaestra.sinks.wandb_batch import packed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
     from palaestra.contracts.sink import Sample
     from palaestra.runs.directory import RunDirectory
 
-EPISODES_PER_MESSAGE = 500  # keeps a message far below what a socket takes at once (some 200 kB)
+HAND_OVER_SECONDS = 0.25  # between two handings over of what was written
 BUFFER_BYTES = 1 << 20  # asked for; the kernel may give less
 TERMINATE_SECONDS = 0.5  # between a polite signal and the last one
-BACKLOG_MESSAGES = 2000  # a minute of a fast run; W&B needs seconds to start
+BACKLOG_MESSAGES = 500  # a minute or two of a fast run, some 20 MB; W&B needs seconds to start
 FULL = {errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM}
 
 
@@ -54,6 +55,8 @@ class WandbSink:
         self._log_file = run.logs / "wandb.log"
         self._log_file.parent.mkdir(parents=True, exist_ok=True)
         self._dropped_count = 0
+        self._written: list[Sample] = []
+        self._is_due_at = 0.0  # by the monotonic clock
         self._backlog: deque[bytes] = deque()
         self._is_open = True
         self._failure: RunFailed | None = None
@@ -76,17 +79,12 @@ class WandbSink:
         return self._dropped_count
 
     def write(self, sample: Sample) -> None:
-        self._raise_if_gone()
-        rows = [
-            (episode.env_step, episode.total_reward, episode.extras.get("residual"), episode.extras.get("rank"))
-            for episode in sample.episodes
-        ]
-        for first in range(0, len(rows), EPISODES_PER_MESSAGE):
-            self._send({"kind": "episodes", "rows": rows[first : first + EPISODES_PER_MESSAGE]})
-        self._send({"kind": "sample", "step": sample.step, "values": {**sample.metrics, **sample.timings}})
+        self._written.append(sample)
+        if time.monotonic() >= self._is_due_at:
+            self._hand_over()
 
     def checkpoint_saved(self, checkpoint: Checkpoint) -> None:
-        self._raise_if_gone()
+        self._hand_over()
         files = []
         if checkpoint.path is not None:
             directory = checkpoint.path.parent
@@ -103,11 +101,11 @@ class WandbSink:
 
     def table_made(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """One message: a table of more than some thousand rows is too large, and counts as dropped."""
-        self._raise_if_gone()
+        self._hand_over()
         self._send({"kind": "table", "name": name, "columns": list(columns), "rows": [list(row) for row in rows]})
 
     def files_made(self, name: str, kind: str, files: Sequence[Path]) -> None:
-        self._raise_if_gone()
+        self._hand_over()
         self._send({"kind": "files", "name": name, "type": kind, "files": [str(file) for file in files]})
 
     def flush(self) -> None:
@@ -120,6 +118,7 @@ class WandbSink:
         self._is_open = False
         try:
             if self._failure is None:
+                self._hand_over()
                 self._finish()
         finally:
             self._kill()
@@ -149,6 +148,13 @@ class WandbSink:
                 )
             undo.pop_all()
         return ours, process
+
+    def _hand_over(self) -> None:
+        self._raise_if_gone()
+        written, self._written = self._written, []
+        for message in packed(written):
+            self._send(message)
+        self._is_due_at = time.monotonic() + HAND_OVER_SECONDS
 
     def _send(self, message: Mapping[str, Any]) -> None:
         """Hand over what the socket takes; the rest waits here, and beyond a limit it is dropped."""

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.clock import SystemClock
 from palaestra.runs.processes import die_with_parent
+from palaestra.sinks.wandb_batch import unpacked
 from palaestra.sinks.wandb_session import WandbSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MESSAGE_BYTES = 1 << 20
-INBOX_SIZE = 50_000  # some 50 MB; beyond it the socket fills up and the trainer drops messages
+INBOX_SIZE = 2_000  # messages of at most some 40 kB; beyond it the socket fills up and the trainer drops messages
 
 
 def main(arguments: list[str]) -> None:
@@ -52,7 +53,7 @@ def messages_from(connection: socket.socket) -> Iterator[dict[str, Any]]:
     inbox: Queue[bytes] = Queue(INBOX_SIZE)
     Thread(target=_fill, args=(connection, inbox), daemon=True).start()
     while packet := inbox.get():
-        yield json.loads(packet)
+        yield from unpacked(json.loads(packet))
 
 
 def _fill(connection: socket.socket, inbox: Queue[bytes]) -> None:

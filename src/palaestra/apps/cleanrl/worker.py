@@ -26,7 +26,7 @@ from palaestra.envs.headless import prepare_rendering
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics_writer import MetricsWriter, writer_when_free
 from palaestra.workers.session import RunSession
 from palaestra.workers.signals import exit_code_of, stop_on_signals
 from palaestra.workers.started import INTERRUPTED, tell_refusal
@@ -159,7 +159,7 @@ def _carry_out(session: RunSession, order: LaunchOrder, stop: StopRequest) -> in
     session.journal.record("run.started", pid=os.getpid(), seed=seed, total_steps=session.record.total_steps, **begun)
     try:
         with (
-            MetricsWriter(session.directory.metrics_file) as metrics,
+            writer_when_free(session.directory.metrics_file) as metrics,
             ScriptLane(order.lane, session.journal) as lane,
             started(order) as child,
         ):
