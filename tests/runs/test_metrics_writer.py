@@ -280,3 +280,45 @@ def test_a_folder_that_cannot_be_written_to_is_not_waited_for(tmp_path, monkeypa
     monkeypatch.setattr("palaestra.runs.metrics_writer.time.sleep", lambda _seconds: pytest.fail("it waits"))
     with pytest.raises(UsageError, match="cannot be opened"):
         writer_when_free(tmp_path / "gone" / "metrics.db")
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr("palaestra.runs.metrics_writer.BUSY_SECONDS", 0.01)
+
+
+def test_somebody_who_reads_all_of_a_finished_file_is_waited_for(path, impatient, monkeypatch):
+    MetricsWriter(path).close()
+    looks = []
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN").execute("SELECT count(*) FROM samples").fetchone()
+
+        def look_away(seconds):
+            looks.append(seconds)
+            if len(looks) == 2:
+                reader.execute("COMMIT")
+
+        monkeypatch.setattr("palaestra.runs.metrics_writer.time.sleep", look_away)
+        with writer_when_free(path) as writer:
+            writer.write(Sample(1, {"loss": 1.0}))
+    assert len(looks) == 2
+    assert query(path, "SELECT count(*) FROM samples") == [(1,)]
+
+
+def test_a_file_in_use_is_not_called_damaged(path, impatient):
+    MetricsWriter(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN").execute("SELECT count(*) FROM samples").fetchone()
+        with pytest.raises(BeingWritten, match="is in use"):
+            MetricsWriter(path)
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+def test_a_guest_adds_to_the_file_and_leaves_its_kind(path, mode):
+    MetricsWriter(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {mode}").fetchall()
+    with MetricsWriter(path, is_guest=True) as guest:
+        guest.write(Sample(7, {"eval": 2.0}))
+    assert query(path, "PRAGMA journal_mode") == [(mode,)]
+    assert query(path, "SELECT step FROM samples") == [(7,)]

@@ -187,7 +187,7 @@ class Records:
     def _keep_metrics(self, sample: Sample) -> None:
         """A run that trains just now has its metrics to itself; the figures are on disk all the same."""
         try:
-            with MetricsWriter(self._directory.metrics_file) as writer:
+            with MetricsWriter(self._directory.metrics_file, is_guest=True) as writer:
                 writer.write(sample)
         except PalaestraError as error:
             logger.info("The judgement is written down, but not among the run's metrics: %s", error)

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from palaestra.contracts.sink import Sample
 
 WAL_PAGES = 4000  # 16 MB between the checkpoints that SQLite makes by itself
+BUSY_SECONDS = 5.0  # that SQLite waits for a lock by itself
 PATIENCE_SECONDS = 60.0
 LOOK_SECONDS = 0.01
 
 
 class BeingWritten(UsageError):
-    """Somebody else writes the same file just now."""
+    """Somebody else writes the same file just now, or reads what must not change meanwhile."""
 
 
 class MetricsWriter:
@@ -38,12 +39,15 @@ class MetricsWriter:
     It may move between threads, but only one may use it at a time.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_guest: bool = False) -> None:
+        """A guest adds to what a run has written and leaves the kind of file that it finds: whoever turns one into the
+        other has to wait until nobody reads."""
         self._path = path
+        self._is_guest = is_guest
         self._names: dict[tuple[str, bool], int] = {}
         with contextlib.ExitStack() as stack:
             _hold_alone(stack, path)
-            self._connection = stack.enter_context(contextlib.closing(_connect(path)))
+            self._connection = stack.enter_context(contextlib.closing(_connect(path, is_guest=is_guest)))
             rows = self._connection.execute("SELECT name, reproducible, id FROM names")
             self._names = {(name, bool(reproducible)): key for name, reproducible, key in rows}
             self._last_sample: int = self._connection.execute("SELECT ifnull(max(id), 0) FROM samples").fetchone()[0]
@@ -100,8 +104,9 @@ class MetricsWriter:
 
     def close(self) -> None:
         """Fold the log into the file, so that a finished run is one file that can be copied."""
-        with contextlib.suppress(sqlite3.OperationalError):  # a reader is looking: the log stays beside the file
-            self._connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+        if not self._is_guest:
+            with contextlib.suppress(sqlite3.OperationalError):  # a reader is looking: the log stays beside the file
+                self._connection.execute("PRAGMA journal_mode = DELETE").fetchall()
         self._undo.close()
 
     def __enter__(self) -> MetricsWriter:
@@ -137,8 +142,9 @@ class MetricsWriter:
 
 
 def writer_when_free(path: Path) -> MetricsWriter:
-    """For a run that goes on just when an evaluation adds its figures. That takes milliseconds, or seconds where it
-    also folds in what a killed training left in its log; a run that did not wait for it would have no metrics."""
+    """For a run that goes on just when an evaluation adds its figures, or somebody reads all of a file that must become
+    one with a log. Either takes milliseconds, or seconds where a killed training's log is folded in or the file is
+    long; a run that did not wait would have no metrics."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -158,18 +164,21 @@ def _hold_alone(stack: contextlib.ExitStack, path: Path) -> None:
         ) from error
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, *, is_guest: bool) -> sqlite3.Connection:
     try:
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise _failed(path, "the database", error) from error
     try:
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        if not is_guest:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}").fetchall()
         create_or_check(connection, path)
     except sqlite3.DatabaseError as error:
         connection.close()
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:  # what is above tells which kind of busy
+            raise BeingWritten(f"{path} is in use ({error}).", "Try again when nobody reads all of it.") from error
         raise DamagedFile(f"{path} cannot be opened as a database: {error}.") from error
     except BaseException:
         connection.close()
