@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "../arena/crew.hpp"
+#include "code_pages.hpp"
 #include "floats.hpp"
 #include "memories.hpp"
 #include "network.hpp"
@@ -83,6 +84,7 @@ class Learner {
     double explained_variance() const;
 
     const Reader& reader() const { return reader_; }
+    const CodePages& codes() const { return codes_; }
     const Recording& recording() const { return recording_; }
     int action_parts() const { return head_.parts(); }
     int input_stride() const { return network_->stride(0); }
@@ -90,13 +92,15 @@ class Learner {
     const char* kernels_name() const { return network_->kernels().name; }
 
    private:
+    void forward(const Block& block, int wanted) const;
     const float* log_std() const;
     std::size_t sample_of(std::int64_t column, int step) const;
     // What a minibatch's advantages are made of: (advantage - mean) * factor.
     void normalize(const std::int64_t* columns, int count, const UpdateRates& rates);
     void gather(const std::int64_t* columns, int count, Bench& bench) const;
-    void learn_slice(const std::int64_t* columns, int count, const LossWeights& weights, Bench& bench, float* gradient,
-                     LossSums& sums) const;
+    // `first`: number of its first column in the minibatch.
+    void learn_slice(const std::int64_t* columns, int first, int count, const LossWeights& weights, Bench& bench,
+                     float* gradient, LossSums& sums);
     // Of at most ROWS rows of the bench.
     OldRows recall(int first, int rows, Bench& bench) const;
     void loss_of(int first, int rows, const LossWeights& weights, Bench& bench, float* gradient, LossSums& sums) const;
@@ -104,7 +108,7 @@ class Learner {
     void judge_all(float* last_values);
     void judge_last(float* last_values);
     float judge_cut(const Cut& cut);
-    double step(int slices, const UpdateRates& rates);
+    double step(int slices, int minibatch_size, const UpdateRates& rates);
 
     const std::unique_ptr<Network> network_;
     const HeadPlan head_;
@@ -113,6 +117,7 @@ class Learner {
     const Recording recording_;
     const Cutting cutting_;
     Memories memories_;
+    CodePages codes_;
     arena::Crew crew_;
     Dice dice_;
     std::vector<Bench> benches_;

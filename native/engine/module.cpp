@@ -20,7 +20,10 @@ namespace {
 template <typename T>
 using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 using Floats1 = Array<float>;
-using LayerTuple = std::tuple<int, int, int, int, std::size_t, std::size_t, int>;
+// source, target, inputs, outputs, weight, row of weights, bias (or -1), activation
+using LayerTuple = std::tuple<int, int, int, int, std::size_t, std::size_t, std::int64_t, int>;
+// target, cells, most, clips, size, place, bias, activation
+using TableTuple = std::tuple<int, int, int, bool, int, std::size_t, std::int64_t, int>;
 using CellTuple = std::tuple<int, int, int, int, std::size_t, std::size_t>;  // kind, gates, target, size, weight, bias
 
 template <typename A>
@@ -36,6 +39,7 @@ struct Door {
     std::unique_ptr<Learner> learner;
     std::vector<nb::object> held;
     std::size_t cut_size = 0;
+    std::vector<std::size_t> code_sizes;  // of each table
 
     template <typename T>
     T* hold(nb::handle array, std::size_t count, const char* name) {
@@ -45,25 +49,51 @@ struct Door {
         return cast.data();
     }
 
+    void hold_codes(const Plan& plan, const nb::dict& recording, std::size_t rows, Recording& tape);
+
     Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers, int action_slot, int value_slot,
          int head, const std::vector<int>& counts, std::size_t log_std, int input, const std::vector<int>& input_counts,
          const std::vector<int>& input_firsts, nb::dict parameters, nb::dict recording, nb::object normalizer,
          int horizon, int env_count, int threads, const std::string& kernels, const std::vector<CellTuple>& cells,
-         int stretch);
+         int stretch, const std::vector<TableTuple>& tables);
 };
 
-std::vector<Layer> layers_of(const std::vector<LayerTuple>& tuples) {
+Activation activation_of(int number) {
+    if (number < 0 || number > 3) throw std::invalid_argument("there is no such activation");
+    return static_cast<Activation>(number);
+}
+
+std::vector<Table> tables_of(const std::vector<TableTuple>& tuples) {
+    std::vector<Table> tables;
+    for (const auto& [target, cells, most, clips, size, place, bias, activation] : tuples) {
+        tables.push_back({cells, most, size, place, clips, target, 0});
+    }
+    return tables;
+}
+
+// Tables come first: they read nothing that a layer writes.
+std::vector<Layer> layers_of(const std::vector<TableTuple>& tables, const std::vector<LayerTuple>& tuples) {
     std::vector<Layer> layers;
-    for (const auto& [source, target, inputs, outputs, weight, bias, activation] : tuples) {
-        if (activation < 0 || activation > 3) throw std::invalid_argument("there is no such activation");
+    for (const auto& [target, cells, most, clips, size, place, bias, activation] : tables) {
+        Layer layer{};
+        layer.target = target;
+        layer.outputs = size;
+        layer.bias = bias < 0 ? NOWHERE : static_cast<std::size_t>(bias);
+        layer.activation = activation_of(activation);
+        layer.table = static_cast<int>(layers.size());
+        layers.push_back(layer);
+    }
+    for (const auto& [source, target, inputs, outputs, weight, weight_row, bias, activation] : tuples) {
         Layer layer{};
         layer.source = source;
         layer.target = target;
         layer.inputs = inputs;
         layer.outputs = outputs;
         layer.weight = weight;
-        layer.bias = bias;
-        layer.activation = static_cast<Activation>(activation);
+        layer.weight_row = weight_row;
+        layer.bias = bias < 0 ? NOWHERE : static_cast<std::size_t>(bias);
+        layer.activation = activation_of(activation);
+        layer.table = NO_TABLE;
         layers.push_back(layer);
     }
     return layers;
@@ -108,11 +138,22 @@ Reader reader_of(int kind, const std::vector<int>& counts, const std::vector<int
     return reader;
 }
 
+void Door::hold_codes(const Plan& plan, const nb::dict& recording, std::size_t rows, Recording& tape) {
+    if (!plan.table_count) return;
+    const nb::list arrays = nb::cast<nb::list>(recording["codes"]);
+    if (static_cast<int>(nb::len(arrays)) != plan.table_count) throw std::invalid_argument("every table needs its codes");
+    for (int number = 0; number < plan.table_count; ++number) {
+        tape.codes.push_back(hold<std::uint8_t>(arrays[number], rows * plan.tables[number].cells, "codes"));
+        code_sizes.push_back(plan.tables[number].cells);
+    }
+}
+
 Door::Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers, int action_slot, int value_slot,
            int head, const std::vector<int>& counts, std::size_t log_std, int input,
            const std::vector<int>& input_counts, const std::vector<int>& input_firsts, nb::dict parameters,
            nb::dict recording, nb::object normalizer, int horizon, int env_count, int threads,
-           const std::string& kernels, const std::vector<CellTuple>& cells, int stretch) {
+           const std::string& kernels, const std::vector<CellTuple>& cells, int stretch,
+           const std::vector<TableTuple>& tables) {
     if (horizon < 1 || env_count < 1 || threads < 1 || stretch < 1) {
         throw std::invalid_argument("sizes are counted from 1");
     }
@@ -126,8 +167,8 @@ Door::Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers,
                    hold<float>(parameters["mean"], count, "mean"),
                    hold<float>(parameters["spread"], count, "spread"),
                    hold<float>(parameters["step_count"], 1, "step_count")};
-    auto network = std::make_unique<Network>(sizes, layers_of(layers), cells_of(cells), count, action_slot, value_slot,
-                                             Cutting(!cells.empty(), stretch).rows(), *chosen);
+    auto network = std::make_unique<Network>(sizes, layers_of(tables, layers), tables_of(tables), cells_of(cells), count,
+                                             action_slot, value_slot, Cutting(!cells.empty(), stretch).rows(), *chosen);
     HeadPlan head_plan = head_of(head, counts, log_std, count);
     Reader reader = reader_of(input, input_counts, input_firsts, sizes.at(0));
     if (!normalizer.is_none()) {
@@ -153,6 +194,7 @@ Door::Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers,
             tape.observations = hold<std::int64_t>(recording["observations"], rows * cut_size, "observations");
             break;
     }
+    hold_codes(network->plan(), recording, rows, tape);
     tape.rewards = hold<float>(recording["rewards"], samples, "rewards");
     tape.starts = hold<bool>(recording["starts"], rows, "starts");
     tape.terminated = hold<bool>(recording["terminated"], samples, "terminated");
@@ -201,8 +243,9 @@ void act(Door& door, int step) {
     door.learner->act(step, 0, tape.env_count, 0);
 }
 
-// `finals`: what was last seen of episodes that were cut, in the order of `steps` and `envs`.
-void judge(Door& door, nb::handle finals, const std::vector<int>& steps, const std::vector<int>& envs) {
+// What was last seen of episodes that were cut, in the order of `steps` and `envs`; `codes` for each table.
+void judge(Door& door, nb::handle finals, const std::vector<int>& steps, const std::vector<int>& envs,
+           const std::vector<nb::object>& codes) {
     const Reader& reader = door.learner->reader();
     const Recording& tape = door.learner->recording();
     const std::size_t count = steps.size() * door.cut_size;
@@ -216,12 +259,20 @@ void judge(Door& door, nb::handle finals, const std::vector<int>& steps, const s
     if (reader.kind == Input::REALS) take(nb::cast<Array<const float>>(finals, false));
     if (reader.kind == Input::BYTES) take(nb::cast<Array<const std::uint8_t>>(finals, false));
     if (reader.kind == Input::CHOICES) take(nb::cast<Array<const std::int64_t>>(finals, false));
+    if (codes.size() != door.code_sizes.size()) throw std::invalid_argument("every table needs its codes");
+    std::vector<const std::uint8_t*> code_rows;
+    for (std::size_t table = 0; table < codes.size(); ++table) {
+        const auto array = nb::cast<Array<const std::uint8_t>>(codes[table], false);
+        demand(array, steps.size() * door.code_sizes[table], "codes");
+        code_rows.push_back(array.data());
+    }
     std::vector<Cut> cuts;
     for (std::size_t k = 0; k < steps.size(); ++k) {
         const bool is_inside = envs.size() == steps.size() && steps[k] >= 0 && steps[k] < tape.horizon &&
                                envs[k] >= 0 && envs[k] < tape.env_count;
         if (!is_inside) throw std::out_of_range("a cut outside the recording");
-        cuts.push_back({steps[k], envs[k], std::vector<float>(door.learner->input_stride())});
+        cuts.push_back({steps[k], envs[k], std::vector<float>(door.learner->input_stride()),
+                        door.learner->codes().read_other(code_rows, k)});
         if (!reader.read(rows, k, cuts.back().observation.data())) {
             throw std::out_of_range("an observation is none of its space's choices");
         }
@@ -236,7 +287,7 @@ using EndedTuple = std::tuple<int, int, double, int, bool>;
 std::vector<EndedTuple> play(Worlds& worlds, Door& door) {
     const Learner& learner = *door.learner;
     if (worlds.count() != learner.recording().env_count || learner.reader().kind != Input::REALS ||
-        learner.reader().size != worlds.observation_size() ||
+        learner.reader().size != worlds.observation_size() || !learner.codes().is_empty() ||
         worlds.rules().takes_numbers() != (learner.recording().actions.numbers != nullptr)) {
         throw std::invalid_argument("these worlds do not fit the recording");
     }
@@ -394,17 +445,18 @@ NB_MODULE(learner, module) {
     nb::class_<Door>(module, "Learner", "See NativeEngine.")
         .def(nb::init<const std::vector<int>&, const std::vector<LayerTuple>&, int, int, int, const std::vector<int>&,
                       std::size_t, int, const std::vector<int>&, const std::vector<int>&, nb::dict, nb::dict,
-                      nb::object, int, int, int, const std::string&, const std::vector<CellTuple>&, int>(),
+                      nb::object, int, int, int, const std::string&, const std::vector<CellTuple>&, int,
+                      const std::vector<TableTuple>&>(),
              nb::kw_only(), "sizes"_a, "layers"_a, "action_slot"_a, "value_slot"_a, "head"_a, "counts"_a, "log_std"_a,
              "input_code"_a, "input_counts"_a, "input_firsts"_a, "parameters"_a, "recording"_a, "normalizer"_a.none(),
              "horizon"_a, "env_count"_a, "threads"_a, "kernels"_a = "",
-             "cells"_a = std::vector<CellTuple>(), "stretch"_a = 1)
+             "cells"_a = std::vector<CellTuple>(), "stretch"_a = 1, "tables"_a = std::vector<TableTuple>())
         .def("begin", [](Door& door, std::uint64_t seed, std::uint64_t iteration) { door.learner->begin(seed, iteration); },
              "seed"_a, "iteration"_a)
         .def("take_memory", &take_memory, "parts"_a)
         .def("give_memory", &give_memory, "parts"_a)
         .def("act", &act, "step"_a)
-        .def("judge", &judge, "finals"_a, "steps"_a, "envs"_a)
+        .def("judge", &judge, "finals"_a, "steps"_a, "envs"_a, "codes"_a = std::vector<nb::object>())
         .def("estimate", [](Door& door, float gamma, float gae_lambda) { door.learner->estimate(gamma, gae_lambda); },
              "gamma"_a, "gae_lambda"_a)
         .def("begin_update", [](Door& door) { door.learner->begin_update(); })
