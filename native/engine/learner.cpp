@@ -118,6 +118,20 @@ void Learner::act(int step, int first, int last, int bench_number) {
     }
 }
 
+void Learner::share(std::size_t rows, const std::function<void(std::size_t, std::size_t, int)>& work) {
+    const std::size_t blocks = (rows + ROWS - 1) / ROWS, size = crew_.size();
+    if (size == 1 || blocks < 2 * size) return work(0, rows, 0);  // too little to be worth a call
+    crew_.run([&](int worker) {
+        work(blocks * worker / size * ROWS, std::min(rows, blocks * (worker + 1) / size * ROWS), worker);
+    });
+}
+
+void Learner::act_all(int step) {
+    share(recording_.env_count, [&](std::size_t first, std::size_t last, int worker) {
+        act(step, static_cast<int>(first), static_cast<int>(last), worker);
+    });
+}
+
 void Learner::judge_rows(std::size_t first, std::size_t last, Bench& bench, float* last_values) {
     const std::size_t stride = network_->stride(0), value_stride = network_->stride(network_->value_slot);
     const float* value = bench.values.data() + network_->place(network_->value_slot);
@@ -135,16 +149,9 @@ void Learner::judge_rows(std::size_t first, std::size_t last, Bench& bench, floa
 }
 
 void Learner::judge_all(float* last_values) {
-    const std::size_t all = recording_.samples() + recording_.env_count;
-    const std::size_t blocks = (all + ROWS - 1) / ROWS, size = crew_.size();
-    const std::size_t helpers = blocks < 2 * size ? 1 : size;  // too little to be worth a call
-    const std::function<void(int)> share = [&](int number) {
-        const std::size_t worker = number;
-        if (worker >= helpers) return;
-        judge_rows(blocks * worker / helpers * ROWS, std::min(all, blocks * (worker + 1) / helpers * ROWS),
-                   benches_[worker], last_values);
-    };
-    helpers == 1 ? share(0) : crew_.run(share);
+    share(recording_.samples() + recording_.env_count, [&](std::size_t first, std::size_t last, int worker) {
+        judge_rows(first, last, benches_[worker], last_values);
+    });
 }
 
 // With memory: only of what the recording ends with, and without remembering it.
@@ -375,23 +382,6 @@ EpochResult Learner::epoch(const std::int64_t* order, int minibatch_size, const 
         result = {norm, sums.divergence / minibatch_size};
     }
     return result;
-}
-
-double Learner::explained_variance() const {
-    const std::size_t samples = recording_.samples();
-    double sum = 0, squares = 0, left = 0, left_squares = 0;
-    for (std::size_t k = 0; k < samples; ++k) {
-        sum += recording_.returns[k];
-        left += static_cast<double>(recording_.returns[k]) - recording_.values[k];
-    }
-    const double mean = sum / samples, left_mean = left / samples;
-    for (std::size_t k = 0; k < samples; ++k) {
-        const double away = recording_.returns[k] - mean;
-        const double left_away = static_cast<double>(recording_.returns[k]) - recording_.values[k] - left_mean;
-        squares += away * away;
-        left_squares += left_away * left_away;
-    }
-    return squares == 0 ? std::nan("") : 1 - left_squares / squares;
 }
 
 }  // namespace engine

@@ -66,6 +66,8 @@ class Learner {
     void read(int step, int first, int last);
     // Draws actions for them; `bench` is the caller's.
     void act(int step, int first, int last, int bench);
+    // All environments, shared among threads.
+    void act_all(int step);
     // Values of the whole recording and of what truly followed each step; then advantages and returns.
     void judge(const std::vector<Cut>& cuts);
     void estimate(float gamma, float gae_lambda);
@@ -81,7 +83,6 @@ class Learner {
     double norm_sum() const { return norm_sum_; }
     long minibatches() const { return minibatches_; }
     long samples_learned() const { return samples_learned_; }
-    double explained_variance() const;
 
     const Reader& reader() const { return reader_; }
     const CodePages& codes() const { return codes_; }
@@ -104,6 +105,8 @@ class Learner {
     // Of at most ROWS rows of the bench.
     OldRows recall(int first, int rows, Bench& bench) const;
     void loss_of(int first, int rows, const LossWeights& weights, Bench& bench, float* gradient, LossSums& sums) const;
+    // `work(first, last, worker)` for all of `rows`, in whole blocks of ROWS; what a thread gets changes no bit of a row.
+    void share(std::size_t rows, const std::function<void(std::size_t, std::size_t, int)>& work);
     void judge_rows(std::size_t first, std::size_t last, Bench& bench, float* last_values);
     void judge_all(float* last_values);
     void judge_last(float* last_values);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "told.hpp"
 #include "worlds.hpp"
 
 namespace nb = nanobind;
@@ -20,11 +21,6 @@ namespace {
 template <typename T>
 using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 using Floats1 = Array<float>;
-// source, target, inputs, outputs, weight, row of weights, bias (or -1), activation
-using LayerTuple = std::tuple<int, int, int, int, std::size_t, std::size_t, std::int64_t, int>;
-// target, cells, most, clips, size, place, bias, activation
-using TableTuple = std::tuple<int, int, int, bool, int, std::size_t, std::int64_t, int>;
-using CellTuple = std::tuple<int, int, int, int, std::size_t, std::size_t>;  // kind, gates, target, size, weight, bias
 
 template <typename A>
 void demand(const A& array, std::size_t count, const char* name) {
@@ -57,86 +53,6 @@ struct Door {
          int horizon, int env_count, int threads, const std::string& kernels, const std::vector<CellTuple>& cells,
          int stretch, const std::vector<TableTuple>& tables);
 };
-
-Activation activation_of(int number) {
-    if (number < 0 || number > 3) throw std::invalid_argument("there is no such activation");
-    return static_cast<Activation>(number);
-}
-
-std::vector<Table> tables_of(const std::vector<TableTuple>& tuples) {
-    std::vector<Table> tables;
-    for (const auto& [target, cells, most, clips, size, place, bias, activation] : tuples) {
-        tables.push_back({cells, most, size, place, clips, target, 0});
-    }
-    return tables;
-}
-
-// Tables come first: they read nothing that a layer writes.
-std::vector<Layer> layers_of(const std::vector<TableTuple>& tables, const std::vector<LayerTuple>& tuples) {
-    std::vector<Layer> layers;
-    for (const auto& [target, cells, most, clips, size, place, bias, activation] : tables) {
-        Layer layer{};
-        layer.target = target;
-        layer.outputs = size;
-        layer.bias = bias < 0 ? NOWHERE : static_cast<std::size_t>(bias);
-        layer.activation = activation_of(activation);
-        layer.table = static_cast<int>(layers.size());
-        layers.push_back(layer);
-    }
-    for (const auto& [source, target, inputs, outputs, weight, weight_row, bias, activation] : tuples) {
-        Layer layer{};
-        layer.source = source;
-        layer.target = target;
-        layer.inputs = inputs;
-        layer.outputs = outputs;
-        layer.weight = weight;
-        layer.weight_row = weight_row;
-        layer.bias = bias < 0 ? NOWHERE : static_cast<std::size_t>(bias);
-        layer.activation = activation_of(activation);
-        layer.table = NO_TABLE;
-        layers.push_back(layer);
-    }
-    return layers;
-}
-
-std::vector<Cell> cells_of(const std::vector<CellTuple>& tuples) {
-    std::vector<Cell> cells;
-    for (const auto& [kind, gates, target, size, weight, bias] : tuples) {
-        if (kind < 0 || kind > 2) throw std::invalid_argument("there is no such cell");
-        Cell cell{};
-        cell.kind = static_cast<CellKind>(kind);
-        cell.size = size;
-        cell.gates = gates;
-        cell.target = target;
-        cell.across.weight = weight;
-        cell.across.bias = bias;
-        cells.push_back(cell);
-    }
-    return cells;
-}
-
-HeadPlan head_of(int kind, const std::vector<int>& counts, std::size_t log_std, std::size_t parameter_count) {
-    if (kind < 0 || kind > 1 || counts.empty()) throw std::invalid_argument("there is no such head");
-    HeadPlan head{static_cast<Head>(kind), counts, 0, log_std};
-    for (const int count : counts) {
-        if (count < 1) throw std::invalid_argument("a choice among none");
-        head.size += head.kind == Head::NORMAL ? 1 : count;
-    }
-    if (head.kind == Head::CHOICES && head.parts() > MAX_PARTS) throw std::invalid_argument("too many choices at once");
-    if (head.kind == Head::NORMAL && (log_std > parameter_count || parameter_count - log_std < counts.size())) {
-        throw std::invalid_argument("log_std is not among the parameters");
-    }
-    return head;
-}
-
-Reader reader_of(int kind, const std::vector<int>& counts, const std::vector<int>& firsts, int size) {
-    if (kind < 0 || kind > 2 || counts.size() != firsts.size()) throw std::invalid_argument("there is no such input");
-    Reader reader{static_cast<Input>(kind), counts, firsts, size, nullptr, nullptr, 0};
-    int total = 0;
-    for (const int count : counts) total += count;
-    if (reader.kind == Input::CHOICES && total != size) throw std::invalid_argument("the choices do not fit the input");
-    return reader;
-}
 
 void Door::hold_codes(const Plan& plan, const nb::dict& recording, std::size_t rows, Recording& tape) {
     if (!plan.table_count) return;
@@ -240,7 +156,7 @@ void act(Door& door, int step) {
     if (step < 0 || step >= tape.horizon) throw std::out_of_range("there is no such step");
     const nb::gil_scoped_release others_may_run;
     door.learner->read(step, 0, tape.env_count);
-    door.learner->act(step, 0, tape.env_count, 0);
+    door.learner->act_all(step);
 }
 
 // What was last seen of episodes that were cut, in the order of `steps` and `envs`; `codes` for each table.
@@ -362,7 +278,7 @@ nb::dict stats(const Door& door) {
     named["old_approx_kl"] = -sums.log_ratio / samples;
     named["approx_kl"] = sums.divergence / samples;
     named["clipfrac"] = sums.clipped / samples;
-    named["explained_variance"] = learner.explained_variance();
+    named["explained_variance"] = explained_variance(learner.recording());
     named["grad_norm"] = learner.norm_sum() / learner.minibatches();
     named["minibatches"] = learner.minibatches();
     return named;

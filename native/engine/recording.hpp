@@ -44,4 +44,7 @@ struct Cut {
     std::vector<std::uint8_t> codes;  // as CodePages reads them
 };
 
+// How much of the returns the values knew: 1 for all of it; not a number where returns do not differ.
+double explained_variance(const Recording& recording);
+
 }  // namespace engine

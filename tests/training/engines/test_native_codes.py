@@ -205,7 +205,7 @@ def test_before_any_step_every_ratio_is_exactly_one(env, policy):
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_the_number_of_threads_changes_no_bit(policy):
-    large = {"env_count": 48, "minibatch_size": 768}
+    large = {"env_count": 432, "minibatch_size": 3456}  # so many that acting is shared as well
     runs = [new_training_state(config(ppo=large, policy=policy, torch_threads=threads)) for threads in (1, 2, 3)]
     told = [facts(run_on(state, 2)) for state in runs]
     assert told[0] == told[1] == told[2]
