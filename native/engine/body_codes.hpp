@@ -1,6 +1,5 @@
 // Tables whose rows are chosen by codes, for kernels_body.hpp: what a product with one-hot cells would give, without most
-// of its multiplications. Codes that are nothing are left out first, because a guess about each of them costs more than a
-// sum.
+// of its multiplications. Codes that are something are listed first, without a branch that would have to be guessed.
 
 constexpr int CODES_AT_ONCE = 256;
 constexpr int SUMS = 8;  // registers of sums that stay there while the chosen rows go by

@@ -110,6 +110,16 @@ def test_following_the_plan_of_codes_gives_what_the_network_gives(graph):
     compare(agent, plan, {"cells": cells, "self": own}, vector, [parts[name] for name in plan.table_parts])
 
 
+def test_an_observation_without_parts_can_be_codes_and_numbers_at_once():
+    agent, plan = planned(
+        SUM.replace("observation.cells", "observation").replace("observation.self", "observation"), VIEW
+    )
+    cells = torch.randint(0, 7, (1, 20, 3, 4), dtype=torch.uint8)
+    rows = cells[0].flatten(1).numpy()
+    assert plan.table_parts == ["", ""]
+    compare(agent, plan, cells, rows / 255.0, [rows, rows])
+
+
 def test_following_the_plan_of_sums_and_of_vectors_side_by_side_gives_what_the_network_gives():
     agent, plan = planned(AROUND, NUMBERS)
     rows = torch.randn(1, 20, 5)

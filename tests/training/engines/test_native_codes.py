@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import palaestra.apps.arena  # noqa: F401  registers it, as the entry point does
+from palaestra.config.recipes.find import find_recipe
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import NonFinite, RunFailed
 from palaestra.training.engines import native_engine
@@ -321,3 +322,9 @@ def test_a_gradient_that_is_not_finite_moves_nothing():
     with pytest.raises(NonFinite, match="The gradient's norm is"):
         state.engine._learn(state)
     assert weights(state) == before
+
+
+@pytest.mark.parametrize("name", ["tiny", "navigation", "basic", "basic_easy_shaped", "combat", "curriculum"])
+def test_every_recipe_of_arena_is_taken(name):
+    state = new_training_state(find_recipe(f"arena.{name}").config)
+    assert state.engine.about.startswith("native, ")
