@@ -1,18 +1,5 @@
 // Memory, for kernels_body.hpp: what happens from one step to the next, forwards and backwards in time.
 
-// The first `count` numbers, at most a register full; zeros beyond. Gates of odd sizes lie side by side without a gap.
-INLINE Vector load_some(const float* from, int count) {
-    if (count >= WIDTH) return load(from);
-    Vector part = Vector{};
-    for (int k = 0; k < count; ++k) part[k] = from[k];
-    return part;
-}
-
-INLINE void store_some(float* to, Vector vector, int count) {
-    if (count >= WIDTH) return store(to, vector);
-    for (int k = 0; k < count; ++k) to[k] = vector[k];
-}
-
 // Exact where it is small, too: gates that are nearly shut are what a long memory is made of.
 INLINE Vector sigmoid_of(Vector x) { return 1.0f / (1.0f + exp_of(-x)); }
 
@@ -110,7 +97,7 @@ void forward_cell(const Plan& plan, const Cell& cell, const float* packed, const
                                  out_stride,
                                  block.values + plan.places[across.target] + first * out_stride,
                                  out_stride,
-                                 turned + across.inputs * out_stride,
+                                 packed + across.packed_bias,
                                  nullptr,
                                  nullptr};
             if (cell.kind == CellKind::LSTM) {

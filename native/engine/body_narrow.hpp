@@ -3,7 +3,7 @@
 
 constexpr int PANEL = 2;  // registers of columns that go through a backward pass together
 
-template <int HEIGHT, int OUTPUTS>
+template <int HEIGHT, int OUTPUTS, Start START>
 INLINE void narrow_rows(std::size_t stride, const float* source, const float* weight, const float* bias, float* out,
                         std::size_t out_row) {
     Vector sum[HEIGHT][OUTPUTS] = {};
@@ -18,34 +18,38 @@ INLINE void narrow_rows(std::size_t stride, const float* source, const float* we
 #pragma GCC unroll 8
     for (int i = 0; i < HEIGHT; ++i) {
 #pragma GCC unroll 4
-        for (int o = 0; o < OUTPUTS; ++o) out[i * out_row + o] = total_of(sum[i][o]) + bias[o];
+        for (int o = 0; o < OUTPUTS; ++o) {
+            float& to = out[i * out_row + o];
+            to = total_of(sum[i][o]) + (START == Start::ADD ? to : bias[o]);
+        }
     }
 }
 
-template <int HEIGHT, int OUTPUTS>
+template <int HEIGHT, int OUTPUTS, Start START>
 void narrow_forward(int rows, std::size_t stride, const float* source, const float* weight, const float* bias,
                     float* out, std::size_t out_row) {
     int row = 0;
     for (; row + HEIGHT <= rows; row += HEIGHT) {
-        narrow_rows<HEIGHT, OUTPUTS>(stride, source + row * stride, weight, bias, out + row * out_row, out_row);
+        narrow_rows<HEIGHT, OUTPUTS, START>(stride, source + row * stride, weight, bias, out + row * out_row, out_row);
     }
     for (; row < rows; ++row) {
-        narrow_rows<1, OUTPUTS>(stride, source + row * stride, weight, bias, out + row * out_row, out_row);
+        narrow_rows<1, OUTPUTS, START>(stride, source + row * stride, weight, bias, out + row * out_row, out_row);
     }
 }
 
+template <Start START>
 void forward_narrow(const Plan& plan, const Layer& layer, const float* packed, const Block& block) {
     const std::size_t stride = plan.strides[layer.source], out_row = plan.strides[layer.target];
     const float* weight = packed + layer.packed;
-    const float* bias = weight + layer.outputs * stride;
+    const float* bias = packed + layer.packed_bias;
     const float* source = layer.source ? block.values + plan.places[layer.source] : block.input;
     float* out = block.values + plan.places[layer.target];
     const int rows = block.steps * block.columns;
     switch (layer.outputs) {
-        case 1: narrow_forward<8, 1>(rows, stride, source, weight, bias, out, out_row); break;
-        case 2: narrow_forward<4, 2>(rows, stride, source, weight, bias, out, out_row); break;
-        case 3: narrow_forward<3, 3>(rows, stride, source, weight, bias, out, out_row); break;
-        case 4: narrow_forward<2, 4>(rows, stride, source, weight, bias, out, out_row); break;
+        case 1: narrow_forward<8, 1, START>(rows, stride, source, weight, bias, out, out_row); break;
+        case 2: narrow_forward<4, 2, START>(rows, stride, source, weight, bias, out, out_row); break;
+        case 3: narrow_forward<3, 3, START>(rows, stride, source, weight, bias, out, out_row); break;
+        case 4: narrow_forward<2, 4, START>(rows, stride, source, weight, bias, out, out_row); break;
         default: break;
     }
 }

@@ -11,6 +11,20 @@ INLINE Vector load(const float* from) { return *reinterpret_cast<const Vector*>(
 INLINE void store(float* to, Vector vector) { *reinterpret_cast<Vector*>(to) = vector; }
 INLINE Ints load(const int* from) { return *reinterpret_cast<const Ints*>(from); }
 
+// The first `count` numbers, at most a register full; zeros beyond. Gates and rows of tables of odd sizes lie
+// side by side without a gap.
+INLINE Vector load_some(const float* from, int count) {
+    if (count >= WIDTH) return load(from);
+    Vector part = Vector{};
+    for (int k = 0; k < count; ++k) part[k] = from[k];
+    return part;
+}
+
+INLINE void store_some(float* to, Vector vector, int count) {
+    if (count >= WIDTH) return store(to, vector);
+    for (int k = 0; k < count; ++k) to[k] = vector[k];
+}
+
 // What is not a number as the second one stays so. Written as a choice, gcc makes a comparison and a blend of it.
 INLINE Vector smaller(Vector a, Vector b) {
 #if defined(__x86_64__) && PALAESTRA_WIDTH == 16

@@ -46,6 +46,15 @@ struct OldRows {
     const float *log_probs, *values, *advantages, *returns;
 };
 
+// A minibatch before its tables.
+struct CodeRows {
+    int rows;
+    const unsigned char* codes;  // [rows, code_row]
+    std::size_t code_row;
+    const float* slopes;  // [rows, slope_row] of a table's target
+    std::size_t slope_row;
+};
+
 enum Wanted : int { FOR_ACTION = 1, FOR_VALUE = 2, EVERYTHING = 3 };
 
 struct Kernels {
@@ -54,12 +63,14 @@ struct Kernels {
 
     // The parameters in the order in which a forward pass reads them.
     void (*pack)(const Plan& plan, const float* parameters, float* packed);
-    void (*forward)(const Plan& plan, const float* packed, const Block& block, int wanted);
+    void (*forward)(const Plan& plan, const float* parameters, const float* packed, const Block& block, int wanted);
     // Adds to `gradient` (a block of slopes) what `slopes` of the last slots, laid out as the block's values, mean for
     // the parameters.
     void (*backward)(const Plan& plan, const float* parameters, const float* packed, const Block& block, float* slopes,
                      float* gradient);
-    // Adds `count` blocks of slopes up in the first, and gives it in the parameters' order.
+    // The slopes of the table's cells from `first` to before `last`, in the parameters' order.
+    void (*table_slopes)(const Table& table, const CodeRows& rows, int first, int last, float* flat);
+    // Adds `count` blocks of slopes up in the first, and gives it in the parameters' order, but for the tables.
     void (*spread)(const Plan& plan, float* gradients, int count, float* flat);
     // Logarithms and shares of every choice; log-probabilities of `taken`, which acting and learning must share.
     void (*chances)(const HeadRows& head);

@@ -19,6 +19,7 @@ namespace {
 #include "body_turning.hpp"
 #include "body_narrow.hpp"
 #include "body_heads.hpp"
+#include "body_codes.hpp"
 
 INLINE int rows_from(int first, int rows) { return rows - first < ROWS ? rows - first : ROWS; }
 
@@ -62,38 +63,63 @@ void add_layer_slopes(const Plan& plan, const Layer& layer, const Block& block, 
 
 #include "body_cells.hpp"
 
-// to [rows, to_row] = from [rows, columns]; what is beyond stays as it is.
-void widen(std::size_t rows, std::size_t columns, const float* from, float* to, std::size_t to_row) {
-    for (std::size_t row = 0; row < rows; ++row) {
-        std::memcpy(to + row * to_row, from + row * columns, columns * sizeof(float));
+// to [rows, to_row] = from [rows, from_row], of which `columns` count; what is beyond stays as it is.
+void copy_rows(std::size_t rows, std::size_t columns, const float* from, std::size_t from_row, float* to,
+               std::size_t to_row) {
+    if (columns == from_row && columns == to_row) {
+        std::memcpy(to, from, rows * columns * sizeof(float));
+        return;
     }
+    for (std::size_t row = 0; row < rows; ++row) {
+        std::memcpy(to + row * to_row, from + row * from_row, columns * sizeof(float));
+    }
+}
+
+void add_numbers(const float* from, float* to, int count) {
+    for (int k = 0; k < count; ++k) to[k] += from[k];
+}
+
+void pack_bias(const Layer& layer, const float* parameters, float* packed) {
+    float* bias = packed + layer.packed_bias;
+    if (layer.begins) std::memset(bias, 0, layer.outputs * sizeof(float));
+    if (layer.bias != NOWHERE) add_numbers(parameters + layer.bias, bias, layer.outputs);
 }
 
 void pack_layer(const Plan& plan, const Layer& layer, const float* parameters, float* packed) {
     const std::size_t out_stride = plan.strides[layer.target], in_stride = plan.strides[layer.source];
     const float* weight = parameters + layer.weight;
-    float* bias = packed + layer.packed + (layer.is_narrow ? layer.outputs * in_stride : layer.inputs * out_stride);
-    std::memcpy(bias, parameters + layer.bias, layer.outputs * sizeof(float));
-    if (!layer.is_narrow) turn(layer.outputs, layer.inputs, weight, layer.inputs, packed + layer.packed, out_stride);
-    if (layer.widened != NOWHERE) widen(layer.outputs, layer.inputs, weight, packed + layer.widened, in_stride);
+    if (!layer.is_narrow) {
+        turn(layer.outputs, layer.inputs, weight, layer.weight_row, packed + layer.packed, out_stride);
+    }
+    if (layer.widened != NOWHERE) {
+        copy_rows(layer.outputs, layer.inputs, weight, layer.weight_row, packed + layer.widened, in_stride);
+    }
 }
 
 void pack(const Plan& plan, const float* parameters, float* packed) {
     for (int number = 0; number < plan.layer_count; ++number) {
         const Layer& layer = plan.layers[number];
-        pack_layer(plan, layer, parameters, packed);
+        pack_bias(layer, parameters, packed);
+        if (layer.table == NO_TABLE) pack_layer(plan, layer, parameters, packed);
         if (layer.cell == NO_CELL) continue;
         const Cell& cell = plan.cells[layer.cell];
         if (cell.kind == CellKind::MINGRU) continue;
         pack_layer(plan, cell.across, parameters, packed);
-        if (cell.kind == CellKind::GRU) continue;
-        // Both biases of an LSTM are added to the same gates: here once, instead of at every step.
-        float* bias = packed + layer.packed + layer.inputs * static_cast<std::size_t>(plan.strides[layer.target]);
-        for (int out = 0; out < layer.outputs; ++out) bias[out] += parameters[cell.across.bias + out];
+        pack_bias(cell.across, parameters, packed);
+    }
+}
+
+template <Start START>
+INLINE void forward_product(Activation activation, int rows, int columns, int depth, const Operands& at) {
+    switch (activation) {
+        case Activation::TANH: product<START, Finish::TANH>(rows, columns, depth, at); break;
+        case Activation::RELU: product<START, Finish::RELU>(rows, columns, depth, at); break;
+        default: product<START>(rows, columns, depth, at); break;
     }
 }
 
 void forward_layer(const Plan& plan, const Layer& layer, const float* packed, const Block& block) {
+    const Activation activation = layer.ends ? layer.activation : Activation::NONE;
     const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
     const int columns = static_cast<int>(out_stride), rows = block.steps * block.columns;
     const float* turned = packed + layer.packed;
@@ -107,25 +133,32 @@ void forward_layer(const Plan& plan, const Layer& layer, const float* packed, co
                              out_stride,
                              block.values + place,
                              out_stride,
-                             turned + layer.inputs * out_stride,
+                             packed + layer.packed_bias,
                              nullptr,
                              nullptr};
-        switch (layer.activation) {
-            case Activation::TANH: product<Start::BIAS, Finish::TANH>(some, columns, layer.inputs, at); break;
-            case Activation::RELU: product<Start::BIAS, Finish::RELU>(some, columns, layer.inputs, at); break;
-            default: product<Start::BIAS>(some, columns, layer.inputs, at); break;
+        if (layer.begins) {
+            forward_product<Start::BIAS>(activation, some, columns, layer.inputs, at);
+        } else {
+            forward_product<Start::ADD>(activation, some, columns, layer.inputs, at);
         }
-        if (layer.activation != Activation::GELU) continue;
+        if (activation != Activation::GELU) continue;
         bend_gelu(block.values + place, block.before ? block.before + place : nullptr, some * out_stride);
     }
 }
 
-void forward(const Plan& plan, const float* packed, const Block& block, int wanted) {
+void forward(const Plan& plan, const float* parameters, const float* packed, const Block& block, int wanted) {
     for (int number = 0; number < plan.layer_count; ++number) {
         const Layer& layer = plan.layers[number];
         const int needed = (layer.is_for_action ? FOR_ACTION : 0) | (layer.is_for_value ? FOR_VALUE : 0);
         if (!(needed & wanted)) continue;
-        layer.is_narrow ? forward_narrow(plan, layer, packed, block) : forward_layer(plan, layer, packed, block);
+        if (layer.table != NO_TABLE) {
+            forward_codes(plan, layer, parameters, packed, block);
+        } else if (layer.is_narrow) {
+            layer.begins ? forward_narrow<Start::BIAS>(plan, layer, packed, block)
+                         : forward_narrow<Start::ADD>(plan, layer, packed, block);
+        } else {
+            forward_layer(plan, layer, packed, block);
+        }
         if (layer.cell != NO_CELL) forward_cell(plan, plan.cells[layer.cell], packed, block);
     }
 }
@@ -188,7 +221,7 @@ void backward_layer(const Plan& plan, const Layer& layer, const float* parameter
                              out_stride,
                              1,
                              layer.widened == NOWHERE ? parameters + layer.weight : packed + layer.widened,
-                             in_stride,
+                             layer.widened == NOWHERE ? layer.weight_row : in_stride,
                              slopes + read,
                              in_stride,
                              nullptr,
@@ -210,9 +243,10 @@ void backward(const Plan& plan, const float* parameters, const float* packed, co
         if (layer.cell != NO_CELL) {
             backward_cell(plan, plan.cells[layer.cell], parameters, packed, block, slopes, gradient);
         }
-        if (!layer.is_finished || layer.activation == Activation::GELU) {
+        if (layer.ends && (!layer.is_finished || layer.activation == Activation::GELU)) {
             close_slopes(plan, layer, block, slopes, gradient);
         }
+        if (layer.table != NO_TABLE) continue;  // a minibatch's slopes of tables are found at once, by table_slopes
         if (layer.is_narrow && layer.source) {
             backward_narrow_layer(plan, layer, packed, block, slopes, gradient);
         } else {
@@ -231,29 +265,32 @@ void add_blocks(float* gradients, std::size_t size, int count) {
 
 void spread_layer(const Plan& plan, const Layer& layer, const float* gradient, float* flat) {
     const std::size_t in_stride = plan.strides[layer.source], out_stride = plan.strides[layer.target];
-    const std::size_t inputs = layer.inputs, outputs = layer.outputs;
     const float* from = gradient + layer.slope;
     float* to = flat + layer.weight;
     if (layer.is_turned) {
-        turn(layer.inputs, layer.outputs, from, out_stride, to, inputs);
-    } else if (in_stride == inputs) {
-        std::memcpy(to, from, inputs * outputs * sizeof(float));
+        turn(layer.inputs, layer.outputs, from, out_stride, to, layer.weight_row);
     } else {
-        for (std::size_t out = 0; out < outputs; ++out) {
-            std::memcpy(to + out * inputs, from + out * in_stride, inputs * sizeof(float));
-        }
+        copy_rows(layer.outputs, layer.inputs, from, in_stride, to, layer.weight_row);
     }
-    std::memcpy(flat + layer.bias, gradient + layer.bias_slope, outputs * sizeof(float));
+}
+
+void spread_bias(const Layer& layer, const float* gradient, float* flat) {
+    if (layer.bias == NOWHERE) return;
+    std::memcpy(flat + layer.bias, gradient + layer.bias_slope, layer.outputs * sizeof(float));
 }
 
 void spread(const Plan& plan, float* gradients, int count, float* flat) {
     add_blocks(gradients, plan.slopes_size, count);
     for (int number = 0; number < plan.layer_count; ++number) {
-        spread_layer(plan, plan.layers[number], gradients, flat);
+        const Layer& layer = plan.layers[number];
+        spread_bias(layer, gradients, flat);
+        if (layer.table == NO_TABLE) spread_layer(plan, layer, gradients, flat);
     }
     for (int number = 0; number < plan.cell_count; ++number) {
         const Cell& cell = plan.cells[number];
-        if (cell.kind != CellKind::MINGRU) spread_layer(plan, cell.across, gradients, flat);
+        if (cell.kind == CellKind::MINGRU) continue;
+        spread_layer(plan, cell.across, gradients, flat);
+        spread_bias(cell.across, gradients, flat);
     }
 }
 
@@ -293,7 +330,7 @@ void adam(const AdamStep& step, std::size_t count, float* __restrict parameters,
 
 extern const Kernels PALAESTRA_VARIANT;
 const Kernels PALAESTRA_VARIANT = {PALAESTRA_VARIANT_NAME, WIDTH,        &pack,        &forward,    &backward,
-                                   &spread,                &chances,     &normal_log_probs,
+                                   &table_slopes,          &spread,      &chances,     &normal_log_probs,
                                    &choice_loss,           &normal_loss, &value_loss,  &squares,    &adam};
 
 }  // namespace engine

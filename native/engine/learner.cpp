@@ -58,13 +58,14 @@ Learner::Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader,
       head_(std::move(head)),
       reader_(std::move(reader)),
       parameters_(parameters),
-      recording_(recording),
+      recording_(std::move(recording)),
       cutting_(network_->has_memory(), stretch),
-      memories_(network_->plan(), recording, stretch),
+      memories_(network_->plan(), recording_, stretch),
+      codes_(*network_, recording_),
       crew_(threads),
       dice_(0, 0),
       packed_(network_->plan().packed_size),
-      inputs_((recording.samples() + recording.env_count) * network_->stride(0)) {
+      inputs_((recording_.samples() + recording_.env_count) * network_->stride(0)) {
     if (reader_.size != network_->size(0) || head_.size != network_->size(network_->action_slot)) {
         throw std::invalid_argument("the network's ends do not fit what is read and what is drawn");
     }
@@ -74,6 +75,10 @@ Learner::Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader,
 void Learner::begin(std::uint64_t seed, std::uint64_t iteration) {
     dice_ = Dice(seed, iteration);
     network_->kernels().pack(network_->plan(), parameters_.values, packed_.data());
+}
+
+void Learner::forward(const Block& block, int wanted) const {
+    network_->kernels().forward(network_->plan(), parameters_.values, packed_.data(), block, wanted);
 }
 
 const float* Learner::log_std() const {
@@ -88,6 +93,8 @@ void Learner::read(int step, int first, int last) {
             throw std::out_of_range("an observation is none of its space's choices");
         }
     }
+    if (codes_.is_empty()) return;
+    for (int env = first; env < last; ++env) codes_.read(static_cast<std::size_t>(step) * recording_.env_count + env);
 }
 
 void Learner::act(int step, int first, int last, int bench_number) {
@@ -102,13 +109,27 @@ void Learner::act(int step, int first, int last, int bench_number) {
         const int rows = std::min(ROWS, last - env);
         const std::size_t sample = static_cast<std::size_t>(step) * recording_.env_count + env;
         const Block block = {1, rows, inputs_.data() + sample * stride, bench.values.data(), nullptr,
-                             recording_.starts + sample, memories_.now(env)};
-        network_->kernels().forward(network_->plan(), packed_.data(), block, remembers ? EVERYTHING : FOR_ACTION);
+                             recording_.starts + sample, memories_.now(env), codes_.row(sample)};
+        forward(block, remembers ? EVERYTHING : FOR_ACTION);
         bench.head.take(numbers, action_stride, rows, log_std());
         bench.head.draw(network_->kernels(), dice_, sample, recording_.actions, recording_.log_probs + sample);
         if (!remembers) continue;
         for (int row = 0; row < rows; ++row) recording_.values[sample + row] = values[row * value_stride];
     }
+}
+
+void Learner::share(std::size_t rows, const std::function<void(std::size_t, std::size_t, int)>& work) {
+    const std::size_t blocks = (rows + ROWS - 1) / ROWS, size = crew_.size();
+    if (size == 1 || blocks < 2 * size) return work(0, rows, 0);  // too little to be worth a call
+    crew_.run([&](int worker) {
+        work(blocks * worker / size * ROWS, std::min(rows, blocks * (worker + 1) / size * ROWS), worker);
+    });
+}
+
+void Learner::act_all(int step) {
+    share(recording_.env_count, [&](std::size_t first, std::size_t last, int worker) {
+        act(step, static_cast<int>(first), static_cast<int>(last), worker);
+    });
 }
 
 void Learner::judge_rows(std::size_t first, std::size_t last, Bench& bench, float* last_values) {
@@ -117,8 +138,9 @@ void Learner::judge_rows(std::size_t first, std::size_t last, Bench& bench, floa
     const std::size_t samples = recording_.samples();
     for (std::size_t row = first; row < last; row += ROWS) {
         const int rows = static_cast<int>(std::min<std::size_t>(ROWS, last - row));
-        const Block block = {1, rows, inputs_.data() + row * stride, bench.values.data(), nullptr, nullptr, nullptr};
-        network_->kernels().forward(network_->plan(), packed_.data(), block, FOR_VALUE);
+        const Block block = {1,       rows,    inputs_.data() + row * stride, bench.values.data(), nullptr,
+                             nullptr, nullptr, codes_.row(row)};
+        forward(block, FOR_VALUE);
         for (int k = 0; k < rows; ++k) {
             float* to = row + k < samples ? recording_.values + row + k : last_values + (row + k - samples);
             *to = value[k * value_stride];
@@ -127,16 +149,9 @@ void Learner::judge_rows(std::size_t first, std::size_t last, Bench& bench, floa
 }
 
 void Learner::judge_all(float* last_values) {
-    const std::size_t all = recording_.samples() + recording_.env_count;
-    const std::size_t blocks = (all + ROWS - 1) / ROWS, size = crew_.size();
-    const std::size_t helpers = blocks < 2 * size ? 1 : size;  // too little to be worth a call
-    const std::function<void(int)> share = [&](int number) {
-        const std::size_t worker = number;
-        if (worker >= helpers) return;
-        judge_rows(blocks * worker / helpers * ROWS, std::min(all, blocks * (worker + 1) / helpers * ROWS),
-                   benches_[worker], last_values);
-    };
-    helpers == 1 ? share(0) : crew_.run(share);
+    share(recording_.samples() + recording_.env_count, [&](std::size_t first, std::size_t last, int worker) {
+        judge_rows(first, last, benches_[worker], last_values);
+    });
 }
 
 // With memory: only of what the recording ends with, and without remembering it.
@@ -149,8 +164,9 @@ void Learner::judge_last(float* last_values) {
         const int rows = std::min(ROWS, recording_.env_count - env);
         std::memcpy(bench.states.data(), memories_.now(env), rows * state * sizeof(float));
         const Block block = {1, rows, inputs_.data() + (samples + env) * network_->stride(0), bench.values.data(),
-                             nullptr, recording_.starts + samples + env, bench.states.data()};
-        network_->kernels().forward(network_->plan(), packed_.data(), block, EVERYTHING);
+                             nullptr, recording_.starts + samples + env, bench.states.data(),
+                             codes_.row(samples + env)};
+        forward(block, EVERYTHING);
         for (int k = 0; k < rows; ++k) last_values[env + k] = value[k * value_stride];
     }
 }
@@ -161,8 +177,9 @@ float Learner::judge_cut(const Cut& cut) {
     if (network_->has_memory()) {
         std::memcpy(bench.states.data(), memories_.after_cut(cut.step, cut.env), memories_.size() * sizeof(float));
     }
-    const Block block = {1, 1, cut.observation.data(), bench.values.data(), nullptr, &goes_on, bench.states.data()};
-    network_->kernels().forward(network_->plan(), packed_.data(), block, FOR_VALUE);
+    const Block block = {1,        1,       cut.observation.data(), bench.values.data(),
+                         nullptr, &goes_on, bench.states.data(),    cut.codes.data()};
+    forward(block, FOR_VALUE);
     return bench.values.data()[network_->place(network_->value_slot)];
 }
 
@@ -274,29 +291,38 @@ void Learner::loss_of(int first, int rows, const LossWeights& weights, Bench& be
     kernels.value_loss(values, old, weights, bench.slopes.data() + at(value), sums);
 }
 
-void Learner::learn_slice(const std::int64_t* columns, int count, const LossWeights& weights, Bench& bench,
-                          float* gradient, LossSums& sums) const {
+void Learner::learn_slice(const std::int64_t* columns, int first_column, int count, const LossWeights& weights,
+                          Bench& bench, float* gradient, LossSums& sums) {
     const Plan& plan = network_->plan();
     const Kernels& kernels = network_->kernels();
     float* before = plan.keeps_inputs_of_activations ? bench.before.data() : nullptr;
     std::memset(gradient, 0, plan.slopes_size * sizeof(float));
     for (int first = 0; first < count; first += cutting_.block_columns) {
         const int some = std::min(cutting_.block_columns, count - first), rows = some * cutting_.stretch;
+        const std::size_t at = static_cast<std::size_t>(first_column + first) * cutting_.stretch;  // in the minibatch
         gather(columns + first, some, bench);
-        const Block block = {cutting_.stretch, some, bench.input.data(), bench.values.data(), before,
-                             bench.starts.get(), bench.states.data()};
-        kernels.forward(plan, packed_.data(), block, EVERYTHING);
+        const Block block = {cutting_.stretch,
+                             some,
+                             bench.input.data(),
+                             bench.values.data(),
+                             before,
+                             bench.starts.get(),
+                             bench.states.data(),
+                             codes_.is_empty() ? nullptr : codes_.gather(bench.samples, rows, at)};
+        forward(block, EVERYTHING);
         for (int row = 0; row < rows; row += ROWS) {
             loss_of(row, std::min(ROWS, rows - row), weights, bench, gradient, sums);
         }
         kernels.backward(plan, parameters_.values, packed_.data(), block, bench.slopes.data(), gradient);
+        if (!codes_.is_empty()) codes_.keep(bench.slopes.data(), rows, at);
     }
 }
 
-double Learner::step(int slices, const UpdateRates& rates) {
+double Learner::step(int slices, int minibatch_size, const UpdateRates& rates) {
     const Plan& plan = network_->plan();
     const Kernels& kernels = network_->kernels();
     kernels.spread(plan, gradients_.data(), slices, parameters_.gradient);
+    if (!codes_.is_empty()) codes_.give_slopes(minibatch_size, crew_, parameters_.gradient);
     if (head_.kind == Head::NORMAL) {
         std::memcpy(parameters_.gradient + head_.log_std, gradients_.data() + network_->log_std_slope(),
                     head_.size * sizeof(float));
@@ -328,6 +354,7 @@ EpochResult Learner::epoch(const std::int64_t* order, int minibatch_size, const 
         gradients_ = Floats(plan.slopes_size * slices);
         gradient_slices_ = slices;
     }
+    codes_.make_room(minibatch_size);
     EpochResult result{0, 0};
     LossWeights weights = rates.loss;
     weights.share = 1.0f / static_cast<float>(minibatch_size);
@@ -338,12 +365,13 @@ EpochResult Learner::epoch(const std::int64_t* order, int minibatch_size, const 
         const int helpers = std::min(slices, crew_.size());
         const std::function<void(int)> share_of = [&](int worker) {
             for (int slice = worker; slice < slices; slice += crew_.size()) {
-                learn_slice(own + slice * size, std::min(size, width - slice * size), weights, benches_[worker],
+                const int begun = slice * size;
+                learn_slice(own + begun, begun, std::min(size, width - begun), weights, benches_[worker],
                             gradients_.data() + slice * plan.slopes_size, slice_sums_[slice]);
             }
         };
         helpers == 1 ? share_of(0) : crew_.run(share_of);
-        const double norm = step(slices, rates);
+        const double norm = step(slices, minibatch_size, rates);
         if (!std::isfinite(norm)) return {norm, 0};
         LossSums sums{};
         for (const LossSums& part : slice_sums_) add(part, sums);
@@ -354,23 +382,6 @@ EpochResult Learner::epoch(const std::int64_t* order, int minibatch_size, const 
         result = {norm, sums.divergence / minibatch_size};
     }
     return result;
-}
-
-double Learner::explained_variance() const {
-    const std::size_t samples = recording_.samples();
-    double sum = 0, squares = 0, left = 0, left_squares = 0;
-    for (std::size_t k = 0; k < samples; ++k) {
-        sum += recording_.returns[k];
-        left += static_cast<double>(recording_.returns[k]) - recording_.values[k];
-    }
-    const double mean = sum / samples, left_mean = left / samples;
-    for (std::size_t k = 0; k < samples; ++k) {
-        const double away = recording_.returns[k] - mean;
-        const double left_away = static_cast<double>(recording_.returns[k]) - recording_.values[k] - left_mean;
-        squares += away * away;
-        left_squares += left_away * left_away;
-    }
-    return squares == 0 ? std::nan("") : 1 - left_squares / squares;
 }
 
 }  // namespace engine

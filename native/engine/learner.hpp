@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "../arena/crew.hpp"
+#include "code_pages.hpp"
 #include "floats.hpp"
 #include "memories.hpp"
 #include "network.hpp"
@@ -65,6 +66,8 @@ class Learner {
     void read(int step, int first, int last);
     // Draws actions for them; `bench` is the caller's.
     void act(int step, int first, int last, int bench);
+    // All environments, shared among threads.
+    void act_all(int step);
     // Values of the whole recording and of what truly followed each step; then advantages and returns.
     void judge(const std::vector<Cut>& cuts);
     void estimate(float gamma, float gae_lambda);
@@ -80,9 +83,9 @@ class Learner {
     double norm_sum() const { return norm_sum_; }
     long minibatches() const { return minibatches_; }
     long samples_learned() const { return samples_learned_; }
-    double explained_variance() const;
 
     const Reader& reader() const { return reader_; }
+    const CodePages& codes() const { return codes_; }
     const Recording& recording() const { return recording_; }
     int action_parts() const { return head_.parts(); }
     int input_stride() const { return network_->stride(0); }
@@ -90,21 +93,25 @@ class Learner {
     const char* kernels_name() const { return network_->kernels().name; }
 
    private:
+    void forward(const Block& block, int wanted) const;
     const float* log_std() const;
     std::size_t sample_of(std::int64_t column, int step) const;
     // What a minibatch's advantages are made of: (advantage - mean) * factor.
     void normalize(const std::int64_t* columns, int count, const UpdateRates& rates);
     void gather(const std::int64_t* columns, int count, Bench& bench) const;
-    void learn_slice(const std::int64_t* columns, int count, const LossWeights& weights, Bench& bench, float* gradient,
-                     LossSums& sums) const;
+    // `first`: number of its first column in the minibatch.
+    void learn_slice(const std::int64_t* columns, int first, int count, const LossWeights& weights, Bench& bench,
+                     float* gradient, LossSums& sums);
     // Of at most ROWS rows of the bench.
     OldRows recall(int first, int rows, Bench& bench) const;
     void loss_of(int first, int rows, const LossWeights& weights, Bench& bench, float* gradient, LossSums& sums) const;
+    // `work(first, last, worker)` for all of `rows`, in whole blocks of ROWS; what a thread gets changes no bit of a row.
+    void share(std::size_t rows, const std::function<void(std::size_t, std::size_t, int)>& work);
     void judge_rows(std::size_t first, std::size_t last, Bench& bench, float* last_values);
     void judge_all(float* last_values);
     void judge_last(float* last_values);
     float judge_cut(const Cut& cut);
-    double step(int slices, const UpdateRates& rates);
+    double step(int slices, int minibatch_size, const UpdateRates& rates);
 
     const std::unique_ptr<Network> network_;
     const HeadPlan head_;
@@ -113,6 +120,7 @@ class Learner {
     const Recording recording_;
     const Cutting cutting_;
     Memories memories_;
+    CodePages codes_;
     arena::Crew crew_;
     Dice dice_;
     std::vector<Bench> benches_;

@@ -39,7 +39,7 @@ class Memories {
         int size;
     };
 
-    const Recording recording_;
+    const Recording& recording_;
     const int stretch_;
     const std::size_t size_;
     std::vector<Part> parts_;

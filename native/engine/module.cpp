@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "told.hpp"
 #include "worlds.hpp"
 
 namespace nb = nanobind;
@@ -20,8 +21,6 @@ namespace {
 template <typename T>
 using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 using Floats1 = Array<float>;
-using LayerTuple = std::tuple<int, int, int, int, std::size_t, std::size_t, int>;
-using CellTuple = std::tuple<int, int, int, int, std::size_t, std::size_t>;  // kind, gates, target, size, weight, bias
 
 template <typename A>
 void demand(const A& array, std::size_t count, const char* name) {
@@ -36,6 +35,7 @@ struct Door {
     std::unique_ptr<Learner> learner;
     std::vector<nb::object> held;
     std::size_t cut_size = 0;
+    std::vector<std::size_t> code_sizes;  // of each table
 
     template <typename T>
     T* hold(nb::handle array, std::size_t count, const char* name) {
@@ -45,74 +45,31 @@ struct Door {
         return cast.data();
     }
 
+    void hold_codes(const Plan& plan, const nb::dict& recording, std::size_t rows, Recording& tape);
+
     Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers, int action_slot, int value_slot,
          int head, const std::vector<int>& counts, std::size_t log_std, int input, const std::vector<int>& input_counts,
          const std::vector<int>& input_firsts, nb::dict parameters, nb::dict recording, nb::object normalizer,
          int horizon, int env_count, int threads, const std::string& kernels, const std::vector<CellTuple>& cells,
-         int stretch);
+         int stretch, const std::vector<TableTuple>& tables);
 };
 
-std::vector<Layer> layers_of(const std::vector<LayerTuple>& tuples) {
-    std::vector<Layer> layers;
-    for (const auto& [source, target, inputs, outputs, weight, bias, activation] : tuples) {
-        if (activation < 0 || activation > 3) throw std::invalid_argument("there is no such activation");
-        Layer layer{};
-        layer.source = source;
-        layer.target = target;
-        layer.inputs = inputs;
-        layer.outputs = outputs;
-        layer.weight = weight;
-        layer.bias = bias;
-        layer.activation = static_cast<Activation>(activation);
-        layers.push_back(layer);
+void Door::hold_codes(const Plan& plan, const nb::dict& recording, std::size_t rows, Recording& tape) {
+    if (!plan.table_count) return;
+    const nb::list arrays = nb::cast<nb::list>(recording["codes"]);
+    if (static_cast<int>(nb::len(arrays)) != plan.table_count) throw std::invalid_argument("every table needs its codes");
+    for (int number = 0; number < plan.table_count; ++number) {
+        tape.codes.push_back(hold<std::uint8_t>(arrays[number], rows * plan.tables[number].cells, "codes"));
+        code_sizes.push_back(plan.tables[number].cells);
     }
-    return layers;
-}
-
-std::vector<Cell> cells_of(const std::vector<CellTuple>& tuples) {
-    std::vector<Cell> cells;
-    for (const auto& [kind, gates, target, size, weight, bias] : tuples) {
-        if (kind < 0 || kind > 2) throw std::invalid_argument("there is no such cell");
-        Cell cell{};
-        cell.kind = static_cast<CellKind>(kind);
-        cell.size = size;
-        cell.gates = gates;
-        cell.target = target;
-        cell.across.weight = weight;
-        cell.across.bias = bias;
-        cells.push_back(cell);
-    }
-    return cells;
-}
-
-HeadPlan head_of(int kind, const std::vector<int>& counts, std::size_t log_std, std::size_t parameter_count) {
-    if (kind < 0 || kind > 1 || counts.empty()) throw std::invalid_argument("there is no such head");
-    HeadPlan head{static_cast<Head>(kind), counts, 0, log_std};
-    for (const int count : counts) {
-        if (count < 1) throw std::invalid_argument("a choice among none");
-        head.size += head.kind == Head::NORMAL ? 1 : count;
-    }
-    if (head.kind == Head::CHOICES && head.parts() > MAX_PARTS) throw std::invalid_argument("too many choices at once");
-    if (head.kind == Head::NORMAL && (log_std > parameter_count || parameter_count - log_std < counts.size())) {
-        throw std::invalid_argument("log_std is not among the parameters");
-    }
-    return head;
-}
-
-Reader reader_of(int kind, const std::vector<int>& counts, const std::vector<int>& firsts, int size) {
-    if (kind < 0 || kind > 2 || counts.size() != firsts.size()) throw std::invalid_argument("there is no such input");
-    Reader reader{static_cast<Input>(kind), counts, firsts, size, nullptr, nullptr, 0};
-    int total = 0;
-    for (const int count : counts) total += count;
-    if (reader.kind == Input::CHOICES && total != size) throw std::invalid_argument("the choices do not fit the input");
-    return reader;
 }
 
 Door::Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers, int action_slot, int value_slot,
            int head, const std::vector<int>& counts, std::size_t log_std, int input,
            const std::vector<int>& input_counts, const std::vector<int>& input_firsts, nb::dict parameters,
            nb::dict recording, nb::object normalizer, int horizon, int env_count, int threads,
-           const std::string& kernels, const std::vector<CellTuple>& cells, int stretch) {
+           const std::string& kernels, const std::vector<CellTuple>& cells, int stretch,
+           const std::vector<TableTuple>& tables) {
     if (horizon < 1 || env_count < 1 || threads < 1 || stretch < 1) {
         throw std::invalid_argument("sizes are counted from 1");
     }
@@ -126,8 +83,8 @@ Door::Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers,
                    hold<float>(parameters["mean"], count, "mean"),
                    hold<float>(parameters["spread"], count, "spread"),
                    hold<float>(parameters["step_count"], 1, "step_count")};
-    auto network = std::make_unique<Network>(sizes, layers_of(layers), cells_of(cells), count, action_slot, value_slot,
-                                             Cutting(!cells.empty(), stretch).rows(), *chosen);
+    auto network = std::make_unique<Network>(sizes, layers_of(tables, layers), tables_of(tables), cells_of(cells), count,
+                                             action_slot, value_slot, Cutting(!cells.empty(), stretch).rows(), *chosen);
     HeadPlan head_plan = head_of(head, counts, log_std, count);
     Reader reader = reader_of(input, input_counts, input_firsts, sizes.at(0));
     if (!normalizer.is_none()) {
@@ -153,6 +110,7 @@ Door::Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers,
             tape.observations = hold<std::int64_t>(recording["observations"], rows * cut_size, "observations");
             break;
     }
+    hold_codes(network->plan(), recording, rows, tape);
     tape.rewards = hold<float>(recording["rewards"], samples, "rewards");
     tape.starts = hold<bool>(recording["starts"], rows, "starts");
     tape.terminated = hold<bool>(recording["terminated"], samples, "terminated");
@@ -198,11 +156,12 @@ void act(Door& door, int step) {
     if (step < 0 || step >= tape.horizon) throw std::out_of_range("there is no such step");
     const nb::gil_scoped_release others_may_run;
     door.learner->read(step, 0, tape.env_count);
-    door.learner->act(step, 0, tape.env_count, 0);
+    door.learner->act_all(step);
 }
 
-// `finals`: what was last seen of episodes that were cut, in the order of `steps` and `envs`.
-void judge(Door& door, nb::handle finals, const std::vector<int>& steps, const std::vector<int>& envs) {
+// What was last seen of episodes that were cut, in the order of `steps` and `envs`; `codes` for each table.
+void judge(Door& door, nb::handle finals, const std::vector<int>& steps, const std::vector<int>& envs,
+           const std::vector<nb::object>& codes) {
     const Reader& reader = door.learner->reader();
     const Recording& tape = door.learner->recording();
     const std::size_t count = steps.size() * door.cut_size;
@@ -216,12 +175,20 @@ void judge(Door& door, nb::handle finals, const std::vector<int>& steps, const s
     if (reader.kind == Input::REALS) take(nb::cast<Array<const float>>(finals, false));
     if (reader.kind == Input::BYTES) take(nb::cast<Array<const std::uint8_t>>(finals, false));
     if (reader.kind == Input::CHOICES) take(nb::cast<Array<const std::int64_t>>(finals, false));
+    if (codes.size() != door.code_sizes.size()) throw std::invalid_argument("every table needs its codes");
+    std::vector<const std::uint8_t*> code_rows;
+    for (std::size_t table = 0; table < codes.size(); ++table) {
+        const auto array = nb::cast<Array<const std::uint8_t>>(codes[table], false);
+        demand(array, steps.size() * door.code_sizes[table], "codes");
+        code_rows.push_back(array.data());
+    }
     std::vector<Cut> cuts;
     for (std::size_t k = 0; k < steps.size(); ++k) {
         const bool is_inside = envs.size() == steps.size() && steps[k] >= 0 && steps[k] < tape.horizon &&
                                envs[k] >= 0 && envs[k] < tape.env_count;
         if (!is_inside) throw std::out_of_range("a cut outside the recording");
-        cuts.push_back({steps[k], envs[k], std::vector<float>(door.learner->input_stride())});
+        cuts.push_back({steps[k], envs[k], std::vector<float>(door.learner->input_stride()),
+                        door.learner->codes().read_other(code_rows, k)});
         if (!reader.read(rows, k, cuts.back().observation.data())) {
             throw std::out_of_range("an observation is none of its space's choices");
         }
@@ -236,7 +203,7 @@ using EndedTuple = std::tuple<int, int, double, int, bool>;
 std::vector<EndedTuple> play(Worlds& worlds, Door& door) {
     const Learner& learner = *door.learner;
     if (worlds.count() != learner.recording().env_count || learner.reader().kind != Input::REALS ||
-        learner.reader().size != worlds.observation_size() ||
+        learner.reader().size != worlds.observation_size() || !learner.codes().is_empty() ||
         worlds.rules().takes_numbers() != (learner.recording().actions.numbers != nullptr)) {
         throw std::invalid_argument("these worlds do not fit the recording");
     }
@@ -311,7 +278,7 @@ nb::dict stats(const Door& door) {
     named["old_approx_kl"] = -sums.log_ratio / samples;
     named["approx_kl"] = sums.divergence / samples;
     named["clipfrac"] = sums.clipped / samples;
-    named["explained_variance"] = learner.explained_variance();
+    named["explained_variance"] = explained_variance(learner.recording());
     named["grad_norm"] = learner.norm_sum() / learner.minibatches();
     named["minibatches"] = learner.minibatches();
     return named;
@@ -394,17 +361,18 @@ NB_MODULE(learner, module) {
     nb::class_<Door>(module, "Learner", "See NativeEngine.")
         .def(nb::init<const std::vector<int>&, const std::vector<LayerTuple>&, int, int, int, const std::vector<int>&,
                       std::size_t, int, const std::vector<int>&, const std::vector<int>&, nb::dict, nb::dict,
-                      nb::object, int, int, int, const std::string&, const std::vector<CellTuple>&, int>(),
+                      nb::object, int, int, int, const std::string&, const std::vector<CellTuple>&, int,
+                      const std::vector<TableTuple>&>(),
              nb::kw_only(), "sizes"_a, "layers"_a, "action_slot"_a, "value_slot"_a, "head"_a, "counts"_a, "log_std"_a,
              "input_code"_a, "input_counts"_a, "input_firsts"_a, "parameters"_a, "recording"_a, "normalizer"_a.none(),
              "horizon"_a, "env_count"_a, "threads"_a, "kernels"_a = "",
-             "cells"_a = std::vector<CellTuple>(), "stretch"_a = 1)
+             "cells"_a = std::vector<CellTuple>(), "stretch"_a = 1, "tables"_a = std::vector<TableTuple>())
         .def("begin", [](Door& door, std::uint64_t seed, std::uint64_t iteration) { door.learner->begin(seed, iteration); },
              "seed"_a, "iteration"_a)
         .def("take_memory", &take_memory, "parts"_a)
         .def("give_memory", &give_memory, "parts"_a)
         .def("act", &act, "step"_a)
-        .def("judge", &judge, "finals"_a, "steps"_a, "envs"_a)
+        .def("judge", &judge, "finals"_a, "steps"_a, "envs"_a, "codes"_a = std::vector<nb::object>())
         .def("estimate", [](Door& door, float gamma, float gae_lambda) { door.learner->estimate(gamma, gae_lambda); },
              "gamma"_a, "gae_lambda"_a)
         .def("begin_update", [](Door& door) { door.learner->begin_update(); })

@@ -19,12 +19,14 @@ int gates_of(CellKind kind) { return kind == CellKind::MINGRU ? 2 : kind == Cell
 
 int state_parts_of(CellKind kind) { return kind == CellKind::LSTM ? 2 : 1; }
 
-Network::Network(const std::vector<int>& sizes, std::vector<Layer> layers, std::vector<Cell> cells,
-                 std::size_t parameter_count, int action, int value, int rows, const Kernels& kernels)
+Network::Network(const std::vector<int>& sizes, std::vector<Layer> layers, std::vector<Table> tables,
+                 std::vector<Cell> cells, std::size_t parameter_count, int action, int value, int rows,
+                 const Kernels& kernels)
     : action_slot(action),
       value_slot(value),
       sizes_(sizes),
       layers_(std::move(layers)),
+      tables_(std::move(tables)),
       cells_(std::move(cells)),
       kernels_(kernels) {
     check(parameter_count);
@@ -34,32 +36,77 @@ Network::Network(const std::vector<int>& sizes, std::vector<Layer> layers, std::
 }
 
 void Network::check(std::size_t parameter_count) {
-    const int slots = static_cast<int>(sizes_.size());
-    std::vector<bool> is_written(sizes_.size()), is_gates(sizes_.size());
     if (sizes_.empty()) throw std::invalid_argument("a network needs an input");
-    is_written[0] = true;
-    for (const int size : sizes_) {
-        if (size < 1) throw std::invalid_argument("a slot of size " + std::to_string(size));
+    for (std::size_t slot = 0; slot < sizes_.size(); ++slot) {
+        if (sizes_[slot] < (slot ? 1 : 0)) throw std::invalid_argument("a slot of size " + std::to_string(sizes_[slot]));
     }
     for (const Cell& cell : cells_) check_cell(cell, parameter_count);
+    for (const Layer& layer : layers_) {
+        if (layer.target < 1 || layer.target >= static_cast<int>(sizes_.size())) {
+            throw std::invalid_argument("a layer that writes nowhere");
+        }
+        layer.table == NO_TABLE ? check_layer(layer, parameter_count) : check_table(layer, parameter_count);
+    }
+    mark_ends();
+    check_order();
+}
+
+void Network::check_layer(const Layer& layer, std::size_t parameter_count) const {
+    if (layer.source < 0 || layer.source >= static_cast<int>(sizes_.size())) {
+        throw std::invalid_argument("a layer that reads nothing");
+    }
+    const std::size_t inputs = layer.inputs, outputs = layer.outputs;
+    const bool fits = layer.inputs > 0 && layer.inputs == sizes_[layer.source] && layer.outputs == sizes_[layer.target] &&
+                      layer.weight_row >= inputs && layer.weight_row <= parameter_count;
+    if (!fits || !is_inside(layer.weight, (outputs - 1) * layer.weight_row + inputs, parameter_count) ||
+        (layer.bias != NOWHERE && !is_inside(layer.bias, outputs, parameter_count))) {
+        throw std::invalid_argument("a layer does not fit its slots or its parameters");
+    }
+}
+
+void Network::check_table(const Layer& layer, std::size_t parameter_count) const {
+    const Table& table = tables_.at(layer.table);
+    const bool fits = table.cells > 0 && table.most > 0 && table.most < 256 && table.size == sizes_[layer.target] &&
+                      layer.outputs == table.size && table.target == layer.target;
+    if (!fits || !is_inside(table.place, static_cast<std::size_t>(table.cells) * table.most * table.size, parameter_count) ||
+        (layer.bias != NOWHERE && !is_inside(layer.bias, table.size, parameter_count))) {
+        throw std::invalid_argument("a table does not fit its slot or its parameters");
+    }
+}
+
+// Several layers may add to one target.
+void Network::mark_ends() {
+    std::vector<int> last(sizes_.size(), NO_LAYER);
+    for (std::size_t number = 0; number < layers_.size(); ++number) {
+        Layer& layer = layers_[number];
+        int& before = last[layer.target];
+        layer.begins = before == NO_LAYER;
+        layer.ends = true;
+        if (!layer.begins) {
+            if (layers_[before].activation != layer.activation) throw std::invalid_argument("one target, two activations");
+            layers_[before].ends = false;
+        }
+        before = static_cast<int>(number);
+    }
+}
+
+void Network::check_order() {
+    const int slots = static_cast<int>(sizes_.size());
+    std::vector<bool> is_written(sizes_.size()), is_gates(sizes_.size());
+    is_written[0] = true;
     for (const Cell& cell : cells_) {
         if (is_gates[cell.gates]) throw std::invalid_argument("two cells read the same gates");
         is_gates[cell.gates] = true;
     }
     std::size_t cells_met = 0;
     for (Layer& layer : layers_) {
-        if (layer.source < 0 || layer.source >= slots || layer.target < 1 || layer.target >= slots ||
-            !is_written[layer.source] || is_gates[layer.source] || is_written[layer.target]) {
+        const bool can_read = layer.table != NO_TABLE || (is_written[layer.source] && !is_gates[layer.source]);
+        if (!can_read || is_written[layer.target]) {
             throw std::invalid_argument("layers are not in an order in which they can be computed");
         }
-        is_written[layer.target] = true;
-        const std::size_t matrix = static_cast<std::size_t>(layer.inputs) * layer.outputs;
-        if (layer.inputs != sizes_[layer.source] || layer.outputs != sizes_[layer.target] ||
-            !is_inside(layer.weight, matrix, parameter_count) ||
-            !is_inside(layer.bias, static_cast<std::size_t>(layer.outputs), parameter_count)) {
-            throw std::invalid_argument("a layer does not fit its slots or its parameters");
-        }
         layer.cell = NO_CELL;
+        if (!layer.ends) continue;
+        is_written[layer.target] = true;
         for (std::size_t number = 0; number < cells_.size(); ++number) {
             const Cell& cell = cells_[number];
             if (cell.gates != layer.target) continue;
@@ -98,11 +145,12 @@ void Network::mark_uses() {
     acts[action_slot] = judges[value_slot] = true;
     for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
         const int read = layer->cell == NO_CELL ? layer->target : cells_[layer->cell].target;
-        layer->is_for_action = acts[read];
-        layer->is_for_value = judges[read];
+        layer->is_for_action = acts[layer->target] = acts[read];
+        layer->is_for_value = judges[layer->target] = judges[read];
+        if (!layer->is_for_action && !layer->is_for_value) throw std::invalid_argument("a layer that nobody reads");
+        if (layer->table != NO_TABLE) continue;
         if (layer->is_for_action) acts[layer->source] = true;
         if (layer->is_for_value) judges[layer->source] = true;
-        if (!layer->is_for_action && !layer->is_for_value) throw std::invalid_argument("a layer that nobody reads");
         layer->adds_to_source = has_slopes[layer->source];
         has_slopes[layer->source] = true;
     }
@@ -117,11 +165,14 @@ void Network::mark_finishers() {
     std::vector<int> writers(sizes_.size(), NO_LAYER);
     for (std::size_t number = 0; number < layers_.size(); ++number) {
         Layer& layer = layers_[number];
-        layer.finishes = writers[layer.source];
-        writers[layer.source] = NO_LAYER;
         layer.is_finished = false;
+        layer.finishes = NO_LAYER;
+        if (layer.table == NO_TABLE) {
+            layer.finishes = writers[layer.source];
+            writers[layer.source] = NO_LAYER;
+        }
         if (layer.finishes != NO_LAYER) layers_[layer.finishes].is_finished = true;
-        if (layer.cell == NO_CELL) writers[layer.target] = static_cast<int>(number);
+        if (layer.ends && layer.cell == NO_CELL) writers[layer.target] = static_cast<int>(number);
     }
 }
 
@@ -140,8 +191,29 @@ void Network::add_cell_slots() {
         cell.across.target = cell.kind == CellKind::GRU ? add_slot(sizes_[cell.gates]) : cell.gates;
         cell.across.inputs = cell.size;
         cell.across.outputs = sizes_[cell.gates];
+        cell.across.weight_row = cell.size;
         cell.across.activation = Activation::NONE;
+        cell.across.table = NO_TABLE;
         cell.across.cell = NO_CELL;
+        cell.across.begins = cell.kind == CellKind::GRU;  // an LSTM's is added to what the input wrote
+        cell.across.ends = true;
+    }
+}
+
+// All that add to a target share its biases' sum and its slopes.
+void Network::lay_out_bias(Layer& layer) {
+    if (layer.begins) {
+        layer.packed_bias = plan_.packed_size;
+        layer.bias_slope = plan_.slopes_size;
+        plan_.packed_size += strides_[layer.target];
+        plan_.slopes_size += strides_[layer.target];
+        return;
+    }
+    for (const Layer& first : layers_) {
+        if (first.target != layer.target) continue;
+        layer.packed_bias = first.packed_bias;
+        layer.bias_slope = first.bias_slope;
+        return;
     }
 }
 
@@ -150,7 +222,7 @@ void Network::lay_out_layer(Layer& layer) {
     const bool is_end = layer.target == action_slot || layer.target == value_slot;
     layer.is_narrow = is_end && layer.outputs <= NARROW_OUTPUTS && layer.activation == Activation::NONE;
     layer.packed = plan_.packed_size;
-    plan_.packed_size += layer.is_narrow ? layer.outputs * in_stride + out_stride : (layer.inputs + 1) * out_stride;
+    plan_.packed_size += layer.is_narrow ? layer.outputs * in_stride : layer.inputs * out_stride;
     layer.widened = layer.is_narrow ? layer.packed : NOWHERE;
     if (!layer.is_narrow && layer.source && layer.inputs % kernels_.width) {
         layer.widened = plan_.packed_size;
@@ -159,8 +231,6 @@ void Network::lay_out_layer(Layer& layer) {
     layer.is_turned = !layer.is_narrow && layer.inputs < NARROW && layer.outputs > layer.inputs;
     layer.slope = plan_.slopes_size;
     plan_.slopes_size += layer.is_turned ? layer.inputs * out_stride : layer.outputs * in_stride;
-    layer.bias_slope = plan_.slopes_size;
-    plan_.slopes_size += out_stride;
 }
 
 void Network::lay_out(int rows) {
@@ -170,7 +240,8 @@ void Network::lay_out(int rows) {
         plan_.block_size += static_cast<std::size_t>(rows) * strides_.back();
     }
     for (Layer& layer : layers_) {
-        lay_out_layer(layer);
+        if (layer.table == NO_TABLE) lay_out_layer(layer);
+        lay_out_bias(layer);
         plan_.keeps_inputs_of_activations |= layer.activation == Activation::GELU;
         if (layer.cell == NO_CELL) continue;
         Cell& cell = cells_[layer.cell];
@@ -178,12 +249,18 @@ void Network::lay_out(int rows) {
         plan_.state_size += static_cast<std::size_t>(state_parts_of(cell.kind)) * strides_[cell.hidden];
         if (cell.kind == CellKind::MINGRU) continue;
         lay_out_layer(cell.across);
-        if (cell.kind == CellKind::LSTM) cell.across.bias_slope = layer.bias_slope;
+        lay_out_bias(cell.across);
+    }
+    for (Table& table : tables_) {
+        table.first = plan_.code_count;
+        plan_.code_count += table.cells;
     }
     log_std_slope_ = plan_.slopes_size;
     plan_.slopes_size += strides_[action_slot];
     plan_.layers = layers_.data();
     plan_.layer_count = static_cast<int>(layers_.size());
+    plan_.tables = tables_.data();
+    plan_.table_count = static_cast<int>(tables_.size());
     plan_.cells = cells_.data();
     plan_.cell_count = static_cast<int>(cells_.size());
     plan_.strides = strides_.data();

@@ -10,9 +10,10 @@ namespace engine {
 class Network {
    public:
     // `sizes` of the slots; layers in an order in which every source is written before it is read, a cell's target
-    // behind the layer that writes its gates. `rows`: what a block must hold.
-    Network(const std::vector<int>& sizes, std::vector<Layer> layers, std::vector<Cell> cells,
-            std::size_t parameter_count, int action_slot, int value_slot, int rows, const Kernels& kernels);
+    // behind the layers that write its gates. `rows`: what a block must hold.
+    Network(const std::vector<int>& sizes, std::vector<Layer> layers, std::vector<Table> tables,
+            std::vector<Cell> cells, std::size_t parameter_count, int action_slot, int value_slot, int rows,
+            const Kernels& kernels);
 
     const Plan& plan() const { return plan_; }
     const Kernels& kernels() const { return kernels_; }
@@ -26,11 +27,16 @@ class Network {
 
    private:
     void check(std::size_t parameter_count);
+    void check_layer(const Layer& layer, std::size_t parameter_count) const;
+    void check_table(const Layer& layer, std::size_t parameter_count) const;
+    void mark_ends();
+    void check_order();
     void check_cell(const Cell& cell, std::size_t parameter_count) const;
     void mark_uses();
     void mark_finishers();
     int add_slot(int size);
     void add_cell_slots();
+    void lay_out_bias(Layer& layer);
     void lay_out_layer(Layer& layer);
     void lay_out(int rows);
 
@@ -38,6 +44,7 @@ class Network {
     std::vector<int> strides_;
     std::vector<std::size_t> places_;
     std::vector<Layer> layers_;
+    std::vector<Table> tables_;
     std::vector<Cell> cells_;
     const Kernels& kernels_;
     std::size_t log_std_slope_ = 0;

@@ -1,6 +1,7 @@
 #include "recording.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace engine {
@@ -36,6 +37,23 @@ bool Reader::read(const void* observations, std::size_t row, float* out) const {
         }
     }
     return false;
+}
+
+double explained_variance(const Recording& recording) {
+    const std::size_t samples = recording.samples();
+    double sum = 0, squares = 0, left = 0, left_squares = 0;
+    for (std::size_t k = 0; k < samples; ++k) {
+        sum += recording.returns[k];
+        left += static_cast<double>(recording.returns[k]) - recording.values[k];
+    }
+    const double mean = sum / samples, left_mean = left / samples;
+    for (std::size_t k = 0; k < samples; ++k) {
+        const double away = recording.returns[k] - mean;
+        const double left_away = static_cast<double>(recording.returns[k]) - recording.values[k] - left_mean;
+        squares += away * away;
+        left_squares += left_away * left_away;
+    }
+    return squares == 0 ? std::nan("") : 1 - left_squares / squares;
 }
 
 }  // namespace engine

@@ -12,7 +12,8 @@ enum class Input : int { REALS, BYTES, CHOICES };
 
 struct Recording {
     int horizon, env_count;
-    const void* observations;  // [T + 1, B, …] as the environments gave them
+    const void* observations;  // [T + 1, B, …] as the environments gave them, of which the network's input is made
+    std::vector<const std::uint8_t*> codes;  // of each table: [T + 1, B, cells]
     float* rewards;            // [T, B]
     bool* starts;              // [T + 1, B]
     bool* terminated;          // [T, B]
@@ -40,6 +41,10 @@ struct Reader {
 struct Cut {
     int step, env;
     std::vector<float> observation;  // [stride of slot 0], ready for the network
+    std::vector<std::uint8_t> codes;  // as CodePages reads them
 };
+
+// How much of the returns the values knew: 1 for all of it; not a number where returns do not differ.
+double explained_variance(const Recording& recording);
 
 }  // namespace engine

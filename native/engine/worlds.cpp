@@ -45,7 +45,7 @@ void Worlds::step(Learner& learner, int step, int env, Share& share) {
     ended.step = step;
     share.ended.push_back(ended);
     if (ended.terminated) return;
-    share.cuts.push_back({step, env, std::vector<float>(learner.input_stride())});
+    share.cuts.push_back({step, env, std::vector<float>(learner.input_stride()), {}});
     learner.reader().read(last_seen, 0, share.cuts.back().observation.data());
 }
 

@@ -74,7 +74,7 @@ def test_no_layer_draws_the_numbers_of_another():
     draft = drafted({"hidden": [6, 6]})
     matrices = {
         draft.numbers["values"][weight : weight + inputs * outputs].tobytes()
-        for _, _, inputs, outputs, weight, _, _ in draft.plan.layers
+        for _, _, inputs, outputs, weight, _, _, _ in draft.plan.layers
     }
     assert len(matrices) == len(draft.plan.layers)
 

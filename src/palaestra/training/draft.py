@@ -92,7 +92,7 @@ class Pen:
         weight = self.write(f"{name}.weight", orthogonal(self._dice, outputs, inputs, gain))
         bias = self.write(f"{name}.bias", np.zeros(outputs))
         self.plan.sizes.append(outputs)
-        self.plan.layers.append((source, target, inputs, outputs, weight, bias, int(activation)))
+        self.plan.layers.append((source, target, inputs, outputs, weight, inputs, bias, int(activation)))
         return target
 
     def write(self, name: str, numbers: NDArray[np.float64]) -> int:

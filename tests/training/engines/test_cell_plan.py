@@ -58,7 +58,7 @@ def follow(plan, sequence):
 
     def one_step(seen):
         slots = {0: seen}
-        for source, target, inputs, outputs, weight, bias, _ in plan.layers:
+        for source, target, inputs, outputs, weight, _, bias, _ in plan.layers:
             slots[target] = matrix(weight, outputs, inputs) @ slots[source] + flat[bias : bias + outputs]
             for code, gates, hidden_slot, size, across, across_bias in plan.cells:
                 if gates != target:

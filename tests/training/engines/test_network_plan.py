@@ -22,16 +22,6 @@ nodes:
   action: {type: action_head, source: trunk, gain: 1.0}
   value:  {type: value_head, source: flat}
 """
-BESIDE = """
-schema_version: 1
-summary: a way around the trunk
-nodes:
-  input:  {type: vector, source: observation}
-  trunk:  {type: linear, source: input, size: 5}
-  both:   {type: merge, source: [trunk, input], how: concat}
-  action: {type: action_head, source: both}
-  value:  {type: value_head, source: both}
-"""
 ACTIVATE = {
     ActivationCode.NONE: lambda x: x,
     ActivationCode.TANH: np.tanh,
@@ -51,7 +41,7 @@ def planned(policy, action=THREE, seen=SEEN, features=()):
 def follow(plan, rows):
     """The plan, written out."""
     flat, slots = plan.flat.numpy(), {0: rows}
-    for source, target, inputs, outputs, weight, bias, activation in plan.layers:
+    for source, target, inputs, outputs, weight, _, bias, activation in plan.layers:
         matrix = flat[weight : weight + inputs * outputs].reshape(outputs, inputs)
         slots[target] = ACTIVATE[activation](slots[source] @ matrix.T + flat[bias : bias + outputs])
     return slots[plan.action_slot], slots[plan.value_slot][:, 0]
@@ -77,7 +67,6 @@ def test_the_spread_of_continuous_actions_is_found_in_the_flat_block():
 @pytest.mark.parametrize(
     ("policy", "action", "named"),
     [
-        ({"graph": BESIDE}, DiscreteSpec(2), "node 'both', which reads trunk and input"),
         ({"graph": "mlp", "settings": {"activation": "elu"}}, DiscreteSpec(2), "the activation elu"),
         ({"graph": TREE.replace("gain: 1.0", "squash: true")}, BoxSpec((1,), low=(-1.0,), high=(1.0,)), "squash=true"),
         ({"graph": TREE.replace("gain: 1.0", "state_dependent_std: true")}, BoxSpec((1,)), "state_dependent_std=true"),

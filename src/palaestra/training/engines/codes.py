@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
+from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
 
-LayerTuple = tuple[int, int, int, int, int, int, int]  # source, target, inputs, outputs, weight, bias, activation
+# source, target, inputs, outputs, weight, row of weights, bias or NO_BIAS, activation
+LayerTuple = tuple[int, int, int, int, int, int, int, int]
+# target, cells, most, whether larger codes count as that, size, place, bias, activation
+TableTuple = tuple[int, int, int, bool, int, int, int, int]
 CellTuple = tuple[int, int, int, int, int, int]  # kind, gates, target, size, weight across, bias across
+
+NO_BIAS = -1
 
 
 class Unfit(Exception):
@@ -37,7 +42,10 @@ class InputCode(IntEnum):
 
 @dataclass
 class LayerPlan:
-    """As the compiled Learner takes it. Slot 0 is the observation; every layer reads one slot and writes another."""
+    """As the compiled Learner takes it. Slot 0 is the observation; every layer reads one slot and adds to another.
+
+    All layers and tables with the same target are one sum, with one activation behind it.
+    """
 
     sizes: list[int]  # of the slots
     layers: list[LayerTuple] = field(default_factory=list)
@@ -46,6 +54,9 @@ class LayerPlan:
     log_std: int = 0  # its place, for continuous actions
     cells: list[CellTuple] = field(default_factory=list)
     memory: list[str] = field(default_factory=list)  # what the cells' parts are called, in their order
+    part: str | None = ""  # of the observation that slot 0 is made of; None: of none, its size is 0
+    tables: list[TableTuple] = field(default_factory=list)
+    table_parts: list[str] = field(default_factory=list)  # of the observation, whose bytes choose each table's rows
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,11 @@ class InputPlan:
     size: int  # numbers in the vector
     counts: list[int]
     firsts: list[int]
+
+
+def part_of(space: SpaceSpec, name: str) -> SpaceSpec:
+    """As the tape calls its blocks: "" is all of an observation without named parts."""
+    return dict(space.parts)[name] if isinstance(space, DictSpec) else space
 
 
 def plan_input(space: SpaceSpec) -> InputPlan:

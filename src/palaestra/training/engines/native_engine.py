@@ -1,4 +1,4 @@
-"""The engine for networks of linear layers and memory on a CPU: inference, sampling, advantages and updates compiled.
+"""The engine for networks of layers, tables and memory on a CPU: inference, sampling, advantages, updates compiled.
 
 It works in the memory of the torch modules, of the optimiser and of the tape. Actions are drawn from dice that are a
 function of seed, iteration, step and environment, so there is only their seed to save; minibatches are ordered by the
@@ -19,10 +19,10 @@ from palaestra.contracts.later import later
 from palaestra.contracts.reports import PhaseTimes, UpdateStats
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.training.engines.base import Iteration
-from palaestra.training.engines.codes import HeadCode, InputCode, Unfit, plan_head, plan_input
+from palaestra.training.engines.codes import HeadCode, InputCode, Unfit, plan_head
+from palaestra.training.engines.seen import Seen, vector_input
 from palaestra.training.engines.worlds import EngineWorlds, stepped_by
 from palaestra.training.schedules import value_at
-from palaestra.training.tape import stack_observations
 
 learner: ModuleType | None
 try:
@@ -63,11 +63,12 @@ class NativeEngine:
         self._compiled = learner
         tape, interface = state.tape, state.interface
         plan, parameters = _network(state)
-        seen = plan_input(interface.observation_space)
+        seen = vector_input(plan, interface.observation_space)
         head, counts = plan_head(interface.action_space)
         if len(counts) > MAX_CHOICES:
             raise Unfit(f"actions of {len(counts)} numbers")
-        self.recording = _new_recording(state, head, len(counts))
+        self._seen = Seen(plan, tape)
+        self.recording = _new_recording(state, self._seen, head, len(counts))
         self._learner = learner.Learner(
             sizes=plan.sizes,
             layers=plan.layers,
@@ -80,7 +81,7 @@ class NativeEngine:
             input_counts=seen.counts,
             input_firsts=seen.firsts,
             parameters=parameters,
-            recording=self.recording,
+            recording={**self.recording, "codes": self._seen.codes},
             normalizer=_normalizer(state, seen.code),
             horizon=tape.horizon,
             env_count=state.envs.count,
@@ -88,6 +89,7 @@ class NativeEngine:
             kernels=kernels,
             cells=plan.cells,
             stretch=state.stretch,
+            tables=plan.tables,
         )
         self._memory = plan.memory  # names, in the order of the engine's cells
         self._worlds, why = self._take_worlds(state)
@@ -183,17 +185,12 @@ class NativeEngine:
                 episodes.append(ending.episode)
                 if not ending.episode.terminated:
                     cuts.append((step, ending))
-        self._judge(state, cuts)
+        self._judge(cuts)
         return episodes
 
-    def _judge(self, state: TrainingState, cuts: list[tuple[int, Ending]]) -> None:
-        finals: NDArray[Any] = state.tape.blocks[""][0, :0]
-        if cuts:
-            last_seen = [ending.final_observation for _, ending in cuts]
-            stacked = stack_observations(state.tape.space, last_seen)
-            assert isinstance(stacked, torch.Tensor), "named parts were refused"
-            finals = np.ascontiguousarray(stacked[0].numpy(), dtype=finals.dtype)
-        self._learner.judge(finals, [step for step, _ in cuts], [ending.env_index for _, ending in cuts])
+    def _judge(self, cuts: list[tuple[int, Ending]]) -> None:
+        vector, codes = self._seen.stacked([ending.final_observation for _, ending in cuts])
+        self._learner.judge(vector, [step for step, _ in cuts], [ending.env_index for _, ending in cuts], codes)
 
     def _learn(self, state: TrainingState) -> UpdateStats:
         ppo, compiled = state.config.ppo, self._learner
@@ -239,7 +236,7 @@ def _network(state: TrainingState) -> tuple[LayerPlan, dict[str, NDArray[np.floa
     return plan, {name: part.numpy() for name, part in optimizer.adam_memory().items()}
 
 
-def _new_recording(state: TrainingState, head: HeadCode, parts: int) -> dict[str, NDArray[Any]]:
+def _new_recording(state: TrainingState, seen: Seen, head: HeadCode, parts: int) -> dict[str, NDArray[Any]]:
     """The tape's arrays, and what the engine adds to them, each [T, B]."""
     tape = state.tape
     shape = (tape.horizon, state.envs.count)
@@ -251,7 +248,7 @@ def _new_recording(state: TrainingState, head: HeadCode, parts: int) -> dict[str
     own["actions"] = np.zeros(shape if is_single else (*shape, parts), dtype)
     return {
         **own,
-        "observations": tape.blocks[""],
+        "observations": seen.vector,
         "rewards": tape.rewards,
         "starts": tape.starts,
         "terminated": tape.terminated,
