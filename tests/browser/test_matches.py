@@ -34,7 +34,7 @@ def test_the_shadow_plays_the_newest_checkpoint_in_four_worlds(open_page, traine
 
 
 def test_the_shadow_of_a_run_without_a_checkpoint_says_so(open_page, serving, train):
-    run = train("young", total_steps=3_000_000)
+    run = train("young", total_steps=1_000_000_000, checkpoints={"save_interval": 1_000_000})
     serving.wait_for(run, "running")
     page = open_page(f"#/run/{run}/live?view=shadow")
     expect(page.locator(".state")).to_contain_text(re.compile("refused.*checkpoint"), timeout=PATIENCE)

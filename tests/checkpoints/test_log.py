@@ -2,7 +2,10 @@ import json
 
 import pytest
 
-from palaestra.checkpoints.log import LOG_NAME, LogEntry, entry_of, read_log, update_log
+from palaestra.checkpoints import log as module
+from palaestra.checkpoints.durable import REAL
+from palaestra.checkpoints.errors import SaveFailed
+from palaestra.checkpoints.log import LOG_NAME, CheckpointLog, LogEntry, entry_of, read_log
 from palaestra.contracts.errors import DamagedFile
 
 
@@ -22,14 +25,13 @@ def test_episodes_that_nobody_counted_are_unknown_not_zero(describe):
 
 
 def test_what_is_written_is_read_back_in_order_of_epochs(tmp_path, describe):
-    written = update_log(tmp_path, [describe(10000), describe(9999)])
-    assert [entry.epoch for entry in written] == [9999, 10000]
-    assert read_log(tmp_path) == written
+    CheckpointLog(tmp_path).update([describe(10000), describe(9999)])
+    assert read_log(tmp_path) == [entry_of(describe(epoch)) for epoch in (9999, 10000)]
 
 
 def test_what_retention_removed_stays_in_the_log_and_is_marked(tmp_path, describe):
-    update_log(tmp_path, [describe(1), describe(2)])
-    update_log(tmp_path, [describe(2), describe(3)])
+    CheckpointLog(tmp_path).update([describe(1), describe(2)])
+    CheckpointLog(tmp_path).update([describe(2), describe(3)])
     assert [(entry.epoch, entry.removed) for entry in read_log(tmp_path)] == [(1, True), (2, False), (3, False)]
 
 
@@ -51,19 +53,80 @@ def test_a_damaged_log_is_written_anew(tmp_path, describe, damage):
     (tmp_path / LOG_NAME).write_text(damage)
     with pytest.raises(DamagedFile):
         read_log(tmp_path)
-    update_log(tmp_path, [describe(1)])
+    CheckpointLog(tmp_path).update([describe(1)])
     assert [entry.epoch for entry in read_log(tmp_path)] == [1]
 
 
 def test_a_log_that_is_up_to_date_is_not_written_again(tmp_path, describe):
-    update_log(tmp_path, [describe(1)])
+    CheckpointLog(tmp_path).update([describe(1)])
     before = (tmp_path / LOG_NAME).stat().st_ino
-    update_log(tmp_path, [describe(1)])
+    CheckpointLog(tmp_path).update([describe(1)])
     assert (tmp_path / LOG_NAME).stat().st_ino == before
 
 
 def test_other_programs_can_read_it(tmp_path, describe):
-    update_log(tmp_path, [describe(1)])
+    CheckpointLog(tmp_path).update([describe(1)])
     content = json.loads((tmp_path / LOG_NAME).read_text())
     assert content["schema_version"] == 1
     assert content["checkpoints"][0]["file"] == "model_0001.safetensors"
+
+
+def flags(directory):
+    return [(entry.epoch, entry.removed) for entry in read_log(directory)]
+
+
+def test_a_save_words_what_it_changes_however_long_the_run_has_been(tmp_path, describe, monkeypatch):
+    worded = []
+    usual = module._worded
+    monkeypatch.setattr(module, "_worded", lambda entry: worded.append(entry.epoch) or usual(entry))
+    log = CheckpointLog(tmp_path)
+    for epoch in range(1, 200):
+        worded.clear()
+        log.update([describe(one) for one in range(max(1, epoch - 2), epoch + 1)])
+        assert sorted(worded) == [one for one in (epoch - 3, epoch) if one > 0]
+    assert flags(tmp_path) == [(epoch, epoch < 197) for epoch in range(1, 200)]
+
+
+def test_it_goes_on_from_what_is_in_the_file(tmp_path, describe):
+    CheckpointLog(tmp_path).update([describe(1), describe(2)])
+    CheckpointLog(tmp_path).update([describe(2), describe(3)])
+    assert flags(tmp_path) == [(1, True), (2, False), (3, False)]
+
+
+def test_what_another_process_wrote_meanwhile_stays(tmp_path, describe):
+    ours = CheckpointLog(tmp_path)
+    ours.update([describe(1), describe(2)])
+    CheckpointLog(tmp_path).update([describe(2), describe(5)])
+    ours.update([describe(2), describe(5), describe(6)])
+    assert flags(tmp_path) == [(1, True), (2, False), (5, False), (6, False)]
+
+
+def test_a_log_that_was_removed_meanwhile_is_written_anew(tmp_path, describe):
+    log = CheckpointLog(tmp_path)
+    log.update([describe(1)])
+    (tmp_path / LOG_NAME).unlink()
+    log.update([describe(1), describe(2)])
+    assert flags(tmp_path) == [(1, False), (2, False)]
+
+
+def test_an_epoch_that_is_saved_anew_takes_its_place(tmp_path, describe):
+    """A run that was killed goes on from before its last checkpoint."""
+    log = CheckpointLog(tmp_path)
+    log.update([describe(1), describe(3)])
+    log.update([describe(1), describe(2), describe(3, total_time=99.0)])
+    assert [(entry.epoch, entry.total_time) for entry in read_log(tmp_path)] == [(1, 12.5), (2, 12.5), (3, 99.0)]
+
+
+def test_after_a_failed_write_nothing_is_taken_for_written(tmp_path, describe, monkeypatch):
+    log = CheckpointLog(tmp_path)
+    log.update([describe(1)])
+
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(REAL), "write_temporary", staticmethod(full))
+        with pytest.raises(SaveFailed):
+            log.update([describe(1), describe(2)])
+    log.update([describe(1), describe(2)])
+    assert flags(tmp_path) == [(1, False), (2, False)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -65,19 +65,57 @@ def read_log(directory: Path) -> list[LogEntry]:
         raise DamagedFile(f"{path} cannot be read ({error}).") from error
 
 
-def update_log(directory: Path, present: Iterable[Checkpoint], fs: FileSystem = REAL) -> list[LogEntry]:
-    """Bring the log up to date with what is there now; what is there no more is marked removed."""
-    try:
-        before = {entry.epoch: entry for entry in read_log(directory)}
-    except (FileNotFoundError, DamagedFile):
-        before = {}
-    now = {checkpoint.epoch: entry_of(checkpoint) for checkpoint in present}
-    gone = {epoch: replace(entry, removed=True) for epoch, entry in before.items() if epoch not in now}
-    after = dict(sorted((gone | now).items()))
-    if after != before:
-        content = {"schema_version": SCHEMA_VERSION, "checkpoints": [asdict(entry) for entry in after.values()]}
-        replace_file(directory, LOG_NAME, (json.dumps(content, indent=1) + "\n").encode(), fs)
-    return list(after.values())
+class CheckpointLog:
+    """Remembers how it worded what it wrote: of a run that has saved for hours, a save changes a line or two."""
+
+    def __init__(self, directory: Path, fs: FileSystem = REAL) -> None:
+        self._directory = directory
+        self._fs = fs
+        self._lines: dict[int, bytes] = {}  # of every entry by its epoch, in that order
+        self._present: dict[int, LogEntry] = {}  # those that are not removed
+        self._written: object = None  # how the file stood when it was written
+
+    def update(self, present: Iterable[Checkpoint]) -> None:
+        """Bring the log up to date with what is there now; what is there no more is marked removed."""
+        if self._written is None or self._written != self._state():
+            self._read()
+        now = {checkpoint.epoch: entry_of(checkpoint) for checkpoint in present}
+        gone = [replace(entry, removed=True) for epoch, entry in self._present.items() if epoch not in now]
+        fresh = [entry for epoch, entry in sorted(now.items()) if self._present.get(epoch) != entry]
+        self._present = now
+        if not gone and not fresh:
+            return
+        newest = next(reversed(self._lines), -1)
+        self._lines |= {entry.epoch: _worded(entry) for entry in (*gone, *fresh)}
+        if fresh and fresh[0].epoch < newest:
+            self._lines = dict(sorted(self._lines.items()))
+        self._write()
+
+    def _read(self) -> None:
+        try:
+            entries = read_log(self._directory)
+        except (FileNotFoundError, DamagedFile):
+            entries = []
+        self._lines = {entry.epoch: _worded(entry) for entry in sorted(entries, key=lambda entry: entry.epoch)}
+        self._present = {entry.epoch: entry for entry in entries if not entry.removed}
+
+    def _write(self) -> None:
+        self._written = None  # should it fail
+        head = f'{{"schema_version": {SCHEMA_VERSION}, "checkpoints": [\n'.encode()
+        replace_file(self._directory, LOG_NAME, head + b",\n".join(self._lines.values()) + b"\n]}\n", self._fs)
+        self._written = self._state()
+
+    def _state(self) -> object:
+        """Other processes write it too: another file then stands in its place."""
+        try:
+            stat = (self._directory / LOG_NAME).stat()
+        except FileNotFoundError:
+            return None
+        return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _worded(entry: LogEntry) -> bytes:
+    return json.dumps(vars(entry)).encode()
 
 
 def _entry(data: dict[str, Any]) -> LogEntry:

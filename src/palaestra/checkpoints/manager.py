@@ -11,9 +11,10 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.checkpoints import durable, log, reading, retention, selection
+from palaestra.checkpoints import durable, reading, retention, selection
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.locks import changing, in_use
+from palaestra.checkpoints.log import CheckpointLog
 from palaestra.checkpoints.names import model_name, temporary_name, trainer_state_name
 from palaestra.checkpoints.sidecar import digest
 from palaestra.contracts.checkpoint import Checkpoint
@@ -70,6 +71,7 @@ class CheckpointManager:
         self.directory = run.checkpoints
         self._config = config
         self._fs = fs
+        self._log = CheckpointLog(self.directory, fs)
 
     def ensure_writable(self) -> None:
         """Say now, not at the first save, that the directory cannot be written to."""
@@ -214,7 +216,7 @@ class CheckpointManager:
             removed = retention.retain(self.directory, found, keep, keep_trainer_states, self._fs)
             left = [one for one in found if one.epoch not in removed.epochs]
             retention.sweep(self.directory, left, keep, self._fs)
-            log.update_log(self.directory, left, self._fs)
+            self._log.update(left)
         return removed
 
     def _describe_again(self, checkpoint: Checkpoint, parts: dict[str, bytes]) -> Checkpoint | None:
@@ -254,7 +256,7 @@ class CheckpointManager:
                 removed = retention.retain(self.directory, found, keep, keep_states, self._fs)
                 found = tuple(one for one in found if one.epoch not in removed.epochs)
                 retention.sweep(self.directory, found, keep, self._fs)
-            log.update_log(self.directory, found, self._fs)
+            self._log.update(found)
         except (OSError, SaveFailed) as error:
             logger.warning("The checkpoint is saved, but tidying up after it failed: %s", error)
 
