@@ -231,11 +231,6 @@ def test_what_one_reader_changes_another_does_not_see(written):
     assert sidecar.decode(raw, "x").policy["graph"] == "mlp"
 
 
-def test_a_text_that_is_no_unicode_is_refused_when_written(written):
-    with pytest.raises(UsageError, match="cannot be written as YAML"):
-        sidecar.encode(dataclasses.replace(written, policy={"graph": "\ud800"}))
-
-
 @pytest.mark.parametrize("letter", sorted(set(string.printable) - set("0123456789abcdef") - set(string.whitespace)))
 def test_a_checksum_has_hexadecimal_digits_only(letter):
     assert not sidecar._is_file_entry({"size": 1, "sha256": "0" * 63 + letter})
