@@ -299,10 +299,10 @@ def test_what_a_socket_would_be_sent_after_the_token_was_renewed_is_the_end_of_i
 @pytest.mark.parametrize(
     ("bound", "server", "host", "comes_in"),
     [
-        ("0.0.0.0", ("10.0.0.5", 7878), "10.0.0.5:7878", True),  # noqa: S104
+        ("0.0.0.0", ("10.0.0.5", 7878), "10.0.0.5:7878", True),
         ("::", ("fe80::1", 7878), "[fe80::1]:7878", True),
         ("::", ("fe80::1", 7878), "[fe80::2]:7878", False),
-        ("0.0.0.0", None, "10.0.0.5:7878", False),  # noqa: S104
+        ("0.0.0.0", None, "10.0.0.5:7878", False),
         ("127.0.0.1", ("10.0.0.5", 7878), "10.0.0.5:7878", False),
     ],
 )
