@@ -102,7 +102,7 @@ chaos: setup browser ## every row of the fault matrix at its published size, wit
 soak: setup ## everything at once for 45 minutes, with a fault every ten seconds (MINUTES=3: shorter)
 	$(BIN)/python -m palaestra.testing.soak --minutes $(or $(MINUTES),45) --seed $(or $(SEED),0)
 
-mutants: setup ## small defects planted in checkpoints, security and state: which does no test see? (an hour; ONLY=web/tokens)
+mutants: setup ## small defects planted in checkpoints, security and state: which does no test see? (an hour; ONLY="--at-once 2", ONLY=web/tokens)
 	$(BIN)/python -m palaestra.testing.mutants $(ONLY)
 
 # Everything is resolved anew in an environment of its own; what builds the package is pinned too.

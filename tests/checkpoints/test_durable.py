@@ -191,3 +191,75 @@ def test_a_full_disk_while_an_epoch_is_saved_anew_keeps_the_first(directory, des
     with pytest.raises(SaveFailed):
         durable.commit(directory, 1, again, describe(1), FailingFileSystem(fails_at, errno.ENOSPC))
     assert durable.verify(directory, 1)[1] == PARTS[1]
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_a_small_file_that_cannot_be_replaced_stays_and_leaves_no_remains(directory, fails_at):
+    before = (directory / "model_0001.yaml").read_bytes()
+    with pytest.raises(SaveFailed, match="model_0001.yaml could not be saved"):
+        durable.replace_file(directory, "model_0001.yaml", b"new", FailingFileSystem(fails_at, errno.ENOSPC))
+    assert (directory / "model_0001.yaml").read_bytes() == before
+    assert names(directory) == ["model_0001.safetensors", "model_0001.yaml", "trainer_state_0001.pt"]
+
+
+def test_one_of_the_remains_that_cannot_be_removed_does_not_keep_the_others(directory, describe, monkeypatch):
+    first = next(iter(PARTS[2]))
+
+    unlink_really = type(directory).unlink
+
+    def unlink(path):
+        if path.name.endswith(first):
+            raise OSError(errno.EIO, "it stays")
+        unlink_really(path)
+
+    monkeypatch.setattr(type(directory), "unlink", unlink)
+    with pytest.raises(SaveFailed):
+        durable.commit(directory, 2, PARTS[2], describe(2), FailingFileSystem(3, errno.EIO))
+    assert [name.endswith(first) for name in names(directory) if "0002" in name] == [True]
+
+
+def test_an_error_without_a_number_is_told_in_its_own_words(directory, describe):
+    class Broken(RealFileSystem):
+        def write_temporary(self, path, data):
+            raise OSError("the tape is full")
+
+    with pytest.raises(SaveFailed, match="the tape is full"):
+        durable.commit(directory, 2, PARTS[2], describe(2), Broken())
+
+
+@pytest.mark.parametrize("change", ["shorter", "link", "gone"])
+def test_a_listing_looks_at_every_file_and_its_size(directory, change):
+    weights = directory / "model_0001.safetensors"
+    if change == "shorter":
+        os.truncate(weights, 999)
+    else:
+        weights.rename(directory / "elsewhere")
+    if change == "link":  # to something of the right size
+        weights.symlink_to(directory / "elsewhere")
+    told = {"shorter": "999 bytes, the sidecar says 1000", "link": "the sidecar says 1000", "gone": "is missing"}
+    with pytest.raises(DamagedFile, match=told[change]):
+        durable.described(directory, 1)
+
+
+@pytest.mark.parametrize("changes", [4, 5, 6])
+def test_a_sidecar_that_changes_under_each_of_five_looks_is_given_up(describe, changes):
+    looks = []
+    described = (describe(1, files={"n": {"size": size}}) for size in range(100))
+
+    def look(checkpoint):
+        looks.append(checkpoint.files["n"]["size"])
+        if len(looks) <= changes:
+            raise DamagedFile("gone in between")
+        return "seen"
+
+    if changes == 4:
+        assert durable.while_it_stands(lambda: next(described), look)[1] == "seen"
+    else:
+        with pytest.raises(DamagedFile, match="changes faster"):
+            durable.while_it_stands(lambda: next(described), look)
+    assert looks == [0, 1, 2, 3, 4]
+
+
+def test_where_nothing_was_ever_saved_nothing_is_listed(tmp_path):
+    assert durable.committed_epochs(tmp_path / "never") == []
+    assert durable.uncommitted_files(tmp_path / "never") == []

@@ -120,6 +120,7 @@ def test_a_score_reaches_the_sidecar_of_the_one_that_was_judged(tmp_path, manage
         ({"scor": 1.0}, "Did you mean 'score'"),
         ({"path": None}, "'path' cannot be changed"),
         ({"files": {}}, "'files' cannot be changed"),
+        ({"avg_reward": math.inf}, "avg_reward=inf"),
         ({"score": math.nan}, "score=nan"),
         ({"score": math.inf}, "score=inf"),
     ],
@@ -197,6 +198,18 @@ def test_weights_alone_cannot_be_resumed_from(manager, save):
         manager.load_for_resume()
 
 
+def test_resume_looks_further_back_than_weights_alone(manager, save):
+    save(1)
+    save(2, trainer_state=None)
+    assert manager.load_for_resume().checkpoint.epoch == 1
+
+
+def test_who_opens_without_a_selector_gets_the_newest(manager, save):
+    save(1)
+    save(2)
+    assert manager.open().checkpoint.epoch == 2
+
+
 def test_a_state_can_be_added_once(manager, save):
     save(1, trainer_state=None)
     manager.save_trainer_state(1, {"epoch": 1})
@@ -212,6 +225,15 @@ def test_saving_the_same_weights_again_keeps_their_score_and_adds_the_state(mana
     checkpoint = manager.load_agent(1)[1]
     assert (checkpoint.score, checkpoint.agent_step) == (8.0, 600)
     assert manager.load_trainer_state(1) == {"epoch": 1}
+
+
+@pytest.mark.parametrize("state", [None, {"epoch": 1}])
+def test_the_same_weights_again_without_a_state_leave_the_files_as_they_are(manager, save, state):
+    save(1, trainer_state=state)
+    before = {path.name: path.stat().st_ino for path in manager.directory.glob("*_0001.[sp]*")}
+    save(1, trainer_state=None, agent_step=600)
+    assert {path.name: path.stat().st_ino for path in manager.directory.glob("*_0001.[sp]*")} == before
+    assert (manager.load_trainer_state(1), manager.load_agent(1)[1].agent_step) == (state, 600)
 
 
 def test_other_weights_of_the_same_epoch_replace_it_and_its_score(manager, save, policy, describe, caplog):
@@ -257,7 +279,21 @@ def test_one_in_use_outlives_retention(tmp_path, manager, save):
 def test_retain_by_hand(manager, save):
     for epoch in (1, 2, 3):
         save(epoch)
+    dead = manager.directory / ".tmp-1-1-model_0007.yaml"
+    dead.touch()
     assert manager.retain(keep=1, keep_trainer_states=1).epochs == (1, 2)
+    assert [(entry.epoch, entry.removed) for entry in read_log(manager.directory)] == [(1, True), (2, True), (3, False)]
+    assert not dead.exists()
+
+
+def test_what_dead_writers_left_goes_with_the_next_save_that_may_remove_anything(manager, save):
+    save(1)
+    dead = manager.directory / ".tmp-1-1-model_0007.yaml"
+    dead.touch()
+    save(2)
+    assert dead.exists()
+    save(3, keep=5)
+    assert not dead.exists()
 
 
 def test_a_lost_log_is_told_again_by_the_sidecars(tmp_path, manager, save):
@@ -276,6 +312,17 @@ def test_a_log_that_cannot_be_written_does_not_fail_the_save(tmp_path, manager, 
     assert "tidying up" in caplog.text
 
 
+def test_a_link_as_long_as_the_weights_in_whose_place_it_stands_does_not_fail_the_next_save(manager, save, caplog):
+    save(1, keep=1)
+    weights = manager.directory / "model_0001.safetensors"
+    size = weights.stat().st_size
+    weights.unlink()
+    weights.symlink_to(("./" * size)[-size:])
+    assert save(2, keep=1).epoch == 2
+    assert manager.load_agent()[1].epoch == 2
+    assert "tidying up" in caplog.text
+
+
 @pytest.mark.fault("C5")
 def test_a_place_that_cannot_be_written_is_refused_at_the_start(tmp_path):
     (tmp_path / "checkpoints").write_text("a file, not a directory")
@@ -283,9 +330,23 @@ def test_a_place_that_cannot_be_written_is_refused_at_the_start(tmp_path):
         CheckpointManager(tmp_path).ensure_writable()
 
 
-def test_asking_whether_it_is_writable_leaves_nothing(manager):
+def test_asking_whether_it_is_writable_leaves_nothing(tmp_path):
+    manager = CheckpointManager(tmp_path / "not" / "there" / "yet")
+    manager.ensure_writable()
     manager.ensure_writable()
     assert names(manager.directory) == []
+
+
+def test_the_first_save_makes_the_place_it_needs(tmp_path, policy, describe):
+    manager = CheckpointManager(tmp_path / "not" / "there" / "yet")
+    manager.save_agent(policy, describe(1))
+    assert manager.load_agent()[1].epoch == 1
+
+
+def test_a_place_that_cannot_be_made_is_a_failed_save(tmp_path, policy, describe):
+    (tmp_path / "checkpoints").write_text("a file, not a directory")
+    with pytest.raises(SaveFailed, match="checkpoints cannot be made: File exists"):
+        CheckpointManager(tmp_path).save_agent(policy, describe(1))
 
 
 def test_a_save_that_the_disk_refuses_raises_and_keeps_the_old(tmp_path, save, policy, describe):

@@ -91,6 +91,15 @@ def test_an_epoch_that_is_not_there_is_answered_with_those_that_are(directory):
         open_checkpoint(directory, 4)
 
 
+def test_where_there_are_none_that_is_the_answer(tmp_path):
+    with pytest.raises(NotFound, match="Epochs there: none"):
+        open_checkpoint(tmp_path, 4)
+
+
+def test_who_selects_nothing_gets_the_newest(directory):
+    assert open_checkpoint(directory).checkpoint.epoch == 3
+
+
 def test_best_without_a_judgement_says_how_to_get_one(tmp_path, save):
     save(1)
     with pytest.raises(NotFound, match="palaestra eval"):
@@ -99,10 +108,11 @@ def test_best_without_a_judgement_says_how_to_get_one(tmp_path, save):
 
 def test_one_removed_between_listing_and_reading_is_no_damage(directory, monkeypatch):
     epochs = reading.committed_epochs(directory)
-    monkeypatch.setattr(reading, "committed_epochs", lambda _: [*epochs, 99])
+    monkeypatch.setattr(reading, "committed_epochs", lambda _: [0, *epochs, 99])
     assert open_latest(directory).checkpoint.epoch == 3
     assert open_latest(directory).refused == ()
     assert survey(directory).refused == ()
+    assert [one.epoch for one in survey(directory).checkpoints] == [1, 2, 3]
 
 
 @pytest.mark.fault("C10")

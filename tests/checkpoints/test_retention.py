@@ -110,4 +110,14 @@ def test_the_sweep_takes_what_the_dead_left_and_nothing_else(tmp_path, make):
         path.write_bytes(b"x")
     assert sweep(tmp_path, found, keep=2) == [dead, old]
     assert all(path.exists() for path in (alive, new, strange))
+    assert not any(path.exists() for path in (dead, old))
     assert committed_epochs(tmp_path) == [5, 6]
+
+
+@pytest.mark.parametrize(("keep", "goes"), [(2, False), (1, True), (0, True)])
+def test_the_sweep_leaves_data_between_the_newest_that_are_kept(tmp_path, make, keep, goes):
+    found = make(5, 8)
+    between = tmp_path / "model_0006.safetensors"
+    between.write_bytes(b"x")
+    assert sweep(tmp_path, found, keep) == ([between] if goes else [])
+    assert between.exists() != goes

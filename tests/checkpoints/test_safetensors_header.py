@@ -46,10 +46,11 @@ def test_the_header_of_a_true_file_is_read():
         made({"a": entry(["1"], 0, 4)}, bytes(4)),
         made({"a": [1]}, bytes(4)),
         made(b'{"a": 1, "a": 2}'),
+        made(b'{"a": %b, "a": %b}' % ((json.dumps(entry([1], 0, 4)).encode(),) * 2), bytes(4)),
         made(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
         made({f"t{index}": entry([0], 0, 0) for index in range(20_001)}),
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_a_header_that_lies_is_refused(data):
     with pytest.raises(DamagedFile):

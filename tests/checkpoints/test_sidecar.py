@@ -1,6 +1,7 @@
 import dataclasses
 import hashlib
 import math
+import string
 import sys
 
 import numpy as np
@@ -228,3 +229,13 @@ def test_what_one_reader_changes_another_does_not_see(written):
     raw = sidecar.encode(written)
     sidecar.decode(raw, "x").policy["graph"] = "changed"
     assert sidecar.decode(raw, "x").policy["graph"] == "mlp"
+
+
+@pytest.mark.parametrize("letter", sorted(set(string.printable) - set("0123456789abcdef") - set(string.whitespace)))
+def test_a_checksum_has_hexadecimal_digits_only(letter):
+    assert not sidecar._is_file_entry({"size": 1, "sha256": "0" * 63 + letter})
+    assert sidecar._is_file_entry({"size": 1, "sha256": "0" * 63 + "f"})
+
+
+def test_the_limits_as_numbers():
+    assert (sidecar.MAX_BYTES, sidecar.MAX_MARKS) == (131_072, 8_000)

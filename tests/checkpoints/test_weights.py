@@ -1,3 +1,4 @@
+import json
 import math
 import zipfile
 from collections import OrderedDict
@@ -91,9 +92,10 @@ def test_what_cannot_be_saved_is_named(state, named):
         weights_to_bytes(state)
 
 
-def test_a_compiled_wrapper_is_refused(policy):
+@pytest.mark.parametrize("name", ["_orig_mod", "module"])
+def test_what_torch_wraps_around_a_policy_is_refused(policy, name):
     wrapper = nn.Module()
-    wrapper.add_module("_orig_mod", policy)
+    wrapper.add_module(name, policy)
     with pytest.raises(UsageError, match=r"torch\.compile"):
         policy_to_bytes(wrapper)
 
@@ -148,6 +150,41 @@ def test_a_state_that_contains_itself_is_refused():
     state["self"] = state
     with pytest.raises(UsageError, match="contains itself"):
         trainer_state_to_bytes(state)
+
+
+def nested(wrap, times):
+    value = 0
+    for _ in range(times):
+        value = wrap(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    "state_of",
+    [
+        lambda times: {"state": nested(lambda value: [value], times)},
+        lambda times: {"state": nested(lambda value: {"inner": value}, times)},
+        lambda times: {nested(lambda value: (value,), times): "key"},
+    ],
+    ids=["lists", "dicts", "keys"],
+)
+def test_a_state_may_be_nested_32_levels_deep_and_no_deeper(state_of):
+    assert trainer_state_from_bytes(trainer_state_to_bytes(state_of(31))) == state_of(31)
+    with pytest.raises(UsageError, match="nested deeper than 32 levels"):
+        trainer_state_to_bytes(state_of(32))
+
+
+def test_the_header_of_weights_is_bounded_before_the_library_reads_it():
+    entry = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    header = json.dumps({f"t{index}": entry for index in range(20_001)}).encode()
+    with pytest.raises(DamagedFile, match="at most 20000 are read"):
+        weights_from_bytes(len(header).to_bytes(8, "little") + header)
+
+
+def test_a_kind_of_number_that_the_library_does_not_know_is_refused():
+    header = json.dumps({"t": {"dtype": "F33", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    with pytest.raises(DamagedFile, match="not valid safetensors"):
+        weights_from_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
 
 
 @pytest.mark.fault("C12")

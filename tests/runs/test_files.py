@@ -4,6 +4,7 @@ import json
 import math
 import os
 import resource
+import stat
 import subprocess
 import sys
 import threading
@@ -286,3 +287,37 @@ def test_writing_and_reading_leave_no_descriptor_open(tmp_path):
     append_line(tmp_path / "journal", "x")
     assert read_json(tmp_path / "a") == 1
     assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_what_is_synced_is_the_whole_content(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(files.os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor)))
+    write_atomic(tmp_path / "x", b"12345")
+    content, directory = synced
+    assert (content.st_size, stat.S_ISDIR(directory.st_mode)) == (5, True)
+
+
+def test_only_a_directory_is_synced_as_one(tmp_path):
+    (tmp_path / "x").touch()
+    with pytest.raises(NotADirectoryError):
+        files.fsync_directory(tmp_path / "x")
+
+
+def test_a_line_of_one_torn_letter_is_closed_too(tmp_path):
+    (tmp_path / "x").write_bytes(b"{")
+    append_line(tmp_path / "x", "whole")
+    assert (tmp_path / "x").read_bytes() == b"{\nwhole\n"
+
+
+def test_a_sweep_passes_over_what_another_one_takes_at_the_same_time(tmp_path, monkeypatch):
+    def taken_by_another(path):
+        path.unlink()
+        return True
+
+    (tmp_path / ".tmp-1-1-x").touch()
+    monkeypatch.setattr(files, "is_abandoned", taken_by_another)
+    assert sweep_temporaries(tmp_path) == [tmp_path / ".tmp-1-1-x"]
+
+
+def test_what_has_no_owner_in_its_name_is_not_abandoned(tmp_path):
+    assert is_abandoned(tmp_path / "status.json") is False

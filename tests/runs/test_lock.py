@@ -140,3 +140,23 @@ def test_children_keep_what_got_the_number_of_a_lock_that_was_given_back(tmp_pat
                 os._exit(1)
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_children_of_children_keep_what_got_the_number_of_a_lock_that_their_parent_let_go(tmp_path):
+    with hold(tmp_path / "lock"):
+        child = os.fork()
+        if child == 0:
+            first_free = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
+            grandchild = os.fork()
+            if grandchild == 0:
+                try:
+                    os.fstat(first_free)
+                except OSError:
+                    os._exit(1)
+                os._exit(0)
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_refusal_says_who_holds_the_lock():
+    assert str(AlreadyHeld(17)) == "held by process 17"

@@ -115,9 +115,9 @@ def test_mutants_are_seen_by_tests_and_by_processes_that_they_start_and_gone_aft
 
 # The small project has no bench of its own; in its place is ours, without torch.
 START = f"""
-import importlib.util
+import importlib.util, sys
 spec = importlib.util.spec_from_file_location("house", {mutant_house.__file__!r})
-house = importlib.util.module_from_spec(spec)
+house = sys.modules["house"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(house)
 house.AHEAD = ()
 house.main()

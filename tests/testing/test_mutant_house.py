@@ -3,14 +3,16 @@
 import importlib.util
 import os
 import weakref
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from palaestra.testing import mutant_house
-from palaestra.testing.mutant_house import Trier, answer, apart, plant
+from palaestra.testing.mutant_house import Trier, answer, apart, functions_of, plant
 
+KEYS = ("seconds", "lines", "is_far")
 SOURCE = """
 def outer(x):
     def inner():
@@ -39,7 +41,7 @@ def test_functions_methods_and_inner_ones_that_were_loaded_already_get_their_new
     module, file = loaded(tmp_path)
     made, thing = module.outer(10), module.Thing()
     assert (made(), module.small(10), thing.is_good) == (False, False, True)
-    plant(SOURCE.replace("< 10", "<= 10").replace("True", "False"), file)
+    plant(SOURCE.replace("< 10", "<= 10").replace("True", "False"), file, functions_of(file))
     assert (made(), module.small(10), thing.is_good) == (True, True, False)
     assert module.outer(10)() is True
 
@@ -51,13 +53,14 @@ def test_what_is_left_of_others_does_not_get_in_the_way(tmp_path):
     del gone
     with pytest.raises(ReferenceError):
         isinstance(left, int)
-    plant(SOURCE.replace("True", "False"), file)
+    plant(SOURCE.replace("True", "False"), file, functions_of(file))
     assert not module.Thing().is_good
 
 
 def test_functions_of_other_files_stay_as_they_are(tmp_path):
     module, _ = loaded(tmp_path)
-    plant(SOURCE.replace("True", "False"), str(tmp_path / "other.py"))
+    other = str(tmp_path / "other.py")
+    plant(SOURCE.replace("True", "False"), other, functions_of(other))
     assert module.Thing().is_good
 
 
@@ -67,7 +70,7 @@ def test_a_body_that_does_not_fit_is_told_and_not_counted_as_seen(tmp_path):
     kept = module.outer(1)  # an inner function with x of the outer one
     trier = Trier(Path(file), [])
     without = SOURCE.replace("return x < 10", "return None", 1)
-    assert trier._try({"source": without}, [], []) == {"failed": "", "unfit": True}
+    assert trier._try({"source": without}, functions_of(file), []) == {"failed": "", "unfit": True}
     assert kept.__closure__
 
 
@@ -75,13 +78,85 @@ def test_the_first_failure_is_the_one_that_is_told_and_ends_the_try(tmp_path):
     trier, asked = Trier(tmp_path, []), []
 
     def run(item, nextitem):
-        asked.append((item.name, nextitem and nextitem.name))
-        trier.pytest_runtest_logreport(SimpleNamespace(nodeid=item.name, failed=item.name in "bc"))
+        asked.append((item.nodeid, nextitem and nextitem.nodeid))
+        trier.pytest_runtest_logreport(SimpleNamespace(nodeid=item.nodeid, failed=item.nodeid in "bc"))
 
+    assert trier._run([]) == ""  # nobody comes by the line
+    assert trier._run(items("abc", run)) == "b"
+    assert asked == [("a", "b"), ("b", "c")]
+
+
+def items(names, run):
     hook = SimpleNamespace(pytest_runtest_protocol=run)
-    trier._run([])  # nobody comes by the line
-    trier._run([SimpleNamespace(name=name, config=SimpleNamespace(hook=hook)) for name in "abc"])
-    assert (trier._failed, asked) == ("b", [("a", "b"), ("b", "c")])
+    return [SimpleNamespace(nodeid=name, config=SimpleNamespace(hook=hook)) for name in names]
+
+
+def test_a_mutant_meets_the_tests_of_its_line_quickest_first_then_those_that_start_processes_and_no_other(
+    tmp_path, monkeypatch
+):
+    _, file = loaded(tmp_path)
+    seen = {
+        "slow": (9.0, [4], False),
+        "far": (5.0, [12], True),
+        "quick": (1.0, [4, 12], False),
+        "other": (0.5, [7], False),
+    }
+    watched = {
+        name: {"failed": "", "seen": {"name": name, **dict(zip(KEYS, how, strict=True))}} for name, how in seen.items()
+    }
+    met, given = [], []
+    trier = Trier(Path(file), [{"source": SOURCE.replace("x < 10", "x <= 10", 1), "line": 4}])
+
+    def here(work, seconds):
+        given.append(seconds)
+        return work()
+
+    monkeypatch.setattr(mutant_house, "apart", here)
+    monkeypatch.setattr(mutant_house.gc, "freeze", lambda: None)
+    monkeypatch.setattr(trier, "_watch", lambda item: watched[item.nodeid])
+    found = items(seen, lambda item, nextitem: met.append((item.nodeid, Path(file).read_text() == SOURCE)))
+    assert trier.pytest_runtestloop(SimpleNamespace(testsfailed=0, items=found))
+    assert met == [("quick", False), ("slow", False), ("far", False)]
+    assert trier.order == ["other", "quick", "far", "slow"]
+    assert given[-1] == mutant_house.LEAST_SECONDS + mutant_house.TIMES_LONGER * 15.0
+    assert (trier.answers, Path(file).read_text()) == ([{"failed": ""}], SOURCE)
+
+
+def test_the_first_test_that_fails_without_a_mutant_is_told_and_nothing_is_tried(tmp_path):
+    _, file = loaded(tmp_path)
+    trier = Trier(Path(file), [{"source": SOURCE, "line": 4}])
+
+    def run(item, nextitem):
+        trier.pytest_runtest_logreport(SimpleNamespace(nodeid=item.nodeid, failed=item.nodeid == "b"))
+
+    assert trier.pytest_runtestloop(SimpleNamespace(testsfailed=0, items=items("abc", run)))
+    assert (trier.clean["failed"], trier.answers) == ("b", [])
+
+
+def test_lines_and_processes_of_each_test_are_watched_also_of_those_that_find_a_cache(tmp_path):
+    module, file = loaded(tmp_path)
+    asked = cache(lambda: module.outer(1)() is True)
+    acts = {
+        "first": asked,
+        "second": asked,
+        "far": lambda: os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0),
+        "neither": lambda: None,
+    }
+    found = Trier(Path(file), [])._watch_all(items(acts, lambda item, nextitem: acts[item.nodeid]()))
+    assert sorted((seen.name, seen.lines, seen.is_far, item.nodeid) for seen, item in found) == [
+        ("far", [], True, "far"),
+        ("first", [3, 4, 5], False, "first"),
+        ("neither", [], False, "neither"),
+        ("second", [3, 4, 5], False, "second"),
+    ]
+    assert all(0 <= seen.seconds < 30 for seen, _ in found)
+
+
+def test_what_stands_in_the_file_already_is_tried_in_the_order_that_was_given(tmp_path):
+    trier, met = Trier(tmp_path, [], order=["c", "a"]), []
+    found = items("abc", lambda item, nextitem: met.append(item.nodeid))
+    assert trier.pytest_runtestloop(SimpleNamespace(testsfailed=0, items=found))
+    assert (met, trier.clean) == (["c", "a", "b"], {"failed": ""})
 
 
 def test_a_mutant_stands_in_the_file_only_while_it_is_tried(tmp_path, monkeypatch):

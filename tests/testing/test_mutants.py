@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -34,17 +35,18 @@ class Copy:
     def __exit__(self, *_):
         pass
 
-    def ask(self, file, tests, *, mutants=(), source=None, seconds=1.0):
+    def ask(self, file, tests, *, mutants=(), source=None, order=(), seconds=1.0):
         assert seconds > 0
         assert tests == ["tests/runs/test_lock.py"]
         self.asked.append(len(mutants))
         if source is not None:
+            assert order == ["quickest", "slowest"]
             (own,) = [mutant for mutant in mutants_of((self.folder / file).read_text()) if mutant.source == source]
             return self.answer(own)
         answers = [
             {"failed": "", "unfit": True} if each.change in self.unfit else self.answer(each) for each in mutants
         ]
-        return {"failed": self.failed, "answers": answers}
+        return {"failed": self.failed, "answers": answers, "order": ["quickest", "slowest"]}
 
     def answer(self, mutant):
         return {"failed": "" if mutant.change in self.living else "seen"}
@@ -144,6 +146,26 @@ def test_the_bench_tells_survivors_writes_what_was_seen_and_leaves_with_1_below_
     seen = json.loads((tmp_path / "seen.json").read_text())
     assert seen["summary"]["runs/lock"]["share"] == 1.0 - code
     assert seen["mutants"][0]["change"] == "a < b -> (a <= b)"
+
+
+def test_files_side_by_side_are_tried_in_copies_of_their_own(tmp_path, monkeypatch, capsys):
+    copies, together = [], threading.Barrier(2, timeout=10)
+
+    def open_copy(_):
+        copies.append(Copy(tmp_path))
+        return copies[-1]
+
+    def tried(copy, target, judgements):
+        together.wait()  # for ever, if one came after the other
+        return [Result(target, LINE, f"copy {copies.index(copy)}")]
+
+    monkeypatch.setattr(mutants, "ProjectCopy", open_copy)
+    monkeypatch.setattr(mutants, "try_target", tried)
+    words = ["runs/lock", "web/place", "--at-once", "2", "--json", str(tmp_path / "seen.json")]
+    assert mutants.main(words, tmp_path) == 0
+    seen = json.loads((tmp_path / "seen.json").read_text())["mutants"]
+    assert {each["target"] for each in seen} == {"runs/lock", "web/place"}
+    assert {each["killed_by"] for each in seen} == {"copy 0", "copy 1"}
 
 
 def test_an_unknown_target_leaves_with_its_exit_code(capsys, tmp_path):

@@ -1,5 +1,6 @@
 import io
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,11 @@ from palaestra.checkpoints.weights import trainer_state_from_bytes
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import DamagedFile
 from palaestra.training import plain
+from palaestra.training import state as state_module
 from palaestra.training.group import ALONE, Group
-from palaestra.training.state import env_seeds, new_training_state, own_env_seeds
+from palaestra.training.origin import Origin
+from palaestra.training.seeds import draw_seed
+from palaestra.training.state import engine_of, env_seeds, new_training_state, own_env_seeds
 from palaestra.training.trainer import train
 
 REMEMBERING = """
@@ -32,6 +36,7 @@ CONFIG = TrainConfig(
     curriculum={"tasks": {"usual": {}, "other": {"kwargs": {"sutton_barto_reward": True}}}},
     ppo={"env_count": 2, "horizon": 32, "minibatch_size": 32},
 )
+NATIVE = TrainConfig(total_steps=256, ppo={"env_count": 3, "horizon": 16, "minibatch_size": 16})
 PARTS = ["optimizer", "tape", "memory", "reward_sums", "sampler", "shuffler", "envs", "curriculum"]
 
 
@@ -95,7 +100,7 @@ def test_the_dice_that_everybody_shares_go_on_too():
 
 
 def test_before_torch_has_come_a_capture_is_written_as_it_would_be_with_it(monkeypatch):
-    state = new_training_state(TrainConfig(total_steps=256, ppo={"env_count": 3, "horizon": 16, "minibatch_size": 16}))
+    state = new_training_state(NATIVE)
     assert state.engine.name == "native"
     run_on(state, 2)
     with_torch, weights_with_torch = state.capture(), policy_bytes(state.policy)
@@ -210,3 +215,117 @@ def test_worlds_that_were_not_captured_begin_anew_with_other_seeds(monkeypatch):
     fresh = new_training_state(CROWD)
     assert state.envs.capture()["seeds"].tolist() != fresh.envs.capture()["seeds"].tolist()
     assert state.envs.capture()["seeds"].tolist() == own_env_seeds(CROWD, ALONE, 1)[::3]
+
+
+def draws():
+    """From the dice that everybody shares."""
+    return random.random(), float(np.random.random()), float(torch.rand(()))
+
+
+def test_every_dice_follows_from_the_seed_by_its_name_and_rank(monkeypatch):
+    for group in (ALONE, Second()):
+        state = new_training_state(CONFIG, group)
+        assert state.dice == draw_seed(CONFIG.seed, "dice", group.rank)
+        orders = np.random.default_rng(draw_seed(CONFIG.seed, "minibatches", group.rank))
+        assert state.shuffler.bit_generator.state == orders.bit_generator.state
+    given = []
+    monkeypatch.setattr(state_module, "Curriculum", lambda *words: words)
+    monkeypatch.setattr(state_module, "draft_network", lambda *words: given.append(words[-1]))
+    assert state_module._new_curriculum(CONFIG, Second())[1:] == (2, draw_seed(CONFIG.seed, "tasks", 1))
+    new_training_state(NATIVE)
+    assert given == [draw_seed(NATIVE.seed, "weights")]
+
+
+def test_the_shared_dice_are_those_of_the_seed_for_the_leader_and_of_its_rank_for_others():
+    first = [new_training_state(CONFIG) and draws() for _ in range(2)]
+    assert first[0] == first[1]
+    new_training_state(CONFIG, Second())
+    own, seed = draws(), draw_seed(CONFIG.seed, "global", 1)
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    assert own == draws()
+
+
+def test_seeds_of_environments_follow_from_seed_and_iteration():
+    assert env_seeds(7, 4, 3) == np.random.SeedSequence([7, 3, 14]).generate_state(4).tolist()
+    assert env_seeds(7, 4) == env_seeds(7, 4, 0)
+    assert own_env_seeds(CROWD, ALONE) == env_seeds(CROWD.seed, 9, 0)
+
+
+def test_counts_and_dice_are_restored_and_older_states_do_without_dice_and_engine():
+    state, saved = saved_after(2)
+    other = new_training_state(CONFIG.model_copy(update={"seed": 99}))
+    own = other.dice
+    older = {name: part for name, part in saved["trainer"].items() if name not in {"dice", "engine"}}
+    other.restore(older)
+    assert (other.iteration, other.env_steps, other.dice, other.engine.name) == (2, 128, own, "torch")
+    other.restore(saved["trainer"])
+    assert other.dice == state.dice != own
+    assert (engine_of({}), engine_of({"engine": "native"})) == ("torch", "native")
+
+
+def test_what_was_saved_does_not_change_when_training_goes_on_from_it():
+    state, saved = saved_after(1)
+    sums, memory = saved["trainer"]["reward_sums"], saved["trainer"]["memory"]
+    before = sums.clone(), {name: part.clone() for name, part in memory.items()}
+    state.restore(saved["trainer"])
+    state.reward_sums.add_(1)
+    for part in state.memory.values():
+        part.add_(1)
+    assert torch.equal(sums, before[0])
+    assert memory
+    assert all(torch.equal(part, before[1][name]) for name, part in memory.items())
+
+
+def test_a_teacher_is_captured_and_restored_with_the_rest():
+    restored = []
+    state = new_training_state(CONFIG)
+    assert state.capture()["teacher"] is None
+    state.learned.teacher = SimpleNamespace(capture=lambda: {"lessons": 3}, restore=restored.append)
+    saved = state.capture()
+    assert saved["teacher"] == {"lessons": 3}
+    state.restore(saved)
+    assert restored == [{"lessons": 3}]
+
+
+def test_the_engine_hands_back_before_a_capture_and_forgets_after_a_restore(monkeypatch):
+    told = []
+    state = new_training_state(CONFIG)
+    engine = SimpleNamespace(
+        name="torch", hand_back=lambda _: told.append("back"), forget=lambda: told.append("forget")
+    )
+    state.engine = engine
+    saved = state.capture()
+    assert (told, saved["engine"]) == (["back"], "torch")
+    monkeypatch.setattr(state_module, "engine_to_go_on_with", lambda *_: engine)
+    state.restore(saved)
+    assert told == ["back", "forget"]
+
+
+def test_a_draft_speaks_for_itself_and_an_agent_for_what_has_none():
+    drafted, other = new_training_state(NATIVE), new_training_state(CONFIG)
+    assert drafted.interface is drafted.envs.interface
+    assert other.interface is other.agent.interface
+    drafted.learned.stretch = other.learned.stretch = 7
+    assert (drafted.stretch, other.stretch) == (1, 7)
+    assert drafted.policy is drafted.agent
+
+
+def test_who_begins_with_the_weights_of_another_run_says_so_and_has_no_draft():
+    origin = Origin(new_training_state(NATIVE).interface, "first:5")
+    state = new_training_state(NATIVE, origin=origin)
+    assert (state.began_with, state.draft) == ("first:5", None)
+    assert new_training_state(NATIVE).began_with == ""
+
+
+def test_tensors_wait_only_for_a_draft_alone_with_the_native_engine_before_torch_has_come(monkeypatch):
+    def has_tensors(config, group=ALONE):
+        return "learned" in vars(new_training_state(config, group))
+
+    assert has_tensors(NATIVE)
+    monkeypatch.setattr(state_module, "sys", SimpleNamespace(modules={}))
+    assert not has_tensors(NATIVE)
+    assert has_tensors(NATIVE, Second())
+    assert has_tensors(NATIVE.model_copy(update={"engine": "torch"}))
+    assert has_tensors(CONFIG)

@@ -5,12 +5,14 @@ import random
 import stat
 import struct
 import zipfile
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from palaestra.contracts.errors import RefusedFile
+from palaestra.web import archives
 from palaestra.web.archives import checked_entries, open_archive, read_pieces
 
 
@@ -187,3 +189,21 @@ def test_no_flipped_bytes_make_it_fail_otherwise(data):
                 list(read_pieces(archive, entry))
     except RefusedFile:
         pass
+
+
+def test_content_comes_in_pieces_of_a_megabyte_and_no_more_than_was_said():
+    entry = SimpleNamespace(filename="a", file_size=(1 << 20) + 5)
+    whole = SimpleNamespace(open=lambda _: io.BytesIO(bytes((1 << 20) + 5)))
+    assert [len(piece) for piece in read_pieces(whole, entry)] == [1_048_576, 5]
+    more = SimpleNamespace(open=lambda _: io.BytesIO(bytes((1 << 20) + 6)))
+    with pytest.raises(RefusedFile, match="holds more than it says"):
+        list(read_pieces(more, entry))
+
+
+def test_a_name_with_a_zero_in_it_is_refused_and_a_plain_one_is_not_suspicious():
+    assert archives._suspicion(zipfile.ZipInfo("a\x00b")) == "its name cannot be a file's"
+    assert archives._suspicion(zipfile.ZipInfo("a")) == ""
+
+
+def test_the_longest_comment_is_that_of_the_format():
+    assert archives.LONGEST_COMMENT == 65_536

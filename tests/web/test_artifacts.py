@@ -6,6 +6,9 @@ from urllib.parse import quote
 
 import pytest
 
+from palaestra.web.artifacts import ROUTES
+from palaestra.web.openapi import build_openapi
+
 HTML = "<script>alert(document.domain)</script>"
 
 BITS = ["../", "..%2f", "%2e%2e/", "%2e%2e%2f", "..%5c", "%252e%252e%252f", "....//", "..;/", "%c0%ae%c0%ae/", "\\..\\"]
@@ -81,3 +84,12 @@ def test_no_name_leads_out_of_the_run(client, make_run, house, tmp_path, place):
     ]
     assert [path for path in outside if not path.startswith("/proc/")] == []
     assert directory.artifacts.is_dir()
+
+
+def test_what_is_said_of_artefacts_is_what_is_sent():
+    paths = build_openapi(ROUTES)["paths"]
+    listed = paths["/api/runs/{id}/artifacts"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    one = paths["/api/runs/{id}/artifacts/{name}"]["get"]["responses"]
+    assert (listed["required"], list(listed["properties"])) == (["artifacts"], ["artifacts"])
+    assert "416" in one
+    assert list(one["200"]["content"]) == ["application/octet-stream"]

@@ -52,6 +52,10 @@ def test_a_range_is_those_bytes_and_says_where_they_belong(tmp_path):
     assert asyncio.run(sent_by(response)) == CONTENT[1000:300001]
 
 
+def test_a_range_in_the_middle_ends_where_it_was_asked_to(tmp_path):
+    assert asyncio.run(sent_by(answer(tmp_path, range="bytes=1000-1999"))) == CONTENT[1000:2000]
+
+
 def test_a_head_has_the_headers_and_no_content(tmp_path):
     response = answer(tmp_path, "HEAD")
     assert response.headers["content-length"] == str(len(CONTENT))

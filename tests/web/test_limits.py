@@ -1,5 +1,6 @@
 """Bodies: too large, endless, slow, unread. A caller gets its answer and the connection ends."""
 
+import asyncio
 import http.client
 import socket
 import time
@@ -8,6 +9,7 @@ import psutil
 import pytest
 
 from palaestra.web import reading
+from palaestra.web.limits import HangUpOnUnread
 
 MEBIBYTE = 1 << 20
 
@@ -87,3 +89,58 @@ def test_a_whole_body_keeps_the_connection(live):
         assert (answer.status, answer.read()) == (200, b'{"config":{"a":1}}')
     connection.close()
     assert len(used) == 1
+
+
+def answered(announced, messages=(), reads=0, said=(), kind="http"):
+    """The headers of an answer that begins after so many messages were read, with nothing of a server around it."""
+    coming, sent = iter(messages), []
+
+    async def app(scope, receive, send):
+        for _ in range(reads):
+            await receive()
+        await send({"type": "http.response.start", "status": 200, **({"headers": list(said)} if said else {})})
+        await send({"type": "http.response.body", "body": b"x"})
+
+    async def receive():
+        return next(coming)
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(HangUpOnUnread(app)({"type": kind, "headers": list(announced)}, receive, send))
+    assert sent[1] == {"type": "http.response.body", "body": b"x"}
+    return sent[0].get("headers", [])
+
+
+CLOSE = (b"connection", b"close")
+LONG = [(b"content-length", b"5")]
+FIRST, LAST = {"type": "http.request", "more_body": True}, {"type": "http.request", "more_body": False}
+BARE = {"type": "http.request"}
+
+
+@pytest.mark.parametrize(
+    ("announced", "messages", "reads", "hangs_up"),
+    [
+        ([], [], 0, False),
+        ([(b"content-length", b"0")], [], 0, False),
+        (LONG, [FIRST], 0, True),
+        (LONG, [FIRST], 1, True),
+        (LONG, [FIRST, LAST], 2, False),
+        (LONG, [BARE], 1, False),
+        (LONG, [LAST, FIRST], 2, False),
+        ([(b"transfer-encoding", b"chunked")], [FIRST], 1, True),
+        ([(b"transfer-encoding", b"chunked")], [LAST], 1, False),
+    ],
+)
+def test_the_connection_ends_with_an_answer_that_came_before_the_whole_body(announced, messages, reads, hangs_up):
+    assert answered(announced, messages, reads) == ([CLOSE] if hangs_up else [])
+
+
+def test_what_an_answer_says_of_its_connection_is_replaced_and_nothing_else():
+    said = [(b"Connection", b"keep-alive"), (b"x", b"connection")]
+    assert answered(LONG, [FIRST], 1, said) == [(b"x", b"connection"), CLOSE]
+    assert answered(LONG, [LAST], 1, said) == said
+
+
+def test_what_is_no_request_is_let_through():
+    assert answered(LONG, [FIRST], 1, kind="websocket") == []

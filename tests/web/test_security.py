@@ -1,5 +1,6 @@
 """Who gets in: foreign pages, foreign names, missing and wrong tokens, sockets of strangers."""
 
+import asyncio
 import logging
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from starlette.websockets import WebSocketDisconnect
 from palaestra.web.app import build_app
 from palaestra.web.login import cookie_name, login_link
 from palaestra.web.place import Place
+from palaestra.web.security import NO_TOKEN, SCOPE_KEY, TOO_BUSY, WRONG_ORIGIN, Guard
 from palaestra.web.tokens import cookie_value, new_token
 
 OURS = "http://127.0.0.1:7878"
@@ -232,3 +234,85 @@ def test_the_token_and_codes_are_in_no_log_line(house, client, stranger, caplog)
         record.getMessage() for record in caplog.records if not record.name.startswith(("http", "asyncio"))
     )
     assert [secret for secret in secrets if secret in said] == []
+
+
+class Inner:
+    """What stands behind the guard: notes what was let in, and says one thing to it."""
+
+    def __init__(self, says=None):
+        self.let_in, self.says = [], says
+
+    async def __call__(self, scope, receive, send):
+        self.let_in.append(scope[SCOPE_KEY])
+        if self.says:
+            await send(self.says)
+
+
+def ask(house, inner, place=None, kind="http", host="127.0.0.1:7878", server=("127.0.0.1", 7878), **headers):
+    """What the guard itself sends and how often it listens; without anything of starlette around it."""
+    sent, heard = [], []
+    given = [(b"host", host.encode()), *((name.encode(), value.encode()) for name, value in headers.items())]
+    scope = {"type": kind, "path": "/api/x", "query_string": b"", "headers": given, "server": server}
+    scope |= {"method": "GET"} if kind == "http" else {}
+
+    async def receive():
+        heard.append(1)
+        return {"type": "websocket.connect"}
+
+    async def send(message):
+        sent.append(message)
+
+    guard = Guard(inner, house.token, place or house.place, lambda method, path: "public" in headers)
+    asyncio.run(guard(scope, receive, send))
+    return sent, len(heard)
+
+
+def test_who_comes_behind_the_guard_is_told_how_the_caller_came_in(house):
+    inner, token = Inner(), house.token.read()
+    ask(house, inner, authorization=f"Bearer {token}")
+    ask(house, inner, cookie=f"{cookie_name(7878)}={cookie_value(token)}")
+    ask(house, inner, public="yes")
+    assert inner.let_in == ["token", "cookie", ""]
+
+
+def test_a_refused_socket_is_opened_and_closed_with_the_reason(house):
+    sent, heard = ask(house, Inner(), kind="websocket")
+    closed = {"type": "websocket.close", "code": 4401, "reason": "A token is required."}
+    assert (sent, heard) == ([{"type": "websocket.accept"}, closed], 1)
+
+
+def test_what_a_socket_would_be_sent_after_the_token_was_renewed_is_the_end_of_it(house):
+    token = house.token.read()
+
+    class Renewing(Inner):
+        async def __call__(self, scope, receive, send):
+            await send({"type": "websocket.send", "text": "before"})
+            house.token.renew()
+            with pytest.raises(ConnectionAbortedError):
+                await send({"type": "websocket.send", "text": "after"})
+
+    sent, _ = ask(house, Renewing(), kind="websocket", authorization=f"Bearer {token}")
+    closed = {"type": "websocket.close", "code": 4401, "reason": "the token was renewed"}
+    assert sent == [{"type": "websocket.send", "text": "before"}, closed]
+
+
+@pytest.mark.parametrize(
+    ("bound", "server", "host", "comes_in"),
+    [
+        ("0.0.0.0", ("10.0.0.5", 7878), "10.0.0.5:7878", True),
+        ("::", ("fe80::1", 7878), "[fe80::1]:7878", True),
+        ("::", ("fe80::1", 7878), "[fe80::2]:7878", False),
+        ("0.0.0.0", None, "10.0.0.5:7878", False),
+        ("127.0.0.1", ("10.0.0.5", 7878), "10.0.0.5:7878", False),
+    ],
+)
+def test_the_number_that_was_connected_to_counts_only_where_all_are_bound(house, bound, server, host, comes_in):
+    inner, bearer = Inner(), f"Bearer {house.token.read()}"
+    sent, _ = ask(house, inner, Place(bound, 7878), host=host, server=server, authorization=bearer)
+    assert (inner.let_in, [message["status"] for message in sent if "status" in message]) == (
+        (["token"], []) if comes_in else ([], [421])
+    )
+
+
+def test_the_codes_that_pages_read():
+    assert (NO_TOKEN, WRONG_ORIGIN, TOO_BUSY) == (4401, 4403, 1013)

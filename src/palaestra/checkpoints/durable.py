@@ -65,16 +65,14 @@ def commit(
 def replace_file(directory: Path, name: str, data: bytes, fs: FileSystem = REAL) -> None:
     """One small file, old or new, never half: for sidecars that change their mind and for the log."""
     temporary = directory / temporary_name(name)
-    leftovers = [temporary]
     try:
         fs.write_temporary(temporary, data)
         fs.rename(temporary, directory / name)
-        leftovers.clear()
         fs.fsync_directory(directory)
     except OSError as error:
         raise _save_failed(name, directory, error) from error
     finally:
-        _remove(leftovers)
+        _remove([temporary])
 
 
 def rewrite_sidecar(directory: Path, changed: Checkpoint, fs: FileSystem = REAL) -> Checkpoint:
@@ -183,8 +181,8 @@ def _check_size(path: Path, size: int, expected: int) -> None:
 def _remove(paths: list[Path]) -> None:
     for path in paths:
         try:
-            path.unlink(missing_ok=True)
-        except OSError:  # the disk is failing already; the sweep of dead writers' files comes by later
+            path.unlink()
+        except OSError:  # gone, or the disk is failing: then the sweep of dead writers' files comes by later
             continue
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.names import model_name
-from palaestra.contracts.errors import NotFound
+from palaestra.contracts.errors import DamagedFile, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,6 +76,8 @@ def _open_if_there(path: Path) -> int | None:
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise DamagedFile(f"{path} cannot be opened: {error.strerror}.") from error
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:

@@ -257,7 +257,7 @@ class CheckpointManager:
                 found = tuple(one for one in found if one.epoch not in removed.epochs)
                 retention.sweep(self.directory, found, keep, self._fs)
             self._log.update(found)
-        except (OSError, SaveFailed) as error:
+        except (OSError, SaveFailed, DamagedFile) as error:
             logger.warning("The checkpoint is saved, but tidying up after it failed: %s", error)
 
 

@@ -42,7 +42,7 @@ def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            temporary.unlink()
         raise
     finally:
         _in_flight.discard(temporary)

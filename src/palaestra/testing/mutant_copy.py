@@ -67,13 +67,15 @@ class ProjectCopy:
         *,
         mutants: Sequence[Mutant] = (),
         source: str | None = None,
+        order: Sequence[str] = (),
         seconds: float = 3600.0,
     ) -> dict[str, Any]:
         """Whether `tests` fail, and with which of the mutants (all of them within functions).
 
-        `source` is what `file` says instead, also when it is loaded.
+        `source` is what `file` says instead, also when it is loaded; `order` is that of the single tests.
         """
         question: dict[str, Any] = {"file": file, "tests": tests, "seconds": seconds, "log": str(self.log)}
+        question["order"] = list(order)
         question["mutants"] = [{"source": mutant.source, "line": mutant.line} for mutant in mutants]
         if source is not None:
             question["source"] = source

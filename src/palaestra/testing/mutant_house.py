@@ -3,8 +3,8 @@
     python -m palaestra.testing.mutant_house      (one question as JSON a line, one answer a line)
 
 A mutant within a function is put into what was loaded, after pytest has found its tests: a try costs a fork and the
-tests that come by the line. One elsewhere is there before anything of Palaestra is loaded, which costs seconds. Either
-way it stands in the file too, for the processes that tests start.
+tests that come by the line, quickest first, then those that start processes. One elsewhere is there before anything of
+Palaestra is loaded, which costs seconds. Either way it stands in the file too, for the processes that tests start.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import threading
 import time
 import traceback
 from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
 from itertools import zip_longest
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -38,15 +40,27 @@ LOADED = "ignore::pytest.PytestAssertRewriteWarning"  # plugins of pytest are, o
 WORDS = ["-n", "0", "-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed", "0", "-W", LOADED]
 WORDS += ["-m", "not chaos and not full and not slow"]
 LOOK_SECONDS = 0.005
+MOST_SECONDS = 300.0  # for one test without a mutant
 LEAST_SECONDS, TIMES_LONGER = 10.0, 5.0  # a try that takes longer than the clean one by so much goes on for ever
 
 
-class Trier:
-    """Pytest's side: when the tests are found, each mutant is tried on them in a fork."""
+@dataclass(frozen=True)
+class Watched:
+    """What a test did without a mutant."""
 
-    def __init__(self, file: Path, mutants: Sequence[dict[str, Any]]) -> None:
+    name: str
+    seconds: float
+    lines: list[int]  # of the file that it came by, in this process
+    is_far: bool  # it started other processes, which come by lines that nobody sees
+
+
+class Trier:
+    """Pytest's side: when the tests are found, each mutant is tried in a fork on those that can see it."""
+
+    def __init__(self, file: Path, mutants: Sequence[dict[str, Any]], order: Sequence[str] = ()) -> None:
         self.clean: dict[str, Any] = {"failed": "the tests could not be loaded"}
         self.answers: list[dict[str, Any]] = []
+        self.order = list(order)  # of the tests by their names
         self._file = file
         self._mutants = mutants
         self._failed = ""
@@ -60,48 +74,71 @@ class Trier:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         if session.testsfailed:
             return None
-        before, began = self._file.read_text(), time.monotonic()
-        self.clean = apart(lambda: self._with_lines(session.items), 900.0)
-        seconds = LEAST_SECONDS + TIMES_LONGER * (time.monotonic() - began)
-        for mutant in self._mutants if not self.clean["failed"] else ():
-            passing = [
-                item for item, lines in zip(session.items, self.clean["lines"], strict=True) if mutant["line"] in lines
-            ]
-            write_source(self._file, mutant["source"])
-            self.answers.append(apart(lambda: self._try(mutant, passing, session.items), seconds))  # noqa: B023
+        if not self._mutants:  # what is to be tried stands in the file already
+            places = {name: place for place, name in enumerate(self.order)}
+            items = sorted(session.items, key=lambda item: places.get(item.nodeid, len(places)))
+            self.clean = {"failed": self._run(items)}
+            return True
+        before, functions = self._file.read_text(), functions_of(str(self._file))
+        gc.freeze()  # or each fork would copy what its collector marks
+        watched = self._watch_all(session.items)
+        if watched:
+            for mutant in self._mutants:
+                write_source(self._file, mutant["source"])
+                self.answers.append(self._try_apart(mutant, functions, watched))
         write_source(self._file, before)
         return True
 
-    def _with_lines(self, items: Sequence[pytest.Item]) -> dict[str, Any]:
-        """Without a mutant: which lines of the file each test comes by."""
-        lines = []
+    def _watch_all(self, items: Sequence[pytest.Item]) -> list[tuple[Watched, pytest.Item]]:
+        """Quickest first. Each in a fork of its own: what one has put into a cache, the next would not come by."""
+        watched = []
+        for item in items:
+            self.clean = apart(lambda: self._watch(item), MOST_SECONDS)  # noqa: B023
+            if self.clean["failed"]:
+                return []
+            watched.append((Watched(**self.clean["seen"]), item))
+        watched.sort(key=lambda pair: pair[0].seconds)
+        self.order = [seen.name for seen, _ in watched]
+        return watched
+
+    def _watch(self, item: pytest.Item) -> dict[str, Any]:
+        """Without a mutant."""
+        began = time.monotonic()
         threading.settrace(self._trace)
         sys.settrace(self._trace)
-        for item in items:
-            self._lines = set()
-            self._run([item])
-            lines.append(sorted(self._lines))
-            if self._failed:
-                break
+        self._run([item])
         sys.settrace(None)
-        return {"failed": self._failed, "lines": lines}
+        has_children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
+        seen = Watched(item.nodeid, time.monotonic() - began, sorted(self._lines), is_far=has_children)
+        return {"failed": self._failed, "seen": asdict(seen)}
 
-    def _try(self, mutant: dict[str, Any], passing: list[pytest.Item], every: list[pytest.Item]) -> dict[str, Any]:
-        """Those that come by the line first; a fixture of many tests and other processes come by it unseen."""
+    def _try_apart(
+        self,
+        mutant: dict[str, Any],
+        functions: Sequence[FunctionType],
+        watched: Sequence[tuple[Watched, pytest.Item]],
+    ) -> dict[str, Any]:
+        chosen = [pair for pair in watched if mutant["line"] in pair[0].lines]
+        chosen += [pair for pair in watched if mutant["line"] not in pair[0].lines and pair[0].is_far]
+        seconds = LEAST_SECONDS + TIMES_LONGER * sum(seen.seconds for seen, _ in chosen)
+        return apart(lambda: self._try(mutant, functions, [item for _, item in chosen]), seconds)
+
+    def _try(
+        self, mutant: dict[str, Any], functions: Sequence[FunctionType], items: Sequence[pytest.Item]
+    ) -> dict[str, Any]:
         try:
-            plant(mutant["source"], str(self._file))
+            plant(mutant["source"], str(self._file), functions)
         except ValueError:  # a body with other names of the function around it cannot take the old one's place
             return {"failed": "", "unfit": True}
-        self._run(passing)
-        if not self._failed:
-            self._run(every)
-        return {"failed": self._failed}
+        return {"failed": self._run(items)}
 
-    def _run(self, items: Sequence[pytest.Item]) -> None:
+    def _run(self, items: Sequence[pytest.Item]) -> str:
+        """The first test that fails, which ends the round."""
         for item, following in zip_longest(items, items[1:]):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if self._failed:
-                return
+                break
+        return self._failed
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
         del event, argument
@@ -114,15 +151,19 @@ class Trier:
         return self._line
 
 
-def plant(source: str, file: str) -> None:
-    """Give the functions that were loaded from `file` the bodies that `source` has for them."""
+def functions_of(file: str) -> list[FunctionType]:
+    """All that were loaded from `file`. (Not isinstance: some objects stand for others that are gone.)"""
+    return [
+        loaded for loaded in gc.get_objects() if type(loaded) is FunctionType and loaded.__code__.co_filename == file
+    ]
+
+
+def plant(source: str, file: str, functions: Sequence[FunctionType]) -> None:
+    """Give functions that were loaded from `file` the bodies that `source` has for them."""
     bodies = {(code.co_qualname, code.co_firstlineno): code for code in codes_in(compile(source, file, "exec"))}
-    for (
-        loaded
-    ) in gc.get_objects():  # some stand for others that are gone, and asking what they are an instance of fails
-        if type(loaded) is FunctionType and loaded.__code__.co_filename == file:
-            old = loaded.__code__
-            loaded.__code__ = bodies.get((old.co_qualname, old.co_firstlineno), old)
+    for function in functions:
+        old = function.__code__
+        function.__code__ = bodies.get((old.co_qualname, old.co_firstlineno), old)
 
 
 def codes_in(code: CodeType) -> Iterator[CodeType]:
@@ -173,9 +214,10 @@ def load_and_try(question: dict[str, Any]) -> dict[str, Any]:
     os.dup2(log, 2)
     for name in [name for name in sys.modules if name.partition(".")[0] == "palaestra"]:
         del sys.modules[name]
-    trier = Trier(Path(question["file"]).absolute(), question["mutants"])
-    pytest.main([*WORDS, *question["tests"]], plugins=[trier])
-    return {"failed": trier.clean["failed"], "answers": trier.answers}
+    trier = Trier(Path(question["file"]).absolute(), question["mutants"], question.get("order", ()))
+    own = f"--basetemp={Path(question['log']).parent / 'tmp'}"  # emptied by each try; pytest's own would fill the disk
+    pytest.main([*WORDS, own, *question["tests"]], plugins=[trier])
+    return {"failed": trier.clean["failed"], "answers": trier.answers, "order": trier.order}
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
@@ -199,6 +241,9 @@ def write_source(path: Path, text: str) -> None:
 def main() -> int:
     for name in AHEAD:
         importlib.import_module(name)
+    for plugin in entry_points(group="pytest11"):
+        plugin.load()
+    gc.freeze()  # pytest collects garbage several times a round, and none of it is here
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)
     return 0

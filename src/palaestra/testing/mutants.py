@@ -13,8 +13,11 @@ import argparse
 import json
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.errors import NotFound, PalaestraError, RunFailed, did_you_mean
@@ -22,7 +25,7 @@ from palaestra.testing.mutant_copy import ProjectCopy
 from palaestra.testing.mutations import Mutant, mutants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 CHECKOUT = Path(__file__).parents[3]
 JUDGED = "tests/mutants.json"
@@ -130,7 +133,8 @@ def try_target(copy: ProjectCopy, target: str, judgements: Sequence[Judgement]) 
     seconds = time.monotonic() - began + LEAST_SECONDS  # more than one load and one run of all tests
     for mutant in mutants:
         if mutant.source not in killers:
-            killers[mutant.source] = _sound(copy.ask(file, tests, source=mutant.source, seconds=seconds))["failed"]
+            asked = copy.ask(file, tests, source=mutant.source, order=found["order"], seconds=seconds)
+            killers[mutant.source] = _sound(asked)["failed"]
     reasons = {(one.line, one.change): one.why for one in judgements if one.target == target}
     return [
         Result(target, mutant, killed_by, "" if killed_by else reasons.get((mutant.text, mutant.change), ""))
@@ -154,11 +158,14 @@ def counts(results: Sequence[Result]) -> dict[str, Any]:
     return {"mutants": len(results), "killed": killed, "harmless": judged, "share": round(share, 4)}
 
 
+def rows(results: Sequence[Result]) -> dict[str, dict[str, Any]]:
+    targets = dict.fromkeys(result.target for result in results)
+    return {target: counts([result for result in results if result.target == target]) for target in targets}
+
+
 def table(results: Sequence[Result]) -> str:
-    targets = list(dict.fromkeys(result.target for result in results))
-    rows = [(target, counts([result for result in results if result.target == target])) for target in targets]
     lines = [f"{'file':<32}{'mutants':>8}{'killed':>8}{'harmless':>10}{'share':>8}"]
-    for name, row in [*rows, ("all", counts(results))]:
+    for name, row in {**rows(results), "all": counts(results)}.items():
         numbers = f"{row['mutants']:>8}{row['killed']:>8}{row['harmless']:>10}"
         lines.append(f"{name:<32}{numbers}{row['share']:>8.1%}")
     return "\n".join(lines)
@@ -176,34 +183,58 @@ def told(result: Result) -> dict[str, Any]:
     }
 
 
-def bench(words: Sequence[str], checkout: Path, target_file: Path) -> bool:
+def bench(words: Sequence[str], checkout: Path, target_file: Path, at_once: int = 1) -> bool:
     targets = choose(words)
     judgements = [one for one in read_judgements(checkout / JUDGED) if one.target in targets]
     if gone := stale(judgements, checkout):
         raise RunFailed(f"{JUDGED} judges what is there no longer: {gone[0].target}: {gone[0].line}: {gone[0].change}")
     results: list[Result] = []
-    with ProjectCopy(checkout) as copy:
-        for target in targets:
-            tried = try_target(copy, target, judgements)
-            results += tried
-            for result in filter(lambda one: one.is_open, tried):
-                print(f"{target}:{result.mutant.line}: lives: {result.mutant.change}", file=sys.stderr, flush=True)
-            target_file.parent.mkdir(parents=True, exist_ok=True)
-            summary = {name: counts([one for one in results if one.target == name]) for name in targets}
-            kept = {"summary": summary, "mutants": [told(result) for result in results]}
-            target_file.write_text(json.dumps(kept, indent=1) + "\n")
-            print(f"{target}: {counts([one for one in results if one.target == target])}", file=sys.stderr, flush=True)
+    for tried in _tried(targets, judgements, checkout, at_once):
+        results += tried
+        for result in filter(lambda one: one.is_open, tried):
+            mutant = result.mutant
+            print(f"{result.target}:{mutant.line}: lives: {mutant.change}", file=sys.stderr, flush=True)
+        print(f"{tried[0].target}: {counts(tried)}", file=sys.stderr, flush=True)
+        _keep(results, target_file)
     print(table(results))
-    return all(counts([one for one in results if one.target == name])["share"] >= WANTED for name in targets)
+    return all(row["share"] >= WANTED for row in rows(results).values())
+
+
+def _tried(
+    targets: Sequence[str], judgements: Sequence[Judgement], checkout: Path, at_once: int
+) -> Iterator[list[Result]]:
+    """A file at a time for each of `at_once` copies; those that are through first come first."""
+    with ExitStack() as open_copies, ThreadPoolExecutor(at_once) as threads:
+        free: SimpleQueue[ProjectCopy] = SimpleQueue()
+        for _ in range(min(at_once, len(targets))):
+            free.put(open_copies.enter_context(ProjectCopy(checkout)))
+
+        def in_a_free_copy(target: str) -> list[Result]:
+            copy = free.get()
+            try:
+                return try_target(copy, target, judgements)
+            finally:
+                free.put(copy)
+
+        for done in as_completed([threads.submit(in_a_free_copy, target) for target in targets]):
+            yield done.result()
+
+
+def _keep(results: Sequence[Result], file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    kept = {"summary": rows(results), "mutants": [told(result) for result in results]}
+    file.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def main(words: list[str] | None = None, checkout: Path = CHECKOUT) -> int:
     parser = argparse.ArgumentParser("python -m palaestra.testing.mutants", description="What do the tests see?")
     parser.add_argument("targets", nargs="*", help="as checkpoints/sidecar; default: all")
     parser.add_argument("--json", type=Path, default=None, help="default build/mutants.json in the checkout")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="files side by side, each in its copy")
     chosen = parser.parse_args(words)
+    kept = chosen.json or checkout / "build" / "mutants.json"
     try:
-        return 0 if bench(chosen.targets, checkout, chosen.json or checkout / "build" / "mutants.json") else 1
+        return 0 if bench(chosen.targets, checkout, kept, max(chosen.at_once, 1)) else 1
     except PalaestraError as error:
         print(error, file=sys.stderr)
         return error.exit_code
