@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WAL_PAGES = 4000  # 16 MB between the checkpoints that SQLite makes by itself
 BUSY_SECONDS = 5.0  # that SQLite waits for a lock by itself
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0  # the reader may be a daemon that works behind everybody else on a full machine
 LOOK_SECONDS = 0.01
 
 
