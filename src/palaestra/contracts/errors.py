@@ -8,6 +8,7 @@ The command line prints both and leaves with `exit_code`; nothing else in the ho
     │   ├── RequestRefused        a request, with all that is wrong with it (contracts/worker_kind)
     │   ├── TooManyViewers        of live pictures (frames/hub)
     │   ├── Conflict              not in the state in which the run is (daemon/errors)
+    │   ├── BeingWritten          metrics that somebody else writes, or reads, just now (runs/metrics_writer)
     │   └── StoreInUse            another daemon serves these runs (daemon/errors)
     ├── NotFound              3   a run, recipe, checkpoint or environment that is not there
     ├── MissingExtra          4   an optional dependency, with the extra that brings it
