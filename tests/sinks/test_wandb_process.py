@@ -41,8 +41,11 @@ def test_the_socket_is_emptied_while_wandb_is_slow(connection):
     assert sum(1 for _ in messages) == 1500
 
 
-def test_a_trainer_that_leaves_at_once_starts_no_run():
+def test_a_trainer_that_leaves_at_once_starts_no_run(monkeypatch):
+    begun = []
+    monkeypatch.setattr("palaestra.sinks.wandb_process.WandbSession", lambda *given: begun.append(given))
     tell_wandb(iter(()))
+    assert begun == []
 
 
 def test_a_process_whose_parent_is_already_gone_leaves():

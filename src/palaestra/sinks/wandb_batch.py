@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from palaestra.contracts.sink import Sample
 
 EPISODES_PER_MESSAGE = 4000  # keeps a message far below what a socket takes at once (some 200 kB)
+ROWS_PER_MESSAGE = 500  # of episodes in words
 SAMPLES_PER_MESSAGE = 250  # of some twenty numbers each
 
 
@@ -71,8 +72,8 @@ def _packed_rows(samples: Iterable[Sample]) -> Iterator[dict[str, Any]]:
         for sample in samples
         for episode in sample.episodes
     ]
-    for first in range(0, len(rows), EPISODES_PER_MESSAGE // 8):
-        yield {"kind": "episodes", "rows": rows[first : first + EPISODES_PER_MESSAGE // 8]}
+    for first in range(0, len(rows), ROWS_PER_MESSAGE):
+        yield {"kind": "episodes", "rows": rows[first : first + ROWS_PER_MESSAGE]}
 
 
 def _words(numbers: Iterable[float]) -> str:
