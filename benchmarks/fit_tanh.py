@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 LIMIT = 9.0  # from here on, tanh is 1 in single precision
-ABOVE, BELOW = 6, 5  # coefficients of P and Q; Q's first is 1
+ABOVE, BELOW = 5, 5  # coefficients of P and Q; Q's first is 1
 
 
 def fit() -> tuple[np.ndarray, np.ndarray]:

@@ -14,15 +14,13 @@ using std::to_string;
 // Python lets two threads in as soon as the lock is given up; the second is turned away.
 class Turn {
    public:
-    explicit Turn(std::atomic<bool>& busy) : busy_(busy) {
-        if (busy_.exchange(true)) throw std::runtime_error("these worlds are being stepped by another thread");
-    }
-    ~Turn() { busy_ = false; }
+    explicit Turn(Batch& batch) : batch_(batch) { batch_.take_turn(); }
+    ~Turn() { batch_.end_turn(); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
    private:
-    std::atomic<bool>& busy_;
+    Batch& batch_;
 };
 
 void expect_agreement(const std::vector<Task>& tasks) {
@@ -92,8 +90,12 @@ void Batch::expect_known(const std::vector<int>& worlds, const std::vector<int>&
     }
 }
 
-void Batch::expect_running() const {
-    for (int number = 0; number < world_count(); ++number) {
+void Batch::take_turn() {
+    if (is_busy_.exchange(true)) throw std::runtime_error("these worlds are being stepped by another thread");
+}
+
+void Batch::expect_running(int first, int end) const {
+    for (int number = first; number < end; ++number) {
         if (!worlds_[number].is_running()) {
             throw std::invalid_argument("world " + to_string(number) +
                                         " is not in an episode: reset it before the next step");
@@ -101,8 +103,8 @@ void Batch::expect_running() const {
     }
 }
 
-void Batch::expect_possible(const std::int64_t* actions) const {
-    for (int row = 0; row < row_count(); ++row) {
+void Batch::expect_possible(int first, int end, const std::int64_t* actions) const {
+    for (int row = first * agents_; row < end * agents_; ++row) {
         if (actions[row] < 0 || actions[row] >= ACTION_COUNT) {
             throw std::invalid_argument("action " + to_string(actions[row]) + " of row " + to_string(row) +
                                         " is not one of 0 to " + to_string(ACTION_COUNT - 1));
@@ -112,7 +114,7 @@ void Batch::expect_possible(const std::int64_t* actions) const {
 
 void Batch::reset(const std::vector<int>& worlds, const std::vector<std::uint64_t>& seeds,
                   const std::vector<int>& tasks, Outputs out) {
-    const Turn turn(is_busy_);
+    const Turn turn(*this);
     if (worlds.size() != seeds.size() || worlds.size() != tasks.size()) {
         throw std::invalid_argument("a reset wants as many seeds and tasks as worlds; here are " +
                                     to_string(worlds.size()) + " worlds, " + to_string(seeds.size()) + " seeds and " +
@@ -145,23 +147,36 @@ void Batch::reset(const std::vector<int>& worlds, const std::vector<std::uint64_
 }
 
 std::vector<int> Batch::step(const std::int64_t* actions, Outputs out, float* rewards) {
-    const Turn turn(is_busy_);
-    expect_possible(actions);
-    expect_running();
+    const Turn turn(*this);
+    expect_possible(0, world_count(), actions);
+    expect_running(0, world_count());
     crew_.run([&](int thread) {
         const int first = static_cast<int>(static_cast<long long>(world_count()) * thread / crew_.size());
         const int end = static_cast<int>(static_cast<long long>(world_count()) * (thread + 1) / crew_.size());
-        for (int number = first; number < end; ++number) {
-            worlds_[number].step(actions + static_cast<std::size_t>(number) * agents_,
-                                 rewards + static_cast<std::size_t>(number) * agents_);
-            observe(number, looks_[thread], out);
-        }
+        step_share(first, end, actions, out, rewards, looks_[thread]);
     });
     std::vector<int> cut;
     for (int number = 0; number < world_count(); ++number) {
         if (!worlds_[number].is_running()) cut.push_back(number);
     }
     return cut;
+}
+
+void Batch::step_some(int first, int end, const std::int64_t* actions, Outputs out, float* rewards, std::uint8_t* ended,
+                      Looks& looks) {
+    if (first < 0 || first > end || end > world_count()) throw std::out_of_range("there are no such worlds");
+    expect_possible(first, end, actions);
+    expect_running(first, end);
+    step_share(first, end, actions, out, rewards, looks);
+    for (int number = first; number < end; ++number) ended[number] = !worlds_[number].is_running();
+}
+
+void Batch::step_share(int first, int end, const std::int64_t* actions, Outputs out, float* rewards, Looks& looks) {
+    for (int number = first; number < end; ++number) {
+        const std::size_t row = static_cast<std::size_t>(number) * agents_;
+        worlds_[number].step(actions + row, rewards + row);
+        observe(number, looks, out);
+    }
 }
 
 void Batch::observe(int number, Looks& looks, Outputs out) {
@@ -176,7 +191,7 @@ void Batch::observe(int number, Looks& looks, Outputs out) {
 }
 
 void Batch::restore(const std::vector<std::optional<SavedWorld>>& saved) {
-    const Turn turn(is_busy_);
+    const Turn turn(*this);
     if (saved.size() != worlds_.size()) {
         throw std::invalid_argument("the state holds " + to_string(saved.size()) + " worlds, and there are " +
                                     to_string(worlds_.size()) + " here");

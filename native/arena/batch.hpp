@@ -31,6 +31,13 @@ class Batch {
     std::vector<int> step(const std::int64_t* actions, Outputs out, float* rewards);
     void restore(const std::vector<std::optional<SavedWorld>>& saved);
 
+    // For whoever has threads of his own. Between the first two, nobody else may do anything of the above, and threads
+    // may step different worlds; `ended` [worlds] says which episodes are over, `looks` is the caller's.
+    void take_turn();
+    void end_turn() { is_busy_ = false; }
+    void step_some(int first, int end, const std::int64_t* actions, Outputs out, float* rewards, std::uint8_t* ended,
+                   Looks& looks);
+
     // Throws std::runtime_error at the first thing that must never be.
     void check() const;
 
@@ -49,8 +56,10 @@ class Batch {
    private:
     void observe(int world, Looks& looks, Outputs out);
     void expect_known(const std::vector<int>& worlds, const std::vector<int>& tasks) const;
-    void expect_running() const;
-    void expect_possible(const std::int64_t* actions) const;
+    void expect_running(int first, int end) const;
+    void expect_possible(int first, int end, const std::int64_t* actions) const;
+    // After all expectations.
+    void step_share(int first, int end, const std::int64_t* actions, Outputs out, float* rewards, Looks& looks);
 
     std::vector<Plan> plans_;  // worlds point into it: it is filled once
     std::vector<Eyes> eyes_;

@@ -15,9 +15,13 @@ class Crew {
     Crew(const Crew&) = delete;
     Crew& operator=(const Crew&) = delete;
 
-    // Calls job(0) … job(size - 1), each once, together; the job must not throw.
+    // Calls job(0) … job(size - 1), each once: one's own is taken over by whoever is free before it was begun, so that a
+    // thread that the machine has no core for just now holds nobody up. The job must not throw.
     void run(const std::function<void(int)>& job);
     int size() const { return size_; }
+    // For so long after its last work a thread looks for more without sleeping; at first it does not. To be woken takes
+    // longer than a small piece of work, but a core that looks is a core that is not free.
+    void set_eager(int microseconds);
 
    private:
     struct Board;  // where work is announced

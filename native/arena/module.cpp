@@ -5,6 +5,7 @@
 
 #include "batch.hpp"
 #include "buffers.hpp"
+#include "doorway.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -134,6 +135,18 @@ void restore(Batch& batch, const nb::list& worlds) {
     batch.restore(saved);
 }
 
+// The capsule holds the batch, and with it everything that its struct points to.
+nb::object door(nb::handle_t<Batch> batch) {
+    struct Held : Doorway {
+        explicit Held(nb::handle_t<Batch> batch) : Doorway(nb::cast<Batch&>(batch)), owner(nb::borrow(batch)) {}
+        nb::object owner;
+    };
+    palaestra_batch_door* held = new Held(batch);
+    return nb::capsule(held, PALAESTRA_BATCH_DOOR, [](void* door) noexcept {
+        delete static_cast<Held*>(static_cast<palaestra_batch_door*>(door));
+    });
+}
+
 nb::dict tables() {
     nb::dict words;
     words["items"] = static_cast<int>(ITEM_COUNT);
@@ -185,6 +198,7 @@ NB_MODULE(core, module) {
         .def("shapes", &shapes, "world"_a)
         .def("read", &read, "world"_a, "tables"_a)
         .def("restore", &restore, "worlds"_a)
+        .def("door", &door)
         .def("check", &Batch::check, nb::call_guard<nb::gil_scoped_release>());
 }
 

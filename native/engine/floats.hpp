@@ -1,6 +1,7 @@
-// Zeros on a cache line of their own.
+// Zeros on pages of their own: processors read ahead as far as a page goes, and take from another core what it writes there.
 #pragma once
 
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -8,12 +9,14 @@
 
 namespace engine {
 
+constexpr std::size_t PAGE = 4096;  // bytes
+
 class Floats {
    public:
     Floats() = default;
     explicit Floats(std::size_t count) {
-        const std::size_t bytes = (count * sizeof(float) + 63) / 64 * 64 + 64;
-        block_.reset(static_cast<float*>(std::aligned_alloc(64, bytes)));
+        const std::size_t bytes = (count * sizeof(float) + 64 + PAGE - 1) / PAGE * PAGE;
+        block_.reset(static_cast<float*>(std::aligned_alloc(PAGE, bytes)));
         if (!block_) throw std::bad_alloc();
         std::memset(block_.get(), 0, bytes);
     }

@@ -97,7 +97,7 @@ void pack_layer(const Plan& plan, const Layer& layer, const float* parameters, f
 }
 
 void pack(const Plan& plan, const float* parameters, float* packed) {
-    for (int number = 0; number < plan.layer_count; ++number) {
+    for (int number = plan.first_layer; number < plan.last_layer; ++number) {
         const Layer& layer = plan.layers[number];
         pack_bias(layer, parameters, packed);
         if (layer.table == NO_TABLE) pack_layer(plan, layer, parameters, packed);
@@ -147,7 +147,7 @@ void forward_layer(const Plan& plan, const Layer& layer, const float* packed, co
 }
 
 void forward(const Plan& plan, const float* parameters, const float* packed, const Block& block, int wanted) {
-    for (int number = 0; number < plan.layer_count; ++number) {
+    for (int number = plan.first_layer; number < plan.last_layer; ++number) {
         const Layer& layer = plan.layers[number];
         const int needed = (layer.is_for_action ? FOR_ACTION : 0) | (layer.is_for_value ? FOR_VALUE : 0);
         if (!(needed & wanted)) continue;
@@ -238,7 +238,7 @@ void backward_layer(const Plan& plan, const Layer& layer, const float* parameter
 
 void backward(const Plan& plan, const float* parameters, const float* packed, const Block& block, float* slopes,
               float* gradient) {
-    for (int number = plan.layer_count - 1; number >= 0; --number) {
+    for (int number = plan.last_layer - 1; number >= plan.first_layer; --number) {
         const Layer& layer = plan.layers[number];
         if (layer.cell != NO_CELL) {
             backward_cell(plan, plan.cells[layer.cell], parameters, packed, block, slopes, gradient);
@@ -256,10 +256,10 @@ void backward(const Plan& plan, const float* parameters, const float* packed, co
 }
 
 // The first block of slopes becomes the sum of all.
-void add_blocks(float* gradients, std::size_t size, int count) {
+void add_blocks(const Plan& plan, float* gradients, int count) {
     for (int block = 1; block < count; ++block) {
-        const float* further = gradients + block * size;
-        for (std::size_t k = 0; k < size; ++k) gradients[k] += further[k];
+        const float* further = gradients + block * plan.slopes_size;
+        for (std::size_t k = plan.first_slope; k < plan.last_slope; ++k) gradients[k] += further[k];
     }
 }
 
@@ -280,8 +280,8 @@ void spread_bias(const Layer& layer, const float* gradient, float* flat) {
 }
 
 void spread(const Plan& plan, float* gradients, int count, float* flat) {
-    add_blocks(gradients, plan.slopes_size, count);
-    for (int number = 0; number < plan.layer_count; ++number) {
+    add_blocks(plan, gradients, count);
+    for (int number = plan.first_layer; number < plan.last_layer; ++number) {
         const Layer& layer = plan.layers[number];
         spread_bias(layer, gradients, flat);
         if (layer.table == NO_TABLE) spread_layer(plan, layer, gradients, flat);

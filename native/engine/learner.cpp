@@ -8,6 +8,7 @@ namespace engine {
 
 namespace {
 
+constexpr int EAGER_MICROSECONDS = 500;  // longer than a small rollout: behind it no thread has to be woken
 constexpr int TILE = 6;  // rows that a product has in registers, see body_products.hpp: columns come in whole tiles
 
 int columns_for(bool has_memory, int stretch) {
@@ -60,12 +61,16 @@ Learner::Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader,
       parameters_(parameters),
       recording_(std::move(recording)),
       cutting_(network_->has_memory(), stretch),
+      whole_(network_->whole()),
+      parts_(network_->parts()),
       memories_(network_->plan(), recording_, stretch),
       codes_(*network_, recording_),
       crew_(threads),
       dice_(0, 0),
+      order_(columns()),
       packed_(network_->plan().packed_size),
-      inputs_((recording_.samples() + recording_.env_count) * network_->stride(0)) {
+      inputs_((recording_.samples() + recording_.env_count) * network_->stride(0)),
+      parts_told_(parts_.size()) {
     if (reader_.size != network_->size(0) || head_.size != network_->size(network_->action_slot)) {
         throw std::invalid_argument("the network's ends do not fit what is read and what is drawn");
     }
@@ -74,6 +79,7 @@ Learner::Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader,
 
 void Learner::begin(std::uint64_t seed, std::uint64_t iteration) {
     dice_ = Dice(seed, iteration);
+    crew_.set_eager(0);  // whoever steps the environments may want the cores
     network_->kernels().pack(network_->plan(), parameters_.values, packed_.data());
 }
 
@@ -213,6 +219,7 @@ void Learner::estimate(float gamma, float gae_lambda) {
 }
 
 void Learner::begin_update() {
+    crew_.set_eager(EAGER_MICROSECONDS);
     sums_ = {};
     norm_sum_ = 0;
     minibatches_ = samples_learned_ = 0;
@@ -275,15 +282,19 @@ OldRows Learner::recall(int first, int rows, Bench& bench) const {
     return old;
 }
 
-void Learner::loss_of(int first, int rows, const LossWeights& weights, Bench& bench, float* gradient,
+void Learner::loss_of(int wanted, int first, int rows, const LossWeights& weights, Bench& bench, float* gradient,
                       LossSums& sums) const {
     const Kernels& kernels = network_->kernels();
     const auto at = [&](int slot) { return network_->place(slot) + static_cast<std::size_t>(first) * network_->stride(slot); };
     const int action = network_->action_slot, value = network_->value_slot;
     const OldRows old = recall(first, rows, bench);
-    bench.head.take(bench.values.data() + at(action), network_->stride(action), rows, log_std());
-    bench.head.recall(recording_.actions, bench.samples.data() + first);
-    bench.head.judge(kernels, old, weights, bench.slopes.data() + at(action), gradient + network_->log_std_slope(), sums);
+    if (wanted & FOR_ACTION) {
+        bench.head.take(bench.values.data() + at(action), network_->stride(action), rows, log_std());
+        bench.head.recall(recording_.actions, bench.samples.data() + first);
+        bench.head.judge(kernels, old, weights, bench.slopes.data() + at(action), gradient + network_->log_std_slope(),
+                         sums);
+    }
+    if (!(wanted & FOR_VALUE)) return;
     HeadRows values{};
     values.rows = rows;
     values.numbers = bench.values.data() + at(value);
@@ -291,12 +302,12 @@ void Learner::loss_of(int first, int rows, const LossWeights& weights, Bench& be
     kernels.value_loss(values, old, weights, bench.slopes.data() + at(value), sums);
 }
 
-void Learner::learn_slice(const std::int64_t* columns, int first_column, int count, const LossWeights& weights,
-                          Bench& bench, float* gradient, LossSums& sums) {
-    const Plan& plan = network_->plan();
+void Learner::learn_slice(const Part& part, const std::int64_t* columns, int first_column, int count,
+                          const LossWeights& weights, Bench& bench, float* gradient, LossSums& sums) {
+    const Plan& plan = part.plan;
     const Kernels& kernels = network_->kernels();
     float* before = plan.keeps_inputs_of_activations ? bench.before.data() : nullptr;
-    std::memset(gradient, 0, plan.slopes_size * sizeof(float));
+    std::memset(gradient + plan.first_slope, 0, (plan.last_slope - plan.first_slope) * sizeof(float));
     for (int first = 0; first < count; first += cutting_.block_columns) {
         const int some = std::min(cutting_.block_columns, count - first), rows = some * cutting_.stretch;
         const std::size_t at = static_cast<std::size_t>(first_column + first) * cutting_.stretch;  // in the minibatch
@@ -309,25 +320,60 @@ void Learner::learn_slice(const std::int64_t* columns, int first_column, int cou
                              bench.starts.get(),
                              bench.states.data(),
                              codes_.is_empty() ? nullptr : codes_.gather(bench.samples, rows, at)};
-        forward(block, EVERYTHING);
+        kernels.forward(plan, parameters_.values, packed_.data(), block, EVERYTHING);
         for (int row = 0; row < rows; row += ROWS) {
-            loss_of(row, std::min(ROWS, rows - row), weights, bench, gradient, sums);
+            loss_of(part.wanted, row, std::min(ROWS, rows - row), weights, bench, gradient, sums);
         }
         kernels.backward(plan, parameters_.values, packed_.data(), block, bench.slopes.data(), gradient);
         if (!codes_.is_empty()) codes_.keep(bench.slopes.data(), rows, at);
     }
 }
 
-double Learner::step(int slices, int minibatch_size, const UpdateRates& rates) {
-    const Plan& plan = network_->plan();
-    const Kernels& kernels = network_->kernels();
-    kernels.spread(plan, gradients_.data(), slices, parameters_.gradient);
-    if (!codes_.is_empty()) codes_.give_slopes(minibatch_size, crew_, parameters_.gradient);
-    if (head_.kind == Head::NORMAL) {
-        std::memcpy(parameters_.gradient + head_.log_std, gradients_.data() + network_->log_std_slope(),
-                    head_.size * sizeof(float));
+void Learner::learn(const std::int64_t* columns, int count, const LossWeights& weights) {
+    const int size = cutting_.slice_columns, slices = (count + size - 1) / size;
+    const int parts = crew_.size() == 1 ? 1 : static_cast<int>(parts_.size());  // alone, what is read is gathered once
+    const int tasks = parts * slices, helpers = std::min(tasks, crew_.size());
+    const std::function<void(int)> share = [&](int worker) {
+        if (worker >= helpers) return;
+        for (int task = tasks * worker / helpers; task < tasks * (worker + 1) / helpers; ++task) {
+            const int slice = task % slices, begun = slice * size;
+            learn_slice(parts == 1 ? whole_ : parts_[task / slices], columns + begun, begun, std::min(size, count - begun),
+                        weights, benches_[worker], gradients_.data() + slice * whole_.plan.slopes_size,
+                        slices_told_[task].sums);
+        }
+    };
+    slices_told_.assign(tasks, Told{});
+    helpers == 1 ? share(0) : crew_.run(share);
+}
+
+void Learner::each_part(const std::function<void(std::size_t)>& work) {
+    if (parts_.size() > 1 && crew_.size() > 1) {
+        return crew_.run([&](int worker) {
+            if (static_cast<std::size_t>(worker) < parts_.size()) work(worker);
+        });
     }
-    const double norm = std::sqrt(kernels.squares(parameters_.gradient, parameters_.count));
+    for (std::size_t number = 0; number < parts_.size(); ++number) work(number);
+}
+
+double Learner::gather_slopes(const Part& part, int slices, int minibatch_size) {
+    const Kernels& kernels = network_->kernels();
+    float* flat = parameters_.gradient;
+    kernels.spread(part.plan, gradients_.data(), slices, flat);
+    if (!codes_.is_empty()) codes_.give_slopes(minibatch_size, crew_, flat);
+    if (head_.kind == Head::NORMAL && (part.wanted & FOR_ACTION)) {
+        std::memcpy(flat + head_.log_std, gradients_.data() + network_->log_std_slope(), head_.size * sizeof(float));
+    }
+    double sum = 0;
+    for (const Range& own : part.parameters) sum += kernels.squares(flat + own.begin, own.end - own.begin);
+    return sum;
+}
+
+double Learner::step(int slices, int minibatch_size, const UpdateRates& rates) {
+    const Kernels& kernels = network_->kernels();
+    each_part([&](std::size_t number) { parts_told_[number].squares = gather_slopes(parts_[number], slices, minibatch_size); });
+    double sum = 0;
+    for (const Told& part : parts_told_) sum += part.squares;
+    const double norm = std::sqrt(sum);
     if (!std::isfinite(norm)) return norm;
     const double count = *parameters_.step_count += 1;
     const double first = 1 - std::pow(static_cast<double>(rates.beta1), count);
@@ -340,18 +386,22 @@ double Learner::step(int slices, int minibatch_size, const UpdateRates& rates) {
                            static_cast<float>(rates.learning_rate / first),
                            static_cast<float>(1 / std::sqrt(second)),
                            1.0f - rates.learning_rate * rates.weight_decay};
-    kernels.adam(adam, parameters_.count, parameters_.values, parameters_.gradient, parameters_.mean,
-                 parameters_.spread);
-    kernels.pack(plan, parameters_.values, packed_.data());
+    each_part([&](std::size_t number) {
+        for (const Range& own : parts_[number].parameters) {
+            kernels.adam(adam, own.end - own.begin, parameters_.values + own.begin, parameters_.gradient + own.begin,
+                         parameters_.mean + own.begin, parameters_.spread + own.begin);
+        }
+        kernels.pack(parts_[number].plan, parameters_.values, packed_.data());
+    });
     return norm;
 }
 
-EpochResult Learner::epoch(const std::int64_t* order, int minibatch_size, const UpdateRates& rates) {
-    const Plan& plan = network_->plan();
+EpochResult Learner::epoch(const UpdateRates& rates) {
+    const int minibatch_size = rates.minibatch_size;
     const int width = minibatch_size / cutting_.stretch, size = cutting_.slice_columns;  // in columns
     const int slices = (width + size - 1) / size;
     if (gradient_slices_ < static_cast<std::size_t>(slices)) {
-        gradients_ = Floats(plan.slopes_size * slices);
+        gradients_ = Floats(whole_.plan.slopes_size * slices);
         gradient_slices_ = slices;
     }
     codes_.make_room(minibatch_size);
@@ -359,22 +409,12 @@ EpochResult Learner::epoch(const std::int64_t* order, int minibatch_size, const 
     LossWeights weights = rates.loss;
     weights.share = 1.0f / static_cast<float>(minibatch_size);
     for (std::size_t first = 0; first + width <= columns(); first += width) {
-        const std::int64_t* own = order + first;
-        normalize(own, width, rates);
-        slice_sums_.assign(slices, LossSums{});
-        const int helpers = std::min(slices, crew_.size());
-        const std::function<void(int)> share_of = [&](int worker) {
-            for (int slice = worker; slice < slices; slice += crew_.size()) {
-                const int begun = slice * size;
-                learn_slice(own + begun, begun, std::min(size, width - begun), weights, benches_[worker],
-                            gradients_.data() + slice * plan.slopes_size, slice_sums_[slice]);
-            }
-        };
-        helpers == 1 ? share_of(0) : crew_.run(share_of);
+        normalize(order_.data() + first, width, rates);
+        learn(order_.data() + first, width, weights);
         const double norm = step(slices, minibatch_size, rates);
         if (!std::isfinite(norm)) return {norm, 0};
         LossSums sums{};
-        for (const LossSums& part : slice_sums_) add(part, sums);
+        for (const Told& slice : slices_told_) add(slice.sums, sums);
         add(sums, sums_);
         norm_sum_ += norm;
         minibatches_ += 1;
@@ -382,6 +422,18 @@ EpochResult Learner::epoch(const std::int64_t* order, int minibatch_size, const 
         result = {norm, sums.divergence / minibatch_size};
     }
     return result;
+}
+
+double Learner::update(const NumpyBits& bits, const UpdateRates& rates) {
+    estimate(rates.gamma, rates.gae_lambda);
+    begin_update();
+    EpochResult result{0, 0};
+    for (int number = 0; number < rates.epochs; ++number) {
+        permute(bits, order_);
+        result = epoch(rates);
+        if (!std::isfinite(result.norm) || result.divergence > rates.target_divergence) break;
+    }
+    return result.norm;
 }
 
 }  // namespace engine

@@ -8,6 +8,7 @@
 #include "floats.hpp"
 #include "memories.hpp"
 #include "network.hpp"
+#include "numpy_bits.hpp"
 #include "recording.hpp"
 
 namespace engine {
@@ -20,6 +21,9 @@ struct Parameters {
 };
 
 struct UpdateRates {
+    float gamma, gae_lambda;
+    int epochs, minibatch_size;
+    double target_divergence;  // an epoch that ends beyond it is the last
     LossWeights loss;
     bool normalize_advantages;
     float max_grad_norm, learning_rate, beta1, beta2, epsilon, weight_decay;
@@ -28,6 +32,14 @@ struct UpdateRates {
 struct EpochResult {
     double norm;        // of the last gradient, before clipping; not finite: nothing was done with it
     double divergence;  // mean over the last minibatch
+};
+
+constexpr std::size_t APART = 128;  // bytes: processors fetch pairs of lines
+
+// What is told of one piece of work, by whoever did it.
+struct alignas(APART) Told {
+    LossSums sums;
+    double squares;
 };
 
 // How a minibatch is cut up. A column is what is learned from as a whole: one sample, or a stretch of steps of one
@@ -41,8 +53,8 @@ struct Cutting {
     int rows() const;  // what a block must hold
 };
 
-// What one thread works in.
-struct Bench {
+// What one thread works in; no other one's lines of the cache.
+struct alignas(APART) Bench {
     Bench(const Plan& plan, const Cutting& cutting, const HeadPlan& head_plan);
     HeadBench head;
     Floats values, before, slopes;
@@ -68,13 +80,11 @@ class Learner {
     void act(int step, int first, int last, int bench);
     // All environments, shared among threads.
     void act_all(int step);
-    // Values of the whole recording and of what truly followed each step; then advantages and returns.
+    // Values of the whole recording and of what truly followed each step.
     void judge(const std::vector<Cut>& cuts);
-    void estimate(float gamma, float gae_lambda);
-
-    void begin_update();
-    // `order` [columns] of the recording; minibatches are whole columns.
-    EpochResult epoch(const std::int64_t* order, int minibatch_size, const UpdateRates& rates);
+    // All epochs, in orders that are drawn from `bits`. The norm of the last gradient, before clipping; where it is not
+    // finite, nothing was done with that gradient.
+    double update(const NumpyBits& bits, const UpdateRates& rates);
     int stretch() const { return cutting_.stretch; }
     std::size_t columns() const { return recording_.samples() / cutting_.stretch; }
 
@@ -96,21 +106,33 @@ class Learner {
     void forward(const Block& block, int wanted) const;
     const float* log_std() const;
     std::size_t sample_of(std::int64_t column, int step) const;
+    // Advantages and returns.
+    void estimate(float gamma, float gae_lambda);
+    void begin_update();
+    // In the order that was drawn; minibatches are whole columns.
+    EpochResult epoch(const UpdateRates& rates);
     // What a minibatch's advantages are made of: (advantage - mean) * factor.
     void normalize(const std::int64_t* columns, int count, const UpdateRates& rates);
     void gather(const std::int64_t* columns, int count, Bench& bench) const;
+    // Every slice of the minibatch, shared among threads.
+    void learn(const std::int64_t* columns, int count, const LossWeights& weights);
     // `first`: number of its first column in the minibatch.
-    void learn_slice(const std::int64_t* columns, int first, int count, const LossWeights& weights, Bench& bench,
-                     float* gradient, LossSums& sums);
+    void learn_slice(const Part& part, const std::int64_t* columns, int first, int count, const LossWeights& weights,
+                     Bench& bench, float* gradient, LossSums& sums);
     // Of at most ROWS rows of the bench.
     OldRows recall(int first, int rows, Bench& bench) const;
-    void loss_of(int first, int rows, const LossWeights& weights, Bench& bench, float* gradient, LossSums& sums) const;
+    void loss_of(int wanted, int first, int rows, const LossWeights& weights, Bench& bench, float* gradient,
+                 LossSums& sums) const;
     // `work(first, last, worker)` for all of `rows`, in whole blocks of ROWS; what a thread gets changes no bit of a row.
     void share(std::size_t rows, const std::function<void(std::size_t, std::size_t, int)>& work);
     void judge_rows(std::size_t first, std::size_t last, Bench& bench, float* last_values);
     void judge_all(float* last_values);
     void judge_last(float* last_values);
     float judge_cut(const Cut& cut);
+    // `work(number)` of each part; a part is always the same thread's, as far as possible: it has it in its cache.
+    void each_part(const std::function<void(std::size_t)>& work);
+    // The slopes in the parameters' order; the sum of their squares.
+    double gather_slopes(const Part& part, int slices, int minibatch_size);
     double step(int slices, int minibatch_size, const UpdateRates& rates);
 
     const std::unique_ptr<Network> network_;
@@ -119,18 +141,21 @@ class Learner {
     const Parameters parameters_;
     const Recording recording_;
     const Cutting cutting_;
+    const Part whole_;
+    const std::vector<Part> parts_;  // of which the whole is made
     Memories memories_;
     CodePages codes_;
     arena::Crew crew_;
     Dice dice_;
     std::vector<Bench> benches_;
+    std::vector<std::int64_t> order_;  // of columns
     Floats packed_, inputs_, gradients_;
     std::size_t gradient_slices_ = 0;  // for which there is room
     float mean_ = 0, factor_ = 1;      // of this minibatch's advantages
     LossSums sums_{};
     double norm_sum_ = 0;
     long minibatches_ = 0, samples_learned_ = 0;
-    std::vector<LossSums> slice_sums_;
+    std::vector<Told> slices_told_, parts_told_;
 };
 
 }  // namespace engine

@@ -1,14 +1,14 @@
 // The door to Python: palaestra.training.engines.learner. Its words are those of learner.pyi.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
+#include <cstring>
 
-#include "told.hpp"
+#include "batch_module.hpp"
+#include "held_learner.hpp"
 #include "worlds.hpp"
 
 namespace nb = nanobind;
@@ -18,153 +18,42 @@ namespace engine {
 
 namespace {
 
-template <typename T>
-using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
-using Floats1 = Array<float>;
-
-template <typename A>
-void demand(const A& array, std::size_t count, const char* name) {
-    if (array.size() != count) {
-        throw std::invalid_argument(std::string(name) + " has " + std::to_string(array.size()) + " entries, not " +
-                                    std::to_string(count));
-    }
-}
-
-// A learner and the arrays that it writes to, which must live as long.
-struct Door {
-    std::unique_ptr<Learner> learner;
-    std::vector<nb::object> held;
-    std::size_t cut_size = 0;
-    std::vector<std::size_t> code_sizes;  // of each table
-
-    template <typename T>
-    T* hold(nb::handle array, std::size_t count, const char* name) {
-        auto cast = nb::cast<Array<T>>(array, false);
-        demand(cast, count, name);
-        held.push_back(nb::borrow(array));
-        return cast.data();
-    }
-
-    void hold_codes(const Plan& plan, const nb::dict& recording, std::size_t rows, Recording& tape);
-
-    Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers, int action_slot, int value_slot,
-         int head, const std::vector<int>& counts, std::size_t log_std, int input, const std::vector<int>& input_counts,
-         const std::vector<int>& input_firsts, nb::dict parameters, nb::dict recording, nb::object normalizer,
-         int horizon, int env_count, int threads, const std::string& kernels, const std::vector<CellTuple>& cells,
-         int stretch, const std::vector<TableTuple>& tables);
-};
-
-void Door::hold_codes(const Plan& plan, const nb::dict& recording, std::size_t rows, Recording& tape) {
-    if (!plan.table_count) return;
-    const nb::list arrays = nb::cast<nb::list>(recording["codes"]);
-    if (static_cast<int>(nb::len(arrays)) != plan.table_count) throw std::invalid_argument("every table needs its codes");
-    for (int number = 0; number < plan.table_count; ++number) {
-        tape.codes.push_back(hold<std::uint8_t>(arrays[number], rows * plan.tables[number].cells, "codes"));
-        code_sizes.push_back(plan.tables[number].cells);
-    }
-}
-
-Door::Door(const std::vector<int>& sizes, const std::vector<LayerTuple>& layers, int action_slot, int value_slot,
-           int head, const std::vector<int>& counts, std::size_t log_std, int input,
-           const std::vector<int>& input_counts, const std::vector<int>& input_firsts, nb::dict parameters,
-           nb::dict recording, nb::object normalizer, int horizon, int env_count, int threads,
-           const std::string& kernels, const std::vector<CellTuple>& cells, int stretch,
-           const std::vector<TableTuple>& tables) {
-    if (horizon < 1 || env_count < 1 || threads < 1 || stretch < 1) {
-        throw std::invalid_argument("sizes are counted from 1");
-    }
-    if (horizon % stretch || (cells.empty() && stretch > 1)) throw std::invalid_argument("stretches do not fit");
-    const Kernels* chosen = kernels_called(kernels.c_str());
-    if (!chosen) throw std::invalid_argument("this processor cannot run '" + kernels + "'");
-    const std::size_t count = nb::cast<Floats1>(parameters["values"]).size();
-    Parameters own{count,
-                   hold<float>(parameters["values"], count, "values"),
-                   hold<float>(parameters["gradient"], count, "gradient"),
-                   hold<float>(parameters["mean"], count, "mean"),
-                   hold<float>(parameters["spread"], count, "spread"),
-                   hold<float>(parameters["step_count"], 1, "step_count")};
-    auto network = std::make_unique<Network>(sizes, layers_of(tables, layers), tables_of(tables), cells_of(cells), count,
-                                             action_slot, value_slot, Cutting(!cells.empty(), stretch).rows(), *chosen);
-    HeadPlan head_plan = head_of(head, counts, log_std, count);
-    Reader reader = reader_of(input, input_counts, input_firsts, sizes.at(0));
-    if (!normalizer.is_none()) {
-        const nb::tuple parts = nb::cast<nb::tuple>(normalizer);
-        reader.shift = hold<float>(parts[0], sizes[0], "shift");
-        reader.scale = hold<float>(parts[1], sizes[0], "scale");
-        reader.limit = nb::cast<float>(parts[2]);
-        if (reader.kind != Input::REALS) throw std::invalid_argument("only real numbers are normalised");
-    }
-    const std::size_t samples = static_cast<std::size_t>(horizon) * env_count, rows = samples + env_count;
-    Recording tape{};
-    tape.horizon = horizon;
-    tape.env_count = env_count;
-    cut_size = reader.parts();
-    switch (reader.kind) {
-        case Input::REALS:
-            tape.observations = hold<float>(recording["observations"], rows * cut_size, "observations");
-            break;
-        case Input::BYTES:
-            tape.observations = hold<std::uint8_t>(recording["observations"], rows * cut_size, "observations");
-            break;
-        case Input::CHOICES:
-            tape.observations = hold<std::int64_t>(recording["observations"], rows * cut_size, "observations");
-            break;
-    }
-    hold_codes(network->plan(), recording, rows, tape);
-    tape.rewards = hold<float>(recording["rewards"], samples, "rewards");
-    tape.starts = hold<bool>(recording["starts"], rows, "starts");
-    tape.terminated = hold<bool>(recording["terminated"], samples, "terminated");
-    const std::size_t parts = samples * head_plan.parts();
-    if (head_plan.kind == Head::NORMAL) {
-        tape.actions.numbers = hold<float>(recording["actions"], parts, "actions");
-    } else {
-        tape.actions.choices = hold<std::int64_t>(recording["actions"], parts, "actions");
-    }
-    tape.log_probs = hold<float>(recording["log_probs"], samples, "log_probs");
-    tape.values = hold<float>(recording["values"], samples, "values");
-    tape.next_values = hold<float>(recording["next_values"], samples, "next_values");
-    tape.advantages = hold<float>(recording["advantages"], samples, "advantages");
-    tape.returns = hold<float>(recording["returns"], samples, "returns");
-    learner = std::make_unique<Learner>(std::move(network), std::move(head_plan), std::move(reader), own, tape,
-                                        stretch, threads);
-}
-
 // `parts` as Memories has them.
 template <typename T>
-std::vector<T*> memory_parts(Door& door, const std::vector<nb::object>& parts) {
-    const Memories& memories = door.learner->memories();
+std::vector<T*> memory_parts(HeldLearner& held, const std::vector<nb::object>& parts) {
+    const Memories& memories = held.learner->memories();
     if (parts.size() != memories.part_count()) throw std::invalid_argument("a memory of other parts");
     std::vector<T*> places;
     for (std::size_t part = 0; part < parts.size(); ++part) {
         auto cast = nb::cast<Array<T>>(parts[part], false);
-        demand(cast, static_cast<std::size_t>(door.learner->recording().env_count) * memories.part_size(part), "memory");
+        demand(cast, static_cast<std::size_t>(held.learner->recording().env_count) * memories.part_size(part), "memory");
         places.push_back(cast.data());
     }
     return places;
 }
 
-void take_memory(Door& door, const std::vector<nb::object>& parts) {
-    door.learner->memories().take(memory_parts<const float>(door, parts));
+void take_memory(HeldLearner& held, const std::vector<nb::object>& parts) {
+    held.learner->memories().take(memory_parts<const float>(held, parts));
 }
 
-void give_memory(Door& door, const std::vector<nb::object>& parts) {
-    door.learner->memories().give(memory_parts<float>(door, parts));
+void give_memory(HeldLearner& held, const std::vector<nb::object>& parts) {
+    held.learner->memories().give(memory_parts<float>(held, parts));
 }
 
-void act(Door& door, int step) {
-    const Recording& tape = door.learner->recording();
+void act(HeldLearner& held, int step) {
+    const Recording& tape = held.learner->recording();
     if (step < 0 || step >= tape.horizon) throw std::out_of_range("there is no such step");
     const nb::gil_scoped_release others_may_run;
-    door.learner->read(step, 0, tape.env_count);
-    door.learner->act_all(step);
+    held.learner->read(step, 0, tape.env_count);
+    held.learner->act_all(step);
 }
 
 // What was last seen of episodes that were cut, in the order of `steps` and `envs`; `codes` for each table.
-void judge(Door& door, nb::handle finals, const std::vector<int>& steps, const std::vector<int>& envs,
+void judge(HeldLearner& held, nb::handle finals, const std::vector<int>& steps, const std::vector<int>& envs,
            const std::vector<nb::object>& codes) {
-    const Reader& reader = door.learner->reader();
-    const Recording& tape = door.learner->recording();
-    const std::size_t count = steps.size() * door.cut_size;
+    const Reader& reader = held.learner->reader();
+    const Recording& tape = held.learner->recording();
+    const std::size_t count = steps.size() * held.cut_size;
     const void* rows = nullptr;
     nb::object kept;
     const auto take = [&](auto array) {
@@ -175,11 +64,11 @@ void judge(Door& door, nb::handle finals, const std::vector<int>& steps, const s
     if (reader.kind == Input::REALS) take(nb::cast<Array<const float>>(finals, false));
     if (reader.kind == Input::BYTES) take(nb::cast<Array<const std::uint8_t>>(finals, false));
     if (reader.kind == Input::CHOICES) take(nb::cast<Array<const std::int64_t>>(finals, false));
-    if (codes.size() != door.code_sizes.size()) throw std::invalid_argument("every table needs its codes");
+    if (codes.size() != held.code_sizes.size()) throw std::invalid_argument("every table needs its codes");
     std::vector<const std::uint8_t*> code_rows;
     for (std::size_t table = 0; table < codes.size(); ++table) {
         const auto array = nb::cast<Array<const std::uint8_t>>(codes[table], false);
-        demand(array, steps.size() * door.code_sizes[table], "codes");
+        demand(array, steps.size() * held.code_sizes[table], "codes");
         code_rows.push_back(array.data());
     }
     std::vector<Cut> cuts;
@@ -187,21 +76,21 @@ void judge(Door& door, nb::handle finals, const std::vector<int>& steps, const s
         const bool is_inside = envs.size() == steps.size() && steps[k] >= 0 && steps[k] < tape.horizon &&
                                envs[k] >= 0 && envs[k] < tape.env_count;
         if (!is_inside) throw std::out_of_range("a cut outside the recording");
-        cuts.push_back({steps[k], envs[k], std::vector<float>(door.learner->input_stride()),
-                        door.learner->codes().read_other(code_rows, k)});
+        cuts.push_back({steps[k], envs[k], std::vector<float>(held.learner->input_stride()),
+                        held.learner->codes().read_other(code_rows, k)});
         if (!reader.read(rows, k, cuts.back().observation.data())) {
             throw std::out_of_range("an observation is none of its space's choices");
         }
     }
     const nb::gil_scoped_release others_may_run;
-    door.learner->read(tape.horizon, 0, tape.env_count);
-    door.learner->judge(cuts);
+    held.learner->read(tape.horizon, 0, tape.env_count);
+    held.learner->judge(cuts);
 }
 
 using EndedTuple = std::tuple<int, int, double, int, bool>;
 
-std::vector<EndedTuple> play(Worlds& worlds, Door& door) {
-    const Learner& learner = *door.learner;
+std::vector<EndedTuple> play(Worlds& worlds, HeldLearner& held) {
+    const Learner& learner = *held.learner;
     if (worlds.count() != learner.recording().env_count || learner.reader().kind != Input::REALS ||
         learner.reader().size != worlds.observation_size() || !learner.codes().is_empty() ||
         worlds.rules().takes_numbers() != (learner.recording().actions.numbers != nullptr)) {
@@ -210,7 +99,7 @@ std::vector<EndedTuple> play(Worlds& worlds, Door& door) {
     std::vector<Ended> ended;
     {
         const nb::gil_scoped_release others_may_run;
-        ended = worlds.play(*door.learner);
+        ended = worlds.play(*held.learner);
     }
     std::vector<EndedTuple> tuples;
     for (const Ended& one : ended) tuples.emplace_back(one.step, one.env, one.total_reward, one.length, one.terminated);
@@ -251,24 +140,33 @@ std::vector<LandedTuple> step(Worlds& worlds, nb::handle actions, Array<float> s
     return landed;
 }
 
-std::tuple<double, double> epoch(Door& door, Array<const std::int64_t> order, int minibatch_size,
-                                 const UpdateRates& rates) {
-    const std::size_t columns = door.learner->columns();
-    demand(order, columns, "order");
-    const std::int64_t* first = order.data();
-    if (minibatch_size < 1 || std::any_of(first, first + columns, [&](std::int64_t column) {
-            return column < 0 || column >= static_cast<std::int64_t>(columns);
-        })) {
-        throw std::out_of_range("the order names samples that are not there");
-    }
-    if (minibatch_size % door.learner->stretch()) throw std::invalid_argument("a minibatch of no whole stretches");
+double update(HeldLearner& held, nb::capsule generator, const UpdateRates& rates) {
+    if (std::strcmp(generator.name(), "BitGenerator")) throw std::invalid_argument("no generator of NumPy's");
+    if (rates.minibatch_size < 1 || rates.epochs < 1) throw std::invalid_argument("sizes are counted from 1");
+    if (rates.minibatch_size % held.learner->stretch()) throw std::invalid_argument("a minibatch of no whole stretches");
     const nb::gil_scoped_release others_may_run;
-    const EpochResult result = door.learner->epoch(first, minibatch_size, rates);
-    return {result.norm, result.divergence};
+    return held.learner->update(*static_cast<const NumpyBits*>(generator.data()), rates);
 }
 
-nb::dict stats(const Door& door) {
-    const Learner& learner = *door.learner;
+// Whether none of them is infinite or no number: those have all bits of the exponent.
+bool are_finite(const std::vector<Array<const float>>& arrays) {
+    constexpr std::uint32_t EXPONENT = 0x7F800000;
+    for (const auto& array : arrays) {
+        const float* numbers = array.data();
+        const std::size_t count = array.size();
+        std::uint32_t found = 0;
+        for (std::size_t k = 0; k < count; ++k) {
+            std::uint32_t bits;
+            std::memcpy(&bits, numbers + k, sizeof bits);
+            found |= (bits & EXPONENT) == EXPONENT;
+        }
+        if (found) return false;
+    }
+    return true;
+}
+
+nb::dict stats(const HeldLearner& held) {
+    const Learner& learner = *held.learner;
     const LossSums& sums = learner.sums();
     const double samples = static_cast<double>(learner.samples_learned());
     nb::dict named;
@@ -345,8 +243,14 @@ NB_MODULE(learner, module) {
     module.doc() = "PPO for networks of linear layers and cells, compiled.";
     module.def("kernel_names", &kernel_names, "Those that this processor can run, best first.");
     module.def("discounted_sums", &discounted_sums, "rewards"_a, "ended"_a, "running"_a, "gamma"_a, "out"_a);
-    nb::class_<UpdateRates>(module, "UpdateRates", "What an epoch is told.")
+    module.def("are_finite", &are_finite, "arrays"_a);
+    nb::class_<UpdateRates>(module, "UpdateRates", "What an update is told.")
         .def(nb::init<>())
+        .def_rw("gamma", &UpdateRates::gamma)
+        .def_rw("gae_lambda", &UpdateRates::gae_lambda)
+        .def_rw("epochs", &UpdateRates::epochs)
+        .def_rw("minibatch_size", &UpdateRates::minibatch_size)
+        .def_rw("target_divergence", &UpdateRates::target_divergence)
         .def_prop_rw("clip", [](const UpdateRates& r) { return r.loss.clip; }, [](UpdateRates& r, float v) { r.loss.clip = v; })
         .def_prop_rw("clip_value", [](const UpdateRates& r) { return r.loss.clips_value; }, [](UpdateRates& r, bool v) { r.loss.clips_value = v; })
         .def_prop_rw("value", [](const UpdateRates& r) { return r.loss.value; }, [](UpdateRates& r, float v) { r.loss.value = v; })
@@ -358,7 +262,7 @@ NB_MODULE(learner, module) {
         .def_rw("beta2", &UpdateRates::beta2)
         .def_rw("epsilon", &UpdateRates::epsilon)
         .def_rw("weight_decay", &UpdateRates::weight_decay);
-    nb::class_<Door>(module, "Learner", "See NativeEngine.")
+    nb::class_<HeldLearner>(module, "Learner", "See NativeEngine.")
         .def(nb::init<const std::vector<int>&, const std::vector<LayerTuple>&, int, int, int, const std::vector<int>&,
                       std::size_t, int, const std::vector<int>&, const std::vector<int>&, nb::dict, nb::dict,
                       nb::object, int, int, int, const std::string&, const std::vector<CellTuple>&, int,
@@ -367,24 +271,22 @@ NB_MODULE(learner, module) {
              "input_code"_a, "input_counts"_a, "input_firsts"_a, "parameters"_a, "recording"_a, "normalizer"_a.none(),
              "horizon"_a, "env_count"_a, "threads"_a, "kernels"_a = "",
              "cells"_a = std::vector<CellTuple>(), "stretch"_a = 1, "tables"_a = std::vector<TableTuple>())
-        .def("begin", [](Door& door, std::uint64_t seed, std::uint64_t iteration) { door.learner->begin(seed, iteration); },
+        .def("begin", [](HeldLearner& held, std::uint64_t seed, std::uint64_t iteration) { held.learner->begin(seed, iteration); },
              "seed"_a, "iteration"_a)
         .def("take_memory", &take_memory, "parts"_a)
         .def("give_memory", &give_memory, "parts"_a)
         .def("act", &act, "step"_a)
         .def("judge", &judge, "finals"_a, "steps"_a, "envs"_a, "codes"_a = std::vector<nb::object>())
-        .def("estimate", [](Door& door, float gamma, float gae_lambda) { door.learner->estimate(gamma, gae_lambda); },
-             "gamma"_a, "gae_lambda"_a)
-        .def("begin_update", [](Door& door) { door.learner->begin_update(); })
-        .def("epoch", &epoch, "order"_a, "minibatch_size"_a, "rates"_a)
+        .def("update", &update, "generator"_a, "rates"_a)
         .def("stats", &stats)
-        .def_prop_ro("kernels", [](const Door& door) { return std::string(door.learner->kernels_name()); });
+        .def_prop_ro("kernels", [](const HeldLearner& held) { return std::string(held.learner->kernels_name()); });
     nb::class_<Worlds>(module, "Worlds", "See worlds.py.")
         .def("__init__", &make_worlds, "rules"_a, "constants"_a, "count"_a, "limit"_a)
         .def("get", &get_world, "index"_a)
         .def("set", &set_world, "index"_a, "world"_a)
         .def("step", &step, "actions"_a, "seen"_a.noconvert(), "rewards"_a.noconvert())
         .def("play", &play, "learner"_a);
+    bind_batch(module);
 }
 
 }  // namespace engine

@@ -1,7 +1,10 @@
 #include "network.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
+
+#include "floats.hpp"
 
 namespace engine {
 
@@ -28,7 +31,8 @@ Network::Network(const std::vector<int>& sizes, std::vector<Layer> layers, std::
       layers_(std::move(layers)),
       tables_(std::move(tables)),
       cells_(std::move(cells)),
-      kernels_(kernels) {
+      kernels_(kernels),
+      parameter_count_(parameter_count) {
     check(parameter_count);
     mark_uses();
     add_cell_slots();
@@ -154,10 +158,63 @@ void Network::mark_uses() {
         layer->adds_to_source = has_slopes[layer->source];
         has_slopes[layer->source] = true;
     }
+    set_value_apart();
     mark_finishers();
     for (const int end : {action_slot, value_slot}) {
         if (has_slopes[end]) throw std::invalid_argument("an end of the network is read by a layer");
     }
+}
+
+void Network::set_value_apart() {
+    if (!cells_.empty() || !tables_.empty()) return;
+    for (const Layer& layer : layers_) {
+        if (layer.is_for_action && layer.is_for_value) return;
+    }
+    const auto others = std::stable_partition(layers_.begin(), layers_.end(),
+                                              [](const Layer& layer) { return layer.is_for_value; });
+    const int border = static_cast<int>(others - layers_.begin());
+    const std::vector<bool> judging = parameters_of(0, border);
+    const std::vector<bool> acting = parameters_of(border, static_cast<int>(layers_.size()));
+    for (std::size_t k = 0; k < parameter_count_; ++k) {
+        if (judging[k] && acting[k]) return;
+    }
+    value_layers_ = border;
+}
+
+std::vector<bool> Network::parameters_of(int first_layer, int last_layer) const {
+    std::vector<bool> own(parameter_count_);
+    for (int number = first_layer; number < last_layer; ++number) {
+        const Layer& layer = layers_[number];
+        for (int output = 0; output < layer.outputs; ++output) {
+            const auto row = own.begin() + layer.weight + output * layer.weight_row;
+            std::fill(row, row + layer.inputs, true);
+        }
+        if (layer.bias != NOWHERE) std::fill_n(own.begin() + layer.bias, layer.outputs, true);
+    }
+    return own;
+}
+
+// What belongs to no layer is the action's: the spread of normals, and what nobody learns.
+Part Network::part(int first_layer, int last_layer, std::size_t first_slope, std::size_t last_slope) const {
+    const std::vector<bool> judging = parameters_of(0, value_layers_);
+    const bool is_value = first_layer == 0;
+    Part part = {plan_, is_value ? FOR_VALUE : FOR_ACTION, {}};
+    part.plan.first_layer = first_layer;
+    part.plan.last_layer = last_layer;
+    part.plan.first_slope = first_slope;
+    part.plan.last_slope = last_slope;
+    for (std::size_t k = 0; k < parameter_count_; ++k) {
+        if (judging[k] != is_value) continue;
+        if (part.parameters.empty() || part.parameters.back().end != k) part.parameters.push_back({k, k});
+        part.parameters.back().end = k + 1;
+    }
+    return part;
+}
+
+std::vector<Part> Network::parts() const {
+    if (!value_layers_) return {whole()};
+    return {part(0, value_layers_, 0, value_slopes_),
+            part(value_layers_, plan_.last_layer, action_slopes_, plan_.slopes_size)};
 }
 
 // Backwards, the first reader of a slot is the last to add to its slopes.
@@ -233,6 +290,15 @@ void Network::lay_out_layer(Layer& layer) {
     plan_.slopes_size += layer.is_turned ? layer.inputs * out_stride : layer.outputs * in_stride;
 }
 
+// The other part begins on a page of its own.
+void Network::end_value_part() {
+    constexpr std::size_t FLOATS = PAGE / sizeof(float);
+    value_slopes_ = plan_.slopes_size;
+    plan_.slopes_size = (plan_.slopes_size + FLOATS - 1) / FLOATS * FLOATS;
+    plan_.packed_size = (plan_.packed_size + FLOATS - 1) / FLOATS * FLOATS;
+    action_slopes_ = plan_.slopes_size;
+}
+
 void Network::lay_out(int rows) {
     for (const int size : sizes_) {
         strides_.push_back(rounded(size, kernels_.width));
@@ -240,6 +306,7 @@ void Network::lay_out(int rows) {
         plan_.block_size += static_cast<std::size_t>(rows) * strides_.back();
     }
     for (Layer& layer : layers_) {
+        if (value_layers_ && &layer == layers_.data() + value_layers_) end_value_part();
         if (layer.table == NO_TABLE) lay_out_layer(layer);
         lay_out_bias(layer);
         plan_.keeps_inputs_of_activations |= layer.activation == Activation::GELU;
@@ -258,7 +325,8 @@ void Network::lay_out(int rows) {
     log_std_slope_ = plan_.slopes_size;
     plan_.slopes_size += strides_[action_slot];
     plan_.layers = layers_.data();
-    plan_.layer_count = static_cast<int>(layers_.size());
+    plan_.last_layer = static_cast<int>(layers_.size());
+    plan_.last_slope = plan_.slopes_size;
     plan_.tables = tables_.data();
     plan_.table_count = static_cast<int>(tables_.size());
     plan_.cells = cells_.data();

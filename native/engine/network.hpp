@@ -7,6 +7,17 @@
 
 namespace engine {
 
+struct Range {
+    std::size_t begin, end;
+};
+
+// Layers that share nothing with the others but what they read: the whole network, or one end of it.
+struct Part {
+    Plan plan;
+    int wanted;                      // of which ends
+    std::vector<Range> parameters;  // that are its own
+};
+
 class Network {
    public:
     // `sizes` of the slots; layers in an order in which every source is written before it is read, a cell's target
@@ -16,6 +27,9 @@ class Network {
             const Kernels& kernels);
 
     const Plan& plan() const { return plan_; }
+    Part whole() const { return {plan_, EVERYTHING, {{0, parameter_count_}}}; }
+    // Value and action, where no layer serves both; else the whole.
+    std::vector<Part> parts() const;
     const Kernels& kernels() const { return kernels_; }
     bool has_memory() const { return !cells_.empty(); }
     int stride(int slot) const { return strides_[slot]; }
@@ -33,11 +47,15 @@ class Network {
     void check_order();
     void check_cell(const Cell& cell, std::size_t parameter_count) const;
     void mark_uses();
+    void set_value_apart();
+    std::vector<bool> parameters_of(int first_layer, int last_layer) const;
+    Part part(int first_layer, int last_layer, std::size_t first_slope, std::size_t last_slope) const;
     void mark_finishers();
     int add_slot(int size);
     void add_cell_slots();
     void lay_out_bias(Layer& layer);
     void lay_out_layer(Layer& layer);
+    void end_value_part();
     void lay_out(int rows);
 
     std::vector<int> sizes_;
@@ -47,7 +65,9 @@ class Network {
     std::vector<Table> tables_;
     std::vector<Cell> cells_;
     const Kernels& kernels_;
-    std::size_t log_std_slope_ = 0;
+    const std::size_t parameter_count_;
+    int value_layers_ = 0;  // in front of all others, where those are not for the value; else 0
+    std::size_t value_slopes_ = 0, action_slopes_ = 0, log_std_slope_ = 0;  // where the first ends, the others begin
     Plan plan_{};
 };
 

@@ -72,7 +72,7 @@ struct Table {
 
 struct Plan {
     const Layer* layers;
-    int layer_count;
+    int first_layer, last_layer;  // before the last one: all layers, or those of one end of the network
     const Table* tables;
     int table_count;
     int code_count;  // bytes in a row of codes: the cells of all tables
@@ -80,7 +80,8 @@ struct Plan {
     int cell_count;
     const int* strides;         // of each slot
     const std::size_t* places;  // of each slot's rows in a block of values
-    std::size_t packed_size, slopes_size, block_size;  // in floats
+    std::size_t packed_size, slopes_size, block_size;  // in floats, of all layers
+    std::size_t first_slope, last_slope;               // before the last one, in a block of slopes
     std::size_t state_size;                            // of a row of states
     bool keeps_inputs_of_activations;                  // some activation's slope cannot be read off its output
 };

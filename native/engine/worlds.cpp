@@ -7,6 +7,12 @@
 
 namespace engine {
 
+namespace {
+
+constexpr int LEAST_ENVS = 16;  // of a thread: fewer would share lines of the recording with another thread's, step by step
+
+}  // namespace
+
 Worlds::Worlds(std::unique_ptr<Rules> rules, int count, int limit) : rules_(std::move(rules)), limit_(limit) {
     if (count < 1 || limit < 1) throw std::invalid_argument("worlds and steps are counted from 1");
     worlds_.resize(count);
@@ -60,12 +66,13 @@ void Worlds::play_share(Learner& learner, int worker, int first, int last, Share
 }
 
 std::vector<Ended> Worlds::play(Learner& learner) {
-    const int size = learner.crew().size();
+    const int size = std::clamp(count() / LEAST_ENVS, 1, learner.crew().size());
     std::vector<Share> shares(size);
-    learner.crew().run([&](int worker) {
+    const std::function<void(int)> play_some = [&](int worker) {
         const int first = count() * worker / size, last = count() * (worker + 1) / size;
-        if (first < last) play_share(learner, worker, first, last, shares[worker]);
-    });
+        if (worker < size) play_share(learner, worker, first, last, shares[worker]);
+    };
+    size == 1 ? play_some(0) : learner.crew().run(play_some);
     std::vector<Ended> ended;
     std::vector<Cut> cuts;
     for (Share& share : shares) {

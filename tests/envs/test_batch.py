@@ -207,6 +207,32 @@ def test_a_batch_that_raises_is_told_in_words():
         envs.step(np.full(6, -1), out)
 
 
+class Doored(CountingBatch):
+    """Somebody else steps it; it says how that ended."""
+
+    def engine_door(self):
+        return None
+
+    def ending(self, world):
+        return self.told[world]
+
+
+def test_an_episode_that_ended_in_a_step_of_somebody_elses_lands_as_in_a_step_from_here():
+    envs, out = opened(tasks=({"length": 2},))
+    expected = play(envs, out, 3)
+    other = BatchEnvs(Doored(2, [{"agents": 3, "length": 2}]))
+    other.reset([100 + row for row in range(6)], out)
+    rewards = np.zeros(6, np.float32)
+    assert other.batch.step(np.zeros(6, np.int64), out, rewards) == []
+    other.batch.told = dict(enumerate(other.batch.step(np.zeros(6, np.int64), out, rewards)))
+    endings = other.land([0, 1], out)
+    assert [(ending.episode, ending.final_observation.tolist()) for ending in endings] == expected[1][2]
+    assert out.tolist() == expected[1][0]
+    assert play(other, out, 1)[0] == expected[2]
+    with pytest.raises(RunFailed, match="2 worlds raised KeyError: 5"):
+        other.land([5], out)
+
+
 def test_choices_that_do_not_begin_at_zero_arrive_shifted():
     envs, out = opened()
     batch = envs.batch

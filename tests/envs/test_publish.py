@@ -202,6 +202,28 @@ def test_steps_taken_elsewhere_count_and_copies_are_brought_up_to_date_only_to_b
     assert reader.read(1).numbers.reward == 2.5
 
 
+def test_it_is_watched_from_the_first_look_that_finds_a_viewer_to_the_first_that_finds_none(writer, reader):
+    inner = vector()
+    publisher = Publisher(writer, 1.0, 64)
+    envs = PublishedEnvs(inner, scene_of(inner), publisher, steps_taken=0, rows=4)
+    publisher.look(Painting(), 1)
+    assert not envs.is_watched
+    want(reader)
+    assert not envs.is_watched
+    publisher.look(Painting(), 2)
+    assert envs.is_watched
+    want(reader, now=monotonic() - 100)
+    publisher.look(Painting(), 3)
+    assert not envs.is_watched
+
+
+def test_what_can_no_longer_be_shown_is_not_watched(writer, reader):
+    want(reader)
+    publisher = Publisher(writer, 1.0, 64)
+    publisher.look(Painting(error=RuntimeError("no display.")), 1)
+    assert not publisher.is_watched
+
+
 def test_the_share_of_time_is_measured(writer, reader):
     publisher, scene = Publisher(writer, 0.05, 64), Painting()
     ending = perf_counter() + 0.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import overload
 
 from palaestra.contracts.episodes import EpisodeResult
@@ -22,7 +22,7 @@ class EpisodeColumns(Sequence[EpisodeResult]):
     def numbered(self, first_env: int, env_step: int) -> EpisodeColumns:
         """As others know them: environments counted from `first_env`, ended at `env_step` of the whole run."""
         indices = [first_env + index for index in self.env_indices] if first_env else self.env_indices
-        return replace(self, env_indices=indices, env_step=env_step)
+        return EpisodeColumns(indices, self.total_rewards, self.lengths, self.terminated, env_step)
 
     def __len__(self) -> int:
         return len(self.lengths)

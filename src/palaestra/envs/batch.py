@@ -7,6 +7,7 @@ for environments that are stepped one by one.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -85,6 +86,17 @@ class OffersBatch(Protocol):
         """
 
 
+@runtime_checkable
+class OffersDoor(Protocol):
+    """A native batch whose worlds a compiled engine can step by itself, until an episode ends."""
+
+    def engine_door(self) -> Any:
+        """A PyCapsule as native/batch_door.h describes it, good as long as it is held; None: there is none here."""
+
+    def ending(self, world: int) -> WorldEnding:
+        """How the episode went that the last step ended in `world`, before it is reset"""
+
+
 class BatchEnvs:
     """A `palaestra.envs.vector.VectorEnvs` around a native batch. Nothing here is done once per player and step."""
 
@@ -108,19 +120,33 @@ class BatchEnvs:
 
     def step(self, actions: np.ndarray, out: Arrays) -> VectorStep:
         """Take `actions` [B, …]; the observations to act on next are written into `out` [B, …]."""
-        try:
+        with self._naming_the_batch():
             ended = self.batch.step(self._to_env_actions(actions), out, self._rewards)
-            if not ended:
-                return VectorStep(self._rewards, [])
-            endings = [ending for world in ended for ending in self._endings(world, out)]
-            self._begin([world.world for world in ended], out)
+            return VectorStep(self._rewards, self._land(ended, out) if ended else [])
+
+    def land(self, worlds: Sequence[int], out: Arrays) -> list[Ending]:
+        """As `step` does it, for worlds whose episode ended in a step that an engine took through the batch's door."""
+        assert isinstance(self.batch, OffersDoor), "somebody came through it"
+        with self._naming_the_batch():
+            return self._land([self.batch.ending(world) for world in worlds], out)
+
+    def _land(self, ended: Sequence[WorldEnding], out: Arrays) -> list[Ending]:
+        """`out` holds what the episodes ended with, and then what the next ones begin with."""
+        endings = [ending for world in ended for ending in self._endings(world, out)]
+        self._begin([world.world for world in ended], out)
+        return endings
+
+    @contextmanager
+    def _naming_the_batch(self) -> Iterator[None]:
+        """A stranger's errors end a run as ours do."""
+        try:
+            yield
         except PalaestraError:
             raise
         except Exception as error:
             raise RunFailed(
                 f"The batch of {self.batch.world_count} worlds raised {type(error).__name__}: {error}."
             ) from error
-        return VectorStep(self._rewards, endings)
 
     def _endings(self, ended: WorldEnding, out: Arrays) -> Iterator[Ending]:
         agents = self.batch.agents

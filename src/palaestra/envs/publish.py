@@ -68,6 +68,11 @@ class Publisher:
         self._seconds_spent = self._seconds_watched = 0.0
         self._has_drawn = False
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody watched at the last look"""
+        return self._looked_at is not None and self.due < inf
+
     def look(self, scene: Scene, env_step: int, bring_up_to_date: Callable[[], None] = lambda: None) -> None:
         """`env_step`: of each environment. `bring_up_to_date`: the scene, before anything of it is shown."""
         now = monotonic()
@@ -208,8 +213,16 @@ class PublishedEnvs:
             self._look(result)
         return result
 
+    @property
+    def is_watched(self) -> bool:
+        return self._publisher.is_watched
+
     def played(
-        self, steps: int, endings: int, rewards: NDArray[np.float32], bring_up_to_date: Callable[[], None]
+        self,
+        steps: int,
+        endings: int,
+        rewards: NDArray[np.float32],
+        bring_up_to_date: Callable[[], None] = lambda: None,
     ) -> None:
         """Somebody else took `steps` steps of each; the copies here are brought up to date when they are looked at.
 

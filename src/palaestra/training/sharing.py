@@ -53,6 +53,8 @@ def shared_report(report: IterationReport, group: Group) -> IterationReport:
 
 def numbered(episodes: Sequence[EpisodeResult], group: Group, env_count: int, env_step: int) -> Sequence[EpisodeResult]:
     """Environments are numbered over all ranks; an episode's step is that of the iteration it ended in."""
+    if not episodes:
+        return ()
     first = group.rank * env_count
     columns = columns_of(episodes)
     if columns is not None:

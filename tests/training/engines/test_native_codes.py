@@ -16,10 +16,9 @@ import palaestra.apps.arena  # noqa: F401  registers it, as the entry point does
 from palaestra.config.recipes.find import find_recipe
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import NonFinite, RunFailed
+from palaestra.testing.two_engines import distance, facts, learn_by_both, learn_by_torch, play, run_on, weights
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
-from palaestra.training.ppo import update
-from palaestra.training.rollout import Rollout
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
@@ -99,62 +98,11 @@ def config(engine="native", *, ppo=None, policy=SMALL_GRID, env=ARENA, **other):
     return TrainConfig(engine=engine, total_steps=1_000_000, ppo=learning, policy=policy, env=env, **other)
 
 
-def distance(ours, theirs) -> float:
-    return float((ours.double() - theirs.double()).norm() / theirs.double().norm())
-
-
-def play(state) -> Rollout:
-    """One rollout by the native engine, with the memory before each stretch that torch has there."""
-    memory = {name: part.clone() for name, part in state.memory.items()}
-    state.engine._play(state)
-    recorded = {name: torch.from_numpy(part.copy()) for name, part in state.engine.recording.items()}
-    starts = torch.from_numpy(state.tape.starts.copy())
-    observations = {name: part.clone() for name, part in state.tape.observations.items()}
-    kept = []
-    for first in range(0, state.tape.horizon, state.stretch):
-        kept.append(memory)
-        steps = slice(first, first + state.stretch)
-        seen = {name: part[steps] for name, part in observations.items()}
-        with torch.no_grad():
-            memory = state.agent(seen, memory, starts[:-1][steps]).memory
-    for name, part in memory.items():
-        assert distance(state.memory[name], part) < 1e-5, name
-    fields = {name: recorded[name] for name in ("actions", "log_probs", "values", "next_values", "rewards")}
-    stacked = {name: torch.stack([each[name] for each in kept]) for name in memory}
-    return Rollout(observations=observations, ended=starts[1:], starts=starts[:-1], memory=stacked, **fields)
-
-
-def both_learn(settings, updates=1):
-    """Distances of gradient and of movement, and both statistics, after updates on the same rollouts."""
-    native, by_torch = new_training_state(settings), new_training_state(settings)
-    assert isinstance(native.engine, NativeEngine)
-    native.engine._play(native)  # so that the rollout to learn from begins with a memory
-    native.tape.rewind()
-    begun = native.optimizer.flat.clone()
-    for _ in range(updates):
-        rollout = play(native)
-        by_torch.shuffler = copy.deepcopy(native.shuffler)
-        ours = native.engine._learn(native)
-        theirs = update(
-            by_torch.agent,
-            by_torch.optimizer,
-            rollout,
-            torch.from_numpy(native.engine.recording["advantages"].copy()),
-            settings.ppo,
-            0.0,
-            by_torch.shuffler,
-            stretch=native.stretch,
-        )
-        native.iteration += 1
-    movement = distance(native.optimizer.flat - begun, by_torch.optimizer.flat - begun)
-    return distance(native.optimizer.grad, by_torch.optimizer.grad), movement, ours, theirs
-
-
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
 def test_one_gradient_is_that_of_torch(env, policy):
     whole = {"minibatch_size": 192, "max_grad_norm": 1e9}
-    gradient, _, ours, theirs = both_learn(config(env=env, policy=policy, ppo=whole))
+    gradient, _, ours, theirs, _ = learn_by_both(config(env=env, policy=policy, ppo=whole))
     assert gradient < 1e-6
     assert ours.grad_norm == pytest.approx(theirs.grad_norm, rel=1e-6)
 
@@ -164,7 +112,7 @@ def test_one_gradient_is_that_of_torch(env, policy):
 def test_ten_steps_move_the_weights_as_torch_does_also_where_clips_bind(env, policy):
     """See test_native_engine.py for the bounds."""
     fast = {"update_epochs": 5, "learning_rate": 3e-3, "clip": 0.02}
-    _, movement, ours, theirs = both_learn(config(env=env, policy=policy, ppo=fast))
+    _, movement, ours, theirs, _ = learn_by_both(config(env=env, policy=policy, ppo=fast))
     assert movement < 5e-5
     assert 0.02 < ours.clipfrac < 0.95
     assert ours.minibatches == theirs.minibatches == 10
@@ -173,27 +121,15 @@ def test_ten_steps_move_the_weights_as_torch_does_also_where_clips_bind(env, pol
 
 
 def test_ten_updates_of_one_step_each_end_in_the_weights_of_torch():
-    gradient, movement, *_ = both_learn(config(ppo={"minibatch_size": 192}), updates=10)
+    gradient, movement, *_ = learn_by_both(config(ppo={"minibatch_size": 192}), updates=10)
     assert gradient < 5e-6
     assert movement < 5e-5
 
 
 def test_a_gradient_of_many_slices_is_that_of_torch():
     large = {"env_count": 48, "segment_length": 32, "minibatch_size": 1536, "max_grad_norm": 1e9}
-    gradient, *_ = both_learn(config(ppo=large))
+    gradient, *_ = learn_by_both(config(ppo=large))
     assert gradient < 1e-6
-
-
-def weights(state) -> bytes:
-    return state.optimizer.flat.numpy().tobytes()
-
-
-def run_on(state, iterations: int):
-    return [report for _, report in zip(range(iterations), train(state), strict=False)]
-
-
-def facts(reports):
-    return [(report.update, report.episodes, report.metrics) for report in reports]
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
@@ -260,16 +196,7 @@ def test_every_set_of_kernels_that_runs_here_learns_as_torch_does(kernels, polic
     by_torch.shuffler = copy.deepcopy(native.shuffler)
     native.engine._learn(native)
     advantages = torch.from_numpy(native.engine.recording["advantages"].copy())
-    update(
-        by_torch.agent,
-        by_torch.optimizer,
-        rollout,
-        advantages,
-        settings.ppo,
-        0.0,
-        by_torch.shuffler,
-        stretch=native.stretch,
-    )
+    learn_by_torch(by_torch, rollout, advantages)
     assert distance(native.optimizer.grad, by_torch.optimizer.grad) < 1e-6
 
 

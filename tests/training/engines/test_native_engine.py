@@ -7,6 +7,7 @@ are compared as vectors, |a - b| / |b|, not number by number.
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import math
 
 import gymnasium
@@ -17,11 +18,10 @@ import torch
 import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point does
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import NonFinite, RunFailed
+from palaestra.testing.two_engines import distance, facts, learn_by_both, play, run_on, weights
 from palaestra.training.advantages import estimate_advantages
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
-from palaestra.training.ppo import update
-from palaestra.training.rollout import Rollout
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
@@ -48,59 +48,6 @@ def config(engine="native", *, ppo=None, policy=None, env="CartPole-v1", **other
     )
 
 
-def rollout_of(engine: NativeEngine, tape) -> Rollout:
-    """What the native engine recorded, copied, as the torch engine would have it."""
-
-    def field(name):
-        return torch.from_numpy(engine.recording[name].copy())
-
-    starts = torch.from_numpy(tape.starts.copy())
-    return Rollout(
-        observations=torch.from_numpy(tape.blocks[""][:-1].copy()),
-        actions=field("actions"),
-        log_probs=field("log_probs"),
-        values=field("values"),
-        next_values=field("next_values"),
-        rewards=field("rewards"),
-        ended=starts[1:],
-        starts=starts[:-1],
-        memory={},
-    )
-
-
-def distance(ours, theirs) -> float:
-    return float((ours.double() - theirs.double()).norm() / theirs.double().norm())
-
-
-def play(state) -> Rollout:
-    state.engine._play(state)
-    return rollout_of(state.engine, state.tape)
-
-
-def learn_with_torch(state, rollout, advantages):
-    return update(
-        state.agent, state.optimizer, rollout, advantages, state.config.ppo, 0.0, state.shuffler, group=state.group
-    )
-
-
-def both_learn(settings, updates: int):
-    """Distances of gradient, of movement and of statistics after `updates` updates on the same rollouts."""
-    native, by_torch = new_training_state(settings), new_training_state(settings)
-    assert isinstance(native.engine, NativeEngine)
-    begun = native.optimizer.flat.clone()
-    for _ in range(updates):
-        rollout = play(native)
-        shuffler = copy.deepcopy(native.shuffler)
-        ours = native.engine._learn(native)
-        by_torch.shuffler = shuffler
-        advantages = torch.from_numpy(native.engine.recording["advantages"].copy())
-        theirs = learn_with_torch(by_torch, rollout, advantages)
-        by_torch.agent.take_in(rollout.observations)
-        native.iteration += 1
-    movement = distance(native.optimizer.flat - begun, by_torch.optimizer.flat - begun)
-    return distance(native.optimizer.grad, by_torch.optimizer.grad), movement, ours, theirs
-
-
 POLICIES = {
     "tanh": "mlp",
     "relu": {"graph": "mlp", "settings": {"hidden": [48, 20, 13], "activation": "relu"}},
@@ -116,7 +63,7 @@ POLICIES = {
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
 def test_one_gradient_is_that_of_torch(env, policy):
     whole = {"minibatch_size": 128, "update_epochs": 1, "max_grad_norm": 1e9}
-    gradient, _, ours, theirs = both_learn(config(env=env, policy=policy, ppo=whole), 1)
+    gradient, _, ours, theirs, _ = learn_by_both(config(env=env, policy=policy, ppo=whole))
     assert gradient < 1e-6
     assert ours.grad_norm == pytest.approx(theirs.grad_norm, rel=1e-6)
 
@@ -130,7 +77,7 @@ def test_ten_steps_move_the_weights_as_torch_does_also_where_clips_bind(env, pol
     seen. One sample on the wrong side of a clip moves the weights by 1e-3.
     """
     fast = {"minibatch_size": 64, "update_epochs": 5, "learning_rate": 3e-3, "clip": 0.02}
-    _, movement, ours, theirs = both_learn(config(env=env, policy=policy, ppo=fast), 1)
+    _, movement, ours, theirs, _ = learn_by_both(config(env=env, policy=policy, ppo=fast))
     assert movement < 5e-5
     assert 0.02 < ours.clipfrac < 0.9
     assert ours.minibatches == theirs.minibatches == 10
@@ -138,19 +85,6 @@ def test_ten_steps_move_the_weights_as_torch_does_also_where_clips_bind(env, pol
         assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=1e-4, abs=1e-6), name
     assert ours.grad_norm == pytest.approx(theirs.grad_norm, rel=1e-5)
     assert ours.explained_variance == pytest.approx(theirs.explained_variance, rel=1e-4, abs=1e-5)
-
-
-def weights(state) -> bytes:
-    return state.optimizer.flat.numpy().tobytes()
-
-
-def run_on(state, iterations: int):
-    return [report for _, report in zip(range(iterations), train(state), strict=False)]
-
-
-def facts(reports):
-    """What must be reproducible: everything but times."""
-    return [(report.update, report.episodes, report.metrics) for report in reports]
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "MountainCar-v0"])
@@ -170,9 +104,17 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
     assert weights(runs[0]) == weights(runs[1]) != weights(runs[2])
 
 
-def test_the_number_of_threads_changes_no_bit():
-    large = {"env_count": 24, "horizon": 64, "minibatch_size": 1536}
-    runs = [new_training_state(config(ppo=large, torch_threads=threads)) for threads in (1, 2, 3)]
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+@pytest.mark.parametrize(
+    "ppo",
+    [
+        {"env_count": 24, "horizon": 64, "minibatch_size": 1536},  # of several slices
+        {"env_count": 4, "horizon": 128, "minibatch_size": 128},  # of one: action and value are learned side by side
+        {"env_count": 40, "horizon": 8, "minibatch_size": 40},  # played by several threads
+    ],
+)
+def test_the_number_of_threads_changes_no_bit(env, ppo):
+    runs = [new_training_state(config(env=env, ppo=ppo, torch_threads=threads)) for threads in (1, 2, 3)]
     told = [facts(run_on(state, 2)) for state in runs]
     assert told[0] == told[1] == told[2]
     assert weights(runs[0]) == weights(runs[1]) == weights(runs[2])
@@ -369,7 +311,7 @@ for made in (Buttons, Rooms):
 @pytest.mark.parametrize("env", ["engines/Buttons-v0", "engines/Rooms-v0", "palaestra/Crowd-v0", "Acrobot-v1"])
 def test_other_observations_actions_and_steppers_are_learned_from_as_by_torch(env):
     fast = {"env_count": 6, "minibatch_size": 64, "update_epochs": 2, "learning_rate": 3e-3}
-    gradient, movement, ours, theirs = both_learn(config(env=env, ppo=fast, policy=POLICIES["shared"]), 1)
+    gradient, movement, ours, theirs, _ = learn_by_both(config(env=env, ppo=fast, policy=POLICIES["shared"]))
     assert gradient < 5e-6
     assert movement < 5e-5
     assert ours.entropy == pytest.approx(theirs.entropy, rel=1e-5)
@@ -388,15 +330,28 @@ def test_buttons_are_pressed_independently_as_often_as_they_are_likely():
         assert float((shares - likely).abs().max()) < 5 * math.sqrt(0.25 / 3200)
 
 
+@pytest.mark.parametrize("env_count", [1, 3, 4, 37])
+def test_minibatches_are_drawn_from_numpys_generator_as_numpy_would(env_count):
+    sizes = {"env_count": env_count, "horizon": 32, "minibatch_size": 32 * env_count, "update_epochs": 3}
+    state = new_training_state(config(ppo=sizes))
+    expected = copy.deepcopy(state.shuffler)
+    for _ in range(3):
+        expected.permutation(32 * env_count)
+    state.engine.iterate(state)
+    assert state.shuffler.bit_generator.state == expected.bit_generator.state
+
+
 def test_the_compiled_door_refuses_what_does_not_fit_instead_of_reading_beyond():
     state = new_training_state(config())
-    compiled, rates = state.engine._learner, state.engine._rates(state.config.ppo, 0.0)
-    with pytest.raises(IndexError, match="samples that are not there"):
-        compiled.epoch(np.full(128, 128), 32, rates)
-    with pytest.raises(IndexError, match="samples that are not there"):
-        compiled.epoch(np.full(128, -1), 32, rates)
-    with pytest.raises(ValueError, match="order has 5 entries, not 128"):
-        compiled.epoch(np.arange(5), 5, rates)
+    compiled, rates = state.engine._learner, state.engine._rates
+    with pytest.raises(ValueError, match="no generator of NumPy's"):
+        compiled.update(dt.datetime_CAPI, rates)
+    for name in ("minibatch_size", "epochs"):
+        usual = getattr(rates, name)
+        setattr(rates, name, 0)
+        with pytest.raises(ValueError, match="counted from 1"):
+            compiled.update(state.shuffler.bit_generator.capsule, rates)
+        setattr(rates, name, usual)
     for step in (-1, 32):
         with pytest.raises(IndexError, match="no such step"):
             compiled.act(step)

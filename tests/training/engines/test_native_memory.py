@@ -11,12 +11,10 @@ import torch
 
 import palaestra.testing.envs  # noqa: F401  registers them, as the entry point does
 from palaestra.config.train import TrainConfig
+from palaestra.testing.two_engines import Learned, distance, facts, learn_by_both, play, run_on, weights
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
-from palaestra.training.ppo import update
-from palaestra.training.rollout import Rollout
 from palaestra.training.state import new_training_state
-from palaestra.training.trainer import train
 
 pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
 
@@ -65,60 +63,17 @@ def config(engine="native", *, ppo=None, policy="memory", env=CUT_SHORT, **other
     )
 
 
-def distance(ours, theirs) -> float:
-    return float((ours.double() - theirs.double()).norm() / theirs.double().norm())
-
-
-def play(state) -> Rollout:
-    """One rollout by the native engine, with the memory before each stretch that torch has there."""
-    memory = {name: part.clone() for name, part in state.memory.items()}
-    state.engine._play(state)
-    recorded = {name: torch.from_numpy(part.copy()) for name, part in state.engine.recording.items()}
-    starts = torch.from_numpy(state.tape.starts.copy())
-    observations = torch.from_numpy(state.tape.blocks[""][:-1].copy())
-    kept = []
-    for first in range(0, state.tape.horizon, state.stretch):
-        kept.append(memory)
-        steps = slice(first, first + state.stretch)
-        with torch.no_grad():
-            memory = state.agent(observations[steps], memory, starts[:-1][steps]).memory
-    for name, part in memory.items():
-        assert distance(state.memory[name], part) < 1e-5, name
-    fields = {name: recorded[name] for name in ("actions", "log_probs", "values", "next_values", "rewards")}
-    stacked = {name: torch.stack([each[name] for each in kept]) for name in memory}
-    return Rollout(observations=observations, ended=starts[1:], starts=starts[:-1], memory=stacked, **fields)
-
-
-def both_learn(settings):
-    """Distances of gradient and of movement, and both statistics, after an update on the same rollout."""
-    native, by_torch = new_training_state(settings), new_training_state(settings)
-    assert isinstance(native.engine, NativeEngine)
-    native.engine._play(native)  # so that the rollout to learn from begins with a memory
-    native.tape.rewind()
-    begun = native.optimizer.flat.clone()
-    rollout = play(native)
-    assert bool(rollout.starts[1:].any())
-    by_torch.shuffler = copy.deepcopy(native.shuffler)
-    ours = native.engine._learn(native)
-    theirs = update(
-        by_torch.agent,
-        by_torch.optimizer,
-        rollout,
-        torch.from_numpy(native.engine.recording["advantages"].copy()),
-        settings.ppo,
-        0.0,
-        by_torch.shuffler,
-        stretch=native.stretch,
-    )
-    movement = distance(native.optimizer.flat - begun, by_torch.optimizer.flat - begun)
-    return distance(native.optimizer.grad, by_torch.optimizer.grad), movement, ours, theirs
+def both_learn(settings) -> Learned:
+    learned = learn_by_both(settings)
+    assert bool(learned.rollout.starts[1:].any()), "no episode ended, so nothing was forgotten"
+    return learned
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
 def test_one_gradient_is_that_of_torch(env, policy):
     whole = {"minibatch_size": 160, "update_epochs": 1, "max_grad_norm": 1e9}
-    gradient, _, ours, theirs = both_learn(config(env=env, policy=policy, ppo=whole))
+    gradient, _, ours, theirs, _ = both_learn(config(env=env, policy=policy, ppo=whole))
     assert gradient < 1e-6
     assert ours.grad_norm == pytest.approx(theirs.grad_norm, rel=1e-6)
 
@@ -128,7 +83,7 @@ def test_one_gradient_is_that_of_torch(env, policy):
 def test_ten_steps_move_the_weights_as_torch_does_also_where_clips_bind(env, policy):
     """See test_native_engine.py for the bounds."""
     fast = {"update_epochs": 5, "learning_rate": 3e-3, "clip": 0.02}
-    _, movement, ours, theirs = both_learn(config(env=env, policy=policy, ppo=fast))
+    _, movement, ours, theirs, _ = both_learn(config(env=env, policy=policy, ppo=fast))
     assert movement < 5e-5
     assert 0.02 < ours.clipfrac < 0.9
     assert ours.minibatches == theirs.minibatches == 10
@@ -183,18 +138,6 @@ def test_what_was_played_is_what_the_policy_does_step_by_step(policy, where):
                 seen, _ = env.reset()
     assert met["cut"] >= 1
     assert met["fell"] >= 1
-
-
-def weights(state) -> bytes:
-    return state.optimizer.flat.numpy().tobytes()
-
-
-def run_on(state, iterations: int):
-    return [report for _, report in zip(range(iterations), train(state), strict=False)]
-
-
-def facts(reports):
-    return [(report.update, report.episodes, report.metrics) for report in reports]
 
 
 @pytest.mark.parametrize("policy", CELLS.values(), ids=CELLS)
@@ -293,7 +236,7 @@ gymnasium.register("engines/Bell-v0", Bell, max_episode_steps=9)
 
 
 def test_environments_outside_with_other_observations_and_actions_are_learned_from_as_by_torch():
-    gradient, movement, ours, theirs = both_learn(config(env="engines/Bell-v0", policy=POLICIES["several"] | PLAIN))
+    gradient, movement, ours, theirs, _ = both_learn(config(env="engines/Bell-v0", policy=POLICIES["several"] | PLAIN))
     assert gradient < 5e-6
     assert movement < 5e-5
     assert ours.entropy == pytest.approx(theirs.entropy, rel=1e-5)
@@ -301,7 +244,7 @@ def test_environments_outside_with_other_observations_and_actions_are_learned_fr
 
 def test_the_compiled_door_refuses_memories_that_do_not_fit():
     state = new_training_state(config(policy=POLICIES["several"]))
-    compiled, rates = state.engine._learner, state.engine._rates(state.config.ppo, 0.0)
+    compiled, rates = state.engine._learner, state.engine._rates
     parts = [part.numpy() for part in state.memory.values()]
     compiled.take_memory(parts)
     with pytest.raises(ValueError, match="a memory of other parts"):
@@ -309,8 +252,7 @@ def test_the_compiled_door_refuses_memories_that_do_not_fit():
     with pytest.raises(ValueError, match="memory has 4 entries, not 50"):
         compiled.give_memory([parts[0][0, :4].copy(), *parts[1:]])
     with pytest.raises(ValueError, match="no whole stretches"):
-        compiled.epoch(np.arange(10), 15, rates)
-    with pytest.raises(IndexError, match="samples that are not there"):
-        compiled.epoch(np.arange(1, 11), 16, rates)
+        rates.minibatch_size = 15
+        compiled.update(state.shuffler.bit_generator.capsule, rates)
     with pytest.raises(ValueError, match="where no episode began anew"):
         state.engine._learner.judge(np.zeros((1, 4), np.float32), [3], [0])

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from palaestra.config.train import TrainConfig
+from palaestra.testing.two_engines import distance, play
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
 from palaestra.training.optim import FlatOptimizer
@@ -36,16 +37,6 @@ def config(env: str, policy, clip: float) -> TrainConfig:
     return TrainConfig(engine="native", total_steps=10**6, env=env, policy=policy, ppo=ppo)
 
 
-def rollout_of(state) -> Rollout:
-    state.engine._play(state)
-    parts = {name: torch.from_numpy(part.copy()) for name, part in state.engine.recording.items()}
-    starts = parts.pop("starts")
-    parts = {name: part for name, part in parts.items() if name in Rollout.__dataclass_fields__}
-    return Rollout(
-        **{**parts, "observations": parts["observations"][:-1]}, ended=starts[1:], starts=starts[:-1], memory={}
-    )
-
-
 def doubled(rollout: Rollout) -> Rollout:
     real = {name: getattr(rollout, name).double() for name in ROUNDED}
     actions = rollout.actions.double() if rollout.actions.is_floating_point() else rollout.actions
@@ -58,7 +49,7 @@ def ten_steps(settings: TrainConfig):
     assert isinstance(native.engine, NativeEngine)
     true_agent = copy.deepcopy(by_torch.agent).double()
     true_optimizer = FlatOptimizer(true_agent, settings.ppo.optimizer, settings.ppo.regularize)
-    rollout, shuffler = rollout_of(native), copy.deepcopy(native.shuffler)
+    rollout, shuffler = play(native), copy.deepcopy(native.shuffler)
     stats = native.engine._learn(native)
     advantages = torch.from_numpy(native.engine.recording["advantages"].copy())
     ppo = settings.ppo
@@ -67,10 +58,6 @@ def ten_steps(settings: TrainConfig):
     assert stats.minibatches == 10
     weights = [each.flat.double() for each in (native.optimizer, by_torch.optimizer, true_optimizer)]
     return *weights, stats
-
-
-def distance(ours, theirs) -> float:
-    return float((ours - theirs).norm() / theirs.norm())
 
 
 @pytest.mark.parametrize("clip", [0.2, 0.005])

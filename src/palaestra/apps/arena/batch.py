@@ -71,9 +71,13 @@ class ArenaBatch:
             self._episodes[world] += 1
 
     def step(self, actions: np.ndarray, out: Arrays, rewards: NDArray[np.float32]) -> list[WorldEnding]:
-        return [self._ending(world) for world in self.worlds.step(actions, out, rewards)]
+        return [self.ending(world) for world in self.worlds.step(actions, out, rewards)]
 
-    def _ending(self, world: int) -> WorldEnding:
+    def engine_door(self) -> Any:
+        """See `palaestra.envs.batch.OffersDoor`."""
+        return self.worlds.door()
+
+    def ending(self, world: int) -> WorldEnding:
         return WorldEnding(
             world,
             terminated=False,

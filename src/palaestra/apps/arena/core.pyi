@@ -1,6 +1,7 @@
 """The compiled worlds (native/arena/module.cpp). Arrays are taken as they are, or refused: nothing is converted."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -59,6 +60,9 @@ class Batch:
 
     def restore(self, worlds: list[tuple[int, int, int, dict[str, np.ndarray]] | None]) -> None:
         """Task, step, dice and all tables of each world, None for one that was never reset; all or nothing"""
+
+    def door(self) -> Any:
+        """A PyCapsule as native/batch_door.h describes it, which holds the batch"""
 
     def check(self) -> None:
         """RuntimeError when two things share a cell, or items came from or went nowhere. For tests."""

@@ -52,6 +52,9 @@ class NativeBatch:
         views, selves = _parts(out)
         return self._core.step(actions, views, selves, rewards)
 
+    def door(self) -> Any:
+        return self._core.door()
+
     def counters(self, world: int) -> np.ndarray:
         tables: Tables = {"counters": np.empty((self.agents, len(COUNTERS)), np.int64)}
         self._core.read(world, tables)

@@ -35,6 +35,9 @@ class WorldBatch(Protocol):
         Nothing has moved then.
         """
 
+    def door(self) -> Any:
+        """For engines that step these worlds by themselves (native/batch_door.h); None where there is none."""
+
     def counters(self, world: int) -> np.ndarray:
         """int64 [agents, COUNTERS] of the episode so far"""
 

@@ -17,9 +17,12 @@ from palaestra.contracts.episode_columns import EpisodeColumns
 from palaestra.contracts.errors import NonFinite, RunFailed
 from palaestra.contracts.later import later
 from palaestra.contracts.reports import PhaseTimes, UpdateStats
+from palaestra.envs.batch import BatchEnvs
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.training.engines.base import Iteration
+from palaestra.training.engines.batch_worlds import BatchWorlds, is_watched
 from palaestra.training.engines.codes import HeadCode, InputCode, Unfit, plan_head
+from palaestra.training.engines.landings import Landings
 from palaestra.training.engines.seen import Seen, vector_input
 from palaestra.training.engines.worlds import EngineWorlds, stepped_by
 from palaestra.training.schedules import value_at
@@ -91,18 +94,26 @@ class NativeEngine:
             stretch=state.stretch,
             tables=plan.tables,
         )
+        self._rates = _rates(learner, state.config.ppo)
+        self._floats = [block for block in (*tape.blocks.values(), tape.rewards) if block.dtype == np.float32]
         self._memory = plan.memory  # names, in the order of the engine's cells
-        self._worlds, why = self._take_worlds(state)
-        self.about = f"native, {self._learner.kernels}; environments stepped {why}"
+        self._worlds: EngineWorlds | None = None
+        self._batch: BatchWorlds | None = None
+        self.about = f"native, {self._learner.kernels}; environments stepped {self._take_worlds(state)}"
 
-    def _take_worlds(self, state: TrainingState) -> tuple[EngineWorlds | None, str]:
+    def _take_worlds(self, state: TrainingState) -> str:
+        """Where they are stepped; with the reason, where it is not inside"""
         envs = stepped_by(state.envs)
-        if not isinstance(envs, InProcessEnvs):
-            return None, "outside, in a batch or in workers of their own"
         try:
-            return EngineWorlds(envs, self._compiled), "inside"
+            if isinstance(envs, InProcessEnvs):
+                self._worlds = EngineWorlds(envs, self._compiled)
+                return "inside"
+            if isinstance(envs, BatchEnvs):
+                self._batch = BatchWorlds(envs, state.tape, self._compiled, self._learner)
+                return "inside, but step by step from Python while somebody watches"
         except Unfit as unfit:
-            return None, f"in Python: {unfit}"
+            return f"in Python: {unfit}"
+        return "outside, in a batch or in workers of their own"
 
     def iterate(self, state: TrainingState) -> Iteration:
         began = perf_counter()
@@ -128,7 +139,8 @@ class NativeEngine:
             raise RunFailed(
                 f"An environment of '{state.config.env}' left its own observation space: {error}."
             ) from error
-        state.tape.refuse_non_finite()
+        if not self._compiled.are_finite(self._floats):
+            state.tape.refuse_non_finite()
         self._give_memory(state)
         scaler = state.agent.return_scaler if state.config.policy.normalize_returns else None
         if scaler is not None:
@@ -168,63 +180,59 @@ class NativeEngine:
         return EpisodeColumns(envs, total_rewards, lengths, terminated)
 
     def _play_outside(self, state: TrainingState) -> Sequence[EpisodeResult]:
+        """In worlds that are not the engine's: through their door, or step by step from Python."""
+        landings = Landings(state.tape)
+        if self._batch is None or is_watched(state.envs):
+            self._play_steps(state, landings)
+        else:
+            self._batch.play(state.envs, landings)
+        self._judge(landings.cuts)
+        return landings.episodes
+
+    def _play_steps(self, state: TrainingState, landings: Landings) -> None:
         """Everything but `step` of the environments."""
         tape, envs, act = state.tape, state.envs, self._learner.act
         actions = self.recording["actions"]
-        tape.starts[1:] = False
-        tape.terminated[:] = False
-        episodes: list[EpisodeResult] = []
-        cuts: list[tuple[int, Ending]] = []
         for step in range(tape.horizon):
             act(step)
             result = envs.step(actions[step], tape.rows[step + 1])
             tape.rewards[step] = result.rewards
-            for ending in result.endings:
-                tape.terminated[step, ending.env_index] = ending.episode.terminated
-                tape.starts[step + 1, ending.env_index] = True
-                episodes.append(ending.episode)
-                if not ending.episode.terminated:
-                    cuts.append((step, ending))
-        self._judge(cuts)
-        return episodes
+            landings.note(step, result.endings)
 
     def _judge(self, cuts: list[tuple[int, Ending]]) -> None:
         vector, codes = self._seen.stacked([ending.final_observation for _, ending in cuts])
         self._learner.judge(vector, [step for step, _ in cuts], [ending.env_index for _, ending in cuts], codes)
 
     def _learn(self, state: TrainingState) -> UpdateStats:
-        ppo, compiled = state.config.ppo, self._learner
+        ppo, rates = state.config.ppo, self._rates
         progress = state.env_steps / state.config.total_steps
-        rates = self._rates(ppo, progress)
-        learning_rate = value_at(ppo.learning_rate, progress)
-        compiled.estimate(ppo.gamma, ppo.gae_lambda)
-        compiled.begin_update()
-        for _ in range(ppo.update_epochs):
-            order = state.shuffler.permutation(ppo.batch_size // state.stretch)
-            norm, divergence = compiled.epoch(order, ppo.minibatch_size, rates)
-            if not math.isfinite(norm):
-                raise NonFinite(f"The gradient's norm is {norm}.")
-            if ppo.target_kl is not None and divergence > ppo.target_kl:
-                break
-        stats = UpdateStats(**compiled.stats(), learning_rate=learning_rate)
+        rates.clip = value_at(ppo.clip, progress)
+        rates.entropy = value_at(ppo.entropy_coefficient, progress)
+        rates.learning_rate = learning_rate = value_at(ppo.learning_rate, progress)
+        norm = self._learner.update(state.shuffler.bit_generator.capsule, rates)
+        if not math.isfinite(norm):
+            raise NonFinite(f"The gradient's norm is {norm}.")
+        stats = UpdateStats(**self._learner.stats(), learning_rate=learning_rate)
         if state.config.policy.normalize_observations:
             state.agent.take_in(state.tape.observations, state.group.stack)
         state.tape.rewind()
         return stats
 
-    def _rates(self, ppo: PpoConfig, progress: float) -> Any:
-        rates = self._compiled.UpdateRates()
-        rates.clip = value_at(ppo.clip, progress)
-        rates.clip_value = ppo.clip_value_loss
-        rates.value = ppo.value_coefficient
-        rates.entropy = value_at(ppo.entropy_coefficient, progress)
-        rates.normalize_advantages = ppo.normalize_advantages
-        rates.max_grad_norm = ppo.max_grad_norm
-        rates.learning_rate = value_at(ppo.learning_rate, progress)
-        rates.beta1, rates.beta2 = ppo.optimizer.beta1, ppo.optimizer.beta2
-        rates.epsilon = ppo.optimizer.epsilon
-        rates.weight_decay = ppo.optimizer.weight_decay
-        return rates
+
+def _rates(compiled: Any, ppo: PpoConfig) -> Any:
+    """Those that no schedule changes; the others are set before each update."""
+    rates = compiled.UpdateRates()
+    rates.gamma, rates.gae_lambda = ppo.gamma, ppo.gae_lambda
+    rates.epochs, rates.minibatch_size = ppo.update_epochs, ppo.minibatch_size
+    rates.target_divergence = math.inf if ppo.target_kl is None else ppo.target_kl
+    rates.clip_value = ppo.clip_value_loss
+    rates.value = ppo.value_coefficient
+    rates.normalize_advantages = ppo.normalize_advantages
+    rates.max_grad_norm = ppo.max_grad_norm
+    rates.beta1, rates.beta2 = ppo.optimizer.beta1, ppo.optimizer.beta2
+    rates.epsilon = ppo.optimizer.epsilon
+    rates.weight_decay = ppo.optimizer.weight_decay
+    return rates
 
 
 def _network(state: TrainingState) -> tuple[LayerPlan, dict[str, NDArray[np.float32]]]:

@@ -1,0 +1,28 @@
+"""When Python searches for objects that hold each other and nobody else: hardly while a command starts, then as usual.
+
+With Python's 700 new objects between two searches they take a tenth of a start. A training makes so few that with a
+start's 50,000 it kept for half an hour what could have gone; searches as usual take it less than 0.1 ms a second.
+"""
+
+from __future__ import annotations
+
+import gc
+
+NEW_OBJECTS = 50_000  # between two searches, while something starts
+
+_usual: tuple[int, int, int] | None = None  # what was set before; None: as it is now
+
+
+def search_seldom() -> None:
+    """For a command that starts in a process of its own."""
+    global _usual  # noqa: PLW0603  the interpreter has one collector
+    _usual = _usual or gc.get_threshold()
+    gc.set_threshold(NEW_OBJECTS)
+
+
+def search_as_usual() -> None:
+    """What was to start has started. In a process that never asked for less, nothing changes."""
+    global _usual  # noqa: PLW0603
+    if _usual is not None:
+        gc.set_threshold(*_usual)
+        _usual = None

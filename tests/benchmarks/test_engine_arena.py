@@ -1,0 +1,24 @@
+import json
+import sys
+
+import engine_arena
+import pytest
+
+from palaestra.training.engines import native_engine
+
+
+@pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+def test_it_tells_what_both_ways_of_stepping_do(monkeypatch, tmp_path, capsys):
+    out = tmp_path / "arena.json"
+    words = ["--iterations", "1", "--repeats", "2", "--threads", "1", "--recipes", "arena.tiny", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["engine_arena.py", *words])
+    assert engine_arena.main() == 0
+    told = json.loads(out.read_text())["figures"]
+    assert [figure["way"] for figure in told] == ["inside", "from Python"]
+    assert all(figure["played_per_cpu_second"] > figure["steps_per_cpu_second"] > 0 for figure in told)
+    assert "| arena.tiny | 1 | from Python |" in capsys.readouterr().out
+
+
+def test_a_figure_is_the_median_of_its_blocks():
+    blocks = [engine_arena.Figure("arena.tiny", 1, "inside", speed, 2 * speed, 3 * speed) for speed in (9, 1, 2)]
+    assert engine_arena.middle(blocks) == engine_arena.Figure("arena.tiny", 1, "inside", 2, 4, 6)

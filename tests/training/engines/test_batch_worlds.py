@@ -1,0 +1,374 @@
+"""Worlds of a batch stepped inside the engine, against the same training with a call from Python for every step."""
+
+from itertools import pairwise
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import palaestra.apps.arena  # noqa: F401  registers it, as the entry point does
+from palaestra.config.recipes.find import find_recipe
+from palaestra.config.train import TrainConfig
+from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.contracts.spaces import EnvInterface
+from palaestra.envs.batch import WorldEnding
+from palaestra.envs.publish import PublishedEnvs
+from palaestra.envs.seed_stream import SeedStream
+from palaestra.envs.spaces import space_spec
+from palaestra.testing import batch_door
+from palaestra.testing.batch_door import capsule_of, look_into, make_door
+from palaestra.training.engines import native_engine
+from palaestra.training.state import new_training_state
+from palaestra.training.trainer import train
+
+pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+
+
+class Raffle(gymnasium.Env):
+    """What a stranger might bring: pairs of players whose episodes end when chance has it, half of them cut."""
+
+    observation_space = spaces.Box(-9, 9, (3,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def __init__(self, shortest=2):
+        self.shortest = shortest
+
+    @classmethod
+    def native_batch(cls, world_count, tasks, max_episode_steps):
+        return RaffleBatch(world_count, [cls(**task) for task in tasks])
+
+
+class RaffleBatch:
+    agents = 2
+    metadata: dict = {}  # noqa: RUF012
+
+    def __init__(self, world_count, tasks):
+        self.world_count, self.tasks = world_count, tasks
+        self.interface = EnvInterface(space_spec(Raffle.observation_space), space_spec(Raffle.action_space))
+        self.dice, self.left, self.steps = ([None] * world_count for _ in range(3))
+        self.is_cut = [False] * world_count
+        self.returns = np.zeros((world_count, 2))
+        self.door = make_door(world_count, 2, {"": ("float32", 3)}, self.step_worlds)
+        self.calls_from_python = 0
+
+    def reset(self, worlds, seeds, tasks, out):
+        for world, seed, task in zip(worlds, seeds, tasks, strict=True):
+            self.dice[world] = SeedStream(seed)
+            drawn = self.dice[world].next()
+            self.left[world], self.is_cut[world] = self.tasks[task].shortest + drawn % 7, drawn % 2 == 0
+            self.steps[world], self.returns[world] = 0, 0.0
+            self._show(world, out)
+
+    def _show(self, world, out):
+        for agent in range(2):
+            out[2 * world + agent] = [self.dice[world].next() % 97 / 97, agent, self.left[world] / 5]
+
+    def step_worlds(self, first, last, actions, seen, rewards, ended):
+        for world in range(first, last):
+            if self.left[world] <= 0:
+                raise ValueError(f"world {world} is over")
+            rows = slice(2 * world, 2 * world + 2)
+            self.left[world] -= 1
+            self.steps[world] += 1
+            rewards[rows] = (actions[rows] - 1) * (self.dice[world].next() % 5) / 4
+            self.returns[world] += rewards[rows]
+            self._show(world, seen[0].reshape(-1, 3))
+            ended[world] = self.left[world] == 0
+
+    def step(self, actions, out, rewards):
+        self.calls_from_python += 1
+        ended = np.zeros(self.world_count, np.uint8)
+        self.step_worlds(0, self.world_count, actions, [out], rewards, ended)
+        return [self.ending(int(world)) for world in np.flatnonzero(ended)]
+
+    def ending(self, world):
+        extras = {"steps": np.full(2, self.steps[world])}
+        return WorldEnding(world, not self.is_cut[world], self.steps[world], self.returns[world].copy(), extras)
+
+    def engine_door(self):
+        return capsule_of(self.door)
+
+    def render(self, world):
+        return None
+
+    def capture(self):
+        return None
+
+    def close(self):
+        pass
+
+
+gymnasium.register("engines/Raffle-v0", Raffle)
+
+PPO = {"env_count": 12, "horizon": 16, "minibatch_size": 48}
+TASKS = {"short": {"kwargs": {"shortest": 1}}, "long": {"kwargs": {"shortest": 6}}}
+
+
+def raffle(policy="mlp", **other):
+    graph = {"segment_length": 8} if policy == "memory" else {}
+    return TrainConfig(
+        engine="native",
+        total_steps=10**6,
+        env="engines/Raffle-v0",
+        policy={"graph": policy},
+        ppo={**PPO, **graph},
+        **other,
+    )
+
+
+def arena(name, threads=1):
+    """The recipe's world, four of them, with episodes that are cut in the middle of a rollout."""
+    recipe = find_recipe(f"arena.{name}").config
+    ppo = recipe.ppo.model_copy(update={"env_count": 96, "horizon": 16, "minibatch_size": 768})
+    env = recipe.env.model_copy(update={"max_episode_steps": 21})
+    return recipe.model_copy(update={"ppo": ppo, "env": env, "engine": "native", "torch_threads": threads})
+
+
+def begun(config, inside=True):
+    state = new_training_state(config)
+    assert state.engine._batch is not None
+    if not inside:
+        state.engine._batch = None
+    return state
+
+
+def told(state, iterations):
+    """Everything that a training tells and leaves behind but for time, to the last bit."""
+    reports = [report for _, report in zip(range(iterations), train(state), strict=False)]
+    rows = [(report.env_steps, report.update, list(report.episodes), report.metrics) for report in reports]
+    recording = {name: part.tobytes() for name, part in state.engine.recording.items()}
+    memory = {name: part.numpy().tobytes() for name, part in state.memory.items()}
+    return rows, state.optimizer.flat.numpy().tobytes(), recording, memory, state.reward_sums.numpy().tobytes()
+
+
+def ends_of(story):
+    return [episode for row in story[0] for episode in row[2]]
+
+
+@pytest.mark.parametrize("name", ["basic_easy_shaped", "combat", "curriculum"])
+def test_arena_learns_the_same_bits_inside_and_from_python_whatever_the_threads(name):
+    expected = told(begun(arena(name), inside=False), 5)
+    assert len(ends_of(expected)) == 3 * 96
+    assert ends_of(expected)[0].extras
+    for threads in (1, 2):
+        assert told(begun(arena(name, threads)), 5) == expected
+
+
+@pytest.mark.parametrize("tasks", [{}, TASKS], ids=["one task", "a curriculum"])
+@pytest.mark.parametrize("policy", ["mlp", "memory"])
+def test_a_strangers_episodes_that_end_at_any_step_are_the_same_too(policy, tasks):
+    settings = {"curriculum": {"tasks": tasks, "kind": "learning_progress"}} if tasks else {}
+    expected = told(begun(raffle(policy, **settings), inside=False), 5)
+    assert {(episode.terminated, episode.length > 3) for episode in ends_of(expected)} == {
+        (terminated, is_long) for terminated in (True, False) for is_long in (True, False)
+    }
+    for threads in (1, 2, 5, 9):  # more than there are worlds
+        assert told(begun(raffle(policy, torch_threads=threads, **settings)), 5) == expected
+
+
+@pytest.mark.parametrize(("first", "then"), [(True, True), (True, False), (False, True)])
+def test_a_training_stopped_in_mid_episode_goes_on_exactly_inside_or_from_python(first, then):
+    state = begun(arena("combat", threads=2), inside=first)
+    told(state, 2)
+    assert state.env_steps // 96 % 21 == 11
+    saved, weights = state.capture(), {name: part.clone() for name, part in state.agent.state_dict().items()}
+    expected = told(state, 3)
+    other = begun(arena("combat"), inside=then)
+    told(other, 1)  # it has been elsewhere
+    other.agent.load_state_dict(weights)
+    other.restore(saved)
+    assert told(other, 3) == expected
+    assert ends_of(expected)
+
+
+def counted_calls(state):
+    batch = state.engine._batch
+    stops, go_on = [], batch._play.go_on
+
+    class Counting:
+        begin = batch._play.begin
+
+        def go_on(self):
+            stops.append(go_on())
+            return stops[-1]
+
+    batch._play = Counting()
+    return stops
+
+
+def test_a_rollout_is_one_call_and_one_more_for_each_step_in_which_episodes_ended():
+    state = begun(arena("combat"))
+    stops = counted_calls(state)
+    told(state, 1)
+    assert stops == [(16, [])]
+    told(state, 1)
+    assert stops[1:] == [(4, [0, 1, 2, 3]), (16, [])]
+
+
+def test_python_takes_no_step_and_rows_that_end_together_are_told_together():
+    state = begun(raffle(torch_threads=2))
+    stops = counted_calls(state)
+    told(state, 3)
+    assert state.envs.batch.calls_from_python == 0
+    assert all(worlds == sorted(set(worlds)) for _, worlds in stops)
+    steps = [step for step, _ in stops]
+    for first, second in pairwise(steps):
+        assert first < second or first == 16
+
+
+class Publisher:
+    """Who is told of steps; `is_watched` as it is set."""
+
+    due = 0.0
+    episodes = 0
+    env_steps = 0
+
+    def __init__(self, is_watched):
+        self.is_watched, self.looks = is_watched, []
+
+    def look(self, scene, env_step, bring_up_to_date=lambda: None):
+        bring_up_to_date()
+        self.looks.append((env_step, np.array(scene.last.rewards)))
+
+
+class Scene:
+    last = None
+
+
+def test_while_somebody_watches_every_step_is_shown_and_otherwise_every_rollout():
+    expected = told(begun(raffle()), 3)
+    state = begun(raffle())
+    publisher = Publisher(is_watched=False)
+    batch = state.envs.batch
+    state.envs = PublishedEnvs(state.envs, Scene(), publisher, 1000, 12)
+    found = told(state, 1)
+    assert (batch.calls_from_python, [step for step, _ in publisher.looks]) == (0, [16])
+    assert publisher.looks[0][1].tolist() == state.tape.rewards[-1].tolist()
+    assert publisher.env_steps == 1000 + 16 * 12
+    assert publisher.episodes == len(ends_of(found)) > 0
+    publisher.is_watched = True
+    found = told(state, 1)
+    assert (batch.calls_from_python, [step for step, _ in publisher.looks[1:]]) == (16, list(range(17, 33)))
+    publisher.is_watched = False
+    found = told(state, 1)
+    assert batch.calls_from_python == 16
+    assert found[1:] == expected[1:]
+
+
+def test_the_engine_says_where_worlds_are_stepped_and_why(monkeypatch):
+    assert new_training_state(raffle()).engine.about.endswith(
+        "environments stepped inside, but step by step from Python while somebody watches"
+    )
+    monkeypatch.setattr(RaffleBatch, "engine_door", lambda self: None)
+    state = new_training_state(raffle())
+    assert state.engine.about.endswith("stepped in Python: a batch of class RaffleBatch that offers no engine_door")
+    told(state, 1)
+    crowd = TrainConfig(engine="native", env="palaestra/Crowd-v0", ppo=PPO)
+    assert "a batch of class CrowdBatch that offers no engine_door" in new_training_state(crowd).engine.about
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(3, start=1), spaces.Box(-1, 1, (2,), np.float32)], ids=str)
+def test_actions_that_want_to_be_translated_stay_with_python(space, monkeypatch):
+    monkeypatch.setattr(Raffle, "action_space", space)
+    assert new_training_state(raffle()).engine.about.endswith(
+        "stepped in Python: actions of a batch that are not choices counted from 0"
+    )
+
+
+def changed(**fields):
+    def change(door):
+        for name, value in fields.items():
+            setattr(door, name, value)
+
+    return change
+
+
+def part(**fields):
+    def change(door):
+        for name, value in fields.items():
+            setattr(door.parts[0], name, value)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (changed(version=7), "it is of version 7, and this engine knows version 1"),
+        (changed(step=batch_door.STEP()), "one of begin, end and step is missing"),
+        (changed(begin=batch_door.BEGIN()), "one of begin, end and step is missing"),
+        (changed(world_count=5), "5 worlds of 2 agents are not the 12 rows of the recording"),
+        (changed(world_count=-6, agents=-2), "-6 worlds of -2 agents are not the 12 rows"),
+        (changed(agents=2**30 + 2), "6 worlds of 1073741826 agents are not the 12 rows"),
+        (changed(action_items=2), "an action is told as 2 choices, and the policy draws 1 choices"),
+        (changed(part_count=0), "its observations have 0 parts, and the recording has 1"),
+        (changed(part_count=2), "its observations have 2 parts, and the recording has 1"),
+        (changed(parts=None), "its observations have 1 parts"),
+        (part(name=b"cells"), "part 'cells' is none of the observation's"),
+        (part(name=None), "a part of its observations has no name or no dtype"),
+        (part(dtype=b"uint8"), "part '' is told as uint8, and the recording has float32"),
+        (part(items=4), "part '' is told as 4 items of a row, and the recording has 3"),
+        (part(items=-3), "part '' is told as -3 items of a row, and the recording has 3"),
+    ],
+)
+def test_a_door_that_does_not_fit_is_refused_with_what_was_wrong(change, why, monkeypatch):
+    def wrong(self):
+        change(self.door)
+        return capsule_of(self.door)
+
+    monkeypatch.setattr(RaffleBatch, "engine_door", wrong)
+    with pytest.raises(UsageError, match="The engine_door of RaffleBatch does not fit: ") as refused:
+        new_training_state(raffle())
+    assert why in str(refused.value)
+    assert "native/batch_door.h" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("capsule", "why"),
+    [
+        (lambda batch: 5, "a door is a PyCapsule named 'palaestra.batch_door', and this is int"),
+        (lambda batch: capsule_of(batch.door, b"other"), "and this is one named 'other'"),
+        (lambda batch: capsule_of(batch.door, None), "and this is one named nothing"),
+    ],
+)
+def test_what_is_no_door_is_refused(capsule, why, monkeypatch):
+    monkeypatch.setattr(RaffleBatch, "engine_door", capsule)
+    with pytest.raises(UsageError) as refused:
+        new_training_state(raffle())
+    assert why in str(refused.value)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_world_that_fails_ends_the_training_with_its_own_words(threads):
+    state = begun(raffle(torch_threads=threads))
+    state.envs.batch.left[4] = 0
+    with pytest.raises(RunFailed, match="The batch of 6 worlds failed: world 4 is over"):
+        next(train(state))
+
+
+def test_what_a_batch_raises_where_episodes_end_is_told_in_words(monkeypatch):
+    def ending(self, world):
+        raise ZeroDivisionError("of a stranger")
+
+    monkeypatch.setattr(RaffleBatch, "ending", ending)
+    with pytest.raises(RunFailed, match="6 worlds raised ZeroDivisionError: of a stranger"):
+        told(begun(raffle()), 2)
+
+
+def test_a_code_outside_its_space_is_told_from_any_thread():
+    state = begun(arena("combat", threads=2))
+    state.tape.rows[0]["cells"][80, 1, 1] = 255
+    with pytest.raises(RunFailed, match="'palaestra/Arena-v0' left its own observation space: code 255 has no entry"):
+        next(train(state))
+
+
+def test_worlds_that_somebody_else_steps_are_not_stepped_at_the_same_time():
+    state = begun(arena("combat"))
+    capsule = state.envs.batch.engine_door()
+    door = look_into(capsule)
+    door.take_turn()
+    with pytest.raises(RunFailed, match="these worlds are being stepped by another thread"):
+        next(train(state))
+    door.end_turn()
+    told(state, 1)
