@@ -44,3 +44,8 @@ def test_rename_replaces_and_unlink_removes(tmp_path):
     assert (tmp_path / "old").read_bytes() == b"new"
     FS.unlink(tmp_path / "old")
     assert not list(tmp_path.iterdir())
+
+
+def test_pieces_are_written_one_behind_the_other(tmp_path):
+    FS.write_temporary(tmp_path / "x", iter([b"one ", b"", b"two"]))
+    assert (tmp_path / "x").read_bytes() == b"one two"

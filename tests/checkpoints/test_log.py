@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 
 import pytest
 
@@ -130,3 +131,31 @@ def test_after_a_failed_write_nothing_is_taken_for_written(tmp_path, describe, m
             log.update([describe(1), describe(2)])
     log.update([describe(1), describe(2)])
     assert flags(tmp_path) == [(1, False), (2, False)]
+
+
+def test_what_is_gone_takes_no_memory_however_long_the_run_has_been(tmp_path, describe):
+    log = CheckpointLog(tmp_path)
+    log.update([describe(epoch) for epoch in range(1, 10_001)])
+    log.update([describe(10_000)])
+    tracemalloc.start()
+    try:
+        for epoch in range(10_001, 10_011):
+            log.update([describe(epoch - 1), describe(epoch)])
+        held, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert flags(tmp_path)[-2:] == [(10_009, False), (10_010, False)]
+    assert len(flags(tmp_path)) == 10_010
+    assert (tmp_path / LOG_NAME).stat().st_size > 1_500_000
+    assert held < 20_000
+    assert most < 300_000
+
+
+def test_an_epoch_that_was_removed_can_be_saved_again(tmp_path, describe):
+    log = CheckpointLog(tmp_path)
+    log.update([describe(epoch) for epoch in range(1, 6)])
+    log.update([describe(1)])
+    log.update([describe(1), describe(3, total_time=99.0)])
+    log.update([describe(3, total_time=99.0), describe(4, total_time=100.0)])
+    assert flags(tmp_path) == [(1, True), (2, True), (3, False), (4, False), (5, True)]
+    assert [entry.total_time for entry in read_log(tmp_path)] == [12.5, 12.5, 99.0, 100.0, 12.5]

@@ -41,7 +41,7 @@ class Recorder(RealFileSystem):
     def write_temporary(self, path, data):
         super().write_temporary(path, data)
         inode = len(self.data)
-        self.data[inode], self.names[path.name] = bytes(data), inode
+        self.data[inode], self.names[path.name] = path.read_bytes(), inode
         self.steps.append(Step("link", path.name, inode))
         if "file sync" not in self.leave_out:
             self.steps.append(Step("sync", inode=inode))

@@ -2,6 +2,8 @@
 
 import math
 import string
+import tracemalloc
+from hashlib import sha256
 
 import pytest
 from hypothesis import example, given, settings
@@ -119,3 +121,22 @@ def test_what_needs_thought_is_left_to_the_complete_reader(text):
 def test_depth_is_bounded():
     deep = "".join(f"{'  ' * level}a:\n" for level in range(60)) + "  " * 60 + "a: 1\n"
     assert read_plain_yaml(deep) is NOT_PLAIN
+
+
+def sidecar_like(number):
+    """Twelve lines that no other has."""
+    numbers = [f"key_{number}_{line}: {number * line}.{line}" for line in range(1, 7)]
+    digests = [f"sha256_{line}: {sha256(bytes((line,)) * number).hexdigest()}" for line in range(1, 7)]
+    return "\n".join([*numbers, *digests, ""])
+
+
+def test_a_long_training_does_not_remember_what_its_sidecars_said():
+    """One that saves every second brings new words with each. They filled 3 MB before any was forgotten."""
+    tracemalloc.start()
+    try:
+        for number in range(1, 1201):
+            assert write_plain_yaml(read_plain_yaml(sidecar_like(number))) == sidecar_like(number)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held < 1_000_000

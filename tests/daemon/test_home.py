@@ -30,6 +30,17 @@ def test_the_lock_of_a_killed_daemon_is_free(home):
         assert DaemonHome(home).lock_file.read_text().strip() == str(os.getpid())
 
 
+def test_what_a_killed_daemon_left_half_written_is_cleared_away(home):
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    place = DaemonHome(home).make()
+    left = [folder / f".tmp-{process.pid}-1-daemon.json" for folder in (home, place.path)]
+    for path in left:
+        path.write_text("{")
+    with place.held():
+        assert [path for path in left if path.exists()] == []
+
+
 def test_what_is_the_daemon_s_own_is_closed_to_others(home):
     assert DaemonHome(home).make().path.stat().st_mode & 0o077 == 0
 

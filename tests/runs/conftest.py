@@ -24,6 +24,13 @@ REQUEST = RunRequest(
 
 
 @pytest.fixture
+def dead_pid() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+@pytest.fixture
 def request_for_a_run() -> RunRequest:
     return REQUEST
 

@@ -5,9 +5,8 @@ import math
 import os
 import resource
 import stat
-import subprocess
-import sys
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -38,13 +37,6 @@ def names_in(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-@pytest.fixture
-def dead_pid() -> int:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
 def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
     path = tmp_path / "a.txt"
     write_atomic(path, "one")
@@ -62,12 +54,11 @@ def test_a_reader_never_sees_half_a_file(tmp_path, start_python):
     path = tmp_path / "eval_summary.json"
     write_json(path, {"number": 0, "again": []})
     start_python(FLIP, path)
-    seen = set()
-    for _ in range(3000):
+    seen = Counter()
+    while seen.total() < 3000 or len(seen) <= 10:  # on a full machine the writer may have to wait for its turn
         data = json.loads(path.read_bytes())
         assert data["again"] == [data["number"]] * (data["number"] % 500)
-        seen.add(data["number"])
-    assert len(seen) > 10
+        seen[data["number"]] += 1
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_temporary(tmp_path):

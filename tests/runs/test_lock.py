@@ -160,3 +160,12 @@ def test_children_of_children_keep_what_got_the_number_of_a_lock_that_their_pare
 
 def test_a_refusal_says_who_holds_the_lock():
     assert str(AlreadyHeld(17)) == "held by process 17"
+
+
+def test_whoever_holds_a_run_clears_away_what_a_killed_holder_left_half_written(directory, dead_pid):
+    left, living = (directory.path / f".tmp-{pid}-1-status.json" for pid in (dead_pid, os.getppid()))
+    for path in (left, living):
+        path.write_text("{")
+    with run_lock(directory):
+        assert not left.exists()
+        assert living.exists()

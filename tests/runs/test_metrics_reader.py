@@ -282,6 +282,8 @@ def test_samples_are_found_by_number_and_by_how_far_they_reach(writer, reader):
     assert reader.newest_sample() == 2
     assert reader.furthest_sample() == reader.sample(1) == (1, 10, 1.5)
     assert reader.furthest_sample(after=1) == (2, 5, 2.5)
+    assert reader.furthest_sample(until=1) == (1, 10, 1.5)
+    assert [reader.nth_sample(0, 1), reader.nth_sample(0, 9), reader.nth_sample(2, 1)] == [1, 2, 2]
     writer.rewind(7)
     assert reader.sample(1) is None
 
@@ -295,6 +297,7 @@ def test_raw_points_say_when_and_under_which_key(writer, reader):
         [("b", True, 5, 2.5, 3.0), ("a", True, 10, 1.5, None), ("a", False, 10, 1.5, 2.0)], key=str
     )
     assert [row[1] for row in reader.raw_points(after=1)] == [5]
+    assert [row[1] for row in reader.raw_points(until=1)] == [10, 10]
 
 
 def test_one_moment_does_not_see_what_is_written_meanwhile(writer, reader):

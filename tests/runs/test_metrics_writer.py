@@ -255,7 +255,7 @@ def test_an_evaluation_that_writes_just_now_is_waited_for(tmp_path, monkeypatch)
         assert len(looks) == 3
 
 
-def test_it_may_fold_in_what_a_killed_training_left_for_many_seconds(tmp_path, monkeypatch):
+def test_it_may_fold_in_what_a_killed_training_left_for_many_seconds_and_the_run_says_so(tmp_path, monkeypatch, caplog):
     now = [0.0]
     brief = MetricsWriter(tmp_path / "metrics.db")
 
@@ -268,6 +268,9 @@ def test_it_may_fold_in_what_a_killed_training_left_for_many_seconds(tmp_path, m
     monkeypatch.setattr("palaestra.runs.metrics_writer.time.sleep", a_second_goes_by)
     with writer_when_free(tmp_path / "metrics.db"):
         assert now[0] == 30.0
+    (told,) = caplog.messages
+    assert told.startswith("The run waits for its metrics: ")
+    assert f"process {os.getpid()}" in told
 
 
 def test_whoever_never_leaves_is_named_in_the_end(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import random
@@ -49,8 +50,10 @@ def test_a_curve_is_what_the_database_says_while_it_grows(directory, cache):
         assert over_time.x.tolist() == [1000.0 + step for step in range(0, 300, 3)]
 
 
+@pytest.mark.parametrize("at_once", [2, series_cache.SAMPLES_AT_ONCE])
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_is_written_rewound_and_resumed_the_cache_agrees(directory, tmp_path, seed):
+def test_whatever_is_written_rewound_and_resumed_the_cache_agrees(directory, tmp_path, monkeypatch, seed, at_once):
+    monkeypatch.setattr(series_cache, "SAMPLES_AT_ONCE", at_once)
     dice = random.Random(seed)
     cache = SeriesCache(tmp_path / "cache")
     step = 0
@@ -77,6 +80,30 @@ def test_whatever_is_written_rewound_and_resumed_the_cache_agrees(directory, tmp
                 expected = truth(directory, name)
                 assert (curve(cache, directory, name) if expected else []) == expected
     writer.close()
+
+
+def test_a_run_can_go_on_between_two_portions_of_a_long_reading(directory, cache, monkeypatch):
+    """A file at rest becomes one with a log only when nobody reads it: a whole reading would hold the run up."""
+    monkeypatch.setattr(series_cache, "SAMPLES_AT_ONCE", 2)
+    monkeypatch.setattr("palaestra.runs.metrics_writer.BUSY_SECONDS", 0.01)
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.write(*(Sample(step, {"a": float(step)}) for step in range(5)))
+    really_one_moment, steps = MetricsReader.one_moment, iter(range(3, 10))
+
+    @contextlib.contextmanager
+    def one_moment(reader):
+        with really_one_moment(reader):
+            yield
+        step = next(steps)
+        with MetricsWriter(directory.metrics_file) as writer:  # from a checkpoint at that step
+            writer.rewind(step)
+            writer.write(Sample(step + 1, {"a": -1.0}))
+
+    monkeypatch.setattr(MetricsReader, "one_moment", one_moment)
+    curve(cache, directory, "a")
+    monkeypatch.undo()
+    assert next(steps) > 5
+    assert curve(cache, directory, "a") == truth(directory, "a")
 
 
 def test_a_resumed_run_shows_nothing_of_what_was_taken_back(directory, cache):
@@ -199,3 +226,13 @@ def test_a_daemon_that_was_killed_before_it_wrote_the_book_reads_the_rest_again(
     again = SeriesCache(tmp_path / "cache")
     assert curve(again, directory, "a") == truth(directory, "a")
     assert curve(again, directory, "b") == [(50, 1.0)]
+
+
+def test_what_a_killed_daemon_left_half_written_is_cleared_away(directory, cache, tmp_path, dead_pid):
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.write(Sample(1, {"a": 1.0}))
+    cache.refresh(directory)
+    left = tmp_path / "cache" / directory.id / f".tmp-{dead_pid}-1-book.json"
+    left.write_text("{")
+    SeriesCache(tmp_path / "cache").refresh(directory)
+    assert not left.exists()

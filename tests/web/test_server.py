@@ -59,9 +59,8 @@ def bearer(runs):
 
 @pytest.mark.slow
 def test_it_is_soon_ready_small_without_torch_and_leaves_in_time_with_viewers(tmp_path):
-    began = time.monotonic()
     with serving(tmp_path) as (process, ready), ExitStack() as stack:
-        took = time.monotonic() - began
+        took = sum(psutil.Process(process.pid).cpu_times()[:2])  # what it takes by itself, whoever else is at work
         loaded = Path(f"/proc/{process.pid}/maps").read_text()
         assert [name for name in ("libtorch", "gymnasium") if name in loaded] == []
         assert httpx2.get(f"{ready['url']}/api/runs", headers=bearer(tmp_path)).json()["total"] == 0
@@ -71,10 +70,10 @@ def test_it_is_soon_ready_small_without_torch_and_leaves_in_time_with_viewers(tm
         memory = psutil.Process(process.pid).memory_info().rss
         left = leave(process)
         assert process.returncode == 0
-        print(f"ready in {took:.2f} s, {memory / 2**20:.0f} MB, left in {left:.2f} s")
+        print(f"ready after {took:.2f} s of work, {memory / 2**20:.0f} MB, left in {left:.2f} s")
         assert memory < 120 * 2**20
         assert left < 3.0
-        assert took < 5.0  # 1 s on an idle machine; other tests run beside this one
+        assert took < 3.0  # 1 s on an idle machine
     assert read_doorplate(tmp_path) is None
 
 

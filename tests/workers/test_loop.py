@@ -1,9 +1,11 @@
+import gc
 import signal
 
 import pytest
 
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.log import read_log
+from palaestra.contracts.collector import search_seldom
 from palaestra.contracts.errors import NonFinite, RunFailed
 from palaestra.contracts.run import RunState
 from palaestra.training.group import Group
@@ -33,6 +35,13 @@ def test_every_report_is_a_sample_and_the_end_is_saved(bench, loop_of):
     assert loop_of(bench).run() is True
     assert [sample.step for sample in bench.sink.samples] == [32, 64, 96, 128]
     assert saved_epochs(bench) == [1, 2, 3, 4]
+
+
+def test_what_a_training_leaves_is_searched_for_as_usual(bench, loop_of):
+    before = gc.get_threshold()
+    search_seldom()
+    loop_of(bench).run()
+    assert gc.get_threshold() == before
 
 
 def test_between_intervals_nothing_is_saved_and_the_end_only_once(make_bench, small_config, loop_of):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from palaestra.checkpoints.filesystem import Content
     from palaestra.contracts.checkpoint import Checkpoint
 
 Seen = TypeVar("Seen")
@@ -62,7 +63,7 @@ def commit(
     return replace(sidecar_text.decode(text, sidecar_name(epoch)), path=directory / sidecar_name(epoch))
 
 
-def replace_file(directory: Path, name: str, data: bytes, fs: FileSystem = REAL) -> None:
+def replace_file(directory: Path, name: str, data: Content, fs: FileSystem = REAL) -> None:
     """One small file, old or new, never half: for sidecars that change their mind and for the log."""
     temporary = directory / temporary_name(name)
     try:

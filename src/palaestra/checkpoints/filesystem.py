@@ -9,13 +9,16 @@ import os
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+    Content = bytes | Iterable[bytes]  # whole, or a piece at a time
 
 CHUNK_BYTES = 1 << 22
 
 
 class FileSystem(Protocol):
-    def write_temporary(self, path: Path, data: bytes) -> None:
+    def write_temporary(self, path: Path, data: Content) -> None:
         """Create `path`, which must not exist, and return only when `data` is on the disk (its name need not be)."""
         ...
 
@@ -29,12 +32,13 @@ class FileSystem(Protocol):
 
 
 class RealFileSystem:
-    def write_temporary(self, path: Path, data: bytes) -> None:
+    def write_temporary(self, path: Path, data: Content) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest[:CHUNK_BYTES]) :]
+            for piece in [data] if isinstance(data, bytes) else data:
+                rest = memoryview(piece)
+                while rest:
+                    rest = rest[os.write(descriptor, rest[:CHUNK_BYTES]) :]
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from palaestra.checkpoints.durable import REAL, replace_file
+from palaestra.checkpoints.durable import REAL
+from palaestra.checkpoints.log_lines import LogLines
 from palaestra.checkpoints.names import model_name
 from palaestra.checkpoints.regular_file import read_regular_file
 from palaestra.contracts.errors import DamagedFile
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 LOG_NAME = "checkpoint_log.json"
 SCHEMA_VERSION = 1
+HEAD = f'{{"schema_version": {SCHEMA_VERSION}, "checkpoints": [\n'.encode()
 MAX_BYTES = 64 << 20
 EPISODES_METRIC = "episodes"  # episodes ended so far, when the trainer counts them
 
@@ -66,52 +68,40 @@ def read_log(directory: Path) -> list[LogEntry]:
 
 
 class CheckpointLog:
-    """Remembers how it worded what it wrote: of a run that has saved for hours, a save changes a line or two."""
+    """Remembers only what is there now: of a run that has saved for hours, a save changes a line or two."""
 
     def __init__(self, directory: Path, fs: FileSystem = REAL) -> None:
         self._directory = directory
-        self._fs = fs
-        self._lines: dict[int, bytes] = {}  # of every entry by its epoch, in that order
-        self._present: dict[int, LogEntry] = {}  # those that are not removed
-        self._written: object = None  # how the file stood when it was written
+        self._lines = LogLines(directory / LOG_NAME, HEAD, fs)
+        self._present: dict[int, LogEntry] = {}  # those that are not removed, while the lines are known
 
     def update(self, present: Iterable[Checkpoint]) -> None:
         """Bring the log up to date with what is there now; what is there no more is marked removed."""
-        if self._written is None or self._written != self._state():
-            self._read()
         now = {checkpoint.epoch: entry_of(checkpoint) for checkpoint in present}
-        gone = [replace(entry, removed=True) for epoch, entry in self._present.items() if epoch not in now]
-        fresh = [entry for epoch, entry in sorted(now.items()) if self._present.get(epoch) != entry]
+        changed = _changes(self._present, now)
+        if not self._lines.are_known or not self._lines.can_change(changed):
+            self._write_anew(now)
+        elif changed:
+            self._lines.change({epoch: _worded(entry) for epoch, entry in changed.items()}, now)
         self._present = now
-        if not gone and not fresh:
-            return
-        newest = next(reversed(self._lines), -1)
-        self._lines |= {entry.epoch: _worded(entry) for entry in (*gone, *fresh)}
-        if fresh and fresh[0].epoch < newest:
-            self._lines = dict(sorted(self._lines.items()))
-        self._write()
 
-    def _read(self) -> None:
+    def _write_anew(self, now: dict[int, LogEntry]) -> None:
+        """With what the file says: at the beginning, after another process, and where a run repeats old epochs."""
         try:
-            entries = read_log(self._directory)
+            entries = {entry.epoch: entry for entry in read_log(self._directory)}
         except (FileNotFoundError, DamagedFile):
-            entries = []
-        self._lines = {entry.epoch: _worded(entry) for entry in sorted(entries, key=lambda entry: entry.epoch)}
-        self._present = {entry.epoch: entry for entry in entries if not entry.removed}
+            entries = {}
+        changed = _changes({epoch: entry for epoch, entry in entries.items() if not entry.removed}, now)
+        if changed:
+            all_of_them = sorted((entries | changed).items())
+            self._lines.write({epoch: _worded(entry) for epoch, entry in all_of_them}, now)
 
-    def _write(self) -> None:
-        self._written = None  # should it fail
-        head = f'{{"schema_version": {SCHEMA_VERSION}, "checkpoints": [\n'.encode()
-        replace_file(self._directory, LOG_NAME, head + b",\n".join(self._lines.values()) + b"\n]}\n", self._fs)
-        self._written = self._state()
 
-    def _state(self) -> object:
-        """Other processes write it too: another file then stands in its place."""
-        try:
-            stat = (self._directory / LOG_NAME).stat()
-        except FileNotFoundError:
-            return None
-        return stat.st_ino, stat.st_size, stat.st_mtime_ns
+def _changes(before: dict[int, LogEntry], now: dict[int, LogEntry]) -> dict[int, LogEntry]:
+    """By epoch, in order."""
+    gone = {epoch: replace(entry, removed=True) for epoch, entry in before.items() if epoch not in now}
+    fresh = {epoch: entry for epoch, entry in now.items() if before.get(epoch) != entry}
+    return dict(sorted((gone | fresh).items()))
 
 
 def _worded(entry: LogEntry) -> bytes:

@@ -6,12 +6,12 @@ Errors of ours are one clear line; anything else is a defect of ours and keeps i
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from palaestra.contracts.collector import search_seldom
 from palaestra.contracts.errors import PalaestraError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -47,14 +47,13 @@ VERBS: dict[str, tuple[str, str]] = {
 ALIASES = {"sim": "eval"}
 INTERRUPTED = 130
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell reports it
-NEW_OBJECTS = 50_000  # between two searches for cycles; with Python's 700 they take a tenth of a start
 
 EXAMPLES = ("palaestra recipes", "palaestra train cartpole --dry-run", "palaestra doctor")
 
 
 def main(argv: list[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
-    gc.set_threshold(NEW_OBJECTS)
+    search_seldom()
     try:
         code = dispatch(words)
         sys.stdout.flush()

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_DEPTH = 32
-TEXT, NUMBER = "tag:yaml.org,2002:str", "tag:yaml.org,2002:float"
+TEXT = "tag:yaml.org,2002:str"
+KNOWN_WORDS = 512  # of each kind: more than a file has. A sidecar brings a dozen that nobody says again once it is gone
 SCALAR = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+@=()-]*(?: [A-Za-z0-9_./+@=()-]+)*", re.ASCII)
 QUOTED = re.compile(r"'((?:[ -&(-~]|'')*)'")
-ENTRY = re.compile(r"([A-Za-z0-9_./][A-Za-z0-9_./-]*):(?: (.+))?", re.ASCII)
+KEY = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*", re.ASCII)
+ENTRY = re.compile(rf"{KEY.pattern}:(?: .+)?", re.ASCII)
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
-FLOAT = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?", re.ASCII)
+FLOAT = re.compile(r"-?[0-9]+(?:\.[0-9]+(?:e[+-]?[0-9]+)?|e[+-]?[0-9]+)", re.ASCII)
 WORDS: Final[dict[str, Any]] = {
     "null": None,
     "true": True,
@@ -99,13 +101,18 @@ def _mapping(lines: list[tuple[int, str]], at: int, indent: int, depth: int) -> 
     return entries, at
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KNOWN_WORDS)
 def _entry(text: str) -> tuple[str, str | None]:
     """Key, and what stands beside it. The sidecars of a run say most of their lines two hundred times."""
-    entry = ENTRY.fullmatch(text)
-    if entry is None or _tag(entry[1]) != TEXT:
+    key, colon, rest = text.partition(":")
+    if not colon or not _is_key(key) or (rest and (rest[0] != " " or len(rest) == 1)):
         raise _Odd
-    return entry[1], entry[2]
+    return key, rest[1:] or None
+
+
+@lru_cache(maxsize=KNOWN_WORDS)
+def _is_key(text: str) -> bool:
+    return KEY.fullmatch(text) is not None and _tag(text) == TEXT
 
 
 def _scalar(text: str) -> Any:
@@ -115,20 +122,20 @@ def _scalar(text: str) -> Any:
     return _read_scalar(text)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KNOWN_WORDS)
 def _read_scalar(text: str) -> str | int | float:
     if quoted := QUOTED.fullmatch(text):
         return quoted[1].replace("''", "'")
     if INTEGER.fullmatch(text):
         return int(text)
-    if FLOAT.fullmatch(text) and _tag(text) == NUMBER:
+    if FLOAT.fullmatch(text):
         return float(text)
     if not SCALAR.fullmatch(text) or text[0] in "-." or _tag(text) != TEXT:
         raise _Odd
     return text
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KNOWN_WORDS)
 def _tag(text: str) -> str:
     """As what the complete reader would take it."""
     return str(_resolver.resolve(ScalarNode, text, (True, False)))
@@ -151,7 +158,7 @@ def _lines(data: Any, depth: int) -> Iterator[str]:
 
 def _lines_of_mapping(data: dict[Any, Any], depth: int) -> Iterator[str]:
     for key, value in data.items():
-        if type(key) is not str or not ENTRY.fullmatch(f"{key}:") or _tag(key) != TEXT:
+        if type(key) is not str or not _is_key(key):
             raise _Odd
         if not _is_block(value):
             yield f"{key}: {_written(value)}"
@@ -184,12 +191,12 @@ def _written(value: Any) -> str:
     text = repr(value).lower()
     if type(value) is int and INTEGER.fullmatch(text):
         return text
-    if type(value) is float and FLOAT.fullmatch(text) and _tag(text) == NUMBER:
+    if type(value) is float and FLOAT.fullmatch(text):
         return text
     raise _Odd
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KNOWN_WORDS)
 def _written_text(text: str) -> str:
     """Plain where the reader takes it for a text, quoted where it would take it for something else."""
     if not text:

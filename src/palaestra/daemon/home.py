@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from palaestra.daemon.errors import StoreInUse, StoreRefused
+from palaestra.runs.files import sweep_temporaries
 from palaestra.runs.lock import AlreadyHeld, hold
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class DaemonHome:
         """One daemon (or one repair) at a time; the kernel frees the lock of a process that was killed."""
         try:
             with hold(self.lock_file):
+                for place in {self.root, self.lock_file.parent}:
+                    sweep_temporaries(place)
                 yield
         except AlreadyHeld as error:
             who = f"process {error.pid}" if error.pid else "another process"

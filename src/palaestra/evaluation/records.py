@@ -118,7 +118,8 @@ class Records:
 
     def _commit(self, report: SuiteReport) -> int:
         self._demand_checkpoint()
-        sweep_temporaries(self._directory.evaluations)
+        for place in (self._directory.path, self._directory.evaluations):
+            sweep_temporaries(place)
         batches = read_batches(self._directory)
         committed = {one["file"] for batch in batches for one in batch.get("simulations", [batch]) if "file" in one}
         simulations = []

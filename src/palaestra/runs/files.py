@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.config.yaml_text import dump_yaml, parse_yaml
 from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.runs.indented_json import indented
 from palaestra.runs.processes import is_alive
 
 if TYPE_CHECKING:
@@ -81,8 +82,7 @@ def append_line(path: Path, text: str) -> None:
 
 def write_json(path: Path, data: Any, *, durable: bool = True) -> None:
     """Strict JSON, so that every tool can read it: NaN and infinities become the strings of that name."""
-    text = json.dumps(finite(data), indent=2, ensure_ascii=False, allow_nan=False)
-    write_atomic(path, text.encode("utf-8", errors="backslashreplace") + b"\n", durable=durable)
+    write_atomic(path, indented(finite(data)).encode("utf-8", errors="backslashreplace") + b"\n", durable=durable)
 
 
 def read_json(path: Path, max_bytes: int = MAX_JSON_BYTES) -> Any:

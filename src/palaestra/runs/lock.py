@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import PalaestraError, UsageError
+from palaestra.runs.files import sweep_temporaries
 from palaestra.runs.status import read_written_record
 
 if TYPE_CHECKING:
@@ -29,9 +30,10 @@ class AlreadyHeld(Exception):
 
 @contextlib.contextmanager
 def run_lock(directory: RunDirectory) -> Iterator[None]:
-    """Hold this run for as long as the block lasts."""
+    """Hold this run for as long as the block lasts. What a holder that was killed had half written is gone then."""
     try:
         with hold(directory.lock_file):
+            sweep_temporaries(directory.path)
             yield
     except AlreadyHeld as error:
         who = f"process {error.pid}" if error.pid else "another process"

@@ -99,7 +99,7 @@ class MetricsReader:
 
     def tail(self, after: int = 0, limit: int | None = None) -> list[TailPoint]:
         """Points of the (first `limit`) samples after that one, in the order in which they were written."""
-        until = LAST if limit is None else self._nth_sample(after, limit)
+        until = LAST if limit is None else self.nth_sample(after, limit)
         rows = self._rows(
             "SELECT points.sample, points.step, names.name, points.value "
             "FROM points JOIN names ON names.id = points.name "
@@ -118,9 +118,19 @@ class MetricsReader:
         rows = self._rows("SELECT id, step, at FROM samples WHERE id = ?", (number,))
         return WrittenSample(*rows[0]) if rows else None
 
-    def furthest_sample(self, after: int = 0) -> WrittenSample | None:
-        """Among those after that one, the one of the highest step: a rewind that takes any of them takes this one."""
-        rows = self._rows("SELECT id, step, at FROM samples WHERE id > ? ORDER BY step DESC, id DESC LIMIT 1", (after,))
+    def nth_sample(self, after: int, number: int) -> int:
+        """The `number`-th sample after that one, or the newest; `after` itself when there is none."""
+        rows = self._rows(
+            "SELECT max(id) FROM (SELECT id FROM samples WHERE id > ? ORDER BY id LIMIT ?)", (after, number)
+        )
+        return after if rows[0][0] is None else int(rows[0][0])
+
+    def furthest_sample(self, after: int = 0, until: int = LAST) -> WrittenSample | None:
+        """Among those behind `after`, the one of the highest step: a rewind that takes any of them takes this one."""
+        rows = self._rows(
+            "SELECT id, step, at FROM samples WHERE id > ? AND id <= ? ORDER BY step DESC, id DESC LIMIT 1",
+            (after, until),
+        )
         return WrittenSample(*rows[0]) if rows else None
 
     def keys(self) -> dict[int, tuple[str, bool]]:
@@ -128,15 +138,17 @@ class MetricsReader:
         rows = self._rows("SELECT id, name, reproducible FROM names", ())
         return {key: (name, bool(reproducible)) for key, name, reproducible in rows}
 
-    def raw_points(self, after: int = 0) -> Iterator[tuple[int, int, float, float | None]]:
-        """(key of the name, step, seconds since 1970, value) of all samples after that one, in the order of steps."""
+    def raw_points(self, after: int = 0, until: int = LAST) -> Iterator[tuple[int, int, float, float | None]]:
+        """(key of the name, step, seconds since 1970, value) of the samples behind `after`, in the order of steps."""
         query = (
             "SELECT points.name, points.step, samples.at, points.value FROM points CROSS JOIN samples "
             "ON samples.id = points.sample "
-            "WHERE points.step >= (SELECT min(step) FROM samples WHERE id > ?1) AND points.sample > ?1 ORDER BY 2, 1"
+            "WHERE points.step >= (SELECT min(step) FROM samples WHERE id > ?1 AND id <= ?2) "
+            "AND points.step <= (SELECT max(step) FROM samples WHERE id > ?1 AND id <= ?2) "
+            "AND points.sample > ?1 AND points.sample <= ?2 ORDER BY 2, 1"
         )
         try:
-            with contextlib.closing(self._connection.execute(query, (after,))) as cursor:
+            with contextlib.closing(self._connection.execute(query, (after, until))) as cursor:
                 yield from cursor
         except sqlite3.DatabaseError as error:
             raise self._damaged(error) from error
@@ -207,12 +219,6 @@ class MetricsReader:
             return self._connection.execute(query, values).fetchall()
         except sqlite3.DatabaseError as error:
             raise self._damaged(error) from error
-
-    def _nth_sample(self, after: int, number: int) -> int:
-        rows = self._rows(
-            "SELECT max(id) FROM (SELECT id FROM samples WHERE id > ? ORDER BY id LIMIT ?)", (after, number)
-        )
-        return after if rows[0][0] is None else int(rows[0][0])
 
     def _damaged(self, error: sqlite3.DatabaseError) -> DamagedFile:
         return DamagedFile(f"{self._path} cannot be read: {error}.")

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import logging
 import os
 import sqlite3
 import time
-from itertools import chain, repeat
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.episode_columns import EpisodeColumns
 from palaestra.contracts.errors import DamagedFile, RunFailed, UsageError
-from palaestra.runs.files import finite, fsync_directory
+from palaestra.runs.files import fsync_directory
 from palaestra.runs.lock import AlreadyHeld, hold
+from palaestra.runs.metrics_rows import episode_rows, point_statements
 from palaestra.runs.metrics_schema import create_or_check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from palaestra.contracts.episodes import EpisodeResult
     from palaestra.contracts.sink import Sample
+
+logger = logging.getLogger(__name__)
 
 WAL_PAGES = 4000  # 16 MB between the checkpoints that SQLite makes by itself
 BUSY_SECONDS = 5.0  # that SQLite waits for a lock by itself
-PATIENCE_SECONDS = 300.0  # the reader may be a daemon that works behind everybody else on a full machine
+PATIENCE_SECONDS = 300.0  # the reader may be somebody who works behind everybody else on a full machine
+SILENT_SECONDS = 2.0  # of waiting, before it is said what for
 LOOK_SECONDS = 0.01
 
 
@@ -61,14 +63,9 @@ class MetricsWriter:
             insert = self._connection.executemany
             keyed = list(enumerate(samples, start=self._last_sample + 1))
             insert("INSERT INTO samples VALUES (?, ?, ?)", [(key, sample.step, sample.at) for key, sample in keyed])
-            points = [
-                (sample.step, self._name(name, reproducible), float(value), key)
-                for key, sample in keyed
-                for values, reproducible in ((sample.metrics, True), (sample.timings, False))
-                for name, value in values.items()
-            ]
-            insert("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?)", points)
-            episodes = chain.from_iterable(map(_episode_rows, samples))
+            for statement, rows in point_statements(keyed, self._name):
+                insert(statement, rows)
+            episodes = chain.from_iterable(map(episode_rows, samples))
             insert("INSERT INTO episodes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", episodes)
         self._last_sample += len(samples)
 
@@ -145,13 +142,17 @@ def writer_when_free(path: Path) -> MetricsWriter:
     """For a run that goes on just when an evaluation adds its figures, or somebody reads all of a file that must become
     one with a log. Either takes milliseconds, or seconds where a killed training's log is folded in or the file is
     long; a run that did not wait would have no metrics."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    began, is_told = time.monotonic(), False
     while True:
         try:
             return MetricsWriter(path)
-        except BeingWritten:
-            if time.monotonic() > deadline:
+        except BeingWritten as error:
+            waited = time.monotonic() - began
+            if waited > PATIENCE_SECONDS:
                 raise
+            if waited > SILENT_SECONDS and not is_told:
+                logger.warning("The run waits for its metrics: %s", error.message)
+                is_told = True
             time.sleep(LOOK_SECONDS)
 
 
@@ -184,28 +185,6 @@ def _connect(path: Path, *, is_guest: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _episode_rows(sample: Sample) -> Iterable[tuple[object, ...]]:
-    step, episodes = sample.step, sample.episodes
-    if not isinstance(episodes, EpisodeColumns):
-        return [_episode_row(step, episode) for episode in episodes]
-    returns = map(float, episodes.total_rewards)
-    own = (episodes.env_indices, repeat(None), returns, episodes.lengths, episodes.terminated)
-    return zip(repeat(step), repeat(episodes.env_step), *own, repeat(None), strict=False)
-
-
-def _episode_row(step: int, episode: EpisodeResult) -> tuple[object, ...]:
-    return (
-        step,
-        episode.env_step,
-        episode.env_index,
-        episode.seed,
-        float(episode.total_reward),
-        episode.length,
-        episode.terminated,
-        json.dumps(finite(episode.extras), sort_keys=True) if episode.extras else None,
-    )
 
 
 def _failed(path: Path, what: str, error: Exception) -> RunFailed:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from palaestra.contracts.errors import DamagedFile, NotFound, did_you_mean
+from palaestra.runs.files import sweep_temporaries
 from palaestra.runs.metrics_reader import MetricsReader, Point
 from palaestra.runs.series_blocks import single
 from palaestra.runs.series_book import SeriesBook, read_book, room_for, write_book
@@ -41,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 ROW = np.dtype([("key", "<i8"), *((name, POINT[name]) for name in POINT.names or ())])
 ROWS_AT_ONCE = 50_000  # 1.6 MB
+SAMPLES_AT_ONCE = 1000  # in one transaction: a run that goes on must wait until nobody reads its file at rest
 SETTLED_SECONDS = 1.0  # a file that changed less than this before it was read may have changed again since
 SAVE_SECONDS = 10.0  # what was added meanwhile is read once more by the next daemon, should this one be killed
 
@@ -142,6 +144,7 @@ class SeriesCache:
 
     def _fresh(self, directory: RunDirectory, shelf: _Shelf) -> SeriesBook:
         if shelf.book is None:
+            sweep_temporaries(self._root / directory.id)  # of a daemon that was killed
             shelf.book = shelf.saved = read_book(self._root / directory.id)
         state = _state_of(directory.metrics_file)
         if shelf.book is None or shelf.seen != state:
@@ -165,21 +168,27 @@ class SeriesCache:
     def _caught_up(self, directory: RunDirectory, shelf: _Shelf, book: SeriesBook | None) -> SeriesBook:
         place = self._root / directory.id
         identity = directory.metrics_file.stat().st_ino if directory.metrics_file.exists() else 0
-        with MetricsReader(directory.metrics_file) as reader, reader.one_moment():
-            if book is None or book.identity != identity or not _still_holds(reader, book.furthest):
-                shelf.verified.clear()
-                shutil.rmtree(place, ignore_errors=True)
-                book = SeriesBook(identity=identity)
-            if reader.newest_sample() == book.newest_sample:
-                return book
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return _grown(place, reader, book, shelf.verified)
+        with MetricsReader(directory.metrics_file) as reader:
+            goal = reader.newest_sample()  # what is written meanwhile is for the next time
+            while True:
+                with reader.one_moment():
+                    if book is None or book.identity != identity or not _still_holds(reader, book.furthest):
+                        shelf.verified.clear()
+                        shutil.rmtree(place, ignore_errors=True)
+                        book = SeriesBook(identity=identity)
+                    newest = reader.newest_sample()
+                    if book.newest_sample != newest:
+                        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+                        book = _grown(place, reader, book, shelf.verified)
+                    if book.newest_sample >= min(goal, newest):
+                        return book
 
 
 def _grown(place: Path, reader: MetricsReader, book: SeriesBook, verified: set[str]) -> SeriesBook:
-    """With all samples that were written since. Names that are new were read back by nobody, but written by us."""
-    after, keys, rows = book.newest_sample, reader.keys(), reader.raw_points(book.newest_sample)
-    curves = {**book.curves}
+    """With the samples that were written next. Names that are new were read back by nobody, but written by us."""
+    after, keys, curves = book.newest_sample, reader.keys(), {**book.curves}
+    until = reader.nth_sample(after, SAMPLES_AT_ONCE)
+    rows = reader.raw_points(after, until)
     # Straight into an array: a list of rows takes 250 bytes for each, and a daemon that has had it once keeps it.
     while len(batch := np.fromiter(itertools.islice(rows, ROWS_AT_ONCE), ROW)):
         for key, points in _by_key(batch):
@@ -189,10 +198,10 @@ def _grown(place: Path, reader: MetricsReader, book: SeriesBook, verified: set[s
                 if not curve.points.count:
                     verified.add(name)
                 curves[name] = put(place, curve, points)
-    furthest = reader.furthest_sample(after)
+    furthest = reader.furthest_sample(after, until)
     if furthest is None or (book.furthest is not None and furthest.step < book.furthest.step):
         furthest = book.furthest
-    return replace(book, curves=curves, furthest=furthest, newest_sample=reader.newest_sample())
+    return replace(book, curves=curves, furthest=furthest, newest_sample=until)
 
 
 def _by_key(rows: Points) -> Iterator[tuple[int, Points]]:

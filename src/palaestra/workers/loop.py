@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from palaestra.contracts.collector import search_as_usual
 from palaestra.contracts.episode_columns import returns_of
 from palaestra.contracts.errors import RunFailed
 from palaestra.contracts.later import later
@@ -92,6 +93,7 @@ class TrainingLoop:
 
     def run(self) -> bool:
         """True when all steps were taken, False when a signal ended it early; either way the end is saved."""
+        search_as_usual()
         try:
             self._take_all()
             self._save_the_end()
