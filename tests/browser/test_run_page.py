@@ -138,6 +138,36 @@ def test_a_run_is_deleted_only_after_a_second_word_and_then_is_gone(open_page, s
     assert serving.ask("/api/runs?search=short-lived")["total"] == 0
 
 
+WITH_A_DIARY = """() => {
+  const ask = window.fetch;
+  window.diary = [];
+  window.fetch = (url, init) => {
+    init.signal?.addEventListener('abort', () => window.diary.push(`took back ${url}`));
+    window.diary.push(`${init.method} ${url}`);
+    return ask(url, init);
+  };
+}"""
+
+
+@pytest.mark.parametrize(("part", "address"), [("overview", "/api/metrics?"), ("checkpoints", "/checkpoints")])
+def test_what_is_still_asked_of_a_run_is_taken_back_before_it_is_deleted(open_page, serving, train, part, address):
+    run = train(f"asked-too-late-{part}", total_steps=256)
+    serving.wait_for(run, "finished")
+    page = open_page("#/system")
+    page.route(lambda url: address in url, lambda route: None)  # is never answered
+    page.evaluate(WITH_A_DIARY)
+    page.evaluate(f"location.hash = '#/run/{run}/{part}'")
+    page.wait_for_function("address => window.diary.some((line) => line.includes(address))", arg=address)
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+    diary = page.evaluate("window.diary")
+    before = [line for line in diary[: diary.index(f"DELETE /api/runs/{run}")] if address in line]
+    asked = {line.removeprefix("GET ") for line in before if line.startswith("GET")}
+    assert asked
+    assert asked == {line.removeprefix("took back ") for line in before if line.startswith("took back")}
+
+
 def test_a_run_that_is_not_there_is_said_to_be_so(open_page):
     page = open_page("#/run/no-such-run", allows="404")
     expect(page.get_by_role("alert")).to_contain_text("no-such-run")

@@ -72,12 +72,16 @@ export const series = async (query: MetricQuery, signal?: AbortSignal) => {
 export const sparklines = async (ids: readonly string[], name: string) =>
   (await get<{ series: Series[] }>('/api/sparklines', { run: ids, name })).series;
 
-export const checkpoints = (id: string) => get<Checkpoints>(`${of(id)}/checkpoints`);
+export const checkpoints = (id: string, signal?: AbortSignal) => get<Checkpoints>(`${of(id)}/checkpoints`, {}, signal);
 export const checkpointFile = (id: string, epoch: number) => `${of(id)}/checkpoints/${epoch}/download`;
-export const batches = async (id: string) => (await get<{ batches: Batch[] }>(`${of(id)}/evaluations`)).batches;
-export const videos = async (id: string) => (await get<{ videos: StoredFile[] }>(`${of(id)}/videos`)).videos;
-export const replays = async (id: string) => (await get<{ replays: StoredFile[] }>(`${of(id)}/replays`)).replays;
-export const artifacts = async (id: string) => (await get<{ artifacts: StoredFile[] }>(`${of(id)}/artifacts`)).artifacts;
+export const batches = async (id: string, signal?: AbortSignal) =>
+  (await get<{ batches: Batch[] }>(`${of(id)}/evaluations`, {}, signal)).batches;
+export const videos = async (id: string, signal?: AbortSignal) =>
+  (await get<{ videos: StoredFile[] }>(`${of(id)}/videos`, {}, signal)).videos;
+export const replays = async (id: string, signal?: AbortSignal) =>
+  (await get<{ replays: StoredFile[] }>(`${of(id)}/replays`, {}, signal)).replays;
+export const artifacts = async (id: string, signal?: AbortSignal) =>
+  (await get<{ artifacts: StoredFile[] }>(`${of(id)}/artifacts`, {}, signal)).artifacts;
 export const fileOf = (id: string, shelf: 'videos' | 'replays' | 'artifacts', name: string) =>
   `${of(id)}/${shelf}/${encodeURIComponent(name)}`;
 export const log = (id: string, where: { stream: string; tail?: number; from?: number; limit?: number }) =>

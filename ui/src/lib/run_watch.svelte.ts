@@ -1,4 +1,5 @@
 // One run, kept up to date while its page is open.
+import { tick } from 'svelte';
 import * as api from './api.ts';
 import { events, type Message } from './events.svelte.ts';
 import type { Run, RunDetail } from './types.ts';
@@ -6,6 +7,7 @@ import type { Run, RunDetail } from './types.ts';
 export class RunWatch {
   detail: RunDetail | null = $state.raw(null);
   run: Run | null = $state.raw(null);
+  isGoing = $state(false); // we are removing it
   isRemoved = $state(false);
   problem: unknown = $state(null);
 
@@ -33,11 +35,23 @@ export class RunWatch {
     if (isNewState) void this.load(); // with it come failure, config and command
   }
 
+  /** Its parts leave the page first, and take back what they asked: too late an answer would be "not found". */
+  async remove(): Promise<void> {
+    this.isGoing = true;
+    await tick();
+    try {
+      await api.forget(this.run?.id ?? this.id);
+    } catch (error) {
+      this.isGoing = false;
+      throw error;
+    }
+  }
+
   private hear(message: Message): void {
     const id = typeof message.run === 'object' ? message.run.id : message.run;
     if (message.type === 'again') void this.load();
     if (id !== this.run?.id) return;
-    if (message.type === 'removed') this.isRemoved = true;
+    if (message.type === 'removed') this.isRemoved = !this.isGoing;
     else if (message.type === 'run' && typeof message.run === 'object') this.put(message.run);
   }
 }
