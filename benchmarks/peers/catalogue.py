@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-CARTPOLE = frozenset({"cleanrl", "large", "large-2", "sb3", "solve"})
+CARTPOLE = frozenset({"cleanrl", "cleanrl-2", "large", "large-2", "sb3", "solve"})
 ALL = CARTPOLE | {"halfcheetah", "halfcheetah-2"}
 OURS = "palaestra"
 
@@ -78,7 +78,7 @@ CATALOGUE = (
         "puffer",
         "PufferLib 3.0",
         "peers.puffer",
-        frozenset({"cleanrl", "large", "memory"}),
+        frozenset({"cleanrl", "cleanrl-2", "large", "memory"}),
         requirements="puffer",
         remark="its trainer without dashboard, over a CartPole that steps all copies in one call of NumPy",
     ),

@@ -58,6 +58,9 @@ CLEANRL = Setting(
     total_steps=500_000,
     warm_up_updates=60,  # longer than anybody needs; our first checkpoint falls into it, the others do not
 )
+CLEANRL_TWO = replace(
+    CLEANRL, name="cleanrl-2", title=CLEANRL.title.replace("one core", "two cores"), cores=2, total_steps=1_000_000
+)
 LARGE = replace(
     CLEANRL,
     name="large",
@@ -68,9 +71,7 @@ LARGE = replace(
     total_steps=2_000_000,
     warm_up_updates=2,
 )
-LARGE_TWO = replace(
-    LARGE, name="large-2", title="CartPole-v1, large: 256 x 64, minibatches of 4,096, 4 epochs; two cores", cores=2
-)
+LARGE_TWO = replace(LARGE, name="large-2", title=LARGE.title.replace("one core", "two cores"), cores=2)
 SB3 = Setting(
     name="sb3",
     title="CartPole-v1, Stable-Baselines3's own defaults: 1 x 2,048, minibatches of 64, 10 epochs; one core",
@@ -126,5 +127,5 @@ MEMORY = replace(
     memory=128,
     total_steps=1_000_000,
 )
-ALL = (CLEANRL, LARGE, LARGE_TWO, SB3, SOLVE, HALFCHEETAH, HALFCHEETAH_TWO, MEMORY)
+ALL = (CLEANRL, CLEANRL_TWO, LARGE, LARGE_TWO, SB3, SOLVE, HALFCHEETAH, HALFCHEETAH_TWO, MEMORY)
 SETTINGS = {one.name: one for one in ALL}

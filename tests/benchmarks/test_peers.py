@@ -50,6 +50,13 @@ def fake_python(folder, name):
     return script
 
 
+def test_what_a_person_wrote_beside_it_ends_the_page(command, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "peers-notes.md").write_text("## By hand\n\nIt was raining.\n")
+    command("--peers", "palaestra", "--settings", "cleanrl", "--rounds", "1")
+    assert (tmp_path / "out" / "peers.md").read_text().endswith("\n\n## By hand\n\nIt was raining.\n")
+
+
 def test_each_round_has_every_peer_and_the_page_the_ratio(command, tmp_path, capsys):
     told = command("--peers", "palaestra", "sb3", "jax", "--settings", "cleanrl", "--rounds", "2")
     rounds = told["cleanrl"]["rounds"]

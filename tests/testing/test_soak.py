@@ -19,7 +19,7 @@ def found(**changes):
     return {
         "problems": [],
         "saved": {"unreadable checkpoints": 0},
-        "left": {"lanes left": 0},
+        "left": {"lanes left": []},
         "samples": samples,
     } | changes
 
@@ -35,7 +35,7 @@ def grown(key, by):
         ({}, []),
         ({"problems": ["kill_daemon: it is gone"]}, ["kill_daemon: it is gone"]),
         ({"saved": {"unreadable checkpoints": 2}}, ["unreadable checkpoints: 2"]),
-        ({"left": {"lanes left": 1, "processes left": 0}}, ["lanes left: 1"]),
+        ({"left": {"lanes left": ["a", "b"], "processes left": []}}, ["lanes left: a, b"]),
         ({"samples": grown("rss_mb", 40)}, ["the daemon grew by 40 MB"]),
         ({"samples": grown("rss_mb", 20)}, []),
         ({"samples": grown("descriptors", 20)}, ["the daemon has 20 descriptors more"]),
@@ -59,6 +59,7 @@ class StandIn:
         self.left, self.lost, self.faults, self.struck, self.audits = dict(left), lost, list(faults), 0, []
         self.viewers = [SimpleNamespace(frames=7)]
         self.ledgers = {"a": self}
+        self.ids, self.root, self.daemon = {}, Path("nowhere"), SimpleNamespace(pid=2**22)  # higher than any
         self.killed = self.closed = False
 
     @property
@@ -112,7 +113,10 @@ def test_a_soak_that_held_says_so_and_is_drawn(places, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("house", "word"),
-    [(StandIn(left={"lanes left": 1}), "lanes left: 1"), (StandIn(lost=[KINDS[1]]), "saved work lost: 1")],
+    [
+        (StandIn(left={"lanes left": ["lane-a"]}), "lanes left: lane-a"),
+        (StandIn(lost=[KINDS[1]]), "saved work lost: 1"),
+    ],
 )
 def test_what_is_left_or_lost_gives_the_exit_code(places, monkeypatch, capsys, house, word):
     code, told = disturb(monkeypatch, places, house)
@@ -158,6 +162,7 @@ def test_what_does_not_come_back_ends_the_soak_and_is_counted_all_the_same(place
     code, told = disturb(monkeypatch, places, house, minutes="60")
     assert (code, house.struck, house.closed, house.killed) == (1, 1, False, True)
     assert "After 120 s it is still not so." in told["wrong"][0]
+    assert told["evidence"]["daemon"] == {}  # it was looked at, and is nobody
     assert house.audits == [False, True]
 
 

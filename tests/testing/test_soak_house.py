@@ -1,11 +1,12 @@
 """What the house of a soak waits for, and how long."""
 
+import contextlib
 import os
 import subprocess
 
 import pytest
 
-from palaestra.contracts.errors import NotFound, RunFailed
+from palaestra.contracts.errors import NotFound, PalaestraError, RunFailed
 from palaestra.contracts.sink import Sample
 from palaestra.daemon.keeping import Note
 from palaestra.daemon.tree import find_process
@@ -13,7 +14,7 @@ from palaestra.evaluation.summary import append_batch
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.testing import soak_house
-from palaestra.testing.soak_house import EVALUATION, PROGRAM, RUNS, VIEWERS, House, Viewer, is_answered, until
+from palaestra.testing.soak_house import EVALUATION, PROGRAM, RUNS, VIEWERS, House, Viewer, until
 
 
 def test_waiting_ends_with_the_condition():
@@ -27,18 +28,18 @@ def test_waiting_in_vain_is_a_finding_with_what_was_waited_for():
         until("pigs fly", lambda: False, seconds=0.0)
 
 
-def test_a_refusal_or_a_closed_door_is_no_answer():
-    def refuses(error):
-        def question():
-            raise error
+@pytest.mark.parametrize("refusal", [NotFound("no daemon"), ConnectionRefusedError("no daemon")])
+def test_a_refusal_or_a_closed_door_is_no_answer_and_told_in_the_end(refusal):
+    def question():
+        raise refusal
 
-        return question
+    with pytest.raises(RunFailed, match=r"not so that somebody answers \(no daemon\)"):
+        until("somebody answers", question, seconds=0.0)
 
-    assert is_answered(lambda: None)
-    assert not is_answered(refuses(NotFound("no daemon")))
-    assert not is_answered(refuses(ConnectionRefusedError()))
+
+def test_a_mistake_of_our_own_is_not_waited_away():
     with pytest.raises(ZeroDivisionError):
-        is_answered(refuses(ZeroDivisionError()))
+        until("one over zero is something", lambda: 1 / 0)
 
 
 def test_a_viewer_without_a_daemon_waits_and_can_be_stopped(tmp_path):
@@ -86,7 +87,8 @@ def test_a_training_is_at_work_when_it_has_written_something_since(house, monkey
     with MetricsWriter(house.directory(RUNS[0]).metrics_file) as writer:
         if written_at is not None:
             writer.write(Sample(1, {"a": 1.0}, at=written_at))
-    assert is_answered(lambda: house._at_work(RUNS[0], 100.0)) == is_right
+    with contextlib.nullcontext() if is_right else pytest.raises(PalaestraError, match=RUNS[0]):
+        assert house._at_work(RUNS[0], 100.0)
 
 
 def test_an_evaluation_that_ended_is_begun_again_when_judgements_are_counted(house):

@@ -26,6 +26,7 @@ import psutil
 from palaestra.contracts.errors import PalaestraError
 from palaestra.runs.files import write_json
 from palaestra.testing.soak_curve import curve
+from palaestra.testing.soak_evidence import evidence
 from palaestra.testing.soak_faults import FAULTS
 from palaestra.testing.soak_house import House
 from palaestra.testing.soak_ledger import losses
@@ -68,6 +69,7 @@ def soak(
             samples.append({**told, **house.sample()})
         except FAILURES as error:
             found["problems"].append(f"{fault.__name__}: {error}")
+            found["evidence"] = evidence(house)
         for ledger in house.ledgers.values():
             ledger.audit()
         tell(found | {"faults": dict(done), "saved": losses(house.ledgers.values())})
@@ -96,7 +98,8 @@ def growth(samples: Sequence[Mapping[str, Any]], key: str) -> float:
 def verdicts(found: Mapping[str, Any]) -> list[str]:
     """Everything that was promised and is not so; empty when the soak held."""
     wrong = list(found["problems"])
-    wrong += [f"{name}: {count}" for part in ("saved", "left") for name, count in found[part].items() if count]
+    wrong += [f"{name}: {count}" for name, count in found["saved"].items() if count]
+    wrong += [f"{name}: {', '.join(what)}" for name, what in found["left"].items() if what]
     if (grown := growth(found["samples"], "rss_mb")) > MOST_GROWTH_MB:
         wrong.append(f"the daemon grew by {grown:.0f} MB")
     if (more := growth(found["samples"], "descriptors")) > MOST_NEW_DESCRIPTORS:
@@ -122,6 +125,7 @@ def run(
                 found["left"] = house.close()
             except FAILURES as error:
                 found["problems"].append(f"the end: {error}")
+                found["evidence"] = evidence(house)
         for ledger in house.ledgers.values():
             ledger.audit(whole=True)
         found["saved"] = losses(house.ledgers.values())

@@ -127,14 +127,15 @@ class House:
         since = time.time()
         if self.daemon.poll() is not None:
             self.daemon = self._start("serve", "--port", "0", "--json")
-        until("the daemon answers", lambda: is_answered(lambda: self.ask(lambda client: client.system())))
+        until("the daemon answers", lambda: self.ask(lambda client: client.system()))
         for name in self.ids:
-            until(f"{name} is at work", partial(is_answered, partial(self._at_work, name, since)))
+            until(f"{name} is at work", partial(self._at_work, name, since))
         if self.ids:
             before = len(read_batches(self.directory(RUNS[1])))
             until(f"{RUNS[1]} is judged", lambda: self._count_judgements() > before)
 
-    def _at_work(self, name: str, since: float) -> None:
+    def _at_work(self, name: str, since: float) -> bool:
+        """Or the reason why not."""
         state = self.state(name)
         if state in {"failed", "lost", "cancelled", "finished"}:
             self.ask(lambda client: client.retry(name))
@@ -145,6 +146,7 @@ class House:
             newest = reader.sample(reader.newest_sample())
         if newest is None or newest.at <= since:
             raise RunFailed(f"{name} has learned nothing since.")
+        return True
 
     def _count_judgements(self) -> int:
         if self.evaluation is None or self.evaluation.poll() is not None:
@@ -166,8 +168,8 @@ class House:
             "frames": sum(viewer.frames for viewer in self.viewers),
         }
 
-    def close(self) -> dict[str, int]:
-        """End everything gently, then count what is left of it."""
+    def close(self) -> dict[str, list[str]]:
+        """End everything gently, then name what is left of it."""
         for viewer in self.viewers:
             viewer.stop()
         if self.evaluation is not None and self.evaluation.poll() is None:
@@ -179,10 +181,11 @@ class House:
         until("both trainings have ended", lambda: all(self.state(name) == "cancelled" for name in self.ids))
         self.daemon.send_signal(signal.SIGTERM)
         self.daemon.wait(PATIENCE_SECONDS)
+        halves = [*self.root.rglob(".tmp-*"), *self.root.glob(".new-*")]
         return {
-            "processes left": sum(len(find_members(run_id, None)) for run_id in self.ids.values()),
-            "lanes left": sum(len(every_lane(run_id)) for run_id in self.ids.values()),
-            "temporary files left": len(list(self.root.rglob(".tmp-*"))) + len(list(self.root.glob(".new-*"))),
+            "processes left": [str(one.pid) for run_id in self.ids.values() for one in find_members(run_id, None)],
+            "lanes left": [lane.name for run_id in self.ids.values() for lane in every_lane(run_id)],
+            "temporary files left": [str(path.relative_to(self.root)) for path in halves],
         }
 
     def kill_everything(self) -> None:
@@ -196,17 +199,16 @@ class House:
                 send(member, signal.SIGKILL)
 
 
-def is_answered(question: Callable[[], object]) -> bool:
-    try:
-        question()
-    except (PalaestraError, OSError):
-        return False
-    return True
-
-
 def until(what: str, condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
+    """A condition that cannot be answered just now is not so yet; the last reason is told in the end."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    while True:
+        reason = ""
+        try:
+            if condition():
+                return
+        except (PalaestraError, OSError) as error:
+            reason = f" ({error})"
         if time.monotonic() > deadline:
-            raise RunFailed(f"After {seconds:.0f} s it is still not so that {what}.")
+            raise RunFailed(f"After {seconds:.0f} s it is still not so that {what}{reason}.")
         time.sleep(0.1)
