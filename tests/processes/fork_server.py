@@ -23,8 +23,10 @@ import palaestra.workers.train  # noqa: F401
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.cli.main import main
 from palaestra.sinks.fanout import Fanout
+from palaestra.workers.loop import TrainingLoop
 
 DISK_SECONDS = 0.004  # per fsync
+LONGEST_LOOK_SECONDS = 0.5  # that an update waits for its audience
 
 
 def forget_the_normaliser() -> None:
@@ -51,7 +53,26 @@ def forget_ray() -> None:
     sys.modules["ray"] = None
 
 
-PLANTS = {"": lambda: None, "normaliser": forget_the_normaliser, "rewind": forget_to_rewind, "no ray": forget_ray}
+def train_in_slow_motion() -> None:
+    """A small training is over before its first picture: updates wait for the audience, until it leaves a file `seen`."""
+    take = TrainingLoop._take
+
+    def take_slowly(loop, report):
+        take(loop, report)
+        until = time.monotonic() + LONGEST_LOOK_SECONDS
+        while not os.path.exists("seen") and time.monotonic() < until:
+            time.sleep(0.002)
+
+    TrainingLoop._take = take_slowly
+
+
+PLANTS = {
+    "": lambda: None,
+    "normaliser": forget_the_normaliser,
+    "rewind": forget_to_rewind,
+    "no ray": forget_ray,
+    "slow motion": train_in_slow_motion,
+}
 
 
 def write_as_slowly_as_a_disk() -> None:
