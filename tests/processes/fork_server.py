@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import traceback
+from pathlib import Path
 
 import gymnasium.envs.classic_control.cartpole  # noqa: F401  so that no child imports it again
 
@@ -54,13 +55,13 @@ def forget_ray() -> None:
 
 
 def train_in_slow_motion() -> None:
-    """A small training is over before its first picture: updates wait for the audience, until it leaves a file `seen`."""
+    """A small training ends before its first picture: updates wait for the audience, until a file `seen` is made."""
     take = TrainingLoop._take
 
     def take_slowly(loop, report):
         take(loop, report)
         until = time.monotonic() + LONGEST_LOOK_SECONDS
-        while not os.path.exists("seen") and time.monotonic() < until:
+        while not Path("seen").exists() and time.monotonic() < until:
             time.sleep(0.002)
 
     TrainingLoop._take = take_slowly
