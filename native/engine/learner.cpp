@@ -15,9 +15,9 @@ int columns_for(bool has_memory, int stretch) {
     return has_memory ? (SLICE + TILE * stretch - 1) / (TILE * stretch) * TILE : SLICE;
 }
 
-// Rows are whole registers of at least four; memcpy of an unknown size is a call.
-void copy_row(const float* from, float* to, std::size_t stride) {
-    for (std::size_t k = 0; k < stride; k += 4) std::memcpy(to + k, from + k, 4 * sizeof(float));
+// Counts are whole fours; memcpy of an unknown size is a call.
+void copy_row(const float* from, float* to, std::size_t count) {
+    for (std::size_t k = 0; k < count; k += 4) std::memcpy(to + k, from + k, 4 * sizeof(float));
 }
 
 void add(const LossSums& part, LossSums& sums) {
@@ -254,13 +254,14 @@ void Learner::normalize(const std::int64_t* columns, int count, const UpdateRate
 
 void Learner::gather(const std::int64_t* columns, int count, Bench& bench) const {
     const std::size_t stride = network_->stride(0), state = memories_.size();
+    const std::size_t used = (network_->size(0) + 3) / 4 * 4;  // what is beyond is zero here and there
     std::size_t row = 0;
     for (int step = 0; step < cutting_.stretch; ++step) {
         for (int k = 0; k < count; ++k, ++row) {
             const std::size_t sample = sample_of(columns[k], step);
             bench.samples[row] = sample;
             bench.starts[row] = recording_.starts[sample];
-            copy_row(inputs_.data() + sample * stride, bench.input.data() + row * stride, stride);
+            copy_row(inputs_.data() + sample * stride, bench.input.data() + row * stride, used);
         }
     }
     if (!state) return;

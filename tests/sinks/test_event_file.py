@@ -8,7 +8,8 @@ from tensorboard.backend.event_processing.event_file_loader import RawEventFileL
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c as tensorboard_checksum
 
 from palaestra.sinks.event_file import WAITING_EVENTS, EventFile, framed, framed_alike, masked_crc32c
-from palaestra.sinks.event_messages import alike_events, scalars_event
+from palaestra.sinks.event_messages import form_of, scalars_event, step_bytes_of
+from palaestra.sinks.event_points import AlikePoints
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 16, 17, 71, 335, 1024, 1025, 3000])
@@ -59,21 +60,24 @@ def test_records_wait_for_each_other_but_not_for_ever(tmp_path):
     file.close()
 
 
-def test_many_that_are_alike_are_framed_as_each_by_itself(tmp_path):
+@pytest.mark.parametrize("step", [0, 1, 127, 70_000, 2**40])
+def test_many_that_are_alike_are_framed_as_each_by_itself(step):
     values = [0.0, 1.5, -3e38, 1e300, 22.0]
-    at = 1000.25
-    common, places = alike_events(at, 512, ("a/b", "c"))
-    one_by_one = [scalars_event(at, 512, {"a/b": value, "c": 2 * value}) for value in values]
-    assert framed_alike(common, places, (values, [2 * value for value in values])) == b"".join(framed(one_by_one))
+    points = AlikePoints(("a/b", "c"), form_of(("a/b", "c"), step_bytes_of(step)))
+    for number, value in enumerate(values):
+        points.moments.append(1000.25 + number)
+        points.steps.append(step)
+        points.rows.append((value, 2 * value))
+    assert framed_alike(points) == b"".join(framed(list(points.one_by_one())))
 
 
 def test_those_that_wait_come_before_many_at_once(tmp_path):
     path = tmp_path / "events"
     file = EventFile(path)
     file.append(b"first" * 9)
-    common, places = alike_events(1.0, 7, ("c",))
-    file.append_alike(common, places, ([1.0, 2.0],))
+    points = AlikePoints(("c",), form_of(("c",), 1), [1.0, 1.0], [7, 8], [(1.0,), (2.0,)])
+    file.append_alike(points)
     file.append(b"last" * 9)
     file.close()
-    alike = [scalars_event(1.0, 7, {"c": value}) for value in (1.0, 2.0)]
+    alike = [scalars_event(1.0, step, {"c": value}) for step, value in ((7, 1.0), (8, 2.0))]
     assert list(RawEventFileLoader(str(path)).Load()) == [b"first" * 9, *alike, b"last" * 9]

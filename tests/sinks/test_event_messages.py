@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
@@ -9,10 +11,10 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
 
 from palaestra.sinks.event_messages import (
-    alike_events,
+    form_of,
     scalars_event,
     session_start_event,
-    spelled_out,
+    step_bytes_of,
     text_event,
     version_event,
 )
@@ -55,11 +57,14 @@ def test_the_text_event(text):
     assert Event.FromString(text_event(7.0, 0, "a/text_summary", text)) == Event.FromString(expected)
 
 
-def test_events_that_are_alike_are_the_same_bytes_as_each_by_itself():
-    returns, lengths = [0.1, -2.5, 1e300], [1, 20, 500]
-    common, places = alike_events(1000.5, 70_000, ("charts/episodic_return", "charts/episodic_length"))
-    assert spelled_out(common, places, (returns, lengths)) == [
-        scalars_event(1000.5, 70_000, {"charts/episodic_return": one, "charts/episodic_length": other})
-        for one, other in zip(returns, lengths, strict=True)
-    ]
-    assert spelled_out(common, places, ([], [])) == []
+@pytest.mark.parametrize("step", STEPS)
+def test_a_form_tells_where_events_of_the_same_scalars_differ(step):
+    tags = ("charts/SPS", "losses/é", "t" * 200)
+    form = form_of(tags, step_bytes_of(step))
+    event = scalars_event(1000.5, step, dict.fromkeys(tags, -2.5))
+    assert len(event) == len(form.common)
+    assert struct.unpack_from("<d", event, form.moment.start) == (1000.5,)
+    assert [struct.unpack_from("<f", event, scalar.start) for scalar in form.scalars] == [(-2.5,)] * 3
+    everywhere_else = set(range(len(event))) - set(form.places)
+    assert [event[place] for place in everywhere_else] == [form.common[place] for place in everywhere_else]
+    assert len(form.places) == 8 + step_bytes_of(step) + 3 * 4

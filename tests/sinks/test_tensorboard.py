@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginAccumulator
 
 from palaestra.contracts.episode_columns import EpisodeColumns
 from palaestra.contracts.sink import Sample
+from palaestra.sinks.event_messages import scalars_event
 from palaestra.sinks.samples import sample_of
-from palaestra.sinks.tensorboard import MANY_EPISODES, TensorBoardSink, markdown_table
+from palaestra.sinks.tensorboard import MANY_POINTS, WAITING_SAMPLES, TensorBoardSink, markdown_table
 
 
 def curve(directory, tag):
@@ -30,7 +32,7 @@ def test_every_episode_is_a_point_at_its_own_step_as_in_cleanrl(tmp_path, sample
     assert points == [(episode.env_step, episode.total_reward) for sample in samples for episode in sample.episodes]
 
 
-@pytest.mark.parametrize("count", [1, MANY_EPISODES - 1, MANY_EPISODES, 200])
+@pytest.mark.parametrize("count", [1, MANY_POINTS // 2 - 1, MANY_POINTS // 2, 200])
 def test_episodes_in_columns_are_the_same_file_as_episodes_one_by_one(tmp_path, clock, count):
     numbers = range(count)
     columns = EpisodeColumns(numbers, [0.1 * one for one in numbers], [one + 1 for one in numbers], [True] * count, 512)
@@ -38,6 +40,28 @@ def test_episodes_in_columns_are_the_same_file_as_episodes_one_by_one(tmp_path, 
         write_all(tmp_path / name, [Sample(512, {"losses/entropy": 1.0}, episodes=episodes, at=5.0)] * 2, clock)
     one, other = ((tmp_path / name).iterdir() for name in ("columns", "objects"))
     assert next(one).read_bytes() == next(other).read_bytes()
+
+
+@pytest.mark.parametrize("names", [2, 100])  # so many that an event is longer than is looked up at once
+def test_many_samples_at_once_are_the_events_of_each_by_itself(tmp_path, clock, names):
+    metrics = [{f"losses/{name}": 0.1 * step * name for name in range(names)} for step in range(100, 160)]
+    write_all(tmp_path, [Sample(100 + k, own, at=7.0 + k) for k, own in enumerate(metrics)], clock)
+    (path,) = tmp_path.iterdir()
+    _version, _settings, *events = RawEventFileLoader(str(path)).Load()
+    assert events == [scalars_event(7.0 + k, 100 + k, own) for k, own in enumerate(metrics)]
+
+
+def test_samples_wait_for_each_other_but_not_for_ever(tmp_path, samples, clock):
+    sink = TensorBoardSink(tmp_path, {}, clock)
+    (path,) = tmp_path.iterdir()
+    before = path.stat().st_size
+    wide = Sample(512, {f"losses/{name}": 1.0 for name in range(40)})
+    for _ in range(WAITING_SAMPLES - 1):
+        sink.write(wide)
+    assert path.stat().st_size == before
+    sink.write(wide)
+    assert path.stat().st_size > before + 40 * 10 * WAITING_SAMPLES
+    sink.close()
 
 
 def test_other_metrics_and_timings_stand_at_the_step_of_their_sample(tmp_path, samples, clock):

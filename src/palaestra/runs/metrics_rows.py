@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from itertools import groupby, repeat
+from functools import cache
+from itertools import chain, groupby, repeat
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.episode_columns import EpisodeColumns
@@ -24,21 +25,27 @@ def point_statements(
     samples: Iterable[tuple[int, Sample]], id_of: Callable[[str, bool], int]
 ) -> Iterator[tuple[str, Iterable[tuple[object, ...]]]]:
     """Statements with the rows to execute each for: all points of a sample in one take a third of the time."""
-    rows = [row for key, sample in samples for row in _point_rows(key, sample, id_of)]
+    ids_of = cache(lambda metrics, timings: _ids(metrics, timings, id_of))  # most samples have the same names
+    rows = [row for key, sample in samples for row in _point_rows(key, sample, ids_of)]
     for length, alike in groupby(rows, key=len):
         points = ", ".join([POINT] * (length // POINT_NUMBERS))
         yield f"INSERT OR REPLACE INTO points VALUES {points}", alike  # noqa: S608  nothing but question marks
 
 
-def _point_rows(key: int, sample: Sample, id_of: Callable[[str, bool], int]) -> Iterator[tuple[object, ...]]:
-    step = sample.step
-    numbers: list[object] = []
-    for values, reproducible in ((sample.metrics, True), (sample.timings, False)):
-        for name, value in values.items():
-            numbers += (step, id_of(name, reproducible), float(value), key)
+def _ids(metrics: Iterable[str], timings: Iterable[str], id_of: Callable[[str, bool], int]) -> list[int]:
+    kinds = ((metrics, True), (timings, False))
+    return [id_of(name, reproducible) for names, reproducible in kinds for name in names]
+
+
+def _point_rows(
+    key: int, sample: Sample, ids_of: Callable[[tuple[str, ...], tuple[str, ...]], list[int]]
+) -> Iterator[tuple[object, ...]]:
+    ids = ids_of(tuple(sample.metrics), tuple(sample.timings))
+    values = map(float, chain(sample.metrics.values(), sample.timings.values()))
+    numbers = tuple(chain.from_iterable(zip(repeat(sample.step), ids, values, repeat(key), strict=False)))
     most = AT_ONCE * POINT_NUMBERS
     for first in range(0, len(numbers), most):
-        yield tuple(numbers[first : first + most])
+        yield numbers[first : first + most]
 
 
 def episode_rows(sample: Sample) -> Iterable[tuple[object, ...]]:

@@ -7,17 +7,18 @@ byte, against tensorboard's own. A field is a key (number << 3 | kind) followed 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from struct import Struct, pack
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 FIXED64, LENGTH, FIXED32, VARINT = 1, 2, 5, 0
 STRING_TENSOR = 7  # DT_STRING
 SESSION_START = 1
-SCALAR_BYTES = 4
+SCALAR_BYTES, MOMENT_BYTES = 4, 8
 
 
 def version_event(at: float) -> bytes:
@@ -34,19 +35,35 @@ def scalars_event(at: float, step: int, values: Mapping[str, float]) -> bytes:
     return _head(at, step) + _bytes_field(5, _summary(values))
 
 
-def alike_events(at: float, step: int, tags: Sequence[str]) -> tuple[bytes, list[int]]:
-    """What events of one moment that differ only in their scalars have in common, and where each scalar's bytes are."""
-    common = scalars_event(at, step, dict.fromkeys(tags, 0.0))
-    sizes = [len(_scalar_prefix(tag)) + SCALAR_BYTES for tag in tags]
-    return common, [len(common) - sum(sizes[number + 1 :]) - SCALAR_BYTES for number in range(len(tags))]
+@dataclass(frozen=True)
+class Form:
+    """What events of the same scalars have in common, and the places of the bytes in which they differ."""
+
+    common: bytes
+    moment: range
+    step: range  # empty at step 0, which is not written
+    scalars: tuple[range, ...]
+
+    @property
+    def places(self) -> list[int]:
+        return [place for part in (self.moment, self.step, *self.scalars) for place in part]
 
 
-def spelled_out(common: bytes, places: Sequence[int], columns: Sequence[Sequence[float]]) -> list[bytes]:
-    """The events that `alike_events` speaks of, each by itself."""
-    ends = [0, *(place + SCALAR_BYTES for place in places)]
-    pieces = [common[end:place] for end, place in zip(ends, places, strict=False)]
-    scalars = [[piece + _float32(value) for value in column] for piece, column in zip(pieces, columns, strict=True)]
-    return [b"".join(parts) + common[ends[-1] :] for parts in zip(*scalars, strict=True)]
+@lru_cache(maxsize=256)
+def form_of(tags: tuple[str, ...], step_bytes: int) -> Form:
+    """Of events whose steps take as many bytes, see `step_bytes_of`."""
+    step = 1 << 7 * (step_bytes - 1) if step_bytes else 0
+    common = scalars_event(0.0, step, dict.fromkeys(tags, 0.0))
+    scalars, end = [], len(common)
+    for tag in reversed(tags):
+        scalars.append(range(end - SCALAR_BYTES, end))
+        end -= len(_scalar_prefix(tag)) + SCALAR_BYTES
+    behind_moment = 1 + MOMENT_BYTES + 1  # keys are a byte each
+    return Form(common, range(1, 1 + MOMENT_BYTES), range(behind_moment, behind_moment + step_bytes), (*scalars[::-1],))
+
+
+def step_bytes_of(step: int) -> int:
+    return (step.bit_length() + 6) // 7
 
 
 def text_event(at: float, step: int, tag: str, text: str) -> bytes:
