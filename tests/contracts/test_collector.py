@@ -11,6 +11,7 @@ def _own_wishes():
     gc.set_threshold(701, 11, 12)
     yield
     search_as_usual()
+    gc.unfreeze()
     gc.set_threshold(*before)
 
 
@@ -31,3 +32,18 @@ def test_who_never_asked_for_less_keeps_his_own():
     gc.set_threshold(5, 5, 5)
     search_as_usual()
     assert gc.get_threshold() == (5, 5, 5)
+
+
+def test_what_a_start_has_made_is_not_searched_again():
+    search_seldom()
+    search_as_usual()
+    assert gc.get_freeze_count() > 10_000
+    ring = []
+    ring.append(ring)
+    del ring
+    assert gc.collect() > 0  # but what comes after it is
+
+
+def test_who_never_asked_for_less_is_searched_whole():
+    search_as_usual()
+    assert gc.get_freeze_count() == 0

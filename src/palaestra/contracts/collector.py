@@ -1,7 +1,8 @@
 """When Python searches for objects that hold each other and nobody else: hardly while a command starts, then as usual.
 
 With Python's 700 new objects between two searches they take a tenth of a start. A training makes so few that with a
-start's 50,000 it kept for half an hour what could have gone; searches as usual take it less than 0.1 ms a second.
+start's 50,000 it kept for half an hour what could have gone; searches as usual take it less than 0.1 ms a second. What
+a start has made stays: the first search through all of it would hold up a training for 20 ms, and find next to nothing.
 """
 
 from __future__ import annotations
@@ -24,5 +25,6 @@ def search_as_usual() -> None:
     """What was to start has started. In a process that never asked for less, nothing changes."""
     global _usual  # noqa: PLW0603
     if _usual is not None:
+        gc.freeze()
         gc.set_threshold(*_usual)
         _usual = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from itertools import chain, groupby, repeat
+from itertools import groupby, repeat
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.episode_columns import EpisodeColumns
@@ -16,36 +16,37 @@ if TYPE_CHECKING:
     from palaestra.contracts.episodes import EpisodeResult
     from palaestra.contracts.sink import Sample
 
-POINT = "(?, ?, ?, ?)"
-POINT_NUMBERS = POINT.count("?")
 AT_ONCE = 200  # points of a statement; SQLite takes at least 999 numbers
 
 
 def point_statements(
     samples: Iterable[tuple[int, Sample]], id_of: Callable[[str, bool], int]
 ) -> Iterator[tuple[str, Iterable[tuple[object, ...]]]]:
-    """Statements with the rows to execute each for: all points of a sample in one take a third of the time."""
+    """Statements with the rows to execute each for: all points of a sample in one, samples of the same names together.
+
+    A statement says which names its points have, so that a row is no more than a sample's step, number and values.
+    """
     ids_of = cache(lambda metrics, timings: _ids(metrics, timings, id_of))  # most samples have the same names
-    rows = [row for key, sample in samples for row in _point_rows(key, sample, ids_of)]
-    for length, alike in groupby(rows, key=len):
-        points = ", ".join([POINT] * (length // POINT_NUMBERS))
-        yield f"INSERT OR REPLACE INTO points VALUES {points}", alike  # noqa: S608  nothing but question marks
+    for ids, alike in groupby(samples, key=lambda one: ids_of(tuple(one[1].metrics), tuple(one[1].timings))):
+        rows = [_row(key, sample) for key, sample in alike]
+        for first in range(0, len(ids), AT_ONCE):
+            some = slice(first + 2, first + 2 + AT_ONCE)
+            own = rows if len(ids) <= AT_ONCE else [(*row[:2], *row[some]) for row in rows]
+            yield _statement(ids[first : first + AT_ONCE]), own
 
 
-def _ids(metrics: Iterable[str], timings: Iterable[str], id_of: Callable[[str, bool], int]) -> list[int]:
+def _ids(metrics: Iterable[str], timings: Iterable[str], id_of: Callable[[str, bool], int]) -> tuple[int, ...]:
     kinds = ((metrics, True), (timings, False))
-    return [id_of(name, reproducible) for names, reproducible in kinds for name in names]
+    return tuple(id_of(name, reproducible) for names, reproducible in kinds for name in names)
 
 
-def _point_rows(
-    key: int, sample: Sample, ids_of: Callable[[tuple[str, ...], tuple[str, ...]], list[int]]
-) -> Iterator[tuple[object, ...]]:
-    ids = ids_of(tuple(sample.metrics), tuple(sample.timings))
-    values = map(float, chain(sample.metrics.values(), sample.timings.values()))
-    numbers = tuple(chain.from_iterable(zip(repeat(sample.step), ids, values, repeat(key), strict=False)))
-    most = AT_ONCE * POINT_NUMBERS
-    for first in range(0, len(numbers), most):
-        yield numbers[first : first + most]
+def _statement(ids: Iterable[int]) -> str:
+    points = ", ".join(f"(?1, {int(own)}, ?{place}, ?2)" for place, own in enumerate(ids, start=3))
+    return f"INSERT OR REPLACE INTO points VALUES {points}"  # noqa: S608  nothing but our own numbers
+
+
+def _row(key: int, sample: Sample) -> tuple[object, ...]:
+    return (sample.step, key, *map(float, sample.metrics.values()), *map(float, sample.timings.values()))
 
 
 def episode_rows(sample: Sample) -> Iterable[tuple[object, ...]]:
