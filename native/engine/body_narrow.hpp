@@ -15,19 +15,12 @@ INLINE void narrow_rows(std::size_t stride, const float* source, const float* we
             for (int o = 0; o < OUTPUTS; ++o) sum[i][o] += value * load(weight + o * stride + k);
         }
     }
-    float totals[HEIGHT * OUTPUTS];
-    if constexpr (HEIGHT * OUTPUTS == TOGETHER) {
-        totals_of(reinterpret_cast<const Vector(&)[TOGETHER]>(sum), totals);
-    } else {
-#pragma GCC unroll 9
-        for (int k = 0; k < HEIGHT * OUTPUTS; ++k) totals[k] = total_of(sum[k / OUTPUTS][k % OUTPUTS]);
-    }
 #pragma GCC unroll 8
     for (int i = 0; i < HEIGHT; ++i) {
 #pragma GCC unroll 4
         for (int o = 0; o < OUTPUTS; ++o) {
             float& to = out[i * out_row + o];
-            to = totals[i * OUTPUTS + o] + (START == Start::ADD ? to : bias[o]);
+            to = total_of(sum[i][o]) + (START == Start::ADD ? to : bias[o]);
         }
     }
 }

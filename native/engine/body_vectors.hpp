@@ -80,41 +80,6 @@ INLINE float total_of(Vector vector) {
 }
 #endif
 
-constexpr int TOGETHER = 8;  // sums across registers that are taken side by side
-
-// total_of each, to the bit, in a third of the steps: halves of several registers are added at once.
-#if defined(__x86_64__) && PALAESTRA_WIDTH >= 8
-INLINE __m256 eight_of(Vector vector) {
-#if PALAESTRA_WIDTH == 16
-    const __m512 all = (__m512)vector;
-    return _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
-#else
-    return (__m256)vector;
-#endif
-}
-
-// Four numbers of one, and four of the other.
-INLINE __m256 four_of_each(Vector one, Vector other) {
-    const __m256 a = eight_of(one), b = eight_of(other);
-    return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
-}
-
-INLINE __m256 two_of_each(__m256 one, __m256 other) {
-    return _mm256_add_ps(_mm256_shuffle_ps(one, other, 0x44), _mm256_shuffle_ps(one, other, 0xEE));
-}
-
-INLINE void totals_of(const Vector (&vectors)[TOGETHER], float (&totals)[TOGETHER]) {
-    const __m256 first = two_of_each(four_of_each(vectors[0], vectors[4]), four_of_each(vectors[1], vectors[5]));
-    const __m256 last = two_of_each(four_of_each(vectors[2], vectors[6]), four_of_each(vectors[3], vectors[7]));
-    _mm256_storeu_ps(totals, _mm256_add_ps(_mm256_shuffle_ps(first, last, 0x88), _mm256_shuffle_ps(first, last, 0xDD)));
-}
-#else
-INLINE void totals_of(const Vector (&vectors)[TOGETHER], float (&totals)[TOGETHER]) {
-#pragma GCC unroll 8
-    for (int k = 0; k < TOGETHER; ++k) totals[k] = total_of(vectors[k]);
-}
-#endif
-
 // Each of tanh's numbers as a register full.
 struct TanhTable {
     float limit[WIDTH] = {}, below_limit[WIDTH] = {};

@@ -236,18 +236,20 @@ void Learner::normalize(const std::int64_t* columns, int count, const UpdateRate
     mean_ = 0;
     factor_ = 1;
     if (!rates.normalize_advantages || samples < 2) return;
-    double sum = 0, squares = 0;
-    const auto each = [&](auto take) {
+    // Several sums side by side: one alone would wait for each addition before the next.
+    constexpr int SUMS = 4;
+    const auto summed = [&](auto part_of) {
+        double sums[SUMS] = {};
+        long place = 0;
         for (int k = 0; k < count; ++k) {
-            for (int step = 0; step < cutting_.stretch; ++step) take(recording_.advantages[sample_of(columns[k], step)]);
+            for (int step = 0; step < cutting_.stretch; ++step) {
+                sums[place++ % SUMS] += part_of(recording_.advantages[sample_of(columns[k], step)]);
+            }
         }
+        return (sums[0] + sums[1]) + (sums[2] + sums[3]);
     };
-    each([&](float advantage) { sum += advantage; });
-    const double middle = sum / samples;
-    each([&](float advantage) {
-        const double centred = advantage - middle;
-        squares += centred * centred;
-    });
+    const double middle = summed([](float advantage) { return static_cast<double>(advantage); }) / samples;
+    const double squares = summed([&](float advantage) { return (advantage - middle) * (advantage - middle); });
     mean_ = static_cast<float>(middle);
     factor_ = static_cast<float>(1 / (std::sqrt(squares / (samples - 1)) + 1e-8));
 }

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 def value_at(schedule: Schedule, progress: float) -> float:
     """`progress` goes from 0 at the first step to 1 at the last; beyond 1 the end value holds."""
     start, end = schedule.start, schedule.end
+    if schedule.kind == "constant":
+        return start
     done = min(max(progress, 0.0), 1.0)
     match schedule.kind:
-        case "constant":
-            return start
         case "linear":
             return start + (end - start) * done
         case "cosine":

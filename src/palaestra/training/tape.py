@@ -45,6 +45,7 @@ class Tape:
         self.rewards = _block((horizon, env_count), np.dtype(np.float32), device)
         self.terminated = _block((horizon, env_count), np.dtype(bool), device)
         self.rows: list[Arrays] = [self._row(step) for step in range(horizon + 1)]  # each [B, …]
+        self._ends = [(block[0], block[-1]) for block in (*self.blocks.values(), self.starts)]
 
     @property
     def is_on_cpu(self) -> bool:
@@ -71,9 +72,8 @@ class Tape:
 
     def rewind(self) -> None:
         """Make the last row the first, so that playing goes on where it stopped."""
-        for block in self.blocks.values():
-            block[0] = block[-1]
-        self.starts[0] = self.starts[-1]
+        for first, last in self._ends:
+            np.copyto(first, last)
 
     def refuse_non_finite(self) -> None:
         """One look per iteration at all that the environments gave: first what was seen, for actions follow from it."""
