@@ -7,7 +7,8 @@ from palaestra.training.compiling import compile_network
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
-CONFIG = TrainConfig(total_steps=192, ppo={"env_count": 2, "horizon": 32, "minibatch_size": 32})
+SIZES = {"env_count": 2, "horizon": 32, "minibatch_size": 32}
+CONFIG = TrainConfig(total_steps=192, engine="torch", ppo=SIZES)  # the native engine has dice of its own
 COMPILED = CONFIG.model_copy(update={"policy": CONFIG.policy.model_copy(update={"compile": True})})
 
 
