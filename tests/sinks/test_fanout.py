@@ -61,6 +61,21 @@ def fanout(dropped: list[tuple[str, str]]) -> Fanout:
     return Fanout(lambda name, error: dropped.append((name, str(error))))
 
 
+def test_several_samples_reach_every_sink_but_the_one_that_fails_among_them(fanout, dropped):
+    class FailsAtTheSecond(ListSink):
+        def write(self, sample: Sample) -> None:
+            super().write(sample)
+            if sample.step == 2:
+                raise ZeroDivisionError("no luck")
+
+    sinks = [FailsAtTheSecond("failing"), ListSink("other")]
+    for sink in sinks:
+        fanout.add(sink.name, lambda sink=sink: sink)
+    fanout.write(*(Sample(step=step, metrics={}) for step in (1, 2, 3)))
+    assert [sink.heard for sink in sinks] == [[1, 2, "close"], [1, 2, 3]]
+    assert dropped == [("failing", "no luck")]
+
+
 def test_every_sink_hears_every_call_in_order(fanout, dropped):
     sinks = [ListSink("a"), ListSink("b")]
     for sink in sinks:

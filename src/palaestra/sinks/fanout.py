@@ -74,8 +74,14 @@ class Fanout:
         except Exception as error:  # noqa: BLE001  the one place, see above
             self._on_dropped(name, error)
 
-    def write(self, sample: Sample) -> None:
-        self._each(lambda sink: sink.write(sample))
+    def write(self, *samples: Sample) -> None:
+        """To each sink in a row: between two samples it does nothing else, and is the quicker for it."""
+
+        def write_all(sink: Sink) -> None:
+            for sample in samples:
+                sink.write(sample)
+
+        self._each(write_all)
 
     def flush(self) -> None:
         self._each(lambda sink: sink.flush())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections import deque
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,7 +85,7 @@ class TrainingLoop:
         self._task_rate = StepRate(clock, state.curriculum.completed if state.curriculum else 0)
         self._taken_at = clock.monotonic()
         self._stragglers = StragglerWatch()
-        self._untold: deque[Untold] = deque()
+        self._untold: list[Untold] = []
         self._told_at = float("-inf")
         self._saved_at = float("-inf")
         self._must_retry = 0  # a save that failed is due again
@@ -159,9 +158,9 @@ class TrainingLoop:
         if not self._untold:
             return
         self._told_at = self._clock.monotonic()
-        while self._untold:
-            last = self._untold.popleft()
-            self._sinks.write(_sample(last))
+        untold, self._untold = self._untold, []
+        self._sinks.write(*map(_sample, untold))
+        for last in untold:
             self._saver.count(returns_of(last.report.episodes))
             self._tell_straggler(last.report)
         summary, average = {"steps_per_second": last.steps_per_second}, self._saver.average_return
