@@ -7,7 +7,7 @@ import signal
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from palaestra.contracts.collector import search_as_usual
+from palaestra.contracts.collector import searched_as_usual
 from palaestra.contracts.episode_columns import returns_of
 from palaestra.contracts.errors import RunFailed
 from palaestra.contracts.later import later
@@ -92,12 +92,12 @@ class TrainingLoop:
 
     def run(self) -> bool:
         """True when all steps were taken, False when a signal ended it early; either way the end is saved."""
-        search_as_usual()
-        try:
-            self._take_all()
-            self._save_the_end()
-        finally:
-            self._saver.finish()
+        with searched_as_usual():
+            try:
+                self._take_all()
+                self._save_the_end()
+            finally:
+                self._saver.finish()
         is_complete = self._state.env_steps >= self._config.total_steps
         if is_complete:
             self._wait_for_judgements()
