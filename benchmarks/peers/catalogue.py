@@ -104,7 +104,7 @@ CATALOGUE = (
         "cleanrl",
         "CleanRL's ppo.py",
         "peers.cleanrl",
-        frozenset({"cleanrl", "large", "sb3"}),
+        frozenset({"cleanrl", "cleanrl-2", "large", "large-2", "sb3"}),
         requirements="cleanrl",
         remark="unmodified, from the checkout that was given; it writes TensorBoard files",
     ),

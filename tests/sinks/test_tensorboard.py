@@ -51,6 +51,12 @@ def test_many_samples_at_once_are_the_events_of_each_by_itself(tmp_path, clock, 
     assert events == [scalars_event(7.0 + k, 100 + k, own) for k, own in enumerate(metrics)]
 
 
+def test_samples_without_a_number_leave_nothing(tmp_path, clock):
+    write_all(tmp_path, [Sample(512, {})] * 20, clock)
+    (path,) = tmp_path.iterdir()
+    assert len(list(RawEventFileLoader(str(path)).Load())) == 2  # version and settings
+
+
 def test_samples_wait_for_each_other_but_not_for_ever(tmp_path, samples, clock):
     sink = TensorBoardSink(tmp_path, {}, clock)
     (path,) = tmp_path.iterdir()

@@ -48,6 +48,8 @@ class AlikePoints:
 
 
 class PointsByTags:
+    """What was added, in as few `AlikePoints` as it takes."""
+
     def __init__(self) -> None:
         self._alike: dict[tuple[tuple[str, ...], int], AlikePoints] = {}
 

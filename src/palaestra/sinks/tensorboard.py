@@ -88,7 +88,8 @@ def _points_of(samples: Sequence[Sample]) -> PointsByTags:
         if sample.episodes:  # their own points stand for the mean
             values.pop(EPISODIC_RETURN, None)
             values.pop(EPISODIC_LENGTH, None)
-        points.add(sample.at, sample.step, tuple(values), [tuple(values.values())])
+        if values:
+            points.add(sample.at, sample.step, tuple(values), [tuple(values.values())])
     return points
 
 
