@@ -47,8 +47,9 @@ PLANTS = (
         "a stopped run is not saved",
         (
             "workers/loop.py",
-            "            self._save_the_end()\n",
-            "            if self._state.env_steps >= self._config.total_steps:\n                self._save_the_end()\n",
+            "                self._save_the_end()\n",
+            "                if self._state.env_steps >= self._config.total_steps:\n"
+            "                    self._save_the_end()\n",
         ),
     ),
 )
