@@ -48,8 +48,10 @@ PLANTS = (
         (
             "workers/loop.py",
             "                self._save_the_end()\n",
-            "                if self._state.env_steps >= self._config.total_steps:\n"
-            "                    self._save_the_end()\n",
+            (
+                "                if self._state.env_steps >= self._config.total_steps:\n"
+                "                    self._save_the_end()\n"
+            ),
         ),
     ),
 )
