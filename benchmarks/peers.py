@@ -121,7 +121,7 @@ def write(folder: Path, blocks: dict[str, Block], machine: dict[str, Any]) -> No
     told = {"schema_version": 1, "machine": machine, "settings": {one.setting: asdict(one) for one in ordered}}
     (folder / "peers.json").write_text(json.dumps(told, indent=1) + "\n")
     notes = folder / "peers-notes.md"  # what a person has to say to them
-    (folder / "peers.md").write_text(page(ordered, machine) + (f"\n{notes.read_text()}" if notes.exists() else ""))
+    (folder / "peers.md").write_text(page(ordered, machine, notes.read_text() if notes.exists() else ""))
     (folder / "peers.svg").write_text(plot(ordered))
 
 

@@ -34,10 +34,11 @@ TARGET_HEAD = """
 """
 
 
-def page(blocks: list[Block], machine: dict[str, Any]) -> str:
+def page(blocks: list[Block], machine: dict[str, Any], notes: str = "") -> str:
+    """`notes`: what a person has to say, before anybody has read the promises without it"""
     head = HEAD.format(**machine, episodes=SOLVED_EPISODES, score=SOLVED_RETURN)
     sections = "".join(section(block) for block in blocks) or "\nNothing was measured yet.\n"
-    return head + targets(blocks) + sections
+    return head + targets(blocks) + (f"\n{notes}" if notes else "") + sections
 
 
 def targets(blocks: list[Block]) -> str:

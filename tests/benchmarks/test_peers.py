@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -50,11 +51,14 @@ def fake_python(folder, name):
     return script
 
 
-def test_what_a_person_wrote_beside_it_ends_the_page(command, tmp_path):
+def test_what_a_person_wrote_stands_right_behind_the_promises(command, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "peers-notes.md").write_text("## By hand\n\nIt was raining.\n")
     command("--peers", "palaestra", "--settings", "cleanrl", "--rounds", "1")
-    assert (tmp_path / "out" / "peers.md").read_text().endswith("\n\n## By hand\n\nIt was raining.\n")
+    page = (tmp_path / "out" / "peers.md").read_text()
+    headings = re.findall("^## (.*)$", page, re.MULTILINE)
+    assert headings == ["What was promised", "By hand", "cleanrl"]
+    assert "|\n\n## By hand\n\nIt was raining.\n\n## cleanrl\n" in page
 
 
 def test_each_round_has_every_peer_and_the_page_the_ratio(command, tmp_path, capsys):

@@ -101,19 +101,21 @@ def test_killed_and_started_again_it_has_the_same_token_and_the_same_runs(tmp_pa
     with serving(tmp_path) as (process, ready):
         headers = bearer(tmp_path)
         body = {"recipe": "cartpole", "name": "one", "config": {"total_steps": 128}}
-        assert httpx2.post(f"{ready['url']}/api/runs", headers=headers, json=body).status_code == 201
+        assert (
+            httpx2.post(f"{ready['url']}/api/runs", headers=headers, json=body, timeout=PATIENCE_SECONDS).status_code
+            == 201
+        )
         process.kill()
         process.wait()
         assert read_doorplate(tmp_path).is_current is False
     with serving(tmp_path) as (process, ready):
         assert bearer(tmp_path) == headers
-        assert [run["name"] for run in httpx2.get(f"{ready['url']}/api/runs", headers=headers).json()["runs"]] == [
-            "one"
-        ]
-        deadline = time.monotonic() + 60
-        while httpx2.get(f"{ready['url']}/api/runs/one", headers=headers).json()["run"]["state"] not in {"finished"}:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        with httpx2.Client(base_url=ready["url"], headers=headers, timeout=PATIENCE_SECONDS) as client:
+            assert [run["name"] for run in client.get("/api/runs").json()["runs"]] == ["one"]
+            deadline = time.monotonic() + 60
+            while client.get("/api/runs/one").json()["run"]["state"] != "finished":
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
 
 
 @pytest.mark.slow
