@@ -12,7 +12,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test full browser quick check lint types layers pages keys docs ui ui-check bench bench-sb3 bench-learning bench-peers traps chaos soak mutants lock clean
+.PHONY: help setup demo test full browser quick check lint types layers pages keys docs ui api-types api-types-check ui-check bench bench-sb3 bench-learning bench-peers traps chaos soak mutants lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,7 +46,7 @@ browser: ## Debian's Chromium for the tests of the page, where it is missing and
 quick: setup ## only the tests that take no time
 	$(BIN)/python -m pytest -m "not chaos and not full and not slow"
 
-check: lint types layers pages docs ui-check ## style, types, layers, documentation, the page ('make -k check' tells everything at once)
+check: lint types layers pages docs api-types-check ui-check ## style, types, layers, documentation, the page ('make -k check' tells everything at once)
 
 lint: setup
 	$(BIN)/ruff check .
@@ -66,6 +66,12 @@ keys: setup ## write the tables of keys in docs/configuration.md anew
 
 ui: ## build the page of `palaestra serve` (wants Node 20.19, 22.12 or newer)
 	$(PYTHON) ui/page.py
+
+api-types: setup ## write the page's types of the API anew (ui/src/lib/api_types.ts)
+	$(BIN)/python -m palaestra.web.typescript ui/src/lib/api_types.ts
+
+api-types-check: setup
+	$(BIN)/python -m palaestra.web.typescript --check ui/src/lib/api_types.ts
 
 ui-check: ## types and unit tests of the page's sources, where there is Node
 	$(PYTHON) ui/page.py check

@@ -174,21 +174,21 @@ def take_turns(sides: dict[str, Side], turns: int) -> dict[str, list[dict[str, f
 
 @contextmanager
 def one_viewer(run_id: str) -> Iterator[list[int]]:
-    from palaestra.frames.hub import RENEW_SECONDS, Hub
-    from palaestra.frames.viewer import Viewer, Wish
+    from palaestra.rendering.hub import RENEW_SECONDS, Hub
+    from palaestra.rendering.viewer import Viewer, ViewerRequest
     from palaestra.runs.processes import is_alive
 
     is_over, seen = threading.Event(), []
 
     def look() -> None:
-        hub, viewer = Hub(is_alive), Viewer(Wish(FRAMES_PER_SECOND))
+        hub, viewer = Hub(is_alive), Viewer(ViewerRequest(FRAMES_PER_SECOND))
         watch = hub.join(run_id, "train", viewer)
         renewed_at = 0.0
         while not is_over.is_set():
             if time.monotonic() - renewed_at > RENEW_SECONDS:
                 hub.renew(renewed_at := time.monotonic())
             if select.select([hub], [], [], 0.05)[0]:
-                hub.on_bell()
+                hub.on_notification()
             while watch.take(viewer, time.monotonic()) is not None:
                 seen.append(1)
                 viewer.acknowledge()

@@ -41,19 +41,19 @@ SPREAD_FROM, DRAWS = 0.1, 2000  # of all ratios at either end pulled in; resampl
 
 def watch_until_told(told: Any) -> None:
     """A server's loop around a hub, until it is told anything; then it tells what was seen."""
-    from palaestra.frames.hub import RENEW_SECONDS, Hub
-    from palaestra.frames.viewer import Viewer, Wish
+    from palaestra.rendering.hub import RENEW_SECONDS, Hub
+    from palaestra.rendering.viewer import Viewer, ViewerRequest
     from palaestra.runs.processes import is_alive
 
-    hub, viewers = Hub(is_alive), [Viewer(Wish(FRAMES_PER_SECOND)) for _ in range(VIEWERS)]
-    hub.join("DRAWN_FOR_NOBODY", "train", Viewer(Wish(FRAMES_PER_SECOND)))
+    hub, viewers = Hub(is_alive), [Viewer(ViewerRequest(FRAMES_PER_SECOND)) for _ in range(VIEWERS)]
+    hub.join("DRAWN_FOR_NOBODY", "train", Viewer(ViewerRequest(FRAMES_PER_SECOND)))
     watch, *_ = [hub.join("WATCHED", "train", viewer) for viewer in viewers]
     ages, sent_bytes, renewed_at = [], 0, 0.0
     while not told.poll():
         if time.monotonic() - renewed_at > RENEW_SECONDS:
             hub.renew(renewed_at := time.monotonic())
         if select.select([hub], [], [], 0.05)[0]:
-            hub.on_bell()
+            hub.on_notification()
         for viewer in viewers:
             while (message := watch.take(viewer, time.monotonic())) is not None:
                 sent_bytes += len(message)
@@ -64,7 +64,7 @@ def watch_until_told(told: Any) -> None:
 
 
 def captured_at(message: bytes) -> float:
-    from palaestra.frames.encode import MESSAGE
+    from palaestra.rendering.encode import MESSAGE
 
     return float(MESSAGE.unpack_from(message)[9])
 
@@ -119,18 +119,19 @@ def measure_all(turns: int, iterations: int, engine: str) -> dict[str, Any]:
 def published(state: Any, side: str) -> Iterator[Any]:
     """As a run does it: see palaestra.workers.live. Each side runs for its share of the time only, and so it may spend
     only that share of the budget: while it runs, there are as many pictures as in a run that is always watched."""
-    from palaestra.envs.painter import painter_for
-    from palaestra.envs.publish import PublishedEnvs, Publisher
-    from palaestra.envs.scene import scene_of
-    from palaestra.workers.live import open_lane
+    from palaestra.envs.frame_sources import frame_source
+    from palaestra.envs.publish import PublishedEnvs
+    from palaestra.rendering.live_view import LiveView
+    from palaestra.rendering.render_client import RenderClient
+    from palaestra.workers.live import open_frame_buffer
 
     live, inner = state.config.live, state.envs
-    scene = scene_of(inner)
+    source = frame_source(inner, state.config.env)
     with ExitStack() as stack:
-        writer = open_lane(stack, lane(side), min(scene.tiles, live.tiles), live.largest_side, complain)
-        painter = painter_for(scene, state.config.env, lane(side), live.largest_side)
-        publisher = Publisher(writer, live.budget / len(SIDES), live.largest_side, on_failure=complain, painter=painter)
-        yield PublishedEnvs(inner, scene, stack.enter_context(closing(publisher)), 0, inner.count)
+        writer = open_frame_buffer(stack, lane(side), min(source.count, live.tiles), live.largest_side, complain)
+        client = RenderClient(lane(side), complain, short_wait=0.0)
+        view = LiveView(writer, live.budget / len(SIDES), live.largest_side, client=client, on_failure=complain)
+        yield PublishedEnvs(inner, source, stack.enter_context(closing(view)), 0, inner.count)
 
 
 def complain(reason: str) -> None:
@@ -138,16 +139,16 @@ def complain(reason: str) -> None:
 
 
 def lane(side: str) -> Path:
-    from palaestra.frames.place import lane_path
+    from palaestra.rendering.buffer_paths import frame_buffer_path
 
-    return lane_path(side.upper().replace(" ", "_"))
+    return frame_buffer_path(side.upper().replace(" ", "_"))
 
 
 def is_wanted(side: str) -> bool:
-    from palaestra.frames.lane import LaneFile
-    from palaestra.frames.writer import FrameWriter
+    from palaestra.rendering.frame_buffer import FrameBufferFile
+    from palaestra.rendering.frame_writer import FrameWriter
 
-    with closing(LaneFile(lane(side))) as file, closing(FrameWriter(file.descriptor, file.about)) as writer:
+    with closing(FrameBufferFile(lane(side))) as file, closing(FrameWriter(file.descriptor, file.about)) as writer:
         return writer.is_wanted(time.monotonic())
 
 
@@ -160,10 +161,10 @@ def wait_for(condition: Any) -> None:
 
 def seconds_drawing(side: str) -> float:
     """What the run itself says in its lane that pictures have cost it so far."""
-    from palaestra.frames.reader import FrameReader
+    from palaestra.rendering.frame_reader import FrameReader
 
     with closing(FrameReader(lane(side))) as reader:
-        beat = reader.beat()
+        beat = reader.heartbeat()
         return 0.0 if beat is None else float(beat.seconds_spent)
 
 

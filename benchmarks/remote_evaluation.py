@@ -68,7 +68,7 @@ def make_run(root: Path, checkpoints: int) -> None:
             for weight in loaded.policy.parameters():
                 weight.add_(0.01 * torch.randn_like(weight))
         step = first.agent_step + number
-        manager.save_agent(loaded.policy, replace(first, epoch=first.epoch + number, agent_step=step, files={}))
+        manager.save(loaded.policy, replace(first, epoch=first.epoch + number, agent_step=step, files={}))
 
 
 def make_suites(folder: Path, episodes: int) -> list[str]:

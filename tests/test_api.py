@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from dataclasses import replace
 
 import gymnasium
@@ -129,3 +131,9 @@ def test_a_sweep_is_a_function(tmp_path, monkeypatch):
     assert [trial.reason for trial in outcome.trials] == ["refused", "refused"]
     with pytest.raises(UsageError, match="Did you mean 'trials'"):
         palaestra.sweep("cartpole", parameters={"ppo.gamma": [0.9, 0.99]}, trails=3, runs_root=tmp_path)
+
+
+def test_every_function_is_offered_by_completion_before_it_is_loaded():
+    code = "import palaestra, sys; print(sorted(set(palaestra.__all__) - set(dir(palaestra))), 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] False\n"

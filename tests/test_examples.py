@@ -68,6 +68,18 @@ def test_training_in_python_and_loading_what_came_of_it(tmp_path):
     assert re.search(rf"^{name}:latest, epoch \d+, in CartPole-v1: return \d", played)
 
 
+def test_checkpoints_of_a_training_loop_of_ones_own(tmp_path):
+    """The loss falls, so the last epoch is the best; what comes back has the very error that it was saved with."""
+    text = output_of(as_program("own_training_loop.ipynb", tmp_path), tmp_path / "runs")
+    scores = {int(epoch): float(score) for epoch, score in re.findall(r"epoch (\d+): score (-[\d.]+)", text)}
+    assert list(scores) == [10, 20, 30, 40, 50]
+    epoch, error, resumed = re.search(
+        r"best: epoch (\d+), error ([\d.]+), can continue from epoch (\d+)", text
+    ).groups()
+    assert (int(epoch), int(resumed)) == (max(scores, key=scores.get), 50)
+    assert float(error) == pytest.approx(-scores[int(epoch)], abs=2e-4)
+
+
 @pytest.mark.full
 def test_judging_in_python_with_a_suite_beside_a_training_and_after_it(tmp_path):
     text = output_of("judge_in_python.py", tmp_path / "runs")

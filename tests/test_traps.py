@@ -110,28 +110,28 @@ CAUGHT_BY = {
         "workers/test_evaluator.py::test_every_epoch_is_judged_as_its_run_says_and_answered_with_figures_at_its_step",
     ],
     19: [
-        "checkpoints/test_manager.py::test_resume_never_starts_from_zero_silently",
+        "checkpoints/test_store.py::test_resume_never_starts_from_zero_silently",
         "workers/test_resuming.py::test_checkpoints_that_are_all_damaged_do_not_mean_starting_from_zero",
     ],
     20: [
         "checkpoints/test_selection.py::test_the_best_come_first_and_the_unjudged_never",
         "checkpoints/test_selection.py::test_of_equals_the_one_trained_longer_wins_even_with_a_lower_epoch",
         "checkpoints/test_selection.py::test_nan_is_no_threshold",
-        "checkpoints/test_manager.py::test_latest_is_the_highest_number_whatever_was_written_last",
+        "checkpoints/test_store.py::test_latest_is_the_highest_number_whatever_was_written_last",
         "evaluation/test_records.py::test_negative_and_zero_scores_count",
     ],
     21: [
         "checkpoints/test_retention.py::test_the_files_after_a_cleanup_are_counted",
         "checkpoints/test_retention.py::test_the_newest_and_the_best_always_stay",
     ],
-    22: ["checkpoints/test_manager.py::test_latest_is_the_highest_number_whatever_was_written_last"],
+    22: ["checkpoints/test_store.py::test_latest_is_the_highest_number_whatever_was_written_last"],
     23: [
         "checkpoints/test_weights.py::test_a_pickle_in_place_of_a_state_is_not_executed",
         "checkpoints/test_hostile_files.py::test_files_that_need_no_child_are_refused_at_once",
         "test_architecture.py::test_nothing_that_a_file_says_is_executed_and_every_path_has_its_room",
     ],
     24: [
-        "checkpoints/test_manager.py::test_the_exact_tree_after_a_save",
+        "checkpoints/test_store.py::test_the_exact_tree_after_a_save",
         "runs/test_directory.py::test_every_entry_of_the_contract_has_its_place_directly_in_the_directory",
     ],
     25: [

@@ -28,12 +28,9 @@ PLANTS = (
         19,
         "checkpoints that are all damaged mean to begin anew",
         (
-            "checkpoints/manager.py",
-            '        raise DamagedFile(\n            f"No checkpoint in {self.directory} can be continued from.',
-            (
-                "        if damaged:\n            return None\n"
-                '        raise DamagedFile(\n            f"No checkpoint in {self.directory} can be continued from.'
-            ),
+            "checkpoints/store.py",
+            "        if point is None and durable.committed_epochs(self.directory):\n",
+            "        if point is None and not damaged and durable.committed_epochs(self.directory):\n",
         ),
     ),
     plant(

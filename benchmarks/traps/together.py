@@ -13,7 +13,7 @@ PLANTS = (
     plant(
         11,
         "a signal stops only the rank that got it",
-        ("workers/loop.py", "= self._state.group.agree(*wishes)", "= wishes"),
+        ("workers/loop.py", "= group.agree(*wishes)", "= wishes"),
     ),
     plant(
         12,

@@ -218,7 +218,8 @@ void Learner::estimate(float gamma, float gae_lambda) {
     }
 }
 
-void Learner::begin_update() {
+void Learner::begin_update(Reducer* reducer) {
+    reducer_ = reducer;
     crew_.set_eager(EAGER_MICROSECONDS);
     sums_ = {};
     norm_sum_ = 0;
@@ -231,27 +232,41 @@ std::size_t Learner::sample_of(std::int64_t column, int step) const {
     return (at / envs * cutting_.stretch + step) * envs + at % envs;
 }
 
-void Learner::normalize(const std::int64_t* columns, int count, const UpdateRates& rates) {
-    const long samples = static_cast<long>(count) * cutting_.stretch;
-    mean_ = 0;
-    factor_ = 1;
-    if (!rates.normalize_advantages || samples < 2) return;
-    // Several sums side by side: one alone would wait for each addition before the next.
+// Several sums side by side: one alone would wait for each addition before the next.
+template <typename Term>
+double Learner::sum_of_advantages(const std::int64_t* columns, int count, const Term& part_of) const {
     constexpr int SUMS = 4;
-    const auto summed = [&](auto part_of) {
-        double sums[SUMS] = {};
-        long place = 0;
-        for (int k = 0; k < count; ++k) {
-            for (int step = 0; step < cutting_.stretch; ++step) {
-                sums[place++ % SUMS] += part_of(recording_.advantages[sample_of(columns[k], step)]);
-            }
+    double sums[SUMS] = {};
+    long place = 0;
+    for (int k = 0; k < count; ++k) {
+        for (int step = 0; step < cutting_.stretch; ++step) {
+            sums[place++ % SUMS] += part_of(recording_.advantages[sample_of(columns[k], step)]);
         }
-        return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    };
-    const double middle = summed([](float advantage) { return static_cast<double>(advantage); }) / samples;
-    const double squares = summed([&](float advantage) { return (advantage - middle) * (advantage - middle); });
-    mean_ = static_cast<float>(middle);
-    factor_ = static_cast<float>(1 / (std::sqrt(squares / (samples - 1)) + 1e-8));
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+void Learner::normalize(int width, const UpdateRates& rates) {
+    const std::size_t count = columns() / width;
+    const double samples = static_cast<double>(width) * cutting_.stretch * (reducer_ ? reducer_->world_size() : 1);
+    scales_.assign(count, Scale{0, 1});
+    if (!rates.normalize_advantages || samples < 2) return;
+    std::vector<double> means(count), squares(count);
+    const auto columns_of = [&](std::size_t number) { return order_.data() + number * width; };
+    for (std::size_t k = 0; k < count; ++k) {
+        means[k] = sum_of_advantages(columns_of(k), width, [](float advantage) { return static_cast<double>(advantage); });
+    }
+    if (reducer_) reducer_->sum(means.data(), count);
+    for (std::size_t k = 0; k < count; ++k) {
+        const double mean = means[k] /= samples;
+        squares[k] = sum_of_advantages(columns_of(k), width,
+                                       [mean](float advantage) { return (advantage - mean) * (advantage - mean); });
+    }
+    if (reducer_) reducer_->sum(squares.data(), count);
+    for (std::size_t k = 0; k < count; ++k) {
+        scales_[k] = {static_cast<float>(means[k]),
+                      static_cast<float>(1 / (std::sqrt(squares[k] / (samples - 1)) + 1e-8))};
+    }
 }
 
 void Learner::gather(const std::int64_t* columns, int count, Bench& bench) const {
@@ -279,7 +294,7 @@ OldRows Learner::recall(int first, int rows, Bench& bench) const {
         const std::size_t sample = bench.samples[first + row];
         bench.old_log_probs.data()[row] = recording_.log_probs[sample];
         bench.old_values.data()[row] = recording_.values[sample];
-        bench.old_advantages.data()[row] = (recording_.advantages[sample] - mean_) * factor_;
+        bench.old_advantages.data()[row] = (recording_.advantages[sample] - scale_.mean) * scale_.factor;
         bench.old_returns.data()[row] = recording_.returns[sample];
     }
     return old;
@@ -358,25 +373,41 @@ void Learner::each_part(const std::function<void(std::size_t)>& work) {
     for (std::size_t number = 0; number < parts_.size(); ++number) work(number);
 }
 
-double Learner::gather_slopes(const Part& part, int slices, int minibatch_size) {
-    const Kernels& kernels = network_->kernels();
+void Learner::gather_slopes(const Part& part, int slices, int minibatch_size) {
     float* flat = parameters_.gradient;
-    kernels.spread(part.plan, gradients_.data(), slices, flat);
+    network_->kernels().spread(part.plan, gradients_.data(), slices, flat);
     if (!codes_.is_empty()) codes_.give_slopes(minibatch_size, crew_, flat);
     if (head_.kind == Head::NORMAL && (part.wanted & FOR_ACTION)) {
         std::memcpy(flat + head_.log_std, gradients_.data() + network_->log_std_slope(), head_.size * sizeof(float));
     }
+}
+
+double Learner::squares_of_slopes(const Part& part) const {
     double sum = 0;
-    for (const Range& own : part.parameters) sum += kernels.squares(flat + own.begin, own.end - own.begin);
+    for (const Range& own : part.parameters) {
+        sum += network_->kernels().squares(parameters_.gradient + own.begin, own.end - own.begin);
+    }
     return sum;
+}
+
+double Learner::gradient_norm(int slices, int minibatch_size) {
+    const auto square = [&](std::size_t number) { parts_told_[number].squares = squares_of_slopes(parts_[number]); };
+    each_part([&](std::size_t number) {
+        gather_slopes(parts_[number], slices, minibatch_size);
+        if (!reducer_) square(number);  // while they are in this core's cache
+    });
+    if (reducer_) {
+        reducer_->average(parameters_.gradient, parameters_.count);
+        each_part(square);
+    }
+    double sum = 0;
+    for (const Told& part : parts_told_) sum += part.squares;
+    return std::sqrt(sum);
 }
 
 double Learner::step(int slices, int minibatch_size, const UpdateRates& rates) {
     const Kernels& kernels = network_->kernels();
-    each_part([&](std::size_t number) { parts_told_[number].squares = gather_slopes(parts_[number], slices, minibatch_size); });
-    double sum = 0;
-    for (const Told& part : parts_told_) sum += part.squares;
-    const double norm = std::sqrt(sum);
+    const double norm = gradient_norm(slices, minibatch_size);
     if (!std::isfinite(norm)) return norm;
     const double count = *parameters_.step_count += 1;
     const double first = 1 - std::pow(static_cast<double>(rates.beta1), count);
@@ -411,8 +442,9 @@ EpochResult Learner::epoch(const UpdateRates& rates) {
     EpochResult result{0, 0};
     LossWeights weights = rates.loss;
     weights.share = 1.0f / static_cast<float>(minibatch_size);
+    normalize(width, rates);
     for (std::size_t first = 0; first + width <= columns(); first += width) {
-        normalize(order_.data() + first, width, rates);
+        scale_ = scales_[first / width];
         learn(order_.data() + first, width, weights);
         const double norm = step(slices, minibatch_size, rates);
         if (!std::isfinite(norm)) return {norm, 0};
@@ -424,12 +456,16 @@ EpochResult Learner::epoch(const UpdateRates& rates) {
         samples_learned_ += minibatch_size;
         result = {norm, sums.divergence / minibatch_size};
     }
+    if (reducer_ && std::isfinite(rates.target_divergence)) {
+        reducer_->sum(&result.divergence, 1);
+        result.divergence /= reducer_->world_size();
+    }
     return result;
 }
 
-double Learner::update(const NumpyBits& bits, const UpdateRates& rates) {
+double Learner::update(const NumpyBits& bits, const UpdateRates& rates, Reducer* reducer) {
     estimate(rates.gamma, rates.gae_lambda);
-    begin_update();
+    begin_update(reducer);
     EpochResult result{0, 0};
     for (int number = 0; number < rates.epochs; ++number) {
         permute(bits, order_);

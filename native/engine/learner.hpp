@@ -10,6 +10,7 @@
 #include "network.hpp"
 #include "numpy_bits.hpp"
 #include "recording.hpp"
+#include "reducer.hpp"
 
 namespace engine {
 
@@ -31,7 +32,12 @@ struct UpdateRates {
 
 struct EpochResult {
     double norm;        // of the last gradient, before clipping; not finite: nothing was done with it
-    double divergence;  // mean over the last minibatch
+    double divergence;  // mean over the last minibatch, of all ranks
+};
+
+// What a minibatch learns from: (advantage - mean) * factor.
+struct Scale {
+    float mean, factor;
 };
 
 constexpr std::size_t APART = 128;  // bytes: processors fetch pairs of lines
@@ -84,7 +90,9 @@ class Learner {
     void judge(const std::vector<Cut>& cuts);
     // All epochs, in orders that are drawn from `bits`. The norm of the last gradient, before clipping; where it is not
     // finite, nothing was done with that gradient.
-    double update(const NumpyBits& bits, const UpdateRates& rates);
+    // `reducer`: of the ranks that learn together, or null; gradients, the statistics of advantages and the divergence
+    // are then those of all ranks.
+    double update(const NumpyBits& bits, const UpdateRates& rates, Reducer* reducer = nullptr);
     int stretch() const { return cutting_.stretch; }
     std::size_t columns() const { return recording_.samples() / cutting_.stretch; }
 
@@ -108,11 +116,14 @@ class Learner {
     std::size_t sample_of(std::int64_t column, int step) const;
     // Advantages and returns.
     void estimate(float gamma, float gae_lambda);
-    void begin_update();
+    void begin_update(Reducer* reducer);
     // In the order that was drawn; minibatches are whole columns.
     EpochResult epoch(const UpdateRates& rates);
-    // What a minibatch's advantages are made of: (advantage - mean) * factor.
-    void normalize(const std::int64_t* columns, int count, const UpdateRates& rates);
+    // Of every minibatch of `width` columns in the order that was drawn.
+    void normalize(int width, const UpdateRates& rates);
+    // `part_of(advantage)` over all samples of the columns.
+    template <typename Term>
+    double sum_of_advantages(const std::int64_t* columns, int count, const Term& part_of) const;
     void gather(const std::int64_t* columns, int count, Bench& bench) const;
     // Every slice of the minibatch, shared among threads.
     void learn(const std::int64_t* columns, int count, const LossWeights& weights);
@@ -131,8 +142,11 @@ class Learner {
     float judge_cut(const Cut& cut);
     // `work(number)` of each part; a part is always the same thread's, as far as possible: it has it in its cache.
     void each_part(const std::function<void(std::size_t)>& work);
-    // The slopes in the parameters' order; the sum of their squares.
-    double gather_slopes(const Part& part, int slices, int minibatch_size);
+    // The slopes in the parameters' order.
+    void gather_slopes(const Part& part, int slices, int minibatch_size);
+    double squares_of_slopes(const Part& part) const;
+    // Of the gradient over all ranks.
+    double gradient_norm(int slices, int minibatch_size);
     double step(int slices, int minibatch_size, const UpdateRates& rates);
 
     const std::unique_ptr<Network> network_;
@@ -151,7 +165,9 @@ class Learner {
     std::vector<std::int64_t> order_;  // of columns
     Floats packed_, inputs_, gradients_;
     std::size_t gradient_slices_ = 0;  // for which there is room
-    float mean_ = 0, factor_ = 1;      // of this minibatch's advantages
+    Reducer* reducer_ = nullptr;       // during an update
+    std::vector<Scale> scales_;        // of each minibatch
+    Scale scale_{0, 1};                // of this one
     LossSums sums_{};
     double norm_sum_ = 0;
     long minibatches_ = 0, samples_learned_ = 0;

@@ -9,6 +9,7 @@
 
 #include "batch_module.hpp"
 #include "held_learner.hpp"
+#include "rank_module.hpp"
 #include "worlds.hpp"
 
 namespace nb = nanobind;
@@ -140,12 +141,12 @@ std::vector<LandedTuple> step(Worlds& worlds, nb::handle actions, Array<float> s
     return landed;
 }
 
-double update(HeldLearner& held, nb::capsule generator, const UpdateRates& rates) {
+double update(HeldLearner& held, nb::capsule generator, const UpdateRates& rates, Reducer* reducer) {
     if (std::strcmp(generator.name(), "BitGenerator")) throw std::invalid_argument("no generator of NumPy's");
     if (rates.minibatch_size < 1 || rates.epochs < 1) throw std::invalid_argument("sizes are counted from 1");
     if (rates.minibatch_size % held.learner->stretch()) throw std::invalid_argument("a minibatch of no whole stretches");
     const nb::gil_scoped_release others_may_run;
-    return held.learner->update(*static_cast<const NumpyBits*>(generator.data()), rates);
+    return held.learner->update(*static_cast<const NumpyBits*>(generator.data()), rates, reducer);
 }
 
 // Whether none of them is infinite or no number: those have all bits of the exponent.
@@ -244,6 +245,7 @@ NB_MODULE(learner, module) {
     module.def("kernel_names", &kernel_names, "Those that this processor can run, best first.");
     module.def("discounted_sums", &discounted_sums, "rewards"_a, "ended"_a, "running"_a, "gamma"_a, "out"_a);
     module.def("are_finite", &are_finite, "arrays"_a);
+    bind_ranks(module);
     nb::class_<UpdateRates>(module, "UpdateRates", "What an update is told.")
         .def(nb::init<>())
         .def_rw("gamma", &UpdateRates::gamma)
@@ -277,7 +279,7 @@ NB_MODULE(learner, module) {
         .def("give_memory", &give_memory, "parts"_a)
         .def("act", &act, "step"_a)
         .def("judge", &judge, "finals"_a, "steps"_a, "envs"_a, "codes"_a = std::vector<nb::object>())
-        .def("update", &update, "generator"_a, "rates"_a)
+        .def("update", &update, "generator"_a, "rates"_a, "reducer"_a.none() = nb::none())
         .def("stats", &stats)
         .def_prop_ro("kernels", [](const HeldLearner& held) { return std::string(held.learner->kernels_name()); });
     nb::class_<Worlds>(module, "Worlds", "See worlds.py.")

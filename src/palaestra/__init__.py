@@ -21,3 +21,8 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module("palaestra.api"), name)
     raise AttributeError(f"module 'palaestra' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """For completion in a notebook; the names are there before they are loaded."""
+    return sorted({*globals(), *__all__})

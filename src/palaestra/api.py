@@ -152,6 +152,7 @@ def evaluate(
     episodes: int | None = None,
     seed: int | None = None,
     deterministic: bool | None = None,
+    max_steps: int | None = None,
     video: bool = False,
     replays: bool = False,
     workers: int = 1,
@@ -171,6 +172,7 @@ def evaluate(
         episodes=episodes,
         seed=seed,
         deterministic=deterministic,
+        max_steps=max_steps,
         video=video,
         replays=replays,
         workers=workers,
@@ -184,6 +186,7 @@ def request_policy_eval(
     episodes: int | None = None,
     seed: int | None = None,
     deterministic: bool | None = None,
+    max_steps: int | None = None,
     again: bool = False,
     dry_run: bool = False,
     address: str | None = None,
@@ -198,7 +201,9 @@ def request_policy_eval(
     from palaestra.cluster.requesting import request_evaluations
     from palaestra.evaluation.local import Asked
 
-    common = Asked(episodes=episodes, seed=seed, deterministic=deterministic, asked_by="request-eval")
+    common = Asked(
+        episodes=episodes, seed=seed, deterministic=deterministic, max_steps=max_steps, asked_by="request-eval"
+    )
     asked = [replace(common, suite=suite) for suite in suites] or [common]
     root = runs_root if runs_root is not None else default_runs_root()
     orders = make_orders(targets, root, asked, again=again)

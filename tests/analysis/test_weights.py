@@ -37,7 +37,7 @@ def saved(make_run):
         env={"id": "CartPole-v1"},
         interface=encode_interface(interface),
     )
-    CheckpointManager(run.directory).save_agent(policy, described)
+    CheckpointManager(run.directory).save(policy, described)
     return run
 
 

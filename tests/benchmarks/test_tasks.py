@@ -6,6 +6,7 @@ import pytest
 
 from learn.tasks import EVALUATION_SEEDS, TASKS, RecurrentPeerSettings
 from palaestra.config.evaluation import EvaluationConfig
+from palaestra.config.policy import AUTO
 from palaestra.config.recipes.find import find_recipe
 from palaestra.envs.make import load_plugins
 from palaestra.policies.shipped import shipped_graph
@@ -45,7 +46,8 @@ def test_the_peer_knows_every_setting(name):
 
 def test_where_ours_remembers_the_peer_does_too():
     for task in TASKS.values():
-        nodes = shipped_graph(find_recipe(task.recipe).config.policy.graph)["nodes"].values()
+        graph = find_recipe(task.recipe).config.policy.graph
+        nodes = shipped_graph("mlp" if graph == AUTO else graph)["nodes"].values()
         remembers = any(node["type"] in {"lstm", "gru", "mingru"} for node in nodes)
         assert remembers == isinstance(task.peer, RecurrentPeerSettings)
 

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
+
+from palaestra.apps.matmul.archive import Archive, Provenance
+from palaestra.apps.matmul.bench_cells import Cell
+from palaestra.apps.matmul.bench_report import Benchmark
+from palaestra.apps.matmul.bench_store import BenchStore
+from palaestra.apps.matmul.factorization import Factorization
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.format import Format
+from palaestra.apps.matmul.verification import verify
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +38,7 @@ STRASSEN = {
     "additions_known": 15,
     "largest_coefficient": 1,
     "fingerprint": "0123456789abcdef",
+    "canonical": "",
     "run": "",
     "method": "flip",
     "seed": 1,
@@ -39,27 +51,13 @@ STRASSEN = {
     "benchmark_count": 1,
     "file": "/runs/discoveries/<script>.json",
 }
-MEASURED = {
-    "dtype": "float32",
-    "size": 1024,
-    "levels": 1,
-    "seconds": 0.02,
-    "baseline_seconds": 0.01,
-    "baseline": "BLAS",
-    "gain": 0.5,
-    "kernel_gain": 1.0,
-    "algorithm_gain": 0.5,
-    "error": 1e-6,
-    "exact": False,
-    "verdict": "loss",
-}
 DETAIL = {
     **STRASSEN,
     "formulas": ["m1 = (a11 + a22) * (b11 + b22)", "c11 = m1 + m4 - m5 + m7"],
     "straight_line": ["s1 = a21 + a22"],
     "code": "def multiply_2x2x2(a, b):\n    return a @ b\n",
     "machine": {"cpu": "<img src=x onerror=alert(1)>"},
-    "benchmarks": [{"id": "bench-1", "made_at": 1789.0, "hardware": "a box", "threads": 1, "rows": [MEASURED]}],
+    "benchmarks": [],
 }
 OTHERS = [
     {**STRASSEN, "id": "3x3x3-gf2-r25-ab", "format": "3x3x3", "field": "gf2", "rank": 25, "naive_rank": 27, "known": 23}
@@ -94,7 +92,7 @@ def test_each_is_beside_the_best_known_of_its_own_field(told):
     expect(rows.nth(1)).to_have_text(re.compile(r"z\s*23\s*23\s*matches the best known"))
 
 
-def test_one_has_formulas_and_code_to_copy_its_origin_and_its_losses(told):
+def test_one_has_formulas_and_code_to_copy_and_its_origin(told):
     page = told("#/discoveries")
     page.get_by_role("link", name="2x2x2 over zt with 7").click()
     expect(page.get_by_role("heading", name="2x2x2 with 7 multiplications")).to_be_visible()
@@ -102,10 +100,40 @@ def test_one_has_formulas_and_code_to_copy_its_origin_and_its_losses(told):
     expect(main).to_contain_text("m1 = (a11 + a22) * (b11 + b22)")
     expect(page.locator("code").filter(has_text="def multiply_2x2x2")).to_have_text(DETAIL["code"])
     expect(main).to_contain_text("15 (18 as written, best known 15)")
-    row = page.get_by_role("row").filter(has_text="float32")
-    expect(row).to_contain_text(re.compile(r"20 ms\s*BLAS\s*10 ms\s*0\.5\d* \u00d7"))
-    expect(row).to_contain_text("loss")
     assert page.locator("img[src=x]").count() == 0
+
+
+@pytest.fixture
+def benchmarked(serving):
+    """A discovery with a benchmark, both written by the app itself, where the daemon looks."""
+    u, v, w = (np.zeros((4, size), np.int64) for size in (4, 2, 2))
+    for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        product = 2 * row + column
+        u[product, product] = v[product, column] = w[product, row] = 1
+    root = serving.folder / "runs"
+    proved = verify(Factorization(Format(2, 2, 1), Field.ZT, u, v, w))
+    entry, _ = Archive(root).add(proved, Provenance("", "import", None, None, 0.0, 0.0, 9.0, machine={}))
+    cells = (
+        Cell("float32", 1024, "NumPy (BLAS)", 0.01, 0.02, 1, 0.5, 1.0, 0.5, "loss", 0, error=1e-6),
+        Cell("int64", 512, "NumPy", 0.29, 0.01, 1, 29.0, 14.5, 2.0, "loss", 0, is_exact=True, others={"BLAS": 0.002}),
+    )
+    hardware, software = {"cpu": "a <b>processor</b>"}, {"blas": "OpenBLAS 1", "compiler": "gcc 12"}
+    name = entry.file.stem
+    of = (name, entry.fingerprint, "", "2x2x1", "zt", 4, 2)
+    BenchStore(root).add(Benchmark("01BENCH", *of, 5.0, 1, hardware, software, 6, cells, {}))
+    yield name
+    shutil.rmtree(Archive(root).path)
+
+
+def test_a_benchmark_of_the_app_is_shown_with_its_machine_and_every_comparison(open_page, benchmarked):
+    page = open_page(f"#/discoveries/{benchmarked}")
+    expect(page.get_by_role("main")).to_contain_text("a <b>processor</b>, 1 thread, OpenBLAS 1")
+    floats = page.get_by_role("row").filter(has_text="float32")
+    expect(floats).to_contain_text(re.compile(r"20 ms\s*NumPy \(BLAS\)\s*10 ms\s*0\.5\d* \u00d7"))
+    expect(floats).to_contain_text("loss")
+    whole = page.get_by_role("row").filter(has_text="int64")
+    expect(whole).to_contain_text(re.compile(r"29\d*(\.0+)? \u00d7.*exact.*BLAS 2 ms", re.DOTALL))
+    assert "[object Object]" not in page.get_by_role("main").inner_text()
 
 
 @pytest.mark.parametrize("place", ["#/discoveries", f"#/discoveries/{STRASSEN['id']}"])

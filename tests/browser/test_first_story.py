@@ -30,7 +30,7 @@ def test_a_training_is_asked_for_in_the_form_its_tiles_move_and_it_is_stopped(op
     expect(page.get_by_test_id("hud")).to_contain_text(re.compile(r"first-story \| step [\d,]+ \| [\d,]+ steps/s"))
 
     page.get_by_role("button", name="Stop", exact=True).click()
-    expect(page.get_by_role("button", name="Go on")).to_be_visible(timeout=90_000)
+    expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=90_000)
     expect(page.locator(".state")).to_contain_text("closed")
     run = serving.ask("/api/runs/first-story")["run"]
     assert 0 < run["agent_step"] < 3_000_000

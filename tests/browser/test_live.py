@@ -209,7 +209,7 @@ def test_paused_or_hidden_nothing_is_asked_for(watched):
 @pytest.mark.parametrize(
     ("state", "why", "words"),
     [
-        ("unavailable", "The run has no lane yet.", "unavailable"),
+        ("unavailable", "The run has no frame buffer yet.", "unavailable"),
         ("stale", "No step for 12 s.", "stale"),
         ("closed", "The run has ended.", "closed"),
         ("failed", "RuntimeError: no display", "no pictures"),
@@ -217,8 +217,19 @@ def test_paused_or_hidden_nothing_is_asked_for(watched):
 )
 def test_every_state_is_said_in_words_with_the_reason(watched, state, why, words):
     page, server = watched()
+    server.send(red())
+    expect(page.locator("figcaption").first).to_contain_text("return 61.50")
     server.tell({"state": state, "why": why, "role": "train"})
     expect(page.locator(".state")).to_have_text(re.compile(f"{words}\\s*{re.escape(why)}"))
+
+
+def test_of_a_run_that_has_ended_no_empty_boxes_are_shown(watched):
+    page, server = watched(slots=16)
+    expect(page.locator("figure")).to_have_count(16)
+    server.tell({"state": "closed", "why": "The run has ended.", "role": "train"})
+    expect(page.get_by_role("heading", name="This run is over")).to_be_visible()
+    expect(page.locator("figure")).to_have_count(0)
+    expect(page.get_by_role("main")).not_to_contain_text(" left")
 
 
 def test_the_socket_comes_back_by_itself_and_says_again_what_is_wanted(watched):

@@ -46,6 +46,19 @@ def test_a_policy_plays_batch_after_batch_under_its_line(open_page, trained, ser
     assert (config["seed"], config["episodes"], config["repeat"]) == (77, 2, True)
 
 
+def test_an_overridden_environment_is_played(open_page, trained, serving):
+    page = open_page(f"#/load?run={trained[0]}")
+    page.get_by_label("Episodes per batch").fill("1")
+    page.get_by_role("button", name="Override").click()
+    page.get_by_label("Environment", exact=True).fill("CartPole-v0")
+    page.get_by_role("button", name="Play and watch").click()
+    page.wait_for_url(re.compile("#/run/.*/live"))
+    evaluation = page.url.split("#/run/")[1].split("/")[0]
+    ended = serving.wait_for(evaluation, "finished", "failed")
+    assert ended["state"] == "finished", ended["failure"]
+    assert ended["summary"]["max"] <= 200  # the limit of CartPole-v0
+
+
 def test_a_checkpoint_goes_out_as_a_file_and_comes_in_again(open_page, trained, serving, tmp_path):
     page = open_page(f"#/run/{trained[0]}/checkpoints")
     with page.expect_download() as saved:

@@ -64,11 +64,27 @@ def test_a_wrong_value_is_told_at_its_field_and_nothing_is_started(open_page, se
     expect(told).to_contain_text("1.5")
     expect(field).to_have_attribute("aria-invalid", "true")
     start(page)()
-    expect(page.get_by_role("alert").first).to_be_visible()
+    expect(page.get_by_text("1 setting cannot be used")).to_be_visible()
+    expect(page.get_by_text("it must be at most 1")).to_have_count(1)
+    expect(page.get_by_role("button", name="Start training")).to_be_enabled()  # the answer is there
+    expect(page.get_by_text("it must be at most 1")).to_have_count(1)
     assert serving.ask("/api/runs")["total"] == before
 
     field.fill("0.9")
     expect(field).to_have_attribute("aria-invalid", "false")
+
+
+def test_an_error_does_not_survive_a_change_of_kind(open_page):
+    page = open_page(FORM, allows="503")
+    page.locator("#field-total_steps").fill("-5")
+    expect(page.get_by_text("1 setting cannot be used")).to_be_visible()
+    sent_by(page, start(page))
+    page.get_by_label("Kind").select_option("matmul")
+    expect(page.locator("#field-format")).to_be_visible()
+    expect(page.get_by_text("Nothing: it is run as shown.")).to_be_visible()
+    expect(page.get_by_text("palaestra discover 2x2x2", exact=True)).to_be_visible()  # the daemon has answered
+    expect(page.get_by_text("cannot be used")).to_have_count(0)
+    expect(page.get_by_role("alert")).to_have_count(0)
 
 
 def test_yaml_and_form_say_the_same_both_ways(open_page):
@@ -114,15 +130,15 @@ def test_a_training_is_launched_watched_and_stopped_then_goes_on(open_page, serv
     expect(page.locator(".figures")).to_contain_text(re.compile(r"of 300 k · [1-9]\d* %"), timeout=90_000)
 
     page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_role("button", name="Go on")).to_be_visible(timeout=90_000)
+    expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=90_000)
     run = serving.ask("/api/runs/launched")["run"]
     reached = run["agent_step"]
     assert 0 < reached < 300_000
 
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume").click()
     expect(page.locator(".figures")).to_contain_text("running", timeout=90_000)
     page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_role("button", name="Go on")).to_be_visible(timeout=90_000)
+    expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=90_000)
     assert serving.ask("/api/runs/launched")["run"]["agent_step"] >= reached
 
 
@@ -158,7 +174,7 @@ SCRIPT = Path(__file__).parents[1] / "apps" / "cleanrl" / "scripts" / "ppo.py"
 
 def test_the_arguments_of_a_script_become_the_form(open_page, serving):
     page = open_page("#/new?kind=cleanrl", allows="404")
-    script = page.get_by_role("textbox", name="Script", exact=True)
+    script = page.get_by_role("textbox", name="Path of the script")
     script.fill("/no/such/script.py")
     script.press("Enter")
     expect(page.get_by_role("alert").first).to_contain_text("/no/such/script.py")
@@ -174,3 +190,34 @@ def test_the_arguments_of_a_script_become_the_form(open_page, serving):
     serving.wait_for("untouched-script", "finished")
     asked = serving.ask("/api/runs/untouched-script")["request"]["config"]
     assert asked == {"script": str(SCRIPT), "total_timesteps": 1024}
+    expect(page.get_by_text("ppo · CartPole-v1 · seed 1 · cleanrl")).to_be_visible()
+    expect(page.locator(".figures")).to_contain_text("of 1.02 k · 100 %")
+
+    page = open_page("#/run/untouched-script/config")
+    given = page.locator("tr.asked")
+    expect(given).to_have_count(2)
+    expect(given.filter(has_text="settings.total_timesteps")).to_contain_text("1024")
+
+
+def test_a_script_is_chosen_from_a_checkout_that_was_scanned(open_page, tmp_path):
+    checkout = tmp_path / "cleanrl"
+    checkout.mkdir()
+    (checkout / "dqn.py").write_text((SCRIPT.parent / "dqn.py").read_text())
+    (checkout / "ppo_atari.py").write_text("import surely_not_installed\nclass Args:\n    env_id: str = 'X'\n")
+    page = open_page("#/new?kind=cleanrl", allows="404")
+    folder = page.get_by_role("textbox", name="Add the scripts of a checkout")
+    folder.fill("/no/such/folder")
+    page.get_by_role("button", name="Scan").click()
+    expect(page.get_by_role("alert").first).to_contain_text("/no/such/folder")
+    folder.fill(str(checkout))
+    page.get_by_role("button", name="Scan").click()
+    picker = page.get_by_role("combobox", name="Script", exact=True)
+    expect(picker).to_contain_text("ppo_atari.py (needs surely_not_installed)")
+    picker.select_option("dqn.py")
+    expect(page.get_by_text("DQN, discrete actions. Its own arguments are the settings below.")).to_be_visible()
+    expect(page.locator("#field-n_atoms")).to_be_visible()
+
+    page = open_page("#/new?kind=cleanrl")
+    expect(page.get_by_role("combobox", name="Script", exact=True)).to_contain_text("dqn.py")
+    page.get_by_role("combobox", name="Script", exact=True).select_option("Another file")
+    expect(page.get_by_role("textbox", name="Path of the script")).to_be_visible()

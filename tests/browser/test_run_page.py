@@ -56,8 +56,7 @@ def test_a_checkpoint_is_judged_and_its_video_plays(open_page, trained, serving)
     ended = serving.wait_for(judging, "finished", "failed")
     assert ended["state"] == "finished", ended["failure"]
 
-    owner = judging if serving.ask(f"/api/runs/{judging}/videos")["videos"] else trained[0]
-    page.goto(f"{serving.url}/#/run/{owner}/videos")
+    page.goto(f"{serving.url}/#/run/{judging}/videos")  # it lies with the evaluated run, and is shown here too
     page.wait_for_function("() => document.querySelector('video')?.currentTime > 0")
 
 
@@ -110,6 +109,26 @@ def test_dragging_across_a_chart_zooms_in_to_single_points_and_a_double_click_ou
     page.wait_for_url(lambda url: "from=" not in url)
 
 
+def test_a_link_to_plots_shows_the_same_axis_and_scale_to_somebody_else(open_page, trained):
+    page = open_page(f"#/run/{trained[0]}/plots")
+    page.get_by_role("button", name="wall time").click()
+    page.get_by_role("button", name="log", exact=True).click()
+    other = open_page(page.url.split("/", 3)[3])
+    for name in ("wall time", "log"):
+        expect(other.get_by_role("button", name=name, exact=True)).to_have_attribute("aria-pressed", "true")
+    other.get_by_role("button", name="log", exact=True).click()
+    other.wait_for_url(lambda url: "scale=" not in url and "axis=time" in url)
+    page.get_by_role("link", name="Overview").click()
+    page.get_by_role("link", name="Plots").click()
+    page.wait_for_url(re.compile("axis=time.*scale=log"))  # as it was left, and so in the address
+
+
+def test_the_return_in_the_header_says_that_it_is_a_mean_and_the_chart_that_it_is_the_last(open_page, trained):
+    page = open_page(f"#/run/{trained[0]}")
+    expect(page.locator(".figures")).to_contain_text("last 100 episodes")
+    expect(page.get_by_role("region", name="Return of training episodes")).to_contain_text(re.compile(r"last\s*[\d.]+"))
+
+
 def test_a_chart_that_leaves_the_view_waits_for_nothing_and_asks_again_when_it_is_back(open_page, trained):
     page = open_page(f"#/run/{trained[0]}/config", viewport={"width": 700, "height": 400})
     first, given_up = "name=charts%2Fepisodic_return", []
@@ -130,7 +149,7 @@ def test_a_run_is_deleted_only_after_a_second_word_and_then_is_gone(open_page, s
     serving.wait_for(run, "finished")
     page = open_page(f"#/run/{run}")
     page.get_by_role("button", name="Delete").click()
-    page.get_by_role("button", name="Leave it").click()
+    page.get_by_role("button", name="Cancel").click()
     assert serving.ask(f"/api/runs/{run}")["run"]["state"] == "finished"
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()

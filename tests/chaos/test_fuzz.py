@@ -27,10 +27,10 @@ from palaestra.contracts.codec import decode_interface
 from palaestra.contracts.run import RunRecord, RunState
 from palaestra.contracts.worker_kind import Resources
 from palaestra.daemon.ticket import Ticket, read_ticket, stamped_ticket
-from palaestra.frames.beat import BEAT, Beat, unpack_beat
-from palaestra.frames.demand import DEMAND, Demand, unpack_demand
-from palaestra.frames.layout import ABOUT, About, checked, unpack_about
-from palaestra.frames.note import NOTE, Note, Numbers, unpack_note
+from palaestra.rendering.demand import DEMAND, Demand, unpack_demand
+from palaestra.rendering.frame_header import FRAME_HEADER, FrameHeader, Numbers, unpack_frame_header
+from palaestra.rendering.heartbeat import HEARTBEAT, Heartbeat, unpack_heartbeat
+from palaestra.rendering.layout import ABOUT, About, checked, unpack_about
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import read_journal
 from palaestra.runs.replay_file import ReplayWriter, read_replay_file
@@ -119,13 +119,16 @@ def replay(folder):
 
 def lane_parsers():
     about = About(4, 1 << 16, 1234, 5.5, 6.5).pack()
-    note = Note(1, 1, 2, 2, 12, 7.5, Numbers(1, 0.5, 1.5, 3)).pack(bytes(12))
-    whole, beat = framed(ABOUT.size), framed(BEAT.size)
-    demand, slot = framed(DEMAND.size), framed(NOTE.size)
+    note = FrameHeader(1, 1, 2, 2, 12, 7.5, Numbers(1, 0.5, 1.5, 3)).pack(bytes(12))
+    whole, beat = framed(ABOUT.size), framed(HEARTBEAT.size)
+    demand, slot = framed(DEMAND.size), framed(FRAME_HEADER.size)
     yield 150_000, Parser("lane head", lambda data: unpack_about(checked(whole(data))), (about,))
     yield 100_000, Parser("lane head as it lies there", unpack_about, (about, b""))
-    yield 150_000, Parser("frame note", lambda data: unpack_note(slot(data), 1 << 16), (note,))
-    yield 100_000, Parser("beat", lambda data: unpack_beat(checked(beat(data))), (Beat(1.5, 2, 3, 4, 0.5, 1.0).pack(),))
+    yield 150_000, Parser("frame note", lambda data: unpack_frame_header(slot(data), 1 << 16), (note,))
+    yield (
+        100_000,
+        Parser("beat", lambda data: unpack_heartbeat(checked(beat(data))), (Heartbeat(1.5, 2, 3, 4, 0.5, 1.0).pack(),)),
+    )
     wish = Demand(5.0, 64, frozenset({0, 3}), 1, 1).pack(1001.0)
     yield 100_000, Parser("wish", lambda data: unpack_demand(checked(demand(data)), 1000.0), (wish,))
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.checkpoints.store import CheckpointStore
 from palaestra.config.checkpoints import CheckpointConfig
 from palaestra.contracts.checkpoint import Checkpoint
 
@@ -52,14 +52,14 @@ def save(tmp_path, describe, policy):
         with torch.no_grad():
             policy[0].weight.fill_(float(epoch))
         state = {"epoch": epoch} if trainer_state == "default" else trainer_state
-        return CheckpointManager(tmp_path, config).save_agent(policy, describe(epoch, **changes), state)
+        return CheckpointStore(tmp_path / "checkpoints", config).save(policy, describe(epoch, **changes), state)
 
     return one
 
 
 @pytest.fixture
 def manager(tmp_path):
-    return CheckpointManager(tmp_path)
+    return CheckpointStore(tmp_path / "checkpoints")
 
 
 @pytest.fixture

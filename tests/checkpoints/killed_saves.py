@@ -38,7 +38,7 @@ def save_forever(manager, epoch, acknowledge):
         epoch += 1
         policy = Vector(epoch)
         described = Checkpoint(epoch, epoch * 10, 1.0, "run", "killed", 1.0, {}, {}, {}, score=float(-(epoch % 7)))
-        manager.save_agent(policy, described, {"epoch": epoch, "moment": policy.weight.detach() * 2})
+        manager.save(policy, described, {"epoch": epoch, "moment": policy.weight.detach() * 2})
         os.write(acknowledge, epoch.to_bytes(8, "little"))
 
 
@@ -79,7 +79,7 @@ def main(directory, kills, seed):
             same = torch.equal(point.weights["weight"], wanted) and point.trainer_state["epoch"] == epoch
             found["mixed"] += not (same and torch.equal(point.trainer_state["moment"], wanted * 2))
             found["best_lost"] += epoch >= 7 and manager.find_best_checkpoint().score != 0.0
-    manager.save_agent(Vector(epoch + 1), Checkpoint(epoch + 1, 0, 1.0, "run", "killed", 1.0, {}, {}, {}), {})
+    manager.save(Vector(epoch + 1), Checkpoint(epoch + 1, 0, 1.0, "run", "killed", 1.0, {}, {}, {}), {})
     found["remains"] = sum(is_temporary(path.name) for path in manager.directory.iterdir())
     found["epochs"] = epoch
     return found

@@ -34,6 +34,15 @@ def test_a_pickle_is_not_opened_here_either_but_the_way_is_told(tmp_path):
     assert not (tmp_path / "out.safetensors").exists()
 
 
+@pytest.mark.fault("C14")
+def test_a_shape_without_its_bytes_is_refused_and_named(tmp_path):
+    header = b'{"w":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}'
+    (tmp_path / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(DamagedFile, match=r"tensor 'w' .*4611686018427387904"):
+        convert_foreign(tmp_path / "x.safetensors", tmp_path / "out.safetensors")
+    assert not (tmp_path / "out.safetensors").exists()
+
+
 def test_a_broken_file_leaves_nothing(tmp_path):
     (tmp_path / "x.safetensors").write_bytes(b"\x10" + bytes(7) + b"{broken")
     with pytest.raises(DamagedFile):

@@ -45,7 +45,7 @@ def run(tmp_path, describe):
         config = PolicyConfig(graph=graph, normalize_observations=graph == "mlp")
         policy = build_policy(config, interface).eval()
         described = describe(1, policy=config.model_dump(), interface=encode_interface(interface))
-        CheckpointManager(tmp_path / "run").save_agent(policy, described)
+        CheckpointManager(tmp_path / "run").save(policy, described)
         return policy
 
     return one

@@ -36,12 +36,12 @@ def names(directory):
 @pytest.mark.fault("C4")
 def test_a_full_disk_keeps_the_old_and_leaves_no_remains(small_disk, large_policy, describe):
     manager = CheckpointManager(small_disk)
-    manager.save_agent(large_policy, describe(1), {"epoch": 1})
+    manager.save(large_policy, describe(1), {"epoch": 1})
     before, wanted = names(manager.directory), large_policy.weight.detach().clone()
     with torch.no_grad():
         large_policy.weight.add_(1)
     with pytest.raises(SaveFailed, match="No space left on device"):
-        manager.save_agent(large_policy, describe(2), {"moment": torch.zeros(512, 512)})
+        manager.save(large_policy, describe(2), {"moment": torch.zeros(512, 512)})
     assert names(manager.directory) == before
     assert torch.equal(manager.load_for_resume().weights["weight"], wanted)
 
@@ -52,9 +52,9 @@ def test_when_there_is_room_again_the_next_save_succeeds(small_disk, large_polic
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(5 << 19))
     with pytest.raises(SaveFailed):
-        manager.save_agent(large_policy, describe(1))
+        manager.save(large_policy, describe(1))
     ballast.unlink()
-    manager.save_agent(large_policy, describe(2))
+    manager.save(large_policy, describe(2))
     assert [one.epoch for one in manager.list_all_checkpoints()] == [2]
     assert not [name for name in names(manager.directory) if is_temporary(name)]
 
@@ -62,10 +62,10 @@ def test_when_there_is_room_again_the_next_save_succeeds(small_disk, large_polic
 @pytest.mark.fault("C5")
 def test_a_disk_that_became_read_only_refuses_saves_and_still_reads(small_disk, policy, describe, caplog):
     manager = CheckpointManager(small_disk)
-    manager.save_agent(policy, describe(1), {"epoch": 1})
+    manager.save(policy, describe(1), {"epoch": 1})
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with pytest.raises(SaveFailed, match="Read-only file system"):
-        manager.save_agent(policy, describe(2))
+        manager.save(policy, describe(2))
     with pytest.raises(SaveFailed, match=r"checkpoints.*Read-only file system"):
         manager.ensure_writable()
     with caplog.at_level(logging.WARNING):

@@ -112,7 +112,7 @@ def test_what_the_card_says_of_loading_is_so(tmp_path, describe):
     interface = EnvInterface(BoxSpec((4,)), DiscreteSpec(2))
     config = PolicyConfig(graph="mlp", settings={"hidden": [8]})
     described = describe(3, policy=config.model_dump(), interface=encode_interface(interface))
-    CheckpointManager(tmp_path / "run").save_agent(build_policy(config, interface), described)
+    CheckpointManager(tmp_path / "run").save(build_policy(config, interface), described)
     with packed(tmp_path / "run", "me/x") as parcel:
         (line,) = [line for line in parcel.card.splitlines() if "load_policy(" in line]
         policy = load_policy(parcel.folder / line.split('"')[1])

@@ -9,6 +9,8 @@ from torch import nn
 
 from palaestra.checkpoints.loaded import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.checkpoints.store import PreparedSave
+from palaestra.checkpoints.weights import policy_to_bytes, weights_to_bytes
 from palaestra.config.policy import PolicyConfig
 from palaestra.contracts.codec import encode_interface
 from palaestra.contracts.errors import DamagedFile, RefusedFile, UsageError
@@ -47,7 +49,7 @@ def saved(tmp_path, describe):
         torch.manual_seed(0)
         policy = build_policy(config, interface)
         described = describe(1, policy=config.model_dump(), interface=encode_interface(interface), **changes)
-        CheckpointManager(tmp_path / "run").save_agent(policy, described)
+        CheckpointManager(tmp_path / "run").save(policy, described)
         return policy
 
     return one
@@ -145,12 +147,36 @@ def test_a_description_that_does_not_fit_is_said_so(tmp_path, saved, changes, er
         load_policy(tmp_path / "run")
 
 
+@pytest.mark.fault("C14")
+def test_a_tensor_under_another_type_is_refused(tmp_path, saved):
+    """Four bytes are a float or a whole number, whichever the header says; the checksums are those of the lie."""
+    policy = saved(PolicyConfig(graph="mlp"), CARTPOLE)
+    manager = CheckpointManager(tmp_path / "run")
+    data = policy_to_bytes(policy)
+    relabelled = data.replace(b'"F32"', b'"I32"', 1)
+    manager.commit(PreparedSave(manager.list_all_checkpoints()[0], {"model_0001.safetensors": relabelled}))
+    with pytest.raises(DamagedFile, match=r"is I32 .*, expected F32"):
+        load_policy(tmp_path / "run")
+
+
+@pytest.mark.fault("R9")
+def test_weights_that_are_nan_are_refused(tmp_path, saved):
+    policy = saved(PolicyConfig(graph="mlp"), CARTPOLE)
+    manager = CheckpointManager(tmp_path / "run")
+    poisoned = {name: torch.full_like(tensor, torch.nan) for name, tensor in policy.state_dict().items()}
+    manager.commit(
+        PreparedSave(manager.list_all_checkpoints()[0], {"model_0001.safetensors": weights_to_bytes(poisoned)})
+    )
+    with pytest.raises(DamagedFile, match=r"hold NaN.*earlier checkpoint"):
+        load_policy(tmp_path / "run")
+
+
 def test_a_damaged_newest_is_not_what_plays(tmp_path, saved, damage):
     saved(PolicyConfig(graph="mlp"), CARTPOLE)
     manager = CheckpointManager(tmp_path / "run")
-    weights, checkpoint = manager.load_agent()
+    weights, checkpoint = manager.load_weights()
     policy = build_policy(PolicyConfig(graph="mlp"), CARTPOLE)
-    manager.save_agent(policy, dataclasses.replace(checkpoint, epoch=2))
+    manager.save(policy, dataclasses.replace(checkpoint, epoch=2))
     damage(manager.directory / "model_0002.safetensors")
     loaded = load_policy(tmp_path / "run")
     assert loaded.checkpoint.epoch == 1

@@ -21,6 +21,19 @@ def test_an_entry_says_when_where_and_after_how_long(describe):
     )
 
 
+def test_the_file_has_the_names_that_other_tools_look_for(tmp_path, describe):
+    CheckpointLog(tmp_path).update([describe(10)])
+    (entry,) = json.loads((tmp_path / LOG_NAME).read_text())["checkpoints"]
+    assert (entry["timestamp"], entry["step"], entry["run_duration"]) == ("2023-11-14T22:13:20.250+00:00", 5120, 12.5)
+    assert (entry["time"], entry["agent_step"], entry["total_time"]) == ("2023-11-14T22:13:20.250+00:00", 5120, 12.5)
+
+
+def test_a_log_from_before_those_names_is_read(tmp_path, describe):
+    old = {"schema_version": 1, "checkpoints": [vars(entry_of(describe(10)))]}
+    (tmp_path / LOG_NAME).write_text(json.dumps(old))
+    assert read_log(tmp_path) == [entry_of(describe(10))]
+
+
 def test_episodes_that_nobody_counted_are_unknown_not_zero(describe):
     assert entry_of(describe(10)).episode is None
 

@@ -214,7 +214,7 @@ def test_no_power_loss_during_a_whole_save_with_log_and_retention_loses_anything
         saved[epoch] = durable.verify(directory, epoch)[1]
     base, recorder = content_of(directory), Recorder()
     manager = CheckpointManager(tmp_path, CheckpointConfig(keep=1, keep_trainer_states=1), fs=recorder)
-    manager.save_agent(policy, describe(3), {"epoch": 3})
+    manager.save(policy, describe(3), {"epoch": 3})
     saved[3] = durable.verify(directory, 3)[1]
     verdict = judge(base, recorder.steps, recorder.data, tmp_path / "room", 3, saved)
     assert verdict.is_clean, verdict

@@ -49,8 +49,16 @@ def test_the_header_of_a_true_file_is_read():
         made(b'{"a": %b, "a": %b}' % ((json.dumps(entry([1], 0, 4)).encode(),) * 2), bytes(4)),
         made(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
         made({f"t{index}": entry([0], 0, 0) for index in range(20_001)}),
+        made({"a": entry([2**62, 4], 0, 0)}),
+        made({"a": entry([2**62, 4], 0, 4)}, bytes(4)),
+        made({"a": entry([0, 2**62], 0, 0)}),
+        made({"a": entry([2], 0, 4)}, bytes(4)),
+        made({"a": {**entry([2], 0, 8), "dtype": "F64"}}, bytes(8)),
+        made({"a": {**entry([2], 0, 8), "dtype": "F33"}}, bytes(8)),
+        made({"a": entry([1] * 65, 0, 4)}, bytes(4)),
+        made({"a": entry([10**4000] * 1000, 0, 4)}, bytes(4)),
     ],
-    ids=range(17),
+    ids=range(25),
 )
 def test_a_header_that_lies_is_refused(data):
     with pytest.raises(DamagedFile):

@@ -6,8 +6,10 @@ import pytest
 from palaestra.checkpoints.selection import (
     at_least,
     check_metric,
+    comparable_episodes,
     epoch_of_path,
     from_best,
+    mean_over,
     parse_selector,
     value_of,
 )
@@ -70,6 +72,42 @@ def test_the_best_come_first_and_the_unjudged_never(describe, scores, best_epoch
     checkpoints = [describe(epoch, score=score) for epoch, score in enumerate(scores)]
     assert [one.epoch for one in from_best(checkpoints)] == best_epochs
     assert [one.epoch for one in from_best(reversed(checkpoints))] == best_epochs
+
+
+def scored(describe, epoch, score, episodes, **means):
+    """`m10=3.0`: a mean over 10 episodes beside the score."""
+    kept = {mean_over(int(name[1:])): value for name, value in means.items()}
+    return describe(epoch, score=score, metrics={"score_episodes": float(episodes), **kept})
+
+
+def test_scores_are_compared_over_the_same_number_of_episodes_only(describe):
+    """One lucky episode does not make a checkpoint the best of those that were evaluated over ten."""
+    run = [scored(describe, 20, 358.0, 10), scored(describe, 40, 500.0, 1), scored(describe, 60, 469.0, 10)]
+    assert comparable_episodes(run) == 10
+    assert [one.epoch for one in from_best(run)] == [60, 20, 40]
+
+
+def test_an_evaluation_over_more_episodes_leaves_a_checkpoint_comparable(describe):
+    """The best was looked at more closely and came out lower; over ten episodes it still is the best."""
+    run = [
+        scored(describe, 20, 358.0, 10),
+        scored(describe, 40, 469.0, 10),
+        scored(describe, 60, 420.0, 100, m10=480.0),
+        scored(describe, 80, 410.0, 50, m10=NAN),
+    ]
+    assert [one.epoch for one in from_best(run)] == [60, 40, 20, 80]
+
+
+def test_of_numbers_that_equally_many_share_the_larger_counts(describe):
+    run = [scored(describe, 1, 9.0, 10), scored(describe, 2, 5.0, 50)]
+    assert comparable_episodes(run) == 50
+    assert from_best(run)[0].epoch == 2
+    assert comparable_episodes([]) == 0
+
+
+def test_a_threshold_looks_at_the_score_whatever_it_stands_on(describe):
+    run = [scored(describe, 1, 9.0, 10), scored(describe, 2, 5.0, 50), scored(describe, 3, 8.0, 50)]
+    assert [one.epoch for one in at_least(run, 6.0)] == [1, 3]
 
 
 def test_of_equals_the_one_trained_longer_wins_even_with_a_lower_epoch(describe):

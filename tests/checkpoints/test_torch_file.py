@@ -10,7 +10,7 @@ import torch
 
 from palaestra.checkpoints.torch_file import MAX_DEPTH, STORAGES, policy_to_bytes, trainer_state_to_bytes
 from palaestra.checkpoints.weights import trainer_state_from_bytes, weights_from_bytes, weights_to_bytes
-from palaestra.contracts.errors import UsageError
+from palaestra.contracts.errors import NonFinite, UsageError
 
 
 def through(state):
@@ -102,3 +102,12 @@ def test_weights_are_the_bytes_that_torch_would_have_written():
     data = policy_to_bytes(weights)
     assert data == weights_to_bytes({name: torch.from_numpy(part) for name, part in weights.items()})
     assert weights_from_bytes(data)["turned"].tolist() == weights["turned"].tolist()
+
+
+@pytest.mark.fault("R9")
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused_by_name(value):
+    good, bad = np.zeros(3, np.float32), np.array([0.0, value], np.float32)
+    with pytest.raises(NonFinite, match="'bad'"):
+        policy_to_bytes({"good": good, "bad": bad})
+    assert policy_to_bytes({"good": good, "counts": np.array([3])})

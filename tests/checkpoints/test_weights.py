@@ -183,7 +183,7 @@ def test_the_header_of_weights_is_bounded_before_the_library_reads_it():
 
 def test_a_kind_of_number_that_the_library_does_not_know_is_refused():
     header = json.dumps({"t": {"dtype": "F33", "shape": [1], "data_offsets": [0, 4]}}).encode()
-    with pytest.raises(DamagedFile, match="not valid safetensors"):
+    with pytest.raises(DamagedFile, match="F33"):
         weights_from_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from palaestra.cli.main import main
+from palaestra.contracts.run import RunRequest
+from palaestra.runs.store import RunStore
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +35,17 @@ def workplace(tmp_path, monkeypatch):
 def runs(workplace, trained_runs):
     shutil.copytree(trained_runs, workplace / "runs", symlinks=True)
     return workplace / "runs"
+
+
+@pytest.fixture
+def make_run(workplace):
+    """An empty run, made without training."""
+
+    def make(name):
+        request = RunRequest(kind="native", recipe="cartpole", config={}, name=name)
+        return RunStore(workplace / "runs").create(request, {"seed": 1})
+
+    return make
 
 
 @pytest.fixture

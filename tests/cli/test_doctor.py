@@ -37,5 +37,19 @@ def test_a_slow_disk_and_a_full_one_are_told(monkeypatch):
     assert {one.what for one in doctor.examine_runs_directory() if not one.fine} == {"fsync", "free disk"}
 
 
+def test_a_run_that_takes_much_of_the_disk_is_told_with_its_largest_part(monkeypatch, make_run):
+    directory = make_run("first")
+    make_run("second")
+    directory.metrics_file.write_bytes(bytes(300_000))
+    monkeypatch.setattr(doctor, "LARGE_RUN", 200_000)
+    total, large = doctor.examine_runs()
+    assert (total.what, total.fine) == ("runs", True)
+    assert total.found.startswith("2, ")
+    assert (large.what, large.fine) == ("run first", False)
+    assert "most of it metrics" in large.found
+    assert "palaestra runs disk first" in large.advice
+    assert "sinks.downsample" in large.advice
+
+
 def test_a_package_that_is_not_there_is_no_crash():
     assert not doctor._package("no-such-package-at-all").fine

@@ -21,6 +21,16 @@ def test_an_evaluation_gives_json_with_every_return(call, runs):
     assert (result["min"], result["max"]) == (min(result["returns"]), max(result["returns"]))
 
 
+def test_episodes_stopped_at_max_steps_are_named_and_their_returns_count(call, runs):
+    code, out, err = call("eval", "first", "--episodes", "2", "--max-steps", "3")
+    assert code == 0
+    assert "2 of 2 episodes" in err
+    assert "3 steps" in err
+    assert "evaluation.max_steps" in err
+    assert "stopped" not in out
+    assert "stopped" not in call("eval", "first", "--episodes", "2")[2]
+
+
 def test_the_same_seeds_give_the_same_returns(call, runs):
     words = ("eval", "first", "--episodes", "2", "--json")
     assert json.loads(call(*words)[1])["returns"] == json.loads(call(*words)[1])["returns"]

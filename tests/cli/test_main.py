@@ -110,3 +110,22 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     assert len(done.stdout) == 10
     assert "Traceback" not in done.stderr
     assert done.stderr.strip() in {f"code {BROKEN_PIPE}", "code 0"}  # 0: all was written before the reader left
+
+
+@pytest.mark.fault("W11")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "\x1b[31mred"],
+        ["\x1b[31mred"],
+        ["eval", "\x1b[31mred"],
+        ["train", "cartpole", "\x1b[31mred=1"],
+        ["train", "cartpole", "--\x1b[31mred"],
+        ["train", "cartpole", "total_steps=\x1b[31m"],
+    ],
+)
+def test_an_error_about_a_text_with_control_characters_shows_them_as_escapes(words, call):
+    code, out, err = call(*words)
+    assert code in {2, 3}
+    assert r"\x1b[31m" in err
+    assert (out + err).replace("\n", "").isprintable()

@@ -1,5 +1,8 @@
 import io
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +29,27 @@ def test_json_is_strict_and_carries_our_types(capsys):
     }
 
 
+def test_beside_json_everything_that_is_printed_goes_to_stderr(capfd):
+    with output.stdout_only_for_json():
+        print("printed by an environment")
+        os.write(1, b"written by compiled code\n")
+        subprocess.run(["echo", "printed by a child"], check=True)
+        output.print_json({"score": 1})
+    print("after it")
+    told = capfd.readouterr()
+    assert told.out == '{\n  "score": 1\n}\nafter it\n'
+    assert told.err.split("\n") == ["printed by an environment", "written by compiled code", "printed by a child", ""]
+
+
+def test_a_stdout_without_a_descriptor_gets_the_json_too(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    with output.stdout_only_for_json():
+        print("printed by an environment")
+        output.print_json([1], indent=None)
+    assert stream.getvalue() == "[1]\n"
+
+
 def test_a_plain_table_is_aligned_without_colours(capsys, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     output.print_table(("name", "steps"), [("a-long-name", 5), ("b", None)])
@@ -44,6 +68,19 @@ def test_control_characters_never_reach_the_terminal(hostile, capsys):
     shown = capsys.readouterr().out
     assert not set(hostile) & set("\x1b\u202e\x07\x9b") & set(shown)
     assert len(shown.splitlines()) == 3
+
+
+@pytest.mark.parametrize("hostile", ["\x1b[31mred", "\u202egnp.exe", "\x07", "\x9b1m", "\x7f"])
+def test_notes_texts_and_json_are_escaped_and_json_keeps_its_values(hostile, capsys):
+    output.note(hostile)
+    output.print_text(f"name: {hostile}\nsecond line\n")
+    shown = capsys.readouterr()
+    assert (shown.out + shown.err).replace("\n", "").isprintable()
+    assert len(shown.out.splitlines()) == 2
+    output.print_json({"name": hostile})
+    printed = capsys.readouterr().out
+    assert printed.replace("\n", "").isprintable()
+    assert json.loads(printed) == {"name": hostile}
 
 
 class Terminal(io.StringIO):

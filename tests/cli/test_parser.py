@@ -25,6 +25,8 @@ def test_flags_may_stand_anywhere_between_the_words(parser):
     [
         (["--jso"], "Did you mean '--json'"),
         (["--zzz"], "palaestra train -h"),
+        (["--lr", "3e-4"], "ppo.learning_rate.*key=value, without dashes"),
+        (["--algo", "dqn"], "Algorithms: ppo"),
         (["--episodes"], "expected one argument"),
         (["--episodes", "0"], "at least 1"),
         (["--episodes", "1.5"], "whole number"),

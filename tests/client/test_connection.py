@@ -98,6 +98,12 @@ def test_all_complaints_come_back():
     error = refusal_of(422, {"error": {"message": "", "fields": fields}})
     assert isinstance(error, RequestRefused)
     assert [(one.key, one.message, one.hint) for one in error.complaints] == [("a", "b", "c"), ("d", "e", "")]
+    assert error.exit_code == 2
+
+
+def test_a_complaint_keeps_its_exit_code():
+    fields = [{"key": "python", "message": "ppo.py needs ale_py.", "hint": "", "exit_code": 4}]
+    assert refusal_of(422, {"error": {"message": "", "fields": fields}}).exit_code == 4
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"error": 5}, {"error": {}}])

@@ -35,3 +35,21 @@ def test_a_long_value_is_cut_in_the_message():
         TrainConfig.model_validate({"seed": "x" * 5000})
     ((message, _),) = describe_all(TrainConfig, caught.value)
     assert len(message) < 300
+
+
+def test_reasons_are_told_in_our_words_and_not_in_those_of_pydantic():
+    wrong = {
+        "total_steps": -1,
+        "seed": "x",
+        "device": "tpu",
+        "ppo": {"gamma": 7, "learning_rate": "fast", "normalize_returns": "perhaps", "minibatch_size": 1.5},
+        "env": 5,
+    }
+    with pytest.raises(ValidationError) as caught:
+        TrainConfig.model_validate(wrong)
+    messages = " ".join(message for message, _ in describe_all(TrainConfig, caught.value))
+    assert "it must be at least 1" in messages
+    assert "it must be at most 1" in messages
+    assert "it must be a whole number" in messages
+    assert "'auto', 'cpu' or 'cuda'" in messages
+    assert not any(words in messages for words in ("Input", "should", "parse", "valid "))

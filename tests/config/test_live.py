@@ -2,7 +2,7 @@ import pytest
 from pydantic import ValidationError
 
 from palaestra.config.live import LiveConfig
-from palaestra.frames.layout import MAX_SIDE, MAX_SLOTS
+from palaestra.rendering.layout import MAX_SIDE, MAX_SLOTS
 
 
 @pytest.mark.parametrize("bad", [{"budget": 0.0}, {"budget": 1.5}, {"tiles": 0}, {"largest_side": 0}, {"fps": 5}])

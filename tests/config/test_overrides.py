@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaestra.config.overrides import nest, parse_overrides, split_word
+from palaestra.config.overrides import nest, override_words, parse_overrides, split_word
 from palaestra.contracts.errors import UsageError
 
 
@@ -77,3 +77,20 @@ def test_any_text_is_read_or_refused_and_never_crashes(text):
     except UsageError:
         return
     assert text == f"{key}={raw}"
+
+
+KEYS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), VALUES, max_size=4))
+def test_words_made_of_settings_read_back_as_the_same_settings(config):
+    assert parse_overrides(override_words(config)) == config
+
+
+def test_a_key_with_a_dot_is_written_inside_its_section():
+    assert override_words({"kwargs": {"a.b": 1}, "ppo": {"gamma": 0.9}}) == ['kwargs={"a.b": 1}', "ppo.gamma=0.9"]

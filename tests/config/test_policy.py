@@ -4,10 +4,10 @@ from pydantic import ValidationError
 from palaestra.config.policy import PolicyConfig
 
 
-def test_a_bare_name_is_a_graph_and_no_name_is_mlp():
+def test_a_bare_name_is_a_graph_and_without_a_name_it_follows_from_the_observations():
     assert PolicyConfig.model_validate("fast").graph == "fast"
-    assert PolicyConfig().graph == "mlp"
-    assert PolicyConfig.model_validate({"settings": {}}).graph == "mlp"
+    assert PolicyConfig().graph == "auto"
+    assert PolicyConfig.model_validate({"settings": {}}).graph == "auto"
 
 
 def test_graph_and_module_are_two_ways_and_only_one_can_be_taken():
@@ -36,6 +36,6 @@ def test_what_it_writes_it_reads_again():
         assert PolicyConfig.model_validate(config.model_dump(mode="json")) == config
 
 
-@pytest.mark.parametrize(("config", "said"), [(PolicyConfig(), "mlp"), (PolicyConfig(module="mine:Net"), "mine:Net")])
+@pytest.mark.parametrize(("config", "said"), [(PolicyConfig(), "auto"), (PolicyConfig(module="mine:Net"), "mine:Net")])
 def test_it_reads_as_its_name(config, said):
     assert str(config) == said

@@ -42,7 +42,6 @@ def test_only_the_leaf_that_was_named_changes():
     ("word", "meant"),
     [
         ("totl_steps=5", "total_steps"),
-        ("learning_rate=1", "ppo.learning_rate"),
         ("ppo.gama=0.9", "ppo.gamma"),
         ("ppo.total_steps=5", "total_steps"),
         ("env.kwarg={}", "env.kwargs"),

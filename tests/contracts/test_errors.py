@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.contracts import errors
-from palaestra.contracts.errors import MissingExtra, PalaestraError, did_you_mean
+from palaestra.contracts.errors import MissingExtra, PalaestraError, UsageError, did_you_mean
 
 SOURCE = Path(errors.__file__).parents[1]
 
@@ -69,3 +69,8 @@ def test_did_you_mean_is_silent_when_nothing_is_near():
     assert did_you_mean("cartpol", ["cartpole", "pendulum"]) == "Did you mean 'cartpole'?"
     assert did_you_mean("xyz", ["cartpole"]) == ""
     assert did_you_mean("xyz", []) == ""
+
+
+@pytest.mark.fault("W11")
+def test_an_error_as_text_has_no_control_characters_but_line_breaks():
+    assert str(UsageError("one\ntwo \x1b[31m", "\u202e")) == "one\ntwo \\x1b[31m \\u202e"

@@ -17,6 +17,7 @@ from daemon_scripts import end_and_remove, open_daemon
 
 PATIENCE_SECONDS = 60.0
 LONGEST_TURN_SECONDS = 1.0  # of one look; what takes longer was stopped with SIGSTOP, or the machine slept
+ATTEMPTS = 3
 
 
 @pytest.fixture
@@ -34,6 +35,22 @@ def serve(home):
     """Open a daemon over `home`; it is closed at the end of the test, if not before."""
     with ExitStack() as stack:
         yield lambda **changes: stack.enter_context(open_daemon(home, **changes))
+
+
+@pytest.fixture
+def quickest():
+    """`quickest(attempt, limit)`: the least seconds of at most three attempts, each of which says what it took.
+
+    A program that is too slow is so every time; a machine that is busy with others is not.
+    """
+
+    def measure(attempt, limit):
+        seconds = []
+        while len(seconds) < ATTEMPTS and min(seconds, default=limit) >= limit:
+            seconds.append(attempt())
+        return min(seconds)
+
+    return measure
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from palaestra.contracts.run import RunRequest, RunState
 from palaestra.daemon import supervisor
 from palaestra.daemon.keeping import read_note
 from palaestra.daemon.tree import find_process
-from palaestra.frames.lane import sweep_dead_lanes
-from palaestra.frames.place import lane_path
+from palaestra.rendering.buffer_paths import frame_buffer_path
+from palaestra.rendering.frame_buffer import remove_dead_frame_buffers
 from palaestra.runs.status import moved, read_written_record, write_record
 from palaestra.runs.store import RunStore
 
@@ -43,12 +43,15 @@ def test_a_run_that_says_it_is_over_counts_as_running_until_its_process_has_gone
     entry = daemon.submit(script(SLEEP, nproc=2))
     directory = daemon.directory(entry.id)
     wait_until(lambda: read_written_record(directory).pid, "its process")
-    write_record(directory, moved(read_written_record(directory), RunState.FINISHED, agent_step=9))
+    over = {"agent_step": 9, "exit_code": 0, "ended_at": 5.0}
+    write_record(directory, moved(read_written_record(directory), RunState.FINISHED, **over))
     wait_until(lambda: daemon.get(entry.id).record.agent_step == 9, "its word")
-    assert daemon.get(entry.id).state is RunState.RUNNING
+    shown = daemon.get(entry.id).record
+    assert (shown.state, shown.exit_code, shown.ended_at) == (RunState.RUNNING, None, None)
     assert daemon.slots().used.cpus == 2
     os.kill(read_note(directory).worker.pid, signal.SIGKILL)
-    assert daemon.wait(entry.id, 30).state is RunState.FINISHED
+    ended = daemon.wait(entry.id, 30).record
+    assert (ended.state, ended.exit_code, ended.ended_at) == (RunState.FINISHED, 0, 5.0)
 
 
 def test_a_waiting_run_that_somebody_takes_by_hand_is_not_started_again(serve, wait_until):
@@ -125,10 +128,10 @@ def test_a_keeper_that_does_not_obey_is_done_without(serve, wait_until):
 DIE_WITH_A_LANE = f"""
 import os, signal, sys
 sys.path[:0] = {sys.path!r}
-from palaestra.frames.lane import LaneOwner
-from palaestra.frames.place import lane_path
+from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.buffer_paths import frame_buffer_path
 from palaestra.runs.processes import process_started_at
-LaneOwner(lane_path(os.environ["PALAESTRA_RUN_ID"]), 2, 1000, process_started_at(os.getpid()))
+FrameBufferOwner(frame_buffer_path(os.environ["PALAESTRA_RUN_ID"]), 2, 1000, process_started_at(os.getpid()))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -136,9 +139,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_the_lane_of_a_killed_worker_is_swept(serve, wait_until, tmp_path, monkeypatch):
     monkeypatch.setenv("PALAESTRA_LANES_DIR", str(tmp_path))
     swept = []
-    monkeypatch.setattr(supervisor, "sweep_dead_lanes", lambda is_alive: swept.extend(sweep_dead_lanes(is_alive)))
+    monkeypatch.setattr(
+        supervisor, "remove_dead_frame_buffers", lambda is_alive: swept.extend(remove_dead_frame_buffers(is_alive))
+    )
     daemon = serve()
     entry = daemon.submit(script(DIE_WITH_A_LANE))
     wait_until(lambda: daemon.get(entry.id).state.is_over, "its end")
-    assert swept == [lane_path(entry.id)]
-    assert not lane_path(entry.id).exists()
+    assert swept == [frame_buffer_path(entry.id)]
+    assert not frame_buffer_path(entry.id).exists()

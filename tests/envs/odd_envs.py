@@ -55,6 +55,8 @@ class Odd(gymnasium.Env):
             case "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             case "exit":
+                os._exit(7)
+            case "sys.exit":
                 sys.exit(7)
             case "print":
                 print("SAID BY AN ENVIRONMENT")

@@ -11,8 +11,8 @@ from palaestra.contracts.errors import UsageError
 from palaestra.envs import build
 from palaestra.envs.batch import BatchEnvs
 from palaestra.envs.build import describe_stepping, make_native_batch, make_playable, make_vector_envs
+from palaestra.envs.frame_sources import frame_source
 from palaestra.envs.publish import PublishedEnvs
-from palaestra.envs.scene import scene_of
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.envs.workers import WorkerEnvs
 
@@ -127,5 +127,5 @@ def test_who_steps_can_be_said_in_a_few_words():
     pytest.importorskip("mujoco")
     batch = make_vector_envs(EnvConfig(id="Reacher-v5", workers=1), NO_TASKS, 2)
     assert describe_stepping(batch) == "as MuJoCo's batch on 2 threads"
-    watched = PublishedEnvs(batch, scene_of(batch), None, 0, 2)
+    watched = PublishedEnvs(batch, frame_source(batch), None, 0, 2)
     assert describe_stepping(watched) == "as MuJoCo's batch on 2 threads"

@@ -10,7 +10,7 @@ import pytest
 
 from palaestra import plugins
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import MissingExtra, NotFound, UsageError
+from palaestra.contracts.errors import MissingExtra, MissingPackage, NotFound, UsageError
 from palaestra.envs import make
 from palaestra.envs.make import make_env
 
@@ -85,18 +85,34 @@ def test_a_module_that_is_not_there_is_not_found():
 def test_a_module_whose_own_import_fails_is_not_called_absent(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "half_there.py").write_text("import something_absent\n")
-    with pytest.raises(UsageError, match="something_absent"):
+    with pytest.raises(MissingPackage, match="something_absent"):
         make_env(EnvConfig(id="half_there:X-v0"))
 
 
 @pytest.mark.parametrize(
     ("env_id", "package", "extra"),
-    [("ALE/Breakout-v5", "ale_py", "atari"), ("MiniGrid-Empty-5x5-v0", "minigrid", "minigrid")],
+    [
+        ("ALE/Breakout-v5", "ale_py", "atari"),
+        ("BreakoutNoFrameskip-v4", "ale_py", "atari"),
+        ("Pong-ram-v4", "ale_py", "atari"),
+        ("MiniGrid-Empty-5x5-v0", "minigrid", "minigrid"),
+    ],
 )
 def test_a_missing_extra_is_named(env_id, package, extra):
     if importlib.util.find_spec(package):
         pytest.skip(f"{package} is installed")
     with pytest.raises(MissingExtra, match=rf"palaestra\[{extra}\]") as caught:
+        make_env(EnvConfig(id=env_id))
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("env_id", "package"), [("FetchReach-v4", "gymnasium_robotics"), ("highway-fast-v0", "highway_env")]
+)
+def test_an_environment_of_a_package_that_is_not_installed_names_the_package(env_id, package):
+    if importlib.util.find_spec(package):
+        pytest.skip(f"{package} is installed")
+    with pytest.raises(MissingPackage, match=f"{package}.*pip install {package.replace('_', '-')}") as caught:
         make_env(EnvConfig(id=env_id))
     assert caught.value.exit_code == 4
 
@@ -131,7 +147,7 @@ class _Blind:
 @pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
 def test_an_installed_package_is_never_called_missing():
     pytest.importorskip("mujoco")
-    with pytest.raises(UsageError, match=r"gymnasium-robotics.*Did you mean 'Humanoid-v5'"):
+    with pytest.raises(MissingPackage, match=r"gymnasium-robotics.*Did you mean 'Humanoid-v5'"):
         make_env(EnvConfig(id="Humanoid-v3"))
 
 

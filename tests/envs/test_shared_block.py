@@ -24,7 +24,7 @@ def memory(request, monkeypatch, tmp_path):
             raise PermissionError(name)
 
         monkeypatch.setattr(os, "memfd_create", refused, raising=False)
-        monkeypatch.setattr(shared_block, "lanes_directory", lambda: tmp_path)
+        monkeypatch.setattr(shared_block, "frame_buffers_directory", lambda: tmp_path)
     descriptor = new_memory()
     assert list(tmp_path.iterdir()) == []  # no name, nothing to be left behind
     yield descriptor

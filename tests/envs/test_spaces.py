@@ -103,6 +103,20 @@ def test_an_unsupported_space_is_named_with_those_supported(space):
         space_spec(space)
 
 
+def test_an_unsupported_part_is_named_with_the_wrapper_that_leaves_it_out():
+    space = spaces.Dict(image=spaces.Box(0, 255, (7, 7, 3), np.uint8), mission=spaces.Text(50))
+    with pytest.raises(UsageError, match=r"part 'mission' is a Text space.*FilterObservation.*\['image'\]"):
+        space_spec(space)
+
+
+def test_a_mission_of_minigrid_is_refused_with_minigrids_own_wrapper():
+    class MissionSpace(spaces.Text):
+        __module__ = "minigrid.core.mission"
+
+    with pytest.raises(UsageError, match=r"minigrid\.wrappers\.ImgObsWrapper"):
+        space_spec(spaces.Dict(mission=MissionSpace(50)))
+
+
 class Acting(gymnasium.Env):
     observation_space = spaces.Discrete(2)
 

@@ -95,6 +95,34 @@ def test_an_environment_that_raises_is_named_with_index_seed_step_and_action():
     assert "of a stranger" in text
 
 
+class Paying(Counting):
+    """Pays whatever it was made with, and ends."""
+
+    def __init__(self, reward) -> None:
+        super().__init__()
+        self.reward = reward
+
+    def step(self, action):
+        return self.observe(), self.reward, True, False, {}
+
+
+@pytest.mark.parametrize("reward", ["12", b"12", "a prize", None])
+def test_a_reward_that_is_not_a_number_is_refused_by_name(reward):
+    envs, out = InProcessEnvs(lambda: Paying(reward), 1), np.zeros((1, 2), np.float32)
+    envs.reset([20], out)
+    with pytest.raises(RunFailed, match=r"Environment 0 \(seed 20\) raised TypeError at step 1 of its episode"):
+        envs.step(np.array([4]), out)
+
+
+@pytest.mark.parametrize("reward", [1, True, np.float32(1), np.array(1.0)])
+def test_every_kind_of_number_is_a_reward(reward):
+    envs, out = InProcessEnvs(lambda: Paying(reward), 1), np.zeros((1, 2), np.float32)
+    envs.reset([20], out)
+    rewards, [ending] = envs.step(np.array([4]), out)
+    assert (rewards, ending.episode.total_reward) == ([1.0], 1.0)
+    assert type(rewards[0]) is float
+
+
 @pytest.mark.fault("E4")
 def test_an_observation_of_another_shape_is_named_with_its_environment():
     class Growing(Counting):

@@ -19,15 +19,16 @@ from palaestra.config.env import EnvConfig
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.envs import workers
 from palaestra.envs.build import make_vector_envs
-from palaestra.envs.publish import PublishedEnvs, Publisher
-from palaestra.envs.scene import scene_of
+from palaestra.envs.frame_sources import frame_source
+from palaestra.envs.publish import PublishedEnvs
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.envs.workers import WorkerEnvs
-from palaestra.frames.demand import Demand
-from palaestra.frames.lane import LaneOwner
-from palaestra.frames.place import VARIABLE, lane_path
-from palaestra.frames.reader import FrameReader
-from palaestra.frames.writer import FrameWriter
+from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
+from palaestra.rendering.demand import Demand
+from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_reader import FrameReader
+from palaestra.rendering.frame_writer import FrameWriter
+from palaestra.rendering.live_view import LiveView
 from palaestra.runs.processes import process_started_at
 
 NO_TASKS = CurriculumConfig()
@@ -122,15 +123,15 @@ def test_interrupts_are_for_the_process_that_trains(calm):
 def test_every_environment_is_drawn_where_it_lives_and_keeps_its_tile(calm):
     envs, out = calm
     envs.reset([1, 2, 3, 4, 5, 6], out)
-    scene = scene_of(envs)
-    assert scene.tiles == 6
-    first = [scene.view(tile) for tile in range(6)]
-    scene.last = envs.step(np.array([0, 1, 2, 3, 4, 0]), out)
-    later = [scene.view(tile) for tile in range(6)]
+    source = frame_source(envs)
+    assert source.count == 6
+    first = [source.view(tile) for tile in range(6)]
+    source.last = envs.step(np.array([0, 1, 2, 3, 4, 0]), out)
+    later = [source.view(tile) for tile in range(6)]
     assert [int(view.content[0, 0, 0]) for view in first] == [1, 2, 3, 4, 5, 6]  # its seed and its step
     assert [int(view.content[0, 0, 0]) for view in later] == [2, 3, 4, 5, 6, 7]
-    assert [(view.reward, view.length) for view in first] == [(0.0, 0)] * 6
-    assert [(view.reward, view.total_reward, view.length) for view in later][3:] == [
+    assert [(view.numbers.reward, view.numbers.length) for view in first] == [(0.0, 0)] * 6
+    assert [(view.numbers.reward, view.numbers.total_reward, view.numbers.length) for view in later][3:] == [
         *[(3.0, 3.0, 1), (4.0, 4.0, 1), (0.0, 0.0, 1)]
     ]
 
@@ -140,10 +141,10 @@ def test_whoever_watches_finds_every_environment_in_its_slot(calm, tmp_path, mon
     envs, out = calm
     envs.reset([1, 2, 3, 4, 5, 6], out)
     with ExitStack() as stack:
-        lane = stack.enter_context(LaneOwner(lane_path("RUN"), 6, 64 * 64 * 3, 1.0))
+        lane = stack.enter_context(FrameBufferOwner(frame_buffer_path("RUN"), 6, 64 * 64 * 3, 1.0))
         writer = stack.enter_context(closing(FrameWriter(lane.descriptor, lane.about)))
         reader = stack.enter_context(closing(FrameReader(lane.path)))
-        watched = PublishedEnvs(envs, scene_of(envs), Publisher(writer, 1.0, 64), 0, 6)
+        watched = PublishedEnvs(envs, frame_source(envs), LiveView(writer, 1.0, 64), 0, 6)
         frames = {}
 
         def all_are_shown():
@@ -183,6 +184,8 @@ def test_an_environment_that_raises_in_a_worker_is_named_and_its_traceback_kept(
         envs.step(np.array([0, 1, 2, 4]), out)
     assert "ZeroDivisionError at step 2 of its episode, with action 4" in str(failed.value)
     assert "misbehave" in str(failed.value.__cause__)
+    assert "in misbehave" in failed.value.user_traceback
+    assert "palaestra/envs" not in failed.value.user_traceback
     assert "Environment 3 (seed 40)" in str(failed.value)
     with pytest.raises(RunFailed, match="Environment 3"):  # whoever asks again gets the same answer
         envs.step(np.array([0, 1, 2, 4]), out)
@@ -224,11 +227,18 @@ def test_a_worker_that_ends_is_named_with_how_and_where(what, words):
     assert "environment 3 (seed 40) was at step 2 of its episode, with action 3" in text
 
 
+def test_an_exit_that_python_can_see_is_named_as_the_call_it_is():
+    envs, out = odd(culprit=40, what="sys.exit")
+    envs.step(np.array([0, 1, 2, 3]), out)
+    with pytest.raises(RunFailed, match=r"Environment 3 \(seed 40\) called sys.exit\(7\) at step 2"):
+        envs.step(np.array([0, 1, 2, 3]), out)
+
+
 def test_what_cannot_be_drawn_is_told_and_stepping_goes_on_until_the_worker_is_killed_while_it_waits():
     envs, out = odd(what="blind")
     [worker] = envs.workers
     with pytest.raises(RunFailed, match="Environment 3 cannot be drawn: RuntimeError: nothing to see"):
-        scene_of(envs).view(3)
+        frame_source(envs).view(3)
     envs.step(np.zeros(4, np.int64), out)
     os.kill(worker.pid, signal.SIGKILL)
     with pytest.raises(RunFailed, match="SIGKILL between two steps"):

@@ -53,10 +53,10 @@ class TrainedRun:
             env=self.env.model_dump(),
             interface=encode_interface(policy.interface),
         )
-        return CheckpointManager(self.directory).save_agent(policy, checkpoint)
+        return CheckpointManager(self.directory).save(policy, checkpoint)
 
     def score(self, epoch: int) -> float | None:
-        return CheckpointManager(self.directory).load_agent(epoch)[1].score
+        return CheckpointManager(self.directory).load_weights(epoch)[1].score
 
 
 @pytest.fixture

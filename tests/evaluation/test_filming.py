@@ -153,7 +153,7 @@ def arena_run(tmp_path):
         env=env.model_dump(),
         interface=encode_interface(policy.interface),
     )
-    CheckpointManager(directory).save_agent(policy, described)
+    CheckpointManager(directory).save(policy, described)
     return root
 
 

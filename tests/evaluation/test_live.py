@@ -7,17 +7,17 @@ import pytest
 from palaestra.config.env import EnvConfig
 from palaestra.envs.build import make_playable
 from palaestra.envs.make import make_env
-from palaestra.envs.publish import Publisher
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.live import LiveTile, read_live, tile_in, watchable
 from palaestra.evaluation.local import Asked, Evaluation, Watcher
 from palaestra.evaluation.plan import make_plan
 from palaestra.evaluation.player import Player
-from palaestra.frames.demand import Demand
-from palaestra.frames.lane import LaneOwner
-from palaestra.frames.place import EVALUATE, VARIABLE, every_lane, lane_path
-from palaestra.frames.reader import FrameReader
-from palaestra.frames.writer import FrameWriter
+from palaestra.rendering.buffer_paths import EVALUATE, VARIABLE, all_frame_buffers, frame_buffer_path
+from palaestra.rendering.demand import Demand
+from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_reader import FrameReader
+from palaestra.rendering.frame_writer import FrameWriter
+from palaestra.rendering.live_view import LiveView
 from palaestra.runs.documents import write_config
 from palaestra.training.tape import Tape
 
@@ -38,7 +38,7 @@ class Audience:
     """Looks at an evaluation after every episode."""
 
     def __init__(self, run, slots=(0,)):
-        self._path, self._slots = lane_path(run.directory.id, EVALUATE), slots
+        self._path, self._slots = frame_buffer_path(run.directory.id, EVALUATE), slots
         self.frames = {}
 
     def __call__(self, _episode=None):
@@ -58,27 +58,27 @@ def test_an_evaluation_that_is_watched_has_the_same_results(trained_run):
     audience = Audience(trained_run)
     with Evaluation(judged, Asked(episodes=20, seed=5, deterministic=False)) as evaluation:
         audience()
-        evaluation._player.onlooker._publisher._pacing.budget = 1.0
+        evaluation._player.onlooker._view._pacing.budget = 1.0
         report = evaluation.judge(watcher=Watcher(on_episode=audience))
     assert list(report.episodes) == alone
     shown = audience.frames[0]
     assert (shown[-1].note.width, shown[-1].note.height) == (600, 400)
     assert len({frame.sequence for frame in shown}) > 1
     assert all(frame.numbers.total_reward == frame.numbers.length for frame in shown)  # CartPole pays 1 a step
-    assert every_lane() == []
+    assert all_frame_buffers() == []
 
 
 def test_worlds_of_arena_are_told_by_their_state():
     worlds = EnvConfig(id="palaestra/Arena-v0", kwargs={"agents": 2, "max_steps": 10})
-    with LaneOwner(lane_path("RUN", EVALUATE), 1, 64 * 64 * 3, 1.0) as owner:
+    with FrameBufferOwner(frame_buffer_path("RUN", EVALUATE), 1, 64 * 64 * 3, 1.0) as owner:
         writer, reader = FrameWriter(owner.descriptor, owner.about), FrameReader(owner.path)
         want(reader)
-        tile = LiveTile(Publisher(writer, 1.0, 64))
+        tile = LiveTile(LiveView(writer, 1.0, 64))
         batch = make_playable(worlds)
         batch.reset([0], [1], [0], Tape(batch.interface.observation_space, 1, 2).rows[0])
         tile.glance(batch, 0.0, 0.0, 0)
         frame = reader.read(0)
-        assert not frame.is_picture
+        assert not frame.is_image
         assert frame.payload[:2] == b"AR"
         assert struct.unpack_from("<I", frame.payload, 8) == (0,)  # its step
         writer.close()
@@ -89,7 +89,7 @@ def test_switched_off_in_the_run_it_cannot_be_watched(trained_run):
     write_config(trained_run.directory, {"live": {"enabled": False}})
     assert not read_live(trained_run.directory).enabled
     with Evaluation(load_judged("judged:3", trained_run.root), Asked(episodes=1)) as evaluation:
-        assert every_lane() == []
+        assert all_frame_buffers() == []
         assert evaluation._player.onlooker is None
 
 
@@ -104,25 +104,25 @@ def test_a_second_evaluation_of_a_run_is_played_unseen(trained_run, caplog):
         assert shown._player.onlooker is not None
         assert unseen._player.onlooker is None
         assert unseen.judge().complete
-    assert every_lane() == []
+    assert all_frame_buffers() == []
 
 
 def test_a_checkpoint_without_a_run_has_no_lane(trained_run):
     player = Player(load_judged("judged:3", trained_run.root).loaded)
     with watchable(None, player, None):
         assert player.onlooker is None
-        assert every_lane() == []
+        assert all_frame_buffers() == []
 
 
 def test_a_process_of_several_shows_in_its_own_slot():
-    with LaneOwner(lane_path("RUN", EVALUATE), 3, 640 * 640 * 3, 1.0) as owner:
+    with FrameBufferOwner(frame_buffer_path("RUN", EVALUATE), 3, 640 * 640 * 3, 1.0) as owner:
         reader = FrameReader(owner.path)
         want(reader, slots=(2,))
         with tile_in(owner.path, 2) as tile:
             env = make_env(EnvConfig(id="CartPole-v1"))
             env.reset(seed=1)
             tile.glance(env, 0.0, 0.0, 0)
-        assert reader.read(2).is_picture
+        assert reader.read(2).is_image
         assert reader.read(0) is None
         reader.close()
     with tile_in(owner.path, 2) as tile:
@@ -140,7 +140,7 @@ def test_several_processes_are_as_many_tiles(trained_run):
         report = evaluation.judge(watcher=Watcher(on_episode=audience))
     assert len(report.episodes) == 300
     assert set(audience.frames) == {0, 1}
-    assert every_lane() == []
+    assert all_frame_buffers() == []
 
 
 def test_nothing_stays_open_when_an_evaluation_is_over(trained_run):

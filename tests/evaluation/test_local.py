@@ -33,7 +33,7 @@ def judge(run, target="judged", **changes):
 
 def test_returns_are_those_of_playing_the_weights_by_hand(trained_run):
     report = judge(trained_run)
-    weights, _ = CheckpointManager(trained_run.directory).load_agent(3)
+    weights, _ = CheckpointManager(trained_run.directory).load_weights(3)
     by_hand = [play_by_hand(weights, seed) for seed in (10, 11, 12)]
     assert report.returns == by_hand
     assert [episode.seed for episode in report.episodes] == [10, 11, 12]
@@ -74,13 +74,13 @@ def test_two_evaluations_with_other_settings_are_two_environments(trained_run):
 
 
 def weights_of(trained_run):
-    return CheckpointManager(trained_run.directory).load_agent(3)[0]
+    return CheckpointManager(trained_run.directory).load_weights(3)[0]
 
 
 def test_without_a_selector_the_latest_is_judged_until_there_is_a_best(trained_run):
     trained_run.save(epoch=7, seed=1)
     assert judge(trained_run).checkpoint.endswith(":7")
-    CheckpointManager(trained_run.directory).update_metadata(3, score=1e9)
+    CheckpointManager(trained_run.directory).update_metadata(3, score=1e9, metrics={"score_episodes": 3.0})
     assert judge(trained_run).checkpoint.endswith(":3")
 
 

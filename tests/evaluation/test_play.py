@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from palaestra.contracts.errors import RunFailed
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
 from palaestra.evaluation.plan import make_plan
-from palaestra.evaluation.play import play, play_episode, play_episodes
+from palaestra.evaluation.play import play, play_episode, play_episodes, step_limit
 from palaestra.policies.agent import Agent
 from palaestra.policies.base import Policy, PolicyOutput
 from palaestra.policies.build import build_policy
@@ -67,6 +69,36 @@ class Leaky(gymnasium.Env):
 
     def close(self):
         self.closed = True
+
+
+class Endless(Leaky):
+    """Half a point per step, for ever."""
+
+    def step(self, action):
+        return np.zeros(4, np.float32), 0.5, False, False, {}
+
+
+def test_an_episode_without_an_end_is_stopped_at_max_steps_and_says_so(policy):
+    report = play(replace(plan_of([1, 2]), max_steps=7), policy, Endless)
+    assert [(one.total_reward, one.length, one.terminated, one.capped) for one in report.episodes] == [
+        (3.5, 7, False, True),
+        (3.5, 7, False, True),
+    ]
+    assert report.complete
+
+
+def test_an_episode_that_the_environment_ends_is_not_called_capped(policy):
+    report = play(replace(plan_of([1]), max_steps=50), policy, lambda: make_env(CARTPOLE))
+    assert report.episodes[0].length <= 50
+    assert not report.episodes[0].capped
+
+
+def test_without_max_steps_the_time_limit_of_the_environment_counts_and_else_ten_thousand_steps():
+    plan = replace(plan_of([1]), max_episode_steps=None)
+    assert step_limit(plan, Endless()) == 10_000
+    assert step_limit(plan, make_env(EnvConfig(id="CartPole-v1"))) == 500
+    assert step_limit(plan, make_env(CARTPOLE)) == 50
+    assert step_limit(replace(plan, max_steps=3), make_env(CARTPOLE)) == 3
 
 
 def test_an_environment_that_remembers_its_last_episode_gives_equal_results_all_the_same(policy):

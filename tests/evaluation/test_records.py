@@ -120,9 +120,22 @@ def suite_report(*means):
 
 def test_the_score_of_a_suite_is_the_mean_over_its_simulations_and_the_sidecar_names_each(trained_run, checkpoint):
     write_down(suite_report(10.0, 40.0), checkpoint, trained_run.directory)
-    found = CheckpointManager(trained_run.directory).load_agent(4)[1]
+    found = CheckpointManager(trained_run.directory).load_weights(4)[1]
     assert found.score == 25.0
-    assert found.metrics == {"score_episodes": 2.0, "score_a": 10.0, "score_b": 40.0}
+    assert found.metrics == {"score_episodes": 2.0, "score_a": 10.0, "score_b": 40.0, "mean_over_2_episodes": 25.0}
+
+
+def test_the_mean_over_each_number_of_episodes_is_kept_but_sums_of_batches_are_not(trained_run, checkpoint):
+    """Checkpoints are compared over a number of episodes that they share; `--repeat` has a new one with every batch."""
+    few, many = report_of(10.0, 20.0), report_of(1.0, 2.0, 3.0, 6.0)
+    write_down(many, checkpoint, trained_run.directory)
+    write_down(few, checkpoint, trained_run.directory)
+    write_down(few, checkpoint, trained_run.directory, standing=report_of(*[5.0] * 6))
+    found = CheckpointManager(trained_run.directory).open(4).checkpoint
+    assert (found.score, found.metrics) == (
+        5.0,
+        {"score_episodes": 6.0, "mean_over_4_episodes": 3.0, "mean_over_2_episodes": 15.0},
+    )
 
 
 def test_a_suite_is_one_line_in_the_summary_with_a_file_for_each_simulation(trained_run, checkpoint):

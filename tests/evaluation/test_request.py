@@ -42,6 +42,7 @@ def test_the_weights_are_named_by_the_digest_of_their_file(trained_run):
         {"deterministic": False},
         {"max_episode_steps": 7},
         {"simulation": "other"},
+        {"max_steps": 9},
     ],
 )
 def test_whatever_changes_a_result_changes_the_key(changes):
@@ -52,6 +53,12 @@ def test_what_changes_no_result_does_not_change_the_key():
     assert key_of("w", [PLAN]) == key_of("w", [replace(PLAN, checkpoint="copy:3", suite="mine", category="b")])
     assert key_of("w", [PLAN]) != key_of("v", [PLAN])
     assert key_of("w", [PLAN]) != key_of("w", [PLAN, replace(PLAN, simulation="two")])
+
+
+def test_evaluations_from_before_max_steps_existed_are_still_found():
+    plan = {"env_id": "A", "env_kwargs": {}, "seeds": [1], "deterministic": True, "simulation": "default"}
+    text = json.dumps(["w", [{**plan, "max_episode_steps": None}]], sort_keys=True)
+    assert key_of("w", [EvaluationPlan("run:1", "A", {}, (1,))]) == hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def test_a_plan_and_an_episode_come_back_from_a_file_also_when_they_are_not_finite():

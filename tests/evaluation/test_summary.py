@@ -155,4 +155,17 @@ def test_the_figures_are_those_of_the_episodes():
         "max": 3.0,
         "std": 1.0,
         "seconds": 2.5,
+        "capped": 0,
     }
+
+
+def test_a_link_in_place_of_the_summary_is_not_followed(directory, tmp_path):
+    """A run that somebody sent must not show, or have rewritten, what lies elsewhere."""
+    elsewhere = RunDirectory(tmp_path / "02J").make()
+    append_batch(elsewhere, {"mean": 1.0})
+    before = elsewhere.eval_summary_file.read_bytes()
+    directory.eval_summary_file.symlink_to(elsewhere.eval_summary_file)
+    for look in (read_batches, read_newest_batch, lambda place: append_batch(place, {"mean": 2.0})):
+        with pytest.raises(DamagedFile, match=r"eval_summary\.json"):
+            look(directory)
+    assert elsewhere.eval_summary_file.read_bytes() == before

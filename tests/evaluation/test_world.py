@@ -56,6 +56,11 @@ def test_all_players_act_at_once_and_the_result_is_their_mean():
     assert network.batches == {(1, 3)}
 
 
+def test_a_world_is_stopped_at_max_steps_with_the_rewards_so_far():
+    episode = play_world(agent_of(Echo()), make_playable(CROWD), 7, deterministic=True, max_steps=5)
+    assert (episode.total_reward, episode.length, episode.terminated, episode.capped) == (5.0, 5, False, True)
+
+
 def test_everyone_has_a_memory_of_its_own_that_starts_anew_with_every_episode():
     agent, worlds = agent_of(Echo(blunders=2)), make_playable(CROWD)
     assert [play_world(agent, worlds, seed, deterministic=True).total_reward for seed in (1, 2)] == [10.0, 10.0]

@@ -9,6 +9,7 @@ from palaestra.policies.observations import flat_size, flatten_observation, stor
 
 SPACES = [
     spaces.Box(-1.0, 1.0, (3,), np.float32),
+    spaces.Box(-1.0, 1.0, (), np.float32),
     spaces.Box(-1.0, 1.0, (2, 3), np.float64),
     spaces.Discrete(4, start=2),
     spaces.MultiDiscrete([2, 3], start=[0, 5]),

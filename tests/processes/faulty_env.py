@@ -32,6 +32,12 @@ class Faulty(CartPoleEnv):
                 raise ValueError("the cart fell off")
             if self.how == "exit":
                 os._exit(7)
+            if self.how == "exit as if done":
+                os._exit(0)
+            if self.how == "print":
+                print("the cart squeaks")
+            if self.how == "hang for good":
+                hang_for_good()
             if self.how == "pause" and "PAUSE_ONCE" in os.environ:
                 pause_once(Path(os.environ["PAUSE_ONCE"]))
             if self.how == "slow":
@@ -39,6 +45,14 @@ class Faulty(CartPoleEnv):
             if self.how == "nan":
                 reward = float("nan")
         return observation, reward, *rest
+
+
+def hang_for_good() -> None:
+    while True:
+        try:
+            time.sleep(3600)
+        except BaseException:  # noqa: BLE001  as careless environments do
+            continue
 
 
 def tell_when() -> None:

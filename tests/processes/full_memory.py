@@ -11,14 +11,14 @@ import time
 
 from palaestra.cli.main import main
 from palaestra.contracts.errors import PalaestraError
-from palaestra.frames.demand import Demand
-from palaestra.frames.place import every_lane
-from palaestra.frames.reader import FrameReader
+from palaestra.rendering.buffer_paths import all_frame_buffers
+from palaestra.rendering.demand import Demand
+from palaestra.rendering.frame_reader import FrameReader
 
 
 def watch(parent: int) -> None:
     while os.getppid() == parent:
-        for path in every_lane():
+        for path in all_frame_buffers():
             try:
                 reader = FrameReader(path)
             except PalaestraError:

@@ -141,6 +141,28 @@ def test_a_killed_rank_is_named_and_nobody_is_left(launch, palaestra, victim):
     assert sum(entry.event == "run.failed" for entry in journal) == 1
 
 
+@pytest.mark.fault("D1")
+@pytest.mark.parametrize("policy", ["mlp", pytest.param("memory", marks=pytest.mark.full)])
+def test_two_native_ranks_killed_and_continued_end_with_the_same_bytes(
+    launch, palaestra, differences, wait_until, policy
+):
+    words = ("total_steps=6400", "engine=native", f"policy.graph={policy}", "ppo.segment_length=16", "seed=3")
+    assert launch("whole", *words).end(within=60)[0] == 0
+    launched = launch("cut", *words)
+    wait_until(lambda: len(launched.ranks()) == 2, "both ranks")
+    ranks = launched.ranks().values()  # looked for now: to find them takes a while, and 100 updates do not
+    wait_until(lambda: launched.saved() >= 2, "two checkpoints")
+    for process in ranks:
+        process.kill()
+    assert launched.end()[0] == 1
+    assert read_record(palaestra.run("cut")).state is RunState.FAILED, "it was killed too late"
+    assert launch("cut", *words).end(within=60)[0] == 0
+    assert differences(palaestra.run("cut"), palaestra.run("whole")) == []
+    resumed = next(each for each in read_journal(palaestra.run("cut").journal_file) if each.event == "run.resumed")
+    assert resumed.data["engine"].startswith("native, ")
+    assert resumed.data["exact"] is True
+
+
 @pytest.mark.fault("D4")
 def test_no_rank_survives_a_killed_launcher(launch, wait_until):
     launched = launch("orphans", "total_steps=1e6", saved=1)
@@ -166,7 +188,10 @@ def test_a_fault_of_one_rank_is_told_once_with_its_rank(launch, palaestra):
     launched = launch("faulty", "env.id=faulty_env:Faulty-v0", "env.kwargs={how: raise, at: 40}", "total_steps=1e6")
     code, told = launched.end(within=60)
     assert code == 1
-    assert told.startswith("palaestra: Rank 1 failed: Environment 0 (seed ")
+    traceback, _, told = told.partition("palaestra: ")
+    assert "Traceback (most recent call last):\n" in traceback
+    assert 'faulty_env.py", line' in traceback
+    assert told.startswith("Rank 1 failed: Environment 0 (seed ")
     assert told.count("the cart fell off") == 1
     assert "the cart fell off" in read_record(palaestra.run("faulty")).failure
 
@@ -189,20 +214,50 @@ def test_ranks_that_are_started_by_others_are_not_started_again(palaestra):
     assert "Under torchrun leave --nproc out" in done.err
 
 
+@pytest.fixture
+def torchrun(palaestra, wait_until):
+    """torchrun with two ranks; `saved=False` does not wait until they train."""
+    agents = []
+
+    def start(name, *, saved=True):
+        command = palaestra.command(*WORDS[:-3], "--quiet", f"run={name}", "total_steps=1e6")[1:]
+        words = [os.sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *command]
+        agents.append(subprocess.Popen(words, cwd=palaestra.home, env=palaestra.variables, stderr=subprocess.DEVNULL))
+        if saved:
+            directory = wait_until(lambda: RunStore(palaestra.runs).named(name), "the run")
+            wait_until(lambda: "checkpoint.saved" in directory.journal_file.read_text(), "a checkpoint")
+        ranks = wait_until(lambda: two_children(agents[-1].pid), "two ranks")
+        return agents[-1], ranks
+
+    yield start
+    for agent in agents:
+        agent.kill()
+        agent.wait()
+
+
+def two_children(pid):
+    children = psutil.Process(pid).children()
+    return children if len(children) == 2 else None
+
+
 @pytest.mark.fault("D4")
 @pytest.mark.chaos
-def test_torchrun_ranks_end_with_the_agent(palaestra, wait_until):
-    command = palaestra.command(*WORDS[:-3], "--quiet", "run=agent", "total_steps=1e6")[1:]
-    torchrun = [os.sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *command]
-    agent = subprocess.Popen(torchrun, cwd=palaestra.home, env=palaestra.variables, stderr=subprocess.DEVNULL)
-    wait_until(lambda: RunStore(palaestra.runs).named("agent"), "the run")
-    directory = palaestra.run("agent")
-    wait_until(
-        lambda: any(entry.event == "checkpoint.saved" for entry in read_journal(directory.journal_file)), "a checkpoint"
-    )
-    ranks = psutil.Process(agent.pid).children()
-    assert len(ranks) == 2
+@pytest.mark.parametrize("saved", [True, False])
+def test_torchrun_ranks_end_with_the_agent_also_while_they_start(torchrun, saved):
+    agent, ranks = torchrun("agent", saved=saved)
     agent.kill()
     agent.wait()
     _, alive = psutil.wait_procs(ranks, timeout=ORPHAN_SECONDS)
     assert alive == []
+
+
+@pytest.mark.fault("D1")
+@pytest.mark.full
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_rank_killed_under_torchrun_is_named_with_its_signal(torchrun, palaestra, victim):
+    agent, ranks = torchrun("killed")
+    [rank] = [rank for rank in ranks if rank.environ()["RANK"] == str(victim)]
+    rank.kill()
+    assert agent.wait(timeout=60) == 1
+    record = read_record(palaestra.run("killed"))
+    assert (record.state, record.failure) == (RunState.FAILED, f"Rank {victim} was ended by SIGKILL.")

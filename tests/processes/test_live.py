@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palaestra.frames.hub import Hub
-from palaestra.frames.lane import LaneOwner
-from palaestra.frames.note import Numbers
-from palaestra.frames.place import VARIABLE, lane_path
-from palaestra.frames.reader import FrameReader
-from palaestra.frames.viewer import Viewer, Wish
-from palaestra.frames.writer import FrameWriter
+from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
+from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_reader import FrameReader
+from palaestra.rendering.frame_writer import FrameWriter
+from palaestra.rendering.hub import Hub
+from palaestra.rendering.viewer import Viewer, ViewerRequest
 from palaestra.runs.journal import read_journal
 from palaestra.runs.processes import is_alive
 
@@ -33,7 +33,7 @@ class Audience(threading.Thread):
         super().__init__(daemon=True)
         self._path_of, self._leave = path_of, threading.Event()
         self._seen = seen  # a file that is made once every tile was seen to move
-        self.viewers = [Viewer(Wish(60.0)) for _ in range(viewers)]
+        self.viewers = [Viewer(ViewerRequest(60.0)) for _ in range(viewers)]
         self.slow = self.viewers[:slow]  # they take one frame and never acknowledge
         self.slots: dict[int, set[bytes]] = {}
         self.conditions: list[str] = []
@@ -46,7 +46,7 @@ class Audience(threading.Thread):
         while not self._leave.is_set():
             hub.renew(time.monotonic())
             if select.select([hub], [], [], 0.05)[0]:
-                hub.on_bell()
+                hub.on_notification()
             for viewer in self.viewers:
                 self._take(watches[0], viewer)
             if self._seen is not None and self.saw_every_tile_move():
@@ -104,7 +104,7 @@ def test_watched_unwatched_and_switched_off_runs_are_the_same_to_the_last_bit(se
     assert differences(server.run("off"), server.run("watched")) == []
     assert audience.slow[0].sent == 2
     assert audience.status.dropped == 0
-    assert not lane_path(server.run("watched").id).exists()
+    assert not frame_buffer_path(server.run("watched").id).exists()
 
 
 @pytest.mark.fault("F2")
@@ -119,7 +119,7 @@ def test_a_killed_run_leaves_a_lane_that_its_next_process_sweeps_and_the_audienc
     wait_until(lambda: server.saved_epochs("killed"), "a checkpoint")
     first.send(signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL
-    left = lane_path(server.run("killed").id)
+    left = frame_buffer_path(server.run("killed").id)
     assert left.exists()
     wait_until(lambda: audience.conditions[-1] == "closed", "the end to be noticed")
     second = server.start(*words, "live.budget=0.5")
@@ -201,7 +201,7 @@ def torn_frames(tmp_path, reads: int, kills: int) -> dict[str, int]:
     """Read while a process writes, and kill it at any instant, again and again."""
     chance = random.Random(7)
     tally = {"reads": 0, "frames": 0, "torn": 0, "kills": 0, "lost": 0, "vanished": 0}
-    with LaneOwner(tmp_path / "palaestra-x-train.lane", 2, 200 * 200 * 3, 1.0) as owner:
+    with FrameBufferOwner(tmp_path / "palaestra-x-train.lane", 2, 200 * 200 * 3, 1.0) as owner:
         reader = FrameReader(owner.path)
         while tally["kills"] < kills or tally["reads"] < reads:
             child = os.fork()

@@ -64,6 +64,31 @@ def test_a_native_run_never_imports_torch_and_ends_as_one_that_does(palaestra, d
     assert differences(palaestra.run("without"), palaestra.run("beside")) == []
 
 
+TELLTALE = """
+import os, sys
+from importlib.abc import MetaPathFinder
+
+class Telltale(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            print("torch is imported by rank", os.environ.get("RANK"), file=sys.stderr)
+
+sys.meta_path.insert(0, Telltale())
+"""
+
+
+def test_two_native_ranks_never_import_torch_and_end_as_two_that_do(palaestra, differences, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(TELLTALE)
+    words = ("train", "cartpole", "total_steps=1024", "seed=3", "checkpoints.save_interval=1", "--nproc", "2")
+    without = palaestra(*words, "run=without", "--quiet", variables={"PYTHONPATH": str(tmp_path)})
+    assert (without.code, without.err) == (0, "")
+    (tmp_path / "sitecustomize.py").write_text(TELLTALE + "import torch")
+    beside = palaestra(*words, "run=beside", "--quiet", variables={"PYTHONPATH": str(tmp_path)})
+    assert beside.code == 0, beside.err
+    assert "torch is imported by rank 1" in beside.err
+    assert differences(palaestra.run("without"), palaestra.run("beside")) == []
+
+
 @pytest.mark.full
 def test_a_run_saved_without_torch_goes_on_bit_for_bit(palaestra, differences):
     words = ("cartpole", "seed=3", "ppo.learning_rate=1e-3", "ppo.clip=0.2", "ppo.entropy_coefficient=0.01")

@@ -312,3 +312,14 @@ def test_a_sweep_passes_over_what_another_one_takes_at_the_same_time(tmp_path, m
 
 def test_what_has_no_owner_in_its_name_is_not_abandoned(tmp_path):
     assert is_abandoned(tmp_path / "status.json") is False
+
+
+def test_links_and_pipes_in_place_of_a_file_are_refused_where_they_may_not_be(tmp_path):
+    (tmp_path / "there.json").write_text("{}")
+    (tmp_path / "link.json").symlink_to("there.json")
+    assert read_json(tmp_path / "link.json") == {}
+    with pytest.raises(DamagedFile, match=r"link\.json cannot be read: it is a link"):
+        read_json(tmp_path / "link.json", follow_links=False)
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(DamagedFile, match=r"pipe\.json"):
+        read_json(tmp_path / "pipe.json")

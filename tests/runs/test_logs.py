@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.contracts.errors import UsageError
-from palaestra.runs.logs import escape_controls, log_level, run_log
+from palaestra.runs.logs import log_level, run_log
 
 logger = logging.getLogger("palaestra.somewhere")
 
@@ -43,10 +43,6 @@ def test_no_message_can_forge_a_second_record(directory):
     assert text.count("\n") == 1
     assert text.strip().isprintable()
     assert "a\\n2026" in text
-
-
-def test_ordinary_text_is_not_touched():
-    assert escape_controls("größer 模 100 %") == "größer 模 100 %"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ import math
 import os
 import random
 import shutil
+import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +16,9 @@ import pytest
 from palaestra.contracts.episode_columns import EpisodeColumns
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import DamagedFile, NotFound
-from palaestra.contracts.sink import Sample
+from palaestra.contracts.sink import EpisodeSummary, Interval, Sample, ValueRange
 from palaestra.runs.metrics_reader import Bucket, MetricsReader, TailPoint
+from palaestra.runs.metrics_schema import APPLICATION_ID, TABLES
 from palaestra.runs.metrics_writer import MetricsWriter
 
 
@@ -292,7 +295,7 @@ def test_raw_points_say_when_and_under_which_key(writer, reader):
     writer.write(Sample(10, {"a": math.nan}, {"a": 2.0}, at=1.5))
     writer.write(Sample(5, {"b": 3.0}, at=2.5))
     keys = reader.keys()
-    found = [(*keys[key], step, at, value) for key, step, at, value in reader.raw_points()]
+    found = [(*keys[key], step, at, value) for key, step, at, value, *_ in reader.raw_points()]
     assert sorted(found, key=str) == sorted(
         [("b", True, 5, 2.5, 3.0), ("a", True, 10, 1.5, None), ("a", False, 10, 1.5, 2.0)], key=str
     )
@@ -306,3 +309,76 @@ def test_one_moment_does_not_see_what_is_written_meanwhile(writer, reader):
         writer.write(Sample(2, {"a": 2.0}))
         assert reader.newest_sample() == 1
     assert reader.newest_sample() == 2
+
+
+def interval_sample(step: int, first_step: int, values: list[float], **others: float) -> Sample:
+    """As a downsampled training writes it: of as many iterations as values."""
+    ranges = {"a": ValueRange(min(values), max(values), len(values))}
+    metrics = {"a": sum(values) / len(values), **others}
+    return Sample(step, metrics, at=float(step), interval=Interval(first_step, len(values), ranges))
+
+
+def test_buckets_of_intervals_have_the_extremes_mean_and_count_of_every_value(writer, reader, tmp_path):
+    values = [float(value) for value in (3, 1, 4, 1, 5, 900, 2, 6, -800, 5, 3, 5)]
+    for place in range(0, 12, 3):
+        writer.write(interval_sample(place + 3, place + 1, values[place : place + 3]))
+    (bucket,) = reader.buckets("a", 1)
+    assert bucket[2:] == (-800.0, 900.0, sum(values) / 12, 12, 0)
+    assert [one.max for one in reader.buckets("a", 4)] == [4.0, 900.0, 6.0, 5.0]
+    assert [point.step for point in reader.series("a")] == [3, 6, 9, 12]
+
+
+def test_values_of_an_interval_that_are_not_finite_are_counted_apart(writer, reader):
+    nothing = ValueRange(math.nan, math.nan, 0, 2)
+    writer.write(Sample(2, {"a": math.nan}, interval=Interval(1, 2, {"a": nothing})))
+    writer.write(interval_sample(4, 3, [1.0, 3.0]))
+    (bucket,) = reader.buckets("a", 1)
+    assert bucket[2:] == (1.0, 3.0, 2.0, 2, 2)
+
+
+def test_two_runs_differ_when_only_the_extremes_of_an_interval_do(tmp_path):
+    for name, values in (("one", [1.0, 3.0]), ("two", [0.0, 4.0])):
+        with MetricsWriter(tmp_path / name) as writer:
+            writer.write(interval_sample(2, 1, values))
+    with MetricsReader(tmp_path / "one") as one, MetricsReader(tmp_path / "two") as two:
+        assert one.series("a") == two.series("a")
+        assert one.rows() != two.rows()
+
+
+def test_episodes_that_were_summarized_are_read_back(writer, reader):
+    summary = EpisodeSummary(3, 2, 1.5, -1.0, math.inf, 20.5, 3, 40)
+    writer.write(Sample(5, {"a": 1.0}, episode_summary=summary), Sample(6, {"a": 1.0}))
+    assert reader.episode_summaries() == [(5, summary)]
+    assert reader.episode_summaries(start=6) == []
+    writer.rewind(4)
+    assert reader.episode_summaries() == []
+
+
+@pytest.fixture
+def old_file(tmp_path):
+    """As it was written before there were intervals."""
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"{TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1;")
+        connection.execute("INSERT INTO names VALUES (1, 'a', 1)")
+        connection.execute("INSERT INTO samples VALUES (1, 10, 1.5)")
+        connection.execute("INSERT INTO points VALUES (10, 1, 2.5, 1)")
+        connection.commit()
+    return path
+
+
+def test_a_file_from_before_there_were_intervals_is_read_and_left_as_it_is(old_file):
+    before = old_file.read_bytes()
+    with MetricsReader(old_file) as reader:
+        assert reader.buckets("a", 5) == [(10, 10, 2.5, 2.5, 2.5, 1, 0)]
+        assert list(reader.raw_points()) == [(1, 10, 1.5, 2.5, 2.5, 2.5, 1, 0)]
+        assert reader.rows() == [("metric", 10, "a", 2.5)]
+        assert reader.episode_summaries() == []
+    assert old_file.read_bytes() == before
+
+
+def test_a_run_that_goes_on_in_such_a_file_can_write_intervals(old_file):
+    with MetricsWriter(old_file) as writer:
+        writer.write(interval_sample(12, 11, [7.0, 9.0]))
+    with MetricsReader(old_file) as reader:
+        assert [bucket.max for bucket in reader.buckets("a", 5)] == [2.5, 9.0]

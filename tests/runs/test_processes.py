@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from palaestra.runs.processes import die_with_parent, is_alive, process_started_at, terminate
+from palaestra.runs.processes import die_with_parent, is_alive, process_started_at, terminate, wall_time
 
 WAIT = "print('ready', flush=True); input()"
 
@@ -103,3 +103,12 @@ def test_a_parent_that_is_gone_already_is_not_survived():
         die_with_parent(os.getppid() + 1)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def test_the_start_of_a_process_can_be_told_by_the_clock_on_the_wall():
+    before = time.time()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        started = wall_time(process_started_at(child.pid))
+        after = time.time()
+        child.stdin.close()
+    assert before - 1 < started < after + 1  # ticks of a hundredth of a second, and a clock that may be set meanwhile

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from palaestra.contracts.errors import DamagedFile, NotFound
-from palaestra.contracts.sink import Sample
+from palaestra.contracts.sink import Interval, Sample, ValueRange
 from palaestra.runs import series_cache
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.metrics_reader import MetricsReader
@@ -80,6 +80,52 @@ def test_whatever_is_written_rewound_and_resumed_the_cache_agrees(directory, tmp
                 expected = truth(directory, name)
                 assert (curve(cache, directory, name) if expected else []) == expected
     writer.close()
+
+
+def interval_of(values, first):
+    """Of as many iterations as values, one step each."""
+    ranges = {"a": ValueRange(min(values), max(values), len(values))}
+    last = first + len(values) - 1
+    return Sample(
+        last, {"a": sum(values) / len(values)}, at=1000.0 + last, interval=Interval(first, len(values), ranges)
+    )
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_curve_whose_later_part_are_intervals_has_the_extremes_and_counts_of_every_value(
+    directory, cache, tmp_path, restarts
+):
+    dice, values = random.Random(1), []
+    with MetricsWriter(directory.metrics_file) as writer:
+        for step in range(1, 101):
+            values.append(dice.random())
+            writer.write(Sample(step, {"a": values[-1]}, at=1000.0 + step))
+        curve(cache, directory, "a")  # so far without intervals
+        for first in range(101, 1501, 4):
+            some = [dice.gauss(0, 1) if first != 777 else 99.0 for _ in range(4)]
+            values += some
+            writer.write(interval_of(some, first))
+            if first % 200 == 101:
+                cache = SeriesCache(tmp_path / "cache") if restarts else cache
+                assert cache.chart(directory, "a", 1).count.tolist() == [len(values)]
+    found = cache.chart(directory, "a", 10)
+    assert (found.min.min(), found.max.max(), found.count.sum()) == (min(values), 99.0, len(values))
+    whole = cache.chart(directory, "a", 1)
+    assert whole.mean[0] == pytest.approx(sum(values) / len(values))
+    assert cache.chart(directory, "a", 1, "time").mean.tolist() == whole.mean.tolist()
+    with MetricsReader(directory.metrics_file) as reader:
+        assert reader.buckets("a", 1)[0][2:6] == pytest.approx((min(values), 99.0, whole.mean[0], len(values)))
+
+
+def test_without_room_for_a_cache_intervals_come_from_the_run_itself(directory, tmp_path):
+    (tmp_path / "cache").write_text("in the way")
+    with MetricsWriter(directory.metrics_file) as writer:
+        writer.write(Sample(0, {"a": math.inf}), interval_of([1.0, 2.0, 6.0], 1), interval_of([4.0], 4))
+    for place in ("cache", "another"):
+        found = SeriesCache(tmp_path / place).chart(directory, "a", 10)
+        assert math.isnan(found.max[0])
+        assert (found.min.tolist()[1:], found.max.tolist()[1:]) == ([1.0, 4.0], [6.0, 4.0])
+        assert (found.mean.tolist()[1:], found.count.tolist(), found.bad.tolist()) == ([3.0, 4.0], [0, 3, 1], [1, 0, 0])
 
 
 def test_a_run_can_go_on_between_two_portions_of_a_long_reading(directory, cache, monkeypatch):

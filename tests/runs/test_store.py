@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.contracts.errors import NotFound, RunFailed, UsageError
-from palaestra.contracts.run import RunState
+from palaestra.contracts.run import NEWER_VERSION, RunState
 from palaestra.runs import store as store_module
 from palaestra.runs.documents import read_config, read_request
 from palaestra.runs.journal import read_journal
@@ -199,6 +199,7 @@ def test_a_damaged_run_is_reported_and_does_not_hide_the_others(store, directory
     assert whole.name == "b"
     assert (broken.id, broken.name, broken.state) == (directory.id, "a", RunState.LOST)
     assert "status.json" in broken.failure
+    assert (broken.recipe == NEWER_VERSION) == (damage is not None and b"99" in damage)
     assert store.resolve("a") == directory
     store.remove("a")
     assert [record.name for record in store.list()] == ["b"]

@@ -8,8 +8,11 @@ import pytest
 from palaestra import plugins
 from palaestra.config.sinks import SinksConfig, WandbConfig
 from palaestra.contracts.errors import NotFound
+from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.sinks import wandb as wandb_sink
 from palaestra.sinks.build import build_sinks
+from palaestra.sinks.downsampling import SINGLE_ITERATIONS
+from palaestra.sinks.samples import sample_of
 
 
 class Recorder:
@@ -52,6 +55,27 @@ def test_the_metrics_store_is_there_whatever_is_switched_off(build, run, samples
         sinks.write(samples[0])
     assert run.metrics_file.exists()
     assert not list(run.tensorboard.iterdir())
+
+
+@pytest.fixture
+def recorder(monkeypatch):
+    """A plugin that keeps what it is told."""
+    Recorder.made.clear()
+    monkeypatch.setattr(plugins, "load", lambda _group, _name: Recorder)
+    return Recorder.made
+
+
+@pytest.mark.parametrize("downsample", [True, False])
+def test_a_long_training_has_fewer_rows_unless_every_value_is_asked_for(build, run, report_maker, recorder, downsample):
+    """A sink of somebody else gets every sample either way, as it always did."""
+    iterations = [SINGLE_ITERATIONS, *range(SINGLE_ITERATIONS + 1, SINGLE_ITERATIONS + 9)]
+    config = SinksConfig(console=False, tensorboard=False, downsample=downsample, plugins=("recorder",))
+    with build(config) as sinks:
+        sinks.write(*(sample_of(report_maker(iteration), 1000.0, at=0.0) for iteration in iterations))
+    assert [step // 512 for step in recorder[0].steps] == iterations
+    with MetricsReader(run.metrics_file) as reader:
+        written = [point.step // 512 for point in reader.series("losses/entropy")]
+    assert written == ([iterations[0], *iterations[2::2]] if downsample else iterations)
 
 
 def test_by_default_there_are_store_console_and_tensorboard(build, run, samples, capsys):

@@ -6,7 +6,7 @@ from tensorboard.backend.event_processing.event_file_loader import RawEventFileL
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginAccumulator
 
 from palaestra.contracts.episode_columns import EpisodeColumns
-from palaestra.contracts.sink import Sample
+from palaestra.contracts.sink import EpisodeSummary, Interval, Sample, ValueRange
 from palaestra.sinks.event_messages import scalars_event
 from palaestra.sinks.samples import sample_of
 from palaestra.sinks.tensorboard import MANY_POINTS, WAITING_SAMPLES, TensorBoardSink, markdown_table
@@ -49,6 +49,19 @@ def test_many_samples_at_once_are_the_events_of_each_by_itself(tmp_path, clock, 
     (path,) = tmp_path.iterdir()
     _version, _settings, *events = RawEventFileLoader(str(path)).Load()
     assert events == [scalars_event(7.0 + k, 100 + k, own) for k, own in enumerate(metrics)]
+
+
+def test_an_interval_is_a_point_of_its_mean_and_its_extremes_have_tags_of_their_own(tmp_path, clock):
+    ranges = {"losses/entropy": ValueRange(0.5, 8.0, 4), "charts/episodic_return": ValueRange(2.0, 3.0, 4)}
+    metrics = {"losses/entropy": 1.5, "charts/episodic_return": 2.5}
+    summary = EpisodeSummary(9, 9, 2.5, -1.0, 7.0, 20.0, 10, 30)
+    interval = Interval(1024, 4, ranges)
+    write_all(tmp_path, [Sample(2048, metrics, at=5.0, interval=interval, episode_summary=summary)], clock)
+    assert curve(tmp_path, "losses/entropy") == [(2048, 1.5)]
+    assert [curve(tmp_path, f"{side}/losses/entropy") for side in ("min", "max")] == [[(2048, 0.5)], [(2048, 8.0)]]
+    assert curve(tmp_path, "charts/episodic_return") == [(2048, 2.5)]
+    assert curve(tmp_path, "min/charts/episodic_return") == [(2048, -1.0)]  # of the episodes, not of their means
+    assert curve(tmp_path, "max/charts/episodic_length") == [(2048, 30.0)]
 
 
 def test_samples_without_a_number_leave_nothing(tmp_path, clock):

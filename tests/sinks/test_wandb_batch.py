@@ -5,7 +5,7 @@ import pytest
 
 from palaestra.contracts.episode_columns import EpisodeColumns
 from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.sink import Sample
+from palaestra.contracts.sink import EpisodeSummary, Interval, Sample, ValueRange
 from palaestra.sinks import wandb_batch
 from palaestra.sinks.wandb_batch import packed, unpacked
 
@@ -33,6 +33,18 @@ def test_every_number_arrives_as_it_was_under_its_name_and_step():
         values(4, loss=0.1, kl=1e-300, rate=7.0),
         values(8, loss=-0.0, kl=12345678.9, rate=math.inf),
     ]
+
+
+def test_an_interval_arrives_with_its_extremes_and_its_episodes_as_one_row():
+    interval = Interval(5, 4, {"loss": ValueRange(0.5, 2.0, 4), "kl": ValueRange(math.nan, math.nan, 0, 4)})
+    summary = EpisodeSummary(7, 7, 12.5, 1.0, 20.0, 5.0, 5, 5)
+    episodes, numbers = through_the_wire([Sample(8, {"loss": 1.0}, interval=interval, episode_summary=summary)])
+    assert episodes == {"kind": "episode_summary", "step": 8, "count": 7, "mean": 12.5}
+    extremes = {"min/loss": 0.5, "max/loss": 2.0}
+    returns = {"charts/episodic_return": (1.0, 20.0), "charts/episodic_length": (5, 5)}
+    for name, (low, high) in returns.items():
+        extremes |= {f"min/{name}": low, f"max/{name}": high}
+    assert numbers == values(8, loss=1.0, **extremes)
 
 
 def test_what_is_not_a_number_arrives_as_that():

@@ -62,7 +62,38 @@ def test_rows_are_run_told_and_written_and_a_bad_one_leaves_with_1(checkout, cap
     assert (told["size"], told["seed"], told["good"]) == ("small", 7, False)
     assert "     seed 7" in said
     assert any("left behind" in line for line in said)
-    assert said[-2].startswith("5 rows: 1 held, 1 published only")
+    assert any(line.startswith("5 rows: 1 held, 1 published only") for line in said)
+
+
+def test_the_last_lines_name_the_rows_that_did_not_hold_with_test_and_reason(checkout, capfd):
+    assert main(["--only", "C1,G2,G3,W1"], checkout) == 1
+    *_, failed, reason, skipped, why, untested, last = capfd.readouterr().out.splitlines()
+    assert failed.startswith("G2 FAILED: kill -9 of a worker: ")
+    assert "tests/test_fails.py::test_fails: AssertionError: left behind" in reason
+    assert skipped.startswith("G3 SKIPPED: ")
+    assert "no strace" in why
+    assert untested.startswith("W1 NO TEST: ")
+    assert last == "Rows that did not hold: G2, G3, W1"
+
+
+@pytest.mark.slow
+def test_a_row_whose_test_ends_its_process_is_named_too(checkout, capfd):
+    """As a crash of native code does: then only the name of the test is left."""
+    dies = FAILS.replace('assert 1 == 0, "left behind"', "__import__('os')._exit(1)")
+    (checkout / "tests" / "test_fails.py").write_text(dies)
+    with (checkout / "pytest.ini").open("a") as settings:
+        settings.write("addopts = -n 1\n")
+    assert main(["--only", "C1,G2"], checkout) == 1
+    said = capfd.readouterr().out.splitlines()
+    assert "crashed while running" in said[-2]
+    assert said[-1] == "Rows that did not hold: G2"
+    assert any(line.startswith("C1   held") for line in said)
+
+
+def test_when_pytest_cannot_even_begin_the_rows_that_were_not_judged_are_named(checkout, capfd):
+    (checkout / "tests" / "test_fails.py").write_text("import no_such_module  # mark.fault('G2')")
+    assert main(["--only", "C1,G2"], checkout) == 1
+    assert "none of these rows was judged: C1, G2" in capfd.readouterr().err
 
 
 def test_only_the_files_that_name_a_wanted_row_are_loaded_and_held_rows_leave_with_0(checkout, capfd):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from palaestra.testing.chaos_plugin import Recorder, pytest_collection_modifyitems, rows_of
+from palaestra.testing.chaos_plugin import Recorder, pytest_collection_modifyitems, rows_in_source, rows_of
 
 
 class Item:
@@ -47,6 +47,24 @@ def test_only_tests_of_the_wanted_rows_are_run_and_never_one_without_a_row(wante
     assert chosen == [items[index] for index in kept]
     assert set(config.deselected) == set(items) - set(chosen)
     assert items[1].user_properties == [("faults", ["C2", "S1"])]
+
+
+def test_rows_of_a_test_that_cannot_be_asked_stand_in_its_source(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = """
+@pytest.mark.fault("C1")
+def test_one(): pass
+
+class TestMore:
+    @pytest.mark.parametrize("way", [pytest.param(1, marks=pytest.mark.fault("G2")), 2])
+    @pytest.mark.fault("G1")
+    def test_two(self): pass
+"""
+    (tmp_path / "t.py").write_text(source)
+    assert rows_in_source("t.py::test_one") == ["C1"]
+    assert rows_in_source("t.py::TestMore::test_two[a::b]") == ["G1", "G2"]
+    assert rows_in_source("t.py::test_three") == []
+    assert rows_in_source("gone.py::test_one") == []
 
 
 def report(when, outcome="passed", figures=(), longrepr=None, text=""):

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import traceback
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,6 +15,7 @@ import torch
 
 from palaestra.config.distributed import DistributedConfig
 from palaestra.training.joining import open_group
+from palaestra.training.place import MEMORY, open_memory_file
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -25,9 +27,12 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-def run_rank(work, rank, count, port, timeout_seconds, file):
+def run_rank(work, rank, count, port, timeout_seconds, file, memory):
     code = 1
     try:
+        os.environ.pop(MEMORY, None)
+        if memory is not None:
+            os.environ[MEMORY] = str(memory)
         os.environ.update(
             RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
         )
@@ -42,8 +47,9 @@ def run_rank(work, rank, count, port, timeout_seconds, file):
         os._exit(code)
 
 
-def run_together(work, count=2, timeout_seconds=30.0):
+def run_together(work, count=2, timeout_seconds=30.0, *, shares_memory=False):
     """`work(group)` in `count` processes; their answers in the order of ranks."""
+    memory = open_memory_file() if shares_memory else None
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -53,13 +59,22 @@ def run_together(work, count=2, timeout_seconds=30.0):
         for rank, file in enumerate(files):
             pid = os.fork()
             if not pid:
-                run_rank(work, rank, count, port, timeout_seconds, file)
+                run_rank(work, rank, count, port, timeout_seconds, file, memory)
             pids.append(pid)
         for pid in pids:
             os.waitpid(pid, 0)
+        if memory is not None:
+            os.close(memory)
         return [json.loads(file.read_text()) if file.exists() else None for file in files]
 
 
 @pytest.fixture
 def together():
+    """Ranks that meet as under torchrun."""
     return run_together
+
+
+@pytest.fixture
+def on_one_machine():
+    """Ranks that whoever started them gave common memory, as `--nproc` does."""
+    return partial(run_together, shares_memory=True)

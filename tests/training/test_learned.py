@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from palaestra.config.policy import PolicyConfig
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.training.draft import draft_network
@@ -17,7 +18,7 @@ def made(draft=None, **settings):
 
 
 def drafted():
-    return draft_network(TrainConfig().policy, INTERFACE, 1)
+    return draft_network(PolicyConfig(graph="mlp"), INTERFACE, 1)
 
 
 def flat(learned):

@@ -63,3 +63,24 @@ def test_a_state_that_has_pythons_numbers_one_by_one_is_still_read():
     expected = random.random()
     plain.set_global_random_state({**saved, "python": [version, numbers.tolist(), gauss]})
     assert random.random() == expected
+
+
+def test_plain_values_come_out_of_another_process_as_they_were():
+    given = {
+        "numbers": [1, 2.5, -0.0, 2**100, True, None, float("inf")],
+        "pair": (b"\x00\xff", "text\n", ()),
+        7: {"nested": [np.arange(6, dtype=np.uint8).reshape(2, 3), np.array(1.5, np.float32), np.zeros((0, 4))]},
+        "kind": ["list", ["dict", 3]],
+    }
+    taken = plain.decode_plain(plain.encode_plain(given))
+    arrays, others = given.pop(7)["nested"], taken.pop(7)["nested"]
+    assert taken == given
+    assert [type(part) for part in taken["numbers"]] == [type(part) for part in given["numbers"]]
+    for one, other in zip(arrays, others, strict=True):
+        assert (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+        assert other.flags.writeable
+
+
+def test_what_is_not_plain_is_refused_instead_of_lost():
+    with pytest.raises(TypeError, match="a set is no plain value"):
+        plain.encode_plain({"a": {1}})

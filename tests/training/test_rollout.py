@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from palaestra.contracts.errors import NonFinite
+from palaestra.contracts.errors import NonFinite, RunFailed
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.policies.agent import Agent
 from palaestra.policies.base import Intent, Policy, PolicyOutput
@@ -121,5 +121,29 @@ def test_log_probs_are_of_the_actions_taken_and_can_be_differentiated_later():
 
 @pytest.mark.fault("R9")
 def test_a_reward_that_is_not_finite_stops_with_environment_and_step():
-    with pytest.raises(NonFinite, match="reward that is not finite .environment 0, step 1 "):
+    with pytest.raises(NonFinite, match=r"reward that is not finite \(environment 0, step 1 of this rollout: NaN"):
         play(3, "terminated", horizon=4, poison_at=2)
+
+
+@pytest.mark.parametrize("last", [np.nan, 1e300])
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_the_last_observation_of_a_cut_episode_must_fit_too(monkeypatch, last):
+    """It is in no row of the rollout, only in the value after the cut."""
+    observe = Counting.observe
+    monkeypatch.setattr(Counting, "observe", lambda env: np.array([0, last]) if env.taken == 3 else observe(env))
+    with pytest.raises(NonFinite, match="Environment 0 ended an episode with an observation") as failed:
+        play(3, "truncated", horizon=4)
+    assert "from the environment" in failed.value.hint
+
+
+@pytest.mark.parametrize("reshape", [lambda value: value[..., None], lambda value: value[0]])
+def test_a_value_of_another_shape_is_refused_with_both_shapes(monkeypatch, reshape):
+    forward = ReadableCritic.forward
+
+    def wrong(*arguments):
+        output = forward(*arguments)
+        return output._replace(value=reshape(output.value))
+
+    monkeypatch.setattr(ReadableCritic, "forward", wrong)
+    with pytest.raises(RunFailed, match=r"value has the shape \[.*\] where \[1, 2\] is expected"):
+        play(3, "terminated", horizon=4)

@@ -319,13 +319,13 @@ def test_who_begins_with_the_weights_of_another_run_says_so_and_has_no_draft():
     assert new_training_state(NATIVE).began_with == ""
 
 
-def test_tensors_wait_only_for_a_draft_alone_with_the_native_engine_before_torch_has_come(monkeypatch):
+def test_tensors_wait_only_for_a_draft_with_the_native_engine_before_torch_has_come(monkeypatch):
     def has_tensors(config, group=ALONE):
         return "learned" in vars(new_training_state(config, group))
 
     assert has_tensors(NATIVE)
     monkeypatch.setattr(state_module, "sys", SimpleNamespace(modules={}))
     assert not has_tensors(NATIVE)
-    assert has_tensors(NATIVE, Second())
+    assert not has_tensors(NATIVE, Second())
     assert has_tensors(NATIVE.model_copy(update={"engine": "torch"}))
     assert has_tensors(CONFIG)

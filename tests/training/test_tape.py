@@ -52,8 +52,11 @@ def test_capture_and_restore_give_back_the_row_to_act_on():
 def test_an_observation_that_is_not_finite_is_named_with_its_place():
     tape = Tape(PARTS, horizon=2, env_count=3)
     tape.rows[1]["speed"][2] = np.inf
-    with pytest.raises(NonFinite, match="'speed' that is not finite .environment 2, step 1 "):
+    with pytest.raises(
+        NonFinite, match="'speed' that is not finite .environment 2, step 1 .*component 0: inf"
+    ) as failed:
         tape.refuse_non_finite()
+    assert "environment, not from learning" in failed.value.hint
 
 
 def test_single_observations_are_stacked_side_by_side():

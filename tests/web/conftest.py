@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import sys
 import textwrap
 import threading
 from dataclasses import replace
 
+import jsonschema_rs
 import pytest
 from starlette.testclient import TestClient
 
@@ -28,7 +30,9 @@ from palaestra.runs.store import RunStore
 from palaestra.web.app import build_app
 from palaestra.web.house import House
 from palaestra.web.login import LoginCodes
+from palaestra.web.openapi import build_openapi
 from palaestra.web.place import Place
+from palaestra.web.resources import all_routes
 from palaestra.web.server import Server, ServeSettings, open_listener
 from palaestra.web.tokens import TokenFile
 
@@ -79,10 +83,43 @@ def house(daemon):
     return House(daemon, token, LoginCodes(), Place("127.0.0.1", PORT))
 
 
+class DeclaredResponses:
+    """What the OpenAPI document says of every response; the page's types are generated from the same schemas."""
+
+    def __init__(self):
+        self.document = build_openapi(all_routes())
+        self.paths = {re.compile(re.sub(r"\{\w+\}", "[^/]+", path)): path for path in self.document["paths"]}
+        self.validators = {}
+
+    def check(self, response):
+        """For every JSON response that a test gets: it has the declared type."""
+        path = next((self.paths[one] for one in self.paths if one.fullmatch(response.request.url.path)), None)
+        is_json = response.headers.get("content-type") == "application/json"
+        if path is None or not is_json or response.request.method == "HEAD":
+            return
+        place = (path, response.request.method.lower(), str(response.status_code))
+        if place not in self.validators:  # made once: that takes longer than the request
+            self.validators[place] = self.validator(*place)
+        self.validators[place].validate(json.loads(response.read()))
+
+    def validator(self, path, method, status):
+        declared = self.document["paths"][path].get(method, {"responses": {}})["responses"].get(status, {})
+        if "$ref" in declared:
+            declared = self.document["components"]["responses"][declared["$ref"].rpartition("/")[2]]
+        schema = declared.get("content", {}).get("application/json", {}).get("schema", {})
+        return jsonschema_rs.Draft202012Validator({**schema, "components": self.document["components"]})
+
+
+@pytest.fixture(scope="session")
+def declared_responses():
+    return DeclaredResponses()
+
+
 @pytest.fixture
-def stranger(house):
+def stranger(house, declared_responses):
     """Somebody without a token, at the right address."""
     with TestClient(build_app(house), base_url=house.place.url, follow_redirects=False) as client:
+        client.event_hooks = {"response": [declared_responses.check]}
         yield client
 
 

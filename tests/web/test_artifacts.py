@@ -87,8 +87,10 @@ def test_no_name_leads_out_of_the_run(client, make_run, house, tmp_path, place):
 
 
 def test_what_is_said_of_artefacts_is_what_is_sent():
-    paths = build_openapi(ROUTES)["paths"]
-    listed = paths["/api/runs/{id}/artifacts"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    document = build_openapi(ROUTES)
+    paths, listed = document["paths"], document["components"]["schemas"]["ArtifactList"]
+    content = paths["/api/runs/{id}/artifacts"]["get"]["responses"]["200"]["content"]
+    assert content == {"application/json": {"schema": {"$ref": "#/components/schemas/ArtifactList"}}}
     one = paths["/api/runs/{id}/artifacts/{name}"]["get"]["responses"]
     assert (listed["required"], list(listed["properties"])) == (["artifacts"], ["artifacts"])
     assert "416" in one

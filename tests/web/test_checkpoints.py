@@ -8,6 +8,7 @@ import zipfile
 import pytest
 
 from palaestra.checkpoints.names import model_name, sidecar_name
+from palaestra.web.checkpoints import describe_normalisers
 
 
 def test_checkpoints_are_listed_with_the_best_and_the_latest(client, make_run, save_checkpoint):
@@ -48,7 +49,7 @@ def test_everything_is_detected_from_a_target(client, make_run, save_checkpoint,
     assert found["policy"] == {"graph": "mlp"}
     assert found["seed"] == 3
     assert found["suite"] == {"episodes": 7}
-    assert found["normalisers"] == {"observations": False, "returns": False}
+    assert found["normalisers"] == {"observations": False, "returns": False, "copies": 0}
     assert found["tensors"] == [{"name": "w", "dtype": "F32", "shape": [2, 2]}]
 
 
@@ -103,3 +104,11 @@ def test_nothing_here_loads_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_normalisers_are_found_by_the_names_of_the_tensors():
+    ours = ["network.a.weight", "observation_normalizer.mean", "return_scaler.variance"]
+    assert describe_normalisers(ours) == {"observations": True, "returns": True, "copies": 0}
+    script = ["agent.a.weight", *(f"normalisers.{env}.{part}" for env in range(8) for part in ("mean", "var", "count"))]
+    assert describe_normalisers(script) == {"observations": True, "returns": False, "copies": 8}
+    assert describe_normalisers(["agent.normalisers.mean"])["observations"] is False

@@ -1,43 +1,78 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from palaestra.contracts.errors import NotFound, UsageError
-from palaestra.web import discoveries
-
-
-class Shelf:
-    """Stands for an app's catalogue."""
-
-    def listing(self, runs_root, wanted):
-        if wanted == "3x3":
-            raise UsageError("'3x3' is not a format.", "Try 3x3x3.")
-        return {"known_as_of": "x", "known": [], "discoveries": [], "damaged": [str(runs_root), wanted]}
-
-    def entry(self, runs_root, name):
-        if name != "there":
-            raise NotFound(f"No discovery is called '{name}'.")
-        return {"id": name, "formulas": ["a"], "straight_line": [], "code": "", "machine": {}, "benchmarks": []}
+from palaestra.apps.matmul.archive import Archive, Provenance
+from palaestra.apps.matmul.bench_cells import Cell
+from palaestra.apps.matmul.bench_report import Benchmark
+from palaestra.apps.matmul.bench_store import BenchStore
+from palaestra.apps.matmul.factorization import Factorization
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.format import Format
+from palaestra.apps.matmul.verification import verify
 
 
 @pytest.fixture
-def shelf(monkeypatch):
-    monkeypatch.setattr(discoveries.plugins, "load", lambda group, name: Shelf())
+def schoolbook(daemon):
+    """The 2x2x1 product in four multiplications, as a discovery with one benchmark, written by the app itself."""
+    u, v, w = (np.zeros((4, size), np.int64) for size in (4, 2, 2))
+    for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        product = 2 * row + column
+        u[product, product] = v[product, column] = w[product, row] = 1
+    origin = Provenance("01RUN", "flip", 3, 1000, 1.5, 1.4, 9.0, machine={"cpu": "x"})
+    proved = verify(Factorization(Format(2, 2, 1), Field.ZT, u, v, w))
+    entry, _ = Archive(daemon.root).add(proved, origin)
+    cells = (
+        Cell("int64", 512, "NumPy", 0.29, 0.01, 1, 29.0, 14.5, 2.0, "loss", 0, is_exact=True, others={"leaf": 0.02}),
+        Cell("object", 8, "NumPy", None, 0.5, 1, None, None, 1.5, "win", 1, detail="64 bits", is_exact=True),
+    )
+    software = {"blas": "OpenBLAS 1", "compiler": "gcc 12"}
+    hardware = {"cpu": "a processor", "cores": 2}
+    BenchStore(daemon.root).add(
+        Benchmark(
+            "01BENCH",
+            entry.file.stem,
+            entry.fingerprint,
+            "01RUN",
+            "2x2x1",
+            "zt",
+            4,
+            2,
+            5.0,
+            1,
+            hardware,
+            software,
+            6,
+            cells,
+            {"int64": None},
+        )
+    )
+    return entry.file.stem
 
 
-def test_the_list_is_the_catalogues(client, shelf):
-    answer = client.get("/api/discoveries", params={"format": "2x2x2"})
-    assert answer.status_code == 200
-    assert answer.json()["damaged"][1] == "2x2x2"
+def test_a_discovery_comes_with_its_benchmarks_and_every_comparison_in_them(client, schoolbook):
+    (listed,) = client.get("/api/discoveries").json()["discoveries"]
+    assert (listed["id"], listed["benchmark_count"]) == (schoolbook, 1)
+    (benchmark,) = client.get(f"/api/discoveries/{schoolbook}").json()["benchmarks"]
+    assert (benchmark["cpu"], benchmark["threads"], benchmark["made_at"]) == ("a processor", 1, 5.0)
+    whole, objects = benchmark["cells"]
+    assert (whole["dtype"], whole["size"], whole["gain"], whole["verdict"]) == ("int64", 512, 29.0, "loss")
+    assert whole["others"] == {"leaf": 0.02}
+    assert (objects["detail"], objects["baseline_seconds"], objects["is_exact"]) == ("64 bits", None, True)
 
 
-def test_what_is_wrong_and_what_is_not_there_are_told(client, shelf):
+def test_only_those_of_a_format_are_listed(client, schoolbook):
+    assert client.get("/api/discoveries", params={"format": "2x2x1"}).json()["discoveries"]
+    assert client.get("/api/discoveries", params={"format": "3x3x3"}).json()["discoveries"] == []
+
+
+def test_what_is_wrong_and_what_is_not_there_are_told(client):
     assert client.get("/api/discoveries", params={"format": "3x3"}).status_code == 422
     assert client.get("/api/discoveries/nothing").status_code == 404
-    assert client.get("/api/discoveries/there").json()["formulas"] == ["a"]
 
 
-def test_the_true_catalogue_answers_where_nothing_was_found(client):
+def test_the_known_ranks_are_there_where_nothing_was_found(client):
     data = client.get("/api/discoveries").json()
     assert data["discoveries"] == []
     assert {"format": "2x2x2", "naive": 8}.items() <= data["known"][0].items()

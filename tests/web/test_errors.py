@@ -34,8 +34,8 @@ def test_all_complaints_are_told():
     error = RequestRefused([Complaint("ppo.gamma", "too high", "try 0.9"), Complaint("name", "taken")])
     told = json.loads(error_answer(error).body)["error"]
     assert told["fields"] == [
-        {"key": "ppo.gamma", "message": "too high", "hint": "try 0.9"},
-        {"key": "name", "message": "taken", "hint": ""},
+        {"key": "ppo.gamma", "message": "too high", "hint": "try 0.9", "exit_code": 2},
+        {"key": "name", "message": "taken", "hint": "", "exit_code": 2},
     ]
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import socket as socket_module
 import time
 
@@ -116,7 +117,7 @@ def test_what_a_viewer_says_wrongly_is_answered_and_it_may_stay(watch, text):
 
 
 @pytest.mark.fault("W4")
-def test_bytes_and_giant_messages_end_the_socket_not_the_daemon(watch, live):
+def test_bytes_and_giant_messages_end_the_socket_not_the_daemon(watch, live, caplog):
     giant = watch()
     with pytest.raises(ConnectionClosed) as closed:
         giant.send("x" * (64 * 1024 + 1))
@@ -125,10 +126,13 @@ def test_bytes_and_giant_messages_end_the_socket_not_the_daemon(watch, live):
     assert closed.value.rcvd.code == 1009
     strange = watch()
     strange.send(b"\x00\x01")
-    with pytest.raises(ConnectionClosed):
+    with pytest.raises(ConnectionClosed) as closed:
         while True:
             strange.recv(timeout=5)
+    assert closed.value.rcvd.code == 1003
+    assert "Send JSON as text." in closed.value.rcvd.reason
     assert next_of(watch(), "hello")
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def shake_hands(live):

@@ -15,6 +15,19 @@ def test_seed_environment_and_group_are_read_from_the_config(make_run):
     assert first.group == other_seed.group != other_gamma.group
 
 
+def test_seed_environment_and_group_of_a_script_are_read_from_its_arguments(make_run):
+    def facts(name, seed, env_id, words):
+        settings = {"exp_name": "ppo", "seed": seed, "env_id": env_id, "gamma": 0.9}
+        return read_facts(make_run(name, config={"script": "/a/ppo.py", "argv": words, "settings": settings}))
+
+    first = facts("a", 1, "CartPole-v1", [])
+    other_seed = facts("b", 2, "CartPole-v1", ["--seed", "2"])
+    negative = facts("c", -2, "CartPole-v1", ["--seed=-2"])
+    other_env = facts("d", 1, "Acrobot-v1", ["--env-id", "Acrobot-v1"])
+    assert (first.seed, first.env, other_seed.seed, negative.seed) == (1, "CartPole-v1", 2, -2)
+    assert first.group == other_seed.group == negative.group != other_env.group
+
+
 @pytest.mark.parametrize("env", ["ALE/Breakout-v5", "module:Env-v0", "a: b", "yes", "1.5", "ä # b"])
 def test_whatever_the_environment_is_called_it_is_told_as_it_is(make_run, env):
     assert read_facts(make_run(config={"seed": 3, "env": {"id": env}})).env == env

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 
 import pytest
 
 from palaestra.contracts.errors import UsageError
+from palaestra.contracts.run import RunState
 from palaestra.evaluation.summary import append_batch
-from palaestra.frames.hub import Hub, TooManyViewers
-from palaestra.frames.place import VARIABLE, lane_path
-from palaestra.frames.viewer import Viewer
-from palaestra.runs.processes import is_alive
+from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
+from palaestra.rendering.hub import Hub, TooManyViewers
+from palaestra.rendering.viewer import Viewer
+from palaestra.rendering.watch import Status
+from palaestra.runs.processes import is_alive, process_started_at
+from palaestra.runs.status import moved, read_record, write_record
 from palaestra.web.frames_room import ROOM, FramesRoom, frames_room, keep_frames
 
 
@@ -25,7 +30,7 @@ def room(daemon, tmp_path, monkeypatch):
 def test_a_viewer_sits_before_the_training_unless_the_run_has_another_lane(room, make_run):
     directory = make_run("first")
     assert room.sit(directory.id, "first", None, Viewer()).role == "train"
-    lane_path(directory.id, "eval").write_bytes(b"")
+    frame_buffer_path(directory.id, "eval").write_bytes(b"")
     assert room.sit(directory.id, "first", None, Viewer()).role == "eval"
     with pytest.raises(TooManyViewers):
         room.sit(directory.id, "first", None, Viewer())
@@ -43,7 +48,7 @@ def test_a_viewer_without_a_role_of_its_own_goes_where_the_lane_is(room, make_ru
     directory = make_run("first")
     free = room.sit(directory.id, "first", None, Viewer())
     fixed = room.sit(directory.id, "first", "train", Viewer())
-    lane_path(directory.id, "eval").write_bytes(b"")
+    frame_buffer_path(directory.id, "eval").write_bytes(b"")
     for seat in (free, fixed):
         room.follow(seat)
     assert (free.role, fixed.role) == ("eval", "train")
@@ -60,6 +65,25 @@ def test_the_line_of_an_evaluation_is_its_last_batch(room, make_run):
     assert hud["evaluation"] == "eval batch 1 | episodes=50 avg=112.3 min=90.1 max=142.6"
     directory.eval_summary_file.write_text("{")
     assert asyncio.run(room.hud(seat))["evaluation"].startswith("eval | ")
+
+
+def test_the_line_of_an_evaluation_run_tells_its_own_batches_and_no_older_ones(room, make_run):
+    evaluated, evaluation = make_run("first"), make_run("second", kind="evaluate")
+    append_batch(evaluated, {"episodes": 50, "avg": 112.34, "min": 90.1, "max": 142.6})
+    seat = room.sit(evaluated.id, "first", "eval", Viewer(), evaluation_id=evaluation.id)
+    assert asyncio.run(room.hud(seat))["evaluation"] == "eval | no batch is complete yet"
+    append_batch(evaluation, {"episodes": 2, "avg": 9.0, "min": 8.0, "max": 10.0})
+    assert asyncio.run(room.hud(seat))["evaluation"] == "eval batch 1 | episodes=2 avg=9.0 min=8.0 max=10.0"
+
+
+def test_a_batch_from_before_the_process_that_is_seen_is_not_told(room, make_run):
+    directory, now = make_run("first"), time.time()
+    append_batch(directory, {"episodes": 50, "avg": 112.34, "min": 90.1, "max": 142.6, "at": now - 1e6})
+    seat = room.sit(directory.id, "first", "eval", Viewer())
+    seat.watch.status = Status("connected", owner_started_at=process_started_at(os.getpid()))
+    assert asyncio.run(room.hud(seat))["evaluation"] == "eval | no batch is complete yet"
+    append_batch(directory, {"episodes": 2, "avg": 9.0, "min": 8.0, "max": 10.0, "at": now})
+    assert asyncio.run(room.hud(seat))["evaluation"].startswith("eval batch 2 |")
 
 
 def test_the_room_opens_and_closes_with_the_daemon(house, tmp_path, monkeypatch):
@@ -81,11 +105,14 @@ def test_an_evaluation_is_shown_in_the_lane_of_the_run_that_it_judges(room, make
     assert room.shown(daemon.get(evaluation.id), "train") == (judged.id, "first", "train")
     assert room.shown(daemon.get(judged.id), None) == (judged.id, "first", None)
     assert room.shown(daemon.get(stray.id), None) == (stray.id, "third", None)
+    write_record(evaluation, moved(read_record(evaluation), RunState.CANCELLED))
+    daemon._supervisor.gather()
+    assert room.shown(daemon.get(evaluation.id), None) == (evaluation.id, "second", None)
 
 
 def test_the_line_names_all_lanes_of_the_run(room, make_run):
     directory = make_run("first")
     for role in ("eval", "train1", "train"):
-        lane_path(directory.id, role).write_bytes(b"")
+        frame_buffer_path(directory.id, role).write_bytes(b"")
     seat = room.sit(directory.id, "first", None, Viewer())
     assert asyncio.run(room.hud(seat))["roles"] == ["train", "train1", "eval"]

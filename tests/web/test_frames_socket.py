@@ -14,11 +14,11 @@ import pytest
 from starlette.websockets import WebSocketDisconnect
 from websockets.sync.client import connect
 
-from palaestra.frames.beat import Beat
-from palaestra.frames.lane import LaneOwner
-from palaestra.frames.note import Numbers
-from palaestra.frames.place import VARIABLE, lane_path
-from palaestra.frames.writer import FrameWriter
+from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
+from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_writer import FrameWriter
+from palaestra.rendering.heartbeat import Heartbeat
 from palaestra.runs.processes import process_started_at
 from palaestra.web.frames_room import ROOM
 
@@ -27,7 +27,9 @@ class Lane:
     """The worker's end: `draw` publishes one picture for each slot, as a training would."""
 
     def __init__(self, run_id, role="train", slots=2, side=64) -> None:
-        self.owner = LaneOwner(lane_path(run_id, role), slots, side * side * 3, process_started_at(os.getpid()))
+        self.owner = FrameBufferOwner(
+            frame_buffer_path(run_id, role), slots, side * side * 3, process_started_at(os.getpid())
+        )
         self.writer = FrameWriter(self.owner.descriptor, self.owner.about)
         self.slots, self.side, self.drawn = slots, side, 0
 
@@ -38,7 +40,7 @@ class Lane:
         for slot in range(self.slots):
             self.writer.write(slot, noise, Numbers(self.drawn, 1.0, 2.0, 3))
             if demand is not None:
-                self.writer.ring(demand, slot)
+                self.writer.notify(demand, slot)
 
     def close(self) -> None:
         self.writer.close()
@@ -129,10 +131,10 @@ def test_a_run_without_a_lane_is_waited_for_in_words(client, make_run, open_lane
     directory = make_run("first")
     with watching(client) as socket:
         state = next_of(socket, "state")
-        assert (state["state"], state["why"]) == ("unavailable", "The run has no lane yet.")
+        assert (state["state"], state["why"]) == ("unavailable", "The run has no frame buffer yet.")
         lane = open_lane(directory.id)
         assert next_of(socket, "state")["state"] == "connected"
-        lane.writer.beat(Beat(monotonic(), 100, 1, 0, 0.0, 0.0, "closed", ""))
+        lane.writer.write_heartbeat(Heartbeat(monotonic(), 100, 1, 0, 0.0, 0.0, "closed", ""))
         assert next_of(socket, "state")["state"] == "closed"
 
 

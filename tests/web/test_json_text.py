@@ -31,6 +31,8 @@ def test_what_json_allows_is_read_as_python_reads_it():
         ('{"outer": {"name": 1, "name": 1}}', "outer.name"),
         ('{"name": "\\ud800"}', "name"),
         ('{"list": ["x", "\\udfff"]}', "list.1"),
+        ('{"config": {"script": "a\\u0000b"}}', "config.script"),
+        ('{"config": {"a\\u0000b": 1}}', "config"),
     ],
 )
 def test_what_json_does_not_allow_is_refused_by_the_name_of_the_field(text, field):

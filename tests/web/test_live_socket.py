@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from palaestra.contracts.errors import PalaestraError, UsageError
-from palaestra.frames.viewer import Wish
+from palaestra.rendering.viewer import ViewerRequest
 from palaestra.web.live_socket import LONGEST_REASON, Said, close_with, together, understood_as
 
 
@@ -29,7 +29,7 @@ from palaestra.web.live_socket import LONGEST_REASON, Said, close_with, together
 )
 def test_what_cannot_be_is_refused(text):
     with pytest.raises(PalaestraError):
-        understood_as(Said, text).wish(Wish())
+        understood_as(Said, text).request(ViewerRequest())
 
 
 def test_a_refusal_names_what_is_wrong():
@@ -38,11 +38,11 @@ def test_a_refusal_names_what_is_wrong():
 
 
 def test_what_is_not_said_stays_as_it_was():
-    wish = Said(fps=5, slots=[1, 2]).wish(Wish())
+    wish = Said(fps=5, slots=[1, 2]).request(ViewerRequest())
     assert (wish.frames_per_second, wish.slots) == (5, frozenset({1, 2}))
-    later = Said(quality=90).wish(wish)
+    later = Said(quality=90).request(wish)
     assert (later.frames_per_second, later.slots, later.quality) == (5, frozenset({1, 2}), 90)
-    assert Said.model_validate({"slots": None}).wish(later).slots is None
+    assert Said.model_validate({"slots": None}).request(later).slots is None
 
 
 def test_jobs_end_with_the_first_of_them_and_its_error_is_told():

@@ -88,7 +88,8 @@ def test_over_tls_the_cookie_never_travels_in_the_clear(house, client):
 
 
 def test_what_is_said_of_signing_in_is_what_it_does():
-    paths = build_openapi(ROUTES)["paths"]
+    document = build_openapi(ROUTES)
+    paths = document["paths"]
     own = {(path, method): min(said["responses"]) for path, ways in paths.items() for method, said in ways.items()}
     assert own == {
         ("/login", "get"): "303",
@@ -98,4 +99,5 @@ def test_what_is_said_of_signing_in_is_what_it_does():
     }
     told = paths["/api/login/link"]["post"]["responses"]["200"]["content"]
     link = {"type": "object", "properties": {"link": {"type": "string"}}, "required": ["link"]}
-    assert told == {"application/json": {"schema": link}}
+    assert told == {"application/json": {"schema": {"$ref": "#/components/schemas/LoginLink"}}}
+    assert document["components"]["schemas"]["LoginLink"] == link

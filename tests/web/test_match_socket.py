@@ -6,7 +6,7 @@ import textwrap
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
-from palaestra.frames.place import VARIABLE
+from palaestra.rendering.buffer_paths import VARIABLE
 from palaestra.web import match_process, match_socket
 from palaestra.web.errors import Refusal
 from palaestra.web.match_socket import MatchSaid, pinned
@@ -17,22 +17,22 @@ PLAYER = """
 import json, os, sys
 from time import monotonic
 import numpy as np
-from palaestra.frames.beat import Beat
-from palaestra.frames.lane import LaneOwner
-from palaestra.frames.note import Numbers
-from palaestra.frames.place import lane_path
-from palaestra.frames.writer import FrameWriter
+from palaestra.rendering.heartbeat import Heartbeat
+from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.buffer_paths import frame_buffer_path
+from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.runs.processes import process_started_at
 
 def tell(word):
     print(json.dumps(word), flush=True)
 
 asked = json.loads(sys.stdin.readline())
-with LaneOwner(lane_path(asked["lane"], "match"), 1, 300, process_started_at(os.getpid())) as owner:
+with FrameBufferOwner(frame_buffer_path(asked["lane"], "match"), 1, 300, process_started_at(os.getpid())) as owner:
     writer = FrameWriter(owner.descriptor, owner.about)
     tell({"ready": {"plan": asked["plan"]}})
     for step, line in enumerate(sys.stdin):
-        writer.beat(Beat(monotonic(), step, 0, 0, 0.0, 0.0))
+        writer.write_heartbeat(Heartbeat(monotonic(), step, 0, 0, 0.0, 0.0))
         writer.write(0, np.full((10, 10, 3), 200, np.uint8), Numbers(step, 1.0, 2.0, 3))
         tell({"heard": json.loads(line)})
     writer.close()

@@ -1,5 +1,9 @@
 import re
+import typing
 from pathlib import Path
+from types import UnionType
+
+from starlette.responses import Response
 
 from palaestra.web.openapi import build_openapi
 from palaestra.web.resources import all_routes
@@ -58,3 +62,15 @@ def test_holes_of_paths_are_parameters_and_bodies_have_schemas():
     assert submit["requestBody"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/RunBody"}
     assert {"201", "401", "413", "415", "422", "507"} <= set(submit["responses"])
     assert "config" in document["components"]["schemas"]["RunBody"]["properties"]
+
+
+def test_a_handler_returns_the_type_that_its_endpoint_declares():
+    endpoints = [one for one in all_routes() if isinstance(one, Endpoint)]
+    declared = [one for one in endpoints if one.response is not None]
+    assert len(declared) > 25
+    for endpoint in declared:
+        returned = typing.get_type_hints(endpoint.handler)["return"]
+        kinds = typing.get_args(returned) if isinstance(returned, UnionType) else (returned,)
+        assert [kind for kind in kinds if kind is not Response] == [endpoint.response], endpoint.path
+    silent = [one.path for one in endpoints if one.response is None and one.status == 200 and "json" in one.media]
+    assert silent == []

@@ -6,7 +6,6 @@ import time
 import httpx2
 import pytest
 
-from palaestra.web import patience
 from palaestra.web.patience import HEADER_BYTES, PatientProtocol
 
 
@@ -103,35 +102,3 @@ def test_who_says_nothing_is_cut_off_and_so_is_a_slow_second_request(live, monke
 def test_a_kept_connection_serves_many_requests(live):
     with httpx2.Client(base_url=live.url, headers=live.bearer) as client:
         assert [client.get("/api/system").status_code for _ in range(5)] == [200] * 5
-
-
-@pytest.mark.fault("W6")
-def test_beyond_so_many_connections_there_is_a_503_and_room_again_when_they_leave(live, monkeypatch):
-    monkeypatch.setattr(patience, "MOST_CONNECTIONS", 3)
-    idle = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(3)]
-    for connection in idle:  # answered: each of them has been counted
-        connection.sendall(live.head(connection="keep-alive"))
-        assert status(connection.recv(65536)) == 200
-    answer = live.raw(b"")
-    assert status(answer) == 503
-    assert b"content-security-policy" in answer
-    for connection in idle:
-        connection.close()
-    deadline = time.monotonic() + 5
-    while not is_served(live):
-        assert time.monotonic() < deadline
-
-
-def is_served(live):
-    return status(live.raw(live.head())) == 200
-
-
-@pytest.mark.fault("W6")
-def test_many_idle_strangers_do_not_shut_out_the_owner(live, monkeypatch):
-    monkeypatch.setattr(PatientProtocol, "header_seconds", 5.0)
-    idle = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(100)]
-    try:
-        assert is_alive(live)
-    finally:
-        for connection in idle:
-            connection.close()

@@ -1,3 +1,5 @@
+import pytest
+
 from palaestra.config.recipes.find import find_recipe, recipe_names
 from palaestra.config.schema import config_schema
 
@@ -62,3 +64,35 @@ def test_a_script_that_is_not_there_is_named(client, tmp_path):
     answer = client.get("/api/kinds/cleanrl/form", params={"script": str(tmp_path / "none.py")})
     assert answer.status_code in {404, 422}
     assert "none.py" in answer.json()["error"]["message"]
+
+
+def test_scripts_of_a_checkout_are_offered_once_it_was_scanned(client, tmp_path):
+    assert client.get("/api/kinds/cleanrl/checkouts").json() == {"checkouts": []}
+    (tmp_path / "ppo.py").write_text(SCRIPT)
+    answer = client.post("/api/kinds/cleanrl/checkouts", json={"path": str(tmp_path)})
+    assert answer.status_code == 200
+    ((checkout),) = answer.json()["checkouts"]
+    assert checkout["path"] == str(tmp_path)
+    assert {
+        "path": str(tmp_path / "ppo.py"),
+        "name": "ppo.py",
+        "algorithm": "PPO",
+        "actions": "discrete",
+        "lacks": [],
+    } in (checkout["scripts"])
+    assert client.get("/api/kinds/cleanrl/checkouts").json() == answer.json()
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "status"),
+    [("cleanrl", "/nowhere/at/all", 404), ("cleanrl", "a\0b", 400), ("cleanrl", "", 422), ("native", "/tmp", 404)],
+)
+def test_what_is_no_checkout_is_refused(client, kind, path, status):
+    assert client.post(f"/api/kinds/{kind}/checkouts", json={"path": path}).status_code == status
+
+
+def test_a_folder_without_scripts_is_refused(client, tmp_path):
+    (tmp_path / "empty").mkdir()
+    answer = client.post("/api/kinds/cleanrl/checkouts", json={"path": str(tmp_path / "empty")})
+    assert answer.status_code == 422
+    assert "No script that takes an env_id" in answer.json()["error"]["message"]

@@ -1,11 +1,4 @@
-import shlex
-
-import pytest
-
-from palaestra.cli.words import read_words
 from palaestra.config.request import resolve_training
-from palaestra.contracts.run import RunRequest
-from palaestra.web.requests import command_of
 
 
 def check(client, **request):
@@ -50,31 +43,6 @@ def test_yaml_becomes_settings(client):
     assert parse("a" * (1 << 17) + "a").status_code == 422
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"total_steps": 1000, "ppo": {"gamma": 0.9, "clip": 0.3}},
-        {"env": {"id": "ALE/Breakout-v5", "settings": {}}, "a": None, "b": True, "c": [1, "x y"]},
-        {"text": "null", "other": "it's", "empty": "", "number": "1e5", "yes": "yes", "dash": "-a", "eq": "a=b"},
-    ],
-)
-def test_the_command_line_means_the_same_request(config):
-    request = RunRequest("native", "cartpole", config, "my run", nproc=2)
-    program, verb, *words = shlex.split(command_of(request))
-    read = read_words(words)
-    assert (program, verb, read.recipe, read.run, read.nproc) == ("palaestra", "train", "cartpole", "my run", 2)
-    assert read.overrides == config
-
-
-def test_a_kind_without_a_verb_of_its_own_is_submitted():
-    assert command_of(RunRequest("nap", "", {"seconds": 1})) == "palaestra submit --kind=nap seconds=1"
-
-
-def test_another_kind_is_trained_by_its_name():
-    request = RunRequest("cleanrl", "ppo", {"script": "ppo.py", "seed": 3}, name="x")
-    assert command_of(request) == "palaestra train cleanrl run=x 'script=\"ppo.py\"' seed=3"
-
-
 def test_of_a_script_the_request_is_shown_complete_and_not_what_was_made_of_it(client, tmp_path):
     script = tmp_path / "small.py"
     script.write_text(
@@ -91,9 +59,3 @@ def test_of_a_script_the_request_is_shown_complete_and_not_what_was_made_of_it(c
         client, kind="cleanrl", config=client.post("/api/requests/parse", json={"yaml": found["yaml"]}).json()["config"]
     )
     assert (again["errors"], again["config"]) == ([], found["config"])
-
-
-def test_a_search_is_told_as_it_is_typed():
-    request = RunRequest("matmul", "discover 3x3x3", {"format": "3x3x3", "field": "z", "seconds": 5.0}, "mine")
-    assert command_of(request) == "palaestra discover 3x3x3 run=mine field=z seconds=5.0"
-    assert command_of(RunRequest("matmul", "", {})) == "palaestra discover"

@@ -5,7 +5,7 @@ import logging
 from dataclasses import replace
 
 import pytest
-from starlette.testclient import TestClient
+from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
 from palaestra.web.app import build_app
@@ -46,6 +46,32 @@ def test_a_foreign_page_is_refused_even_with_the_token(client, method, origin):
     answer = client.request(method, "/api/runs", headers={"origin": origin})
     assert answer.status_code == 403
     assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.fault("W9")
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/api/kinds/cleanrl/form?script=.%00./token",
+        "/api/runs?search=%00",
+        "/api/runs?sea%00rch=x",
+        "/api/runs/a%00b",
+        "/api/runs/a%00b/log",
+        "/login%00",
+        "/%00",
+    ],
+)
+def test_a_nul_character_in_an_address_is_400(client, target):
+    response = client.get(target)
+    assert response.status_code == 400
+    assert "NUL" in response.json()["error"]["message"]
+
+
+@pytest.mark.fault("W9")
+def test_a_nul_character_in_the_address_of_a_socket_is_400(client):
+    with pytest.raises(WebSocketDenialResponse) as denied, client.websocket_connect("/api/events?boot=%00"):
+        pass
+    assert denied.value.status_code == 400
 
 
 @pytest.mark.fault("W3")
@@ -294,6 +320,18 @@ def test_what_a_socket_would_be_sent_after_the_token_was_renewed_is_the_end_of_i
     sent, _ = ask(house, Renewing(), kind="websocket", authorization=f"Bearer {token}")
     closed = {"type": "websocket.close", "code": 4401, "reason": "the token was renewed"}
     assert sent == [{"type": "websocket.send", "text": "before"}, closed]
+
+
+def test_a_socket_that_the_server_has_closed_by_itself_counts_as_disconnected(house):
+    guard = Guard(None, house.token, house.place, lambda _method, _path: True)
+
+    async def closed_already(_message):
+        raise RuntimeError("Unexpected ASGI message 'websocket.send', after sending 'websocket.close'.")
+
+    headers = [(b"authorization", f"Bearer {house.token.read()}".encode())]
+    send = guard._while_welcome({"headers": headers}, closed_already)
+    with pytest.raises(ConnectionAbortedError):
+        asyncio.run(send({"type": "websocket.send", "text": "late"}))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from palaestra.contracts.errors import UsageError
 from palaestra.training.group import PeerLost
 from palaestra.workers import __main__ as rank_main
+from palaestra.workers import train
 from palaestra.workers.account import PIPE, read
 from palaestra.workers.job import Job
 from palaestra.workers.parent import LAUNCHER
@@ -53,7 +54,7 @@ def test_what_is_wrong_is_said_to_the_launcher_and_to_nobody_else(
     def refuse(*_, **__):
         raise error
 
-    monkeypatch.setattr(rank_main, "run_training", refuse)
+    monkeypatch.setattr(train, "run_training", refuse)
     assert run_rank() == code
     (account,) = run_rank.said
     assert (account.exit_code, account.is_consequence) == (code, is_consequence)
@@ -61,7 +62,7 @@ def test_what_is_wrong_is_said_to_the_launcher_and_to_nobody_else(
 
 
 def test_a_defect_of_ours_keeps_its_traceback(run_rank, monkeypatch):
-    monkeypatch.setattr(rank_main, "run_training", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(train, "run_training", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run_rank()
     assert run_rank.said[0].error == "ZeroDivisionError: division by zero"
@@ -69,9 +70,7 @@ def test_a_defect_of_ours_keeps_its_traceback(run_rank, monkeypatch):
 
 def test_a_signal_that_was_blocked_by_whoever_started_us_is_heard(run_rank, monkeypatch):
     blocked = []
-    monkeypatch.setattr(
-        rank_main, "run_training", lambda *_, **__: blocked.append(signal.pthread_sigmask(0, ())) or 1 / 0
-    )
+    monkeypatch.setattr(train, "run_training", lambda *_, **__: blocked.append(signal.pthread_sigmask(0, ())) or 1 / 0)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         with pytest.raises(ZeroDivisionError):

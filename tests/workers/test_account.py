@@ -1,6 +1,6 @@
 import os
 
-from palaestra.contracts.errors import NotFound
+from palaestra.contracts.errors import NotFound, RunFailed
 from palaestra.workers.account import PIPE, Account, account_of, give, read
 
 
@@ -19,6 +19,14 @@ def test_our_errors_keep_their_code_and_hint_and_others_their_name():
     assert (ours.exit_code, ours.error, ours.hint) == (3, "No run.", "List them.")
     other = account_of(ZeroDivisionError("by zero"), is_consequence=False)
     assert (other.exit_code, other.error) == (1, "ZeroDivisionError: by zero")
+
+
+def test_the_users_traceback_goes_along_and_no_text_fills_the_pipe():
+    error = RunFailed("x" * 100_000)
+    error.user_traceback = "Traceback of mine"
+    account = account_of(error, is_consequence=False)
+    assert account.user_traceback == "Traceback of mine"
+    assert len(account.error) < 10_000
 
 
 def test_half_an_account_is_none():

@@ -57,8 +57,8 @@ def test_without_a_word_a_run_begins_fresh(tmp_path):
 def test_a_run_begins_with_the_weights_it_was_told_and_says_whose_they_are(tmp_path, settings, request_of, older):
     still = {"ppo": {"env_count": 2, "horizon": 16, "minibatch_size": 16, "update_epochs": 1, "learning_rate": 0.0}}
     outcome = run_training(request_of("younger"), settings(initial_weights="older:2", **still), tmp_path, quiet=True)
-    ours, _ = CheckpointManager(outcome.directory).load_agent("latest")
-    theirs, _ = CheckpointManager(older.directory).load_agent(2)
+    ours, _ = CheckpointManager(outcome.directory).load_weights("latest")
+    theirs, _ = CheckpointManager(older.directory).load_weights(2)
     assert ours.keys() == theirs.keys()
     assert all(bool((ours[name] == theirs[name]).all()) for name in ours)
     [started] = [entry for entry in read_journal(outcome.directory.journal_file) if entry.event == "run.started"]

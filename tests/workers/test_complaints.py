@@ -1,6 +1,6 @@
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.contracts.errors import MissingExtra, UsageError
 from palaestra.contracts.worker_kind import Complaint
 from palaestra.workers.complaints import complaints_of
 
@@ -16,3 +16,7 @@ def test_each_mistake_stands_under_its_own_key():
 
 def test_an_error_that_is_no_validation_keeps_its_words():
     assert complaints_of(UsageError("No.", "Yes."), TrainConfig, "recipe") == [Complaint("recipe", "No.", "Yes.")]
+
+
+def test_a_missing_extra_keeps_its_exit_code():
+    assert complaints_of(MissingExtra("'ALE/Pong-v5'", "atari"), TrainConfig, "env.id")[0].exit_code == 4

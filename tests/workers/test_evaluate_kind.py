@@ -49,6 +49,11 @@ def test_a_run_that_has_saved_nothing_is_refused_at_the_door(tmp_path):
         pin_target("fresh:latest", tmp_path)
 
 
+def test_a_setting_that_environments_do_not_have_is_refused_at_the_door(run, tmp_path):
+    with pytest.raises(RequestRefused, match="no setting 'idd'.*Did you mean 'id'"):
+        prepare(tmp_path, target="trained", env={"idd": "CartPole-v1"})
+
+
 def test_an_evaluation_of_nothing_is_refused(tmp_path):
     with pytest.raises(UsageError, match="needs a 'target'"):
         prepare(tmp_path)

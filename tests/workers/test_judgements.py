@@ -173,3 +173,12 @@ def test_a_new_run_and_one_without_evaluators_ask_for_nothing(bench):
     judgements.collect()
     judgements.wait(0.0)
     assert (judge.asked, judgements.outstanding) == ([], 0)
+
+
+def test_the_last_is_asked_for_once_and_never_again_after_it_was_told(bench, saved):
+    judge = Judge()
+    judgements = bench.judgements(judge)
+    judgements.ask_last(saved[1].epoch)
+    judgements.ask_last(saved[1].epoch)
+    judgements.ask_last(99)
+    assert judge.asked == [saved[1].epoch]

@@ -1,9 +1,11 @@
+import time
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 
 from palaestra.contracts.errors import UsageError
+from palaestra.workers import launch as launch_module
 from palaestra.workers.account import Account
 from palaestra.workers.launch import first_cause, launch
 
@@ -34,6 +36,13 @@ def test_the_rank_that_failed_is_the_cause_and_not_those_that_followed():
     assert (cause.rank, cause.message, cause.hint, cause.exit_code) == (1, "Rank 1 failed: fell", "Stand.", 1)
 
 
+def test_the_users_traceback_comes_with_the_cause():
+    own = Account(1, 2.5, error="fell", user_traceback="Traceback of mine")
+    assert (
+        first_cause([PaperRank(0, 0), PaperRank(1, 1)], [GOOD, own], []).error().user_traceback == "Traceback of mine"
+    )
+
+
 def test_of_two_failures_the_first_by_the_clock_is_the_cause():
     early, late = Account(1, 1.0, error="early"), Account(1, 1.1, error="late")
     assert first_cause([PaperRank(0, 1), PaperRank(1, 1)], [late, early], []).message == "Rank 1 failed: early"
@@ -47,6 +56,11 @@ def test_a_killed_rank_is_named_with_its_signal():
 def test_a_rank_that_left_without_a_word_is_named_with_its_code():
     cause = first_cause([PaperRank(0, 1), PaperRank(1, 7)], [FOLLOWED, None], [])
     assert cause.message == "Rank 1 ended with exit code 7 and without a word."
+
+
+def test_an_end_without_a_word_is_a_failure_also_with_the_code_of_a_success():
+    cause = first_cause([PaperRank(0, 1), PaperRank(1, 0)], [FOLLOWED, None], [])
+    assert cause.message == "Rank 1 ended with exit code 0 and without a word."
 
 
 def test_a_rank_that_we_had_to_end_is_the_one_that_fell_silent():
@@ -66,6 +80,34 @@ def test_a_refusal_is_told_as_it_is_and_keeps_its_code():
 
 def test_what_a_forwarded_signal_did_is_no_failure():
     assert first_cause([PaperRank(0, -15), PaperRank(1, 143)], [None, None], [15]) is None
+
+
+@dataclass
+class SilentRank(PaperRank):
+    """Hangs until somebody ends it."""
+
+    ended_at: float | None = None
+
+    def has_ended(self):
+        return self.was_killed
+
+    def kill(self):
+        self.was_killed = True
+
+
+class LeftRank(PaperRank):
+    def has_ended(self):
+        return True
+
+
+@pytest.mark.parametrize("code", [0, 130, 1])
+def test_a_rank_that_hangs_after_another_has_ended_is_not_waited_for_without_end(monkeypatch, code):
+    monkeypatch.setattr(launch_module, "LEAVE_SECONDS", 0.05)
+    monkeypatch.setattr(launch_module, "GRACE_SECONDS", 0.05)
+    left, silent = LeftRank(0, code, ended_at=time.monotonic()), SilentRank(1, 0)
+    launch_module._wait([left, silent])
+    assert silent.was_killed
+    assert time.monotonic() - left.ended_at > 0.05
 
 
 def test_under_torchrun_no_ranks_are_started(monkeypatch):

@@ -12,10 +12,10 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 from palaestra.config.live import LiveConfig
 from palaestra.envs.publish import PublishedEnvs
-from palaestra.frames.demand import Demand
-from palaestra.frames.lane import LaneOwner
-from palaestra.frames.place import VARIABLE, every_lane, lane_path, roles_of
-from palaestra.frames.reader import FrameReader
+from palaestra.rendering.buffer_paths import VARIABLE, all_frame_buffers, frame_buffer_path, roles_of
+from palaestra.rendering.demand import Demand
+from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_reader import FrameReader
 from palaestra.training.sharing import weights_digest
 from palaestra.training.trainer import train
 from palaestra.workers import live as module
@@ -50,11 +50,11 @@ def test_while_it_lasts_the_environments_can_be_watched_and_then_all_is_as_befor
     with live_view(bench.state, bench.session):
         assert isinstance(bench.state.envs, PublishedEnvs)
         assert roles_of(bench.directory.id) == ["train"]
-        reader = FrameReader(lane_path(bench.directory.id))
+        reader = FrameReader(frame_buffer_path(bench.directory.id))
         assert reader.slot_count == inner.count
     assert bench.state.envs is inner
-    assert every_lane() == []
-    assert reader.beat().condition == "closed"
+    assert all_frame_buffers() == []
+    assert reader.heartbeat().condition == "closed"
     reader.close()
 
 
@@ -62,20 +62,20 @@ def test_a_failure_of_the_run_also_removes_the_lane(bench_with):
     bench = bench_with()
     with pytest.raises(ZeroDivisionError), live_view(bench.state, bench.session):
         raise ZeroDivisionError
-    assert every_lane() == []
+    assert all_frame_buffers() == []
 
 
 def test_switched_off_there_is_no_lane(bench_with):
     bench = bench_with(enabled=False)
     with live_view(bench.state, bench.session):
-        assert every_lane() == []
+        assert all_frame_buffers() == []
         assert not isinstance(bench.state.envs, PublishedEnvs)
 
 
 def test_only_so_many_tiles_as_were_asked_for(bench_with):
     bench = bench_with(tiles=1)
     with live_view(bench.state, bench.session):
-        reader = FrameReader(lane_path(bench.directory.id))
+        reader = FrameReader(frame_buffer_path(bench.directory.id))
         assert (reader.slot_count, reader.about.capacity) == (1, 3 * LiveConfig().largest_side ** 2)
         reader.close()
 
@@ -97,11 +97,11 @@ def test_watched_unwatched_and_switched_off_trainings_are_equal_to_the_last_bit(
     frames = []
 
     def look():
-        reader = FrameReader(lane_path(bench.directory.id))
+        reader = FrameReader(frame_buffer_path(bench.directory.id))
         reader.want(Demand(60.0, 0, frozenset({0, 1}), 1, 1), monotonic() + 2)
-        frames.append(reader.beat().frames if reader.beat() else 0)
+        frames.append(reader.heartbeat().frames if reader.heartbeat() else 0)
         reader.close()
-        bench.state.envs._publisher.due = 0.0  # the whole training takes less time than one look for viewers
+        bench.state.envs._view.due = 0.0  # the whole training takes less time than one look for viewers
 
     watched = trained(bench, look)
     assert frames[-1] > 0
@@ -114,7 +114,7 @@ def test_without_room_for_a_lane_the_run_goes_on_and_says_so_once(bench_with, mo
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     without = trained(bench_with(enabled=False))
-    monkeypatch.setattr(module, "LaneOwner", full)
+    monkeypatch.setattr(module, "FrameBufferOwner", full)
     bench = bench_with()
     assert trained(bench) == without
     assert [entry.data["reason"] for entry in bench.entries("frames.failed")] == ["No space left on device"]
@@ -125,12 +125,12 @@ def test_without_room_for_a_lane_the_run_goes_on_and_says_so_once(bench_with, mo
 @pytest.mark.fault("F2")
 def test_a_lane_that_a_dead_run_left_under_the_same_name_is_swept(bench_with):
     bench = bench_with()
-    left = LaneOwner(lane_path(bench.directory.id), 1, 1000, started_at=-1.0)
+    left = FrameBufferOwner(frame_buffer_path(bench.directory.id), 1, 1000, started_at=-1.0)
     os.close(left.descriptor)
     with live_view(bench.state, bench.session):
         assert isinstance(bench.state.envs, PublishedEnvs)
     assert bench.entries("frames.failed") == []
-    assert every_lane() == []
+    assert all_frame_buffers() == []
 
 
 def test_the_live_view_may_change_when_a_run_goes_on():
@@ -156,10 +156,10 @@ def test_a_renderer_that_raises_ends_the_live_view_and_changes_nothing_else(
     bench = make_bench(small_config(env={"id": "UnpaintableForTests-v0"}))
 
     def look():
-        with closing(FrameReader(lane_path(bench.directory.id))) as reader:
+        with closing(FrameReader(frame_buffer_path(bench.directory.id))) as reader:
             reader.want(Demand(60.0, 0, frozenset({0, 1}), 1, 1), monotonic() + 2)
-        if bench.state.envs._publisher.due < inf:
-            bench.state.envs._publisher.due = 0.0
+        if bench.state.envs._view.due < inf:
+            bench.state.envs._view.due = 0.0
 
     assert trained(bench, look)[:2] == without[:2]
     assert [entry.data["role"] for entry in bench.entries("frames.failed")] == ["train"]

@@ -148,13 +148,22 @@ class Two(Group):
     world_size = 2
 
 
-def test_several_processes_save_by_iterations_alone(make_bench, small_config, loop_of):
+def test_several_processes_save_at_iterations_that_the_leaders_clock_allows(make_bench, small_config, loop_of):
     bench = make_bench(small_config(checkpoints={}))
-    loop = loop_of(bench)
-    loop._saved_at = bench.clock.monotonic()
-    assert [loop._is_save_due(iteration) for iteration in (49, 50, 100)] == [False, False, False]
     bench.state.group = Two()
-    assert [loop._is_save_due(iteration) for iteration in (49, 50, 100)] == [False, True, True]
+    loop = loop_of(bench)
+
+    def due_after_agreeing():
+        loop._agree()
+        return [loop._is_save_due(iteration) for iteration in (49, 50, 100)]
+
+    loop._saved_at = bench.clock.monotonic()
+    assert due_after_agreeing() == [False, False, False]
+    bench.clock.seconds += 2.0
+    assert [loop._is_save_due(iteration) for iteration in (49, 50)] == [False, False], "they have not agreed on it"
+    assert due_after_agreeing() == [False, True, True]
+    bench.state.group.rank = 1  # whose clock nobody asks
+    assert due_after_agreeing() == [False, False, False]
 
 
 def test_a_stop_ends_after_the_update_and_saves_it(make_bench, small_config, loop_of):
@@ -178,7 +187,7 @@ def test_training_goes_on_over_failed_saves_and_tries_again_between_intervals(
     make_bench, small_config, loop_of, monkeypatch
 ):
     bench = make_bench(small_config(total_steps=32 * 6, checkpoints={"save_interval": 2}))
-    save, failures = bench.manager.save_agent, [True, True]
+    save, failures = bench.manager.save, [True, True]
 
     def fail_twice(*arguments):
         bench.clock.seconds += RETRY_SECONDS
@@ -187,7 +196,7 @@ def test_training_goes_on_over_failed_saves_and_tries_again_between_intervals(
             raise SaveFailed("No space left on device.")
         return save(*arguments)
 
-    monkeypatch.setattr(bench.manager, "save_agent", fail_twice)
+    monkeypatch.setattr(bench.manager, "save", fail_twice)
     monkeypatch.setattr(bench.clock, "monotonic", _ticking(bench.clock))
     assert loop_of(bench).run() is True
     assert [entry.data["epoch"] for entry in bench.entries("checkpoint.failed")] == [2, 3]
@@ -205,14 +214,14 @@ def _ticking(clock):
 
 
 def test_a_last_save_that_fails_fails_the_run_and_names_the_last_good_one(bench, loop_of, monkeypatch):
-    save = bench.manager.save_agent
+    save = bench.manager.save
 
     def fail_later(agent, checkpoint, state):
         if checkpoint.epoch > 2:
             raise SaveFailed("No space left on device.")
         return save(agent, checkpoint, state)
 
-    monkeypatch.setattr(bench.manager, "save_agent", fail_later)
+    monkeypatch.setattr(bench.manager, "save", fail_later)
     with pytest.raises(RunFailed, match="ended at epoch 4.*The last one on disk is epoch 2"):
         loop_of(bench).run()
 
@@ -263,6 +272,15 @@ def test_what_is_due_is_saved_and_asked_for_and_the_loop_goes_on(make_bench, sma
     assert judged(bench) == [(64, 2.0), (128, 4.0)]
 
 
+@pytest.mark.parametrize(("interval", "asked"), [(3, [3, 4]), (9, [4]), (4, [4]), (0, [])])
+def test_the_last_checkpoint_is_evaluated_whatever_the_interval(make_bench, small_config, loop_of, interval, asked):
+    bench = make_bench(small_config(checkpoints={"save_interval": 0}, evaluate_interval=interval))
+    judge = SlowJudge(delay=3)
+    loop_of(bench, judges=[judge] if interval else []).run()
+    assert judge.asked == asked
+    assert [epoch for _, epoch in judged(bench)] == asked
+
+
 def test_a_result_that_comes_late_lands_at_its_own_step(make_bench, small_config, loop_of):
     """Epochs 1 and 2 are judged only after epoch 4 was trained."""
     bench = make_bench(small_config(evaluate_interval=1))
@@ -303,14 +321,14 @@ def test_whoever_waits_for_the_last_judgement_can_leave_and_the_run_is_complete(
 
 def test_a_checkpoint_that_could_not_be_saved_is_not_judged(make_bench, small_config, loop_of, monkeypatch):
     bench = make_bench(small_config(checkpoints={"save_interval": 0}, evaluate_interval=2))
-    save = bench.manager.save_agent
+    save = bench.manager.save
 
     def fail_at_two(agent, checkpoint, state):
         if checkpoint.epoch == 2:
             raise SaveFailed("No space left on device.")
         return save(agent, checkpoint, state)
 
-    monkeypatch.setattr(bench.manager, "save_agent", fail_at_two)
+    monkeypatch.setattr(bench.manager, "save", fail_at_two)
     judge = SlowJudge()
     loop_of(bench, judges=[judge]).run()
     assert judge.asked == [4]

@@ -19,8 +19,8 @@ from palaestra.envs.build import make_playable
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.plan import make_plan
 from palaestra.evaluation.play import play
-from palaestra.frames.place import VARIABLE, every_lane
 from palaestra.policies.build import build_policy
+from palaestra.rendering.buffer_paths import VARIABLE, all_frame_buffers
 from palaestra.runs.store import RunStore
 from palaestra.workers.match import Conductor, Match, listen, main
 from palaestra.workers.match_plan import MatchPlan
@@ -54,7 +54,7 @@ class Runs:
             env=env.model_dump(),
             interface=encode_interface(policy.interface),
         )
-        CheckpointManager(directory).save_agent(policy, checkpoint)
+        CheckpointManager(directory).save(policy, checkpoint)
 
     def match(self, *seats, **plan):
         return Match(MatchPlan(seats=tuple(seats), **plan), self.root, self.told.append)
@@ -133,7 +133,7 @@ def test_a_newer_checkpoint_takes_over_when_a_round_begins(runs, monkeypatch):
 def test_a_newer_checkpoint_is_not_looked_for_at_every_end_of_a_short_episode(runs, monkeypatch):
     runs.save("first", POLE, 3)
     match = runs.match({"player": "first:latest"}, {"player": "first:latest"}, follow=True, rounds="apart")
-    monkeypatch.setattr("palaestra.workers.match.load_judged", None)  # it would be called here
+    monkeypatch.setattr("palaestra.workers.match.invite", None)  # it would be called here
     for _ in range(100):
         match.step(0)
     assert len(runs.ended()) > 2
@@ -217,7 +217,7 @@ def test_the_process_says_why_it_cannot_play_and_leaves_no_lane(runs, tmp_path, 
     asked = {"lane": "m1", "runs": str(runs.root), "plan": {"seats": [{"player": "nobody:best"}]}}
     assert main(io.StringIO(json.dumps(asked) + "\n"), out) == 3
     assert "nobody" in json.loads(out.getvalue().splitlines()[-1])["error"]["message"]
-    assert every_lane() == []
+    assert all_frame_buffers() == []
 
 
 def test_the_process_plays_until_its_input_ends_and_leaves_no_lane(runs, tmp_path, monkeypatch):
@@ -229,4 +229,4 @@ def test_the_process_plays_until_its_input_ends_and_leaves_no_lane(runs, tmp_pat
     asked = json.dumps({"lane": "m1", "runs": str(runs.root), "plan": plan})
     assert main(io.StringIO(f'{asked}\n{{"action": 1}}\n'), out) == 0
     assert "ready" in out.getvalue()
-    assert every_lane() == []
+    assert all_frame_buffers() == []

@@ -6,12 +6,13 @@ from time import monotonic
 import numpy as np
 import pytest
 
-from palaestra.envs.scene import View
-from palaestra.frames.demand import LEASE_SECONDS, Demand
-from palaestra.frames.lane import LaneOwner
-from palaestra.frames.place import VARIABLE, lane_path
-from palaestra.frames.reader import FrameReader
-from palaestra.frames.writer import FrameWriter
+from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
+from palaestra.rendering.demand import LEASE_SECONDS, Demand
+from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_reader import FrameReader
+from palaestra.rendering.frame_writer import FrameWriter
+from palaestra.rendering.live_view import View
 from palaestra.runs.processes import process_started_at
 from palaestra.workers.match_screen import Screen
 
@@ -26,14 +27,14 @@ class Sitting:
     def view(self):
         self.drawn += 1
         if self.colour is None:
-            return View(b"a state", 0.5, 2.5, 12)
-        return View(np.full((200, 300, 3), self.colour, np.uint8), 0.5, 2.5, 12)
+            return View(b"a state", Numbers(self.length, 0.5, 2.5, 12))
+        return View(np.full((200, 300, 3), self.colour, np.uint8), Numbers(self.length, 0.5, 2.5, 12))
 
 
 @pytest.fixture
 def ends(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    owner = LaneOwner(lane_path("m1", "match"), 2, 3 * 100**2, process_started_at(os.getpid()))
+    owner = FrameBufferOwner(frame_buffer_path("m1", "match"), 2, 3 * 100**2, process_started_at(os.getpid()))
     writer, reader = FrameWriter(owner.descriptor, owner.about), FrameReader(owner.path)
     yield writer, reader
     reader.close()
@@ -75,13 +76,13 @@ def test_whoever_comes_later_sees_a_match_that_stands_still_and_its_heart_beats(
     writer, reader = ends
     screen, seat = Screen(writer, 100), Sitting(3)
     screen.keep([seat])
-    assert (seat.drawn, reader.beat().condition) == (0, "open")
+    assert (seat.drawn, reader.heartbeat().condition) == (0, "open")
     want(reader, [0])
     screen._shown_at = 0.0  # long ago
     screen.keep([seat])
     assert reader.read(0) is not None
     screen.close()
-    assert reader.beat().condition == "closed"
+    assert reader.heartbeat().condition == "closed"
 
 
 def test_steps_of_those_that_still_play_are_counted(ends):
@@ -90,4 +91,4 @@ def test_steps_of_those_that_still_play_are_counted(ends):
     screen.show([Sitting(1), Sitting(2, is_over=True)])
     screen.show([Sitting(1), Sitting(2)])
     screen.close()
-    assert reader.beat().env_steps == 3
+    assert reader.heartbeat().env_steps == 3

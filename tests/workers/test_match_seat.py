@@ -8,6 +8,7 @@ import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point d
 from palaestra.config.env import EnvConfig
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec
+from palaestra.rendering.frame_header import Numbers
 from palaestra.workers.match_seat import PlainWorld, Seat, make_world, random_actions
 
 CROWD = EnvConfig(id="palaestra/Crowd-v0", kwargs={"agents": 3, "steps": 5})
@@ -79,7 +80,7 @@ def test_what_is_seen_has_the_numbers_of_the_same_step():
     seat.step(1)
     view = seat.view()
     assert view.content.shape == (400, 600, 3)
-    assert (view.reward, view.total_reward, view.length) == (1.0, 1.0, 1)
+    assert view.numbers == Numbers(1, 1.0, 1.0, 1)
     seat.close()
 
 

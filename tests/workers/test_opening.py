@@ -48,6 +48,15 @@ def test_the_same_configuration_finds_its_run(find, made):
     assert (found.directory, found.changes, found.is_done) == (made, [], False)
 
 
+def test_a_network_that_follows_from_the_observations_is_the_one_the_run_began_with(find, made):
+    stored = read_config(made)
+    write_config(made, {**stored, "policy": {**stored["policy"], "graph": "mlp"}})
+    assert find().config.policy.graph == "mlp"
+    write_config(made, {**stored, "policy": {**stored["policy"], "graph": "memory"}})
+    with pytest.raises(UsageError, match="memory"):
+        find()
+
+
 def test_every_difference_is_refused_at_once_with_both_values(find, made):
     with pytest.raises(UsageError) as refused:
         find(seed=7, total_steps=256)

@@ -58,7 +58,7 @@ class TakenOver(TorchEngine):
 
 def test_a_policy_of_another_shape_is_refused_with_what_to_try(saved, small_config):
     other = new_training_state(small_config(policy={"graph": "mlp", "settings": {"hidden": [8]}}))
-    with pytest.raises(DamagedFile, match="Checkpoint 2 does not fit this run's policy"):
+    with pytest.raises(DamagedFile, match="Checkpoint 2: its weights do not fit.*Was policy"):
         resume(saved.manager, other)
 
 

@@ -168,7 +168,7 @@ def test_training_goes_on_while_a_checkpoint_of_that_moment_is_written(bench, pa
     patient.settle()
     assert (patient.saved_epoch, bench.sink.calls) == (1, ["flush", "checkpoint 1"])
     assert [entry.data["epoch"] for entry in bench.entries("checkpoint.saved")] == [1]
-    weights, saved = bench.manager.load_agent()
+    weights, saved = bench.manager.load_weights()
     assert (saved.epoch, saved.agent_step) == (1, 32)
     assert all(torch.equal(weights[name], part) for name, part in moment.items())
 

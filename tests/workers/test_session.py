@@ -1,6 +1,7 @@
 """What a process writes of itself, with time moved by hand."""
 
 import os
+import shutil
 
 import pytest
 
@@ -97,3 +98,24 @@ def test_a_session_counts_its_own_seconds_and_clears_the_last_ones_failure(bench
     bench.clock.seconds += 7.0
     assert again.seconds == 7.0
     assert (again.record.failure, again.record.exit_code, again.record.ended_at) == ("", None, None)
+
+
+@pytest.mark.fault("C5")
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
+def test_a_directory_that_is_gone_ends_the_run_with_the_reason_and_is_not_made_anew(bench, caplog, how):
+    path = bench.directory.path
+    if how == "deleted":
+        shutil.rmtree(path)
+    else:
+        path.rename(path.with_name("elsewhere"))
+    if how == "replaced":
+        path.mkdir()
+    bench.clock.seconds += STATUS_SECONDS
+    with pytest.raises(RunFailed, match="was deleted or moved while the run was using it") as failed:
+        bench.session.beat(1, 32, 10.0, {})
+    with pytest.raises(RunFailed, match="deleted or moved"):
+        bench.saver.save(bench.state)
+    bench.session.failed(failed.value, 1)
+    assert path.exists() == (how == "replaced")
+    assert how != "replaced" or list(path.iterdir()) == []
+    assert caplog.text == "", "the reason is enough"

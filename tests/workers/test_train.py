@@ -1,7 +1,10 @@
 """The whole worker in this process: what it leaves on disk, and how it leaves."""
 
 import signal
+from functools import partial
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +19,8 @@ from palaestra.runs.lock import run_lock
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
+from palaestra.sinks import build as build_module
+from palaestra.sinks.downsampling import Downsampler
 from palaestra.sinks.fanout import Fanout
 from palaestra.workers import loop as loop_module
 from palaestra.workers import train as train_module
@@ -55,6 +60,37 @@ def epochs(directory) -> list[int]:
 def rows(directory):
     with MetricsReader(directory.metrics_file) as reader:
         return reader.rows()
+
+
+class Camera(gymnasium.Env):
+    """Images of noise; episodes of four steps."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (12, 12, 3), np.uint8)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._look(), {}
+
+    def step(self, action):
+        self.steps += 1
+        return self._look(), 1.0, False, self.steps == 4, {}
+
+    def _look(self):
+        return self.np_random.integers(0, 256, (12, 12, 3), np.uint8)
+
+
+gymnasium.register("palaestra-tests/Camera-v0", Camera)
+
+
+def test_images_are_trained_with_the_cnn_and_a_run_goes_on_with_it(run):
+    directory = run(env="palaestra-tests/Camera-v0", total_steps=64).directory
+    assert read_config(directory)["policy"]["graph"] == "cnn"
+    newest = CheckpointManager(directory).list_all_checkpoints()[-1]
+    assert newest.policy["graph"] == "cnn"
+    again = run(env="palaestra-tests/Camera-v0", total_steps=128, accept=["total_steps"])
+    assert again.record.agent_step == 128
 
 
 def stop_at(monkeypatch, iteration: int, *signals: signal.Signals) -> None:
@@ -105,6 +141,21 @@ def test_stopped_and_continued_it_does_the_same_as_without_a_stop(run, monkeypat
     last = "model_0004.safetensors"
     weights = [(one.directory.checkpoints / last).read_bytes() for one in (whole, continued)]
     assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize("iteration", [4, 7])
+def test_stopped_within_an_interval_of_iterations_it_ends_with_the_same_metrics(run, monkeypatch, iteration):
+    """As a training of many thousand iterations, where one row stands for several."""
+    monkeypatch.setattr(build_module, "Downsampler", partial(Downsampler, single_iterations=2))
+    whole = run(name="whole", total_steps=9 * 32)
+    with monkeypatch.context() as patch:
+        stop_at(patch, iteration, signal.SIGTERM)
+        stopped = run(total_steps=9 * 32)
+    assert stopped.record.epoch == iteration
+    continued = run(total_steps=9 * 32)
+    assert rows(continued.directory) == rows(whole.directory)
+    assert sorted({row[1] // 32 for row in rows(whole.directory)}) == [1, 2, 4, 8, 9]
+    assert continued.metrics == whole.metrics
 
 
 def test_checkpoints_name_the_commit_that_trained_them_also_when_it_changed_in_between(run, monkeypatch):
@@ -184,12 +235,14 @@ def test_what_cannot_be_made_leaves_nothing_behind(run, tmp_path):
 def test_a_reward_that_is_not_finite_fails_the_run_and_names_the_last_good_checkpoint(run, small):
     with pytest.raises(NonFinite, match="Update 3 .*last good checkpoint is epoch 2") as failed:
         run(env={"id": "PoisonedForTests-v0", "kwargs": {"at": 40}})
+    assert "from the environment" in failed.value.hint
+    assert "learning_rate" not in failed.value.hint
     assert failed.value.exit_code == 1
     record = read_record(small())
     assert (record.state, record.exit_code) == (RunState.FAILED, 1)
     assert "not finite" in record.failure
     assert epochs(small()) == [1, 2]
-    for tensor in CheckpointManager(small()).load_agent("latest")[0].values():
+    for tensor in CheckpointManager(small()).load_weights("latest")[0].values():
         assert bool(torch.isfinite(tensor).all())
 
 
@@ -200,14 +253,14 @@ def test_without_any_checkpoint_it_says_that_there_is_none(run):
 
 @pytest.mark.fault("C4")
 def test_a_disk_that_stays_full_fails_the_run_at_its_end_and_not_before(run, small, monkeypatch):
-    save = CheckpointManager.save_agent
+    save = CheckpointManager.save
 
     def fail_later(self, policy, checkpoint, trainer_state=None):
         if checkpoint.epoch > 1:
             raise SaveFailed("No space left on device.")
         return save(self, policy, checkpoint, trainer_state)
 
-    monkeypatch.setattr(CheckpointManager, "save_agent", fail_later)
+    monkeypatch.setattr(CheckpointManager, "save", fail_later)
     with pytest.raises(RunFailed, match="The last one on disk is epoch 1"):
         run()
     record = read_record(small())
@@ -222,14 +275,32 @@ def test_an_exception_of_a_stranger_is_in_status_and_journal_and_still_raised(ru
         yield
 
     monkeypatch.setattr(loop_module, "train", explode)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(RunFailed, match="Your code raised ZeroDivisionError: of a stranger") as failed:
         run()
-    assert (read_record(small()).state, read_record(small()).failure) == (RunState.FAILED, "of a stranger")
+    assert isinstance(failed.value.__cause__, ZeroDivisionError)
+    assert read_record(small()).state is RunState.FAILED
+    assert "of a stranger" in read_record(small()).failure
+    assert "in explode" in read_journal(small().journal_file)[-1].data["traceback"]
+
+
+def test_the_whole_traceback_is_in_the_log_and_the_users_part_in_the_failure(run, small, monkeypatch):
+    def step(_env, _action):
+        return {}[3]
+
+    monkeypatch.setattr(gymnasium.registry["PoisonedForTests-v0"].entry_point, "step", step)
+    with pytest.raises(RunFailed, match=r"raised KeyError at step 1 of its episode, .*: 3\.") as failed:
+        run(env={"id": "PoisonedForTests-v0", "kwargs": {"at": 40}})
+    assert "in step\n    return {}[3]" in failed.value.user_traceback
+    assert "palaestra/workers" not in failed.value.user_traceback
+    lines = small().log_file().read_text().splitlines()
+    assert any(line.endswith("palaestra.traceback: KeyError: 3") for line in lines)
+    assert any("palaestra/workers/loop.py" in line for line in lines)
+    assert str(small().log_file()) in failed.value.hint
 
 
 def test_every_line_of_the_log_carries_run_and_rank(run, small, monkeypatch):
     monkeypatch.setattr(
-        CheckpointManager, "save_agent", lambda *_: (_ for _ in ()).throw(SaveFailed("No space left on device."))
+        CheckpointManager, "save", lambda *_: (_ for _ in ()).throw(SaveFailed("No space left on device."))
     )
     with pytest.raises(RunFailed):
         run()

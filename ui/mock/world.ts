@@ -40,7 +40,7 @@ function makeRun(index: number, now: number): Run {
     failure: state === 'failed' ? 'The loss became NaN at update 412; the last good checkpoint is epoch 40.' : '',
     summary: state === 'queued' ? {} : { episodic_return: best * share * (0.85 + 0.15 * dice(index, 5)), steps_per_second: 4000 + 3000 * dice(index, 2), ...(hasScore ? { score: best * share * 0.97 } : {}) },
     tags: index % 5 === 0 ? ['baseline'] : index % 7 === 0 ? ['ablation', 'wide'] : [], group: `g${family}`, seed: (index % 3) + 1,
-    env, priority: 0, asked_by: index % 2 ? 'cli' : 'web', executor: 'local', nproc: 1, parent: null, is_live: state === 'running',
+    env, priority: 0, asked_by: index % 2 ? 'cli' : 'web', executor: 'local', nproc: 1, attempt: 1, note: '', is_silent: false, parent: null, is_live: state === 'running',
     queue_position: state === 'queued' ? 1 : null,
   };
 }
@@ -64,7 +64,7 @@ export function makeSeries(run: Run, name: string, buckets: number, from: number
   const [start, end] = [Math.max(0, from), Math.min(last, to)];
   const inside = Math.floor(((end - start) / scale) * points);
   const count = Math.max(1, Math.floor(inside / buckets));
-  const series: Series = { run: run.id, name, x: [], min: [], max: [], mean: [], count: [] };
+  const series: Series = { run: run.id, name, x: [], min: [], max: [], mean: [], count: [], bad: [] };
   for (let bucket = 0; bucket < Math.min(buckets, inside); bucket++) {
     const values = Array.from({ length: Math.min(count, 12) }, (_, part) => {
       const grain = Math.floor((start / scale) * points) + bucket * count + part;
@@ -75,6 +75,7 @@ export function makeSeries(run: Run, name: string, buckets: number, from: number
     series.max.push(Math.max(...values));
     series.mean.push(values.reduce((sum, one) => sum + one, 0) / values.length);
     series.count.push(count);
+    series.bad.push(0);
   }
   return series;
 }

@@ -86,3 +86,8 @@ test('a flat line stands in the middle of some air, also on a log axis', () => {
   const [low, high] = padded([0, 100], false);
   assert.ok(low < 0 && high > 100);
 });
+
+test('differences of rounding are not blown up to the height of the chart', () => {
+  const [low, high] = padded([500 - 1e-13, 500 + 1e-13], false);
+  assert.ok(high - low > 1);
+});

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { byFormat, standing, type Summary } from '../src/discoveries/ask.ts';
+import { byFormat, standing } from '../src/discoveries/ask.ts';
+import type { FoundScheme } from '../src/lib/types.ts';
 
-const scheme = (format: string, field: string, rank: number) => ({ id: `${format}-${field}-${rank}`, format, field, rank }) as Summary;
+const scheme = (format: string, field: string, rank: number) => ({ id: `${format}-${field}-${rank}`, format, field, rank }) as FoundScheme;
 
 test('schemes stand under their format, in the order in which they came', () => {
   const found = [scheme('2x2x2', 'gf2', 7), scheme('3x3x3', 'z', 23), scheme('2x2x2', 'z', 7)];

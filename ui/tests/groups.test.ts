@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { groupName, groupRuns, spreadOf } from '../src/lib/groups.ts';
+import { groupName, groupRuns, seedCount, seedText, spreadOf } from '../src/lib/groups.ts';
 import { makeRun } from './made.ts';
 
 test('runs that differ in their seed only come together, in the order of the first', () => {
@@ -21,4 +21,12 @@ test('a group is called what its runs have in common, else its recipe', () => {
   const named = (...names: string[]) => ({ key: 'k', runs: names.map((name) => makeRun({ name })) });
   assert.equal(groupName(named('wide-1', 'wide-2')), 'wide');
   assert.equal(groupName(named('otter', 'heron')), 'cartpole');
+});
+
+test('copies of one seed are not several seeds', () => {
+  const copies = [1, 1, 1].map((seed) => makeRun({ seed }));
+  assert.equal(seedText(copies.length, seedCount(copies)), '3 runs of 1 seed');
+  assert.equal(seedText(2, 2), '2 seeds');
+  assert.equal(seedText(1500, 7), '1,500 runs of 7 seeds');
+  assert.equal(seedText(3, seedCount([makeRun({ seed: null })])), '3 runs');
 });

@@ -97,7 +97,7 @@ test('the first twenty-eight curves look different from each other', () => {
 });
 
 test('a small curve stays inside its box and shows its spike in the band', () => {
-  const made = (x: number[], mean: number[], max = mean): Series => ({ run: 'a', name: 'b', x, min: mean, max, mean, count: x.map(() => 1) });
+  const made = (x: number[], mean: number[], max = mean): Series => ({ run: 'a', name: 'b', x, min: mean, max, mean, count: x.map(() => 1), bad: x.map(() => 0) });
   const [paths] = sparkPaths([made([0, 1, 2], [0, 5, 5], [0, 100, 5])], 120, 30);
   const heights = [...paths!.band.matchAll(/[\d.]+ ([\d.]+)/g)].map((found) => Number(found[1]));
   assert.ok(heights.every((height) => height >= 1 && height <= 29));

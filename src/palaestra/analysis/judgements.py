@@ -84,7 +84,7 @@ def _places(batch: dict[str, Any]) -> Sequence[str]:
 
 
 def _read(path: Path) -> Judgement:
-    content = unstamped(read_json(path), SCHEMA_VERSION, path)
+    content = unstamped(read_json(path, follow_links=False), SCHEMA_VERSION, path)
     try:
         plan = content["plan"]
         setting = Setting(

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from palaestra.checkpoints.manager import Arrays, CheckpointManager, PreparedSave
+    from palaestra.checkpoints.store import Arrays, CheckpointStore, PreparedSave
     from palaestra.contracts.checkpoint import Checkpoint
 
 
 class BackgroundSaver:
     """At most one save is under way and holds memory; what is asked meanwhile is skipped and counted."""
 
-    def __init__(self, manager: CheckpointManager) -> None:
+    def __init__(self, manager: CheckpointStore) -> None:
         self.skipped = 0
         self._manager = manager
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")

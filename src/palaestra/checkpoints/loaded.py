@@ -9,13 +9,13 @@ import torch
 from pydantic import ValidationError
 
 from palaestra.checkpoints.names import model_name
+from palaestra.checkpoints.restore import restore_agent
 from palaestra.checkpoints.targets import find_target
-from palaestra.checkpoints.weights import weights_from_bytes
 from palaestra.config.policy import PolicyConfig
+from palaestra.contracts.checkpoint import TORCH_MODULE
 from palaestra.contracts.codec import decode_interface
 from palaestra.contracts.errors import DamagedFile, RefusedFile, UsageError
 from palaestra.envs.spaces import observation_arrays, to_env_action
-from palaestra.policies.build import build_policy
 from palaestra.policies.observations import to_tensor
 
 if TYPE_CHECKING:
@@ -76,19 +76,19 @@ def policy_from(opened: OpenedCheckpoint, *, trust_module: bool) -> LoadedPolicy
             f"{source} was saved by the script {checkpoint.policy['script']}, whose own classes alone can play it.",
             f"To judge it: palaestra eval {checkpoint.run}:{checkpoint.epoch}",
         )
+    if TORCH_MODULE in checkpoint.policy:
+        raise UsageError(
+            f"{source} holds the weights of {checkpoint.policy[TORCH_MODULE]}, a torch module of its user's own.",
+            f"Load it in Python: CheckpointManager(RUN).load_agent({checkpoint.epoch}, into=MODULE)",
+        )
     try:
         config = PolicyConfig.model_validate(checkpoint.policy)
     except ValidationError as error:
         raise DamagedFile(f"{source}: its policy cannot be read: {error.errors()[0]['msg']}.") from error
     if config.module is not None and not trust_module:
         _refuse_unknown_module(config.module, source)
-    policy = build_policy(config, decode_interface(checkpoint.interface))
-    weights = weights_from_bytes(opened.parts[model_name(checkpoint.epoch)], source)
-    try:
-        policy.load_state_dict(weights, strict=True)
-    except RuntimeError as error:
-        problem = " ".join(str(error).split())[:300]
-        raise DamagedFile(f"{source}: its weights do not fit its policy: {problem}") from error
+    interface = decode_interface(checkpoint.interface)
+    policy = restore_agent(config, interface, opened.parts[model_name(checkpoint.epoch)], source)
     return LoadedPolicy(policy.eval().requires_grad_(False), checkpoint)  # noqa: FBT003
 
 

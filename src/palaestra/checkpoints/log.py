@@ -28,6 +28,7 @@ LOG_NAME = "checkpoint_log.json"
 SCHEMA_VERSION = 1
 HEAD = f'{{"schema_version": {SCHEMA_VERSION}, "checkpoints": [\n'.encode()
 MAX_BYTES = 64 << 20
+OTHER_NAMES = {"timestamp": "time", "step": "agent_step", "run_duration": "total_time"}  # of the same values
 EPISODES_METRIC = "episodes"  # episodes ended so far, when the trainer counts them
 
 
@@ -104,14 +105,20 @@ def _changes(before: dict[int, LogEntry], now: dict[int, LogEntry]) -> dict[int,
     return dict(sorted((gone | fresh).items()))
 
 
+def entry_fields(entry: LogEntry) -> dict[str, Any]:
+    """An entry as it stands in the file: with its names, and beside them those that other tools look for."""
+    return {**vars(entry), **{name: getattr(entry, own) for name, own in OTHER_NAMES.items()}}
+
+
 def _worded(entry: LogEntry) -> bytes:
-    return json.dumps(vars(entry)).encode()
+    return json.dumps(entry_fields(entry)).encode()
 
 
 def _entry(data: dict[str, Any]) -> LogEntry:
-    if set(data) != {field.name for field in fields(LogEntry)}:
+    own = {name: value for name, value in data.items() if name not in OTHER_NAMES}
+    if set(own) != {field.name for field in fields(LogEntry)}:
         raise ValueError(f"an entry has the fields {sorted(data)}")
-    entry = LogEntry(**data)
+    entry = LogEntry(**own)
     if type(entry.epoch) is not int or type(entry.removed) is not bool:
         raise ValueError(f"an entry has epoch={entry.epoch!r}, removed={entry.removed!r}")
     return entry

@@ -1,278 +1,175 @@
-"""The one door to `checkpoints/` of a run. Nothing else in the house writes there."""
+"""Checkpoints for a program of one's own: save an agent, list what is there, find the best, load it.
+
+    manager = CheckpointManager("runs/mine")
+    manager.save_agent(net, epoch=10, metadata={"score": 0.85})
+    net = manager.load_agent("best", into=Net())
+
+It writes and reads the same files as a training does, so that `palaestra checkpoints` and the page see them too.
+"""
 
 from __future__ import annotations
 
 import logging
-import platform
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from functools import cache
-from math import isfinite
+import time
+from dataclasses import fields, replace
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.checkpoints import durable, reading, retention, selection
-from palaestra.checkpoints.errors import SaveFailed
-from palaestra.checkpoints.locks import changing, in_use
-from palaestra.checkpoints.log import CheckpointLog
-from palaestra.checkpoints.names import model_name, temporary_name, trainer_state_name
-from palaestra.checkpoints.sidecar import digest
+from palaestra.checkpoints import durable
+from palaestra.checkpoints.store import FIXED_FIELDS, CheckpointStore
 from palaestra.contracts.checkpoint import Checkpoint
-from palaestra.contracts.errors import DamagedFile, NotFound, UsageError, did_you_mean
+from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
 from palaestra.contracts.later import later
 from palaestra.runs.directory import RunDirectory
-from palaestra.runs.environment import installed_version
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-    from torch import Tensor, nn
+    from torch import nn
 
-    from palaestra.checkpoints import torch_file
-    from palaestra.checkpoints import weights as weight_files
+    from palaestra.checkpoints import agents
     from palaestra.checkpoints.filesystem import FileSystem
-    from palaestra.checkpoints.reading import OpenedCheckpoint, Survey
+    from palaestra.checkpoints.loaded import LoadedPolicy
     from palaestra.config.checkpoints import CheckpointConfig
-
-    Arrays = Mapping[str, NDArray[Any]]  # of a policy's state_dict
 else:
-    torch_file = later("palaestra.checkpoints.torch_file")
-    weight_files = later("palaestra.checkpoints.weights")
+    agents = later("palaestra.checkpoints.agents")
 
 logger = logging.getLogger(__name__)
 
-FIXED_FIELDS = frozenset({"epoch", "files", "path"})  # what the files themselves decide
+SETTABLE_FIELDS = frozenset(field.name for field in fields(Checkpoint)) - FIXED_FIELDS
+FIELDS_OF_THE_AGENT = frozenset({"policy", "interface", "versions"})
 
 
-@dataclass(frozen=True)
-class PreparedSave:
-    """Everything a save needs, as bytes: training may go on while another thread commits it."""
+class CheckpointManager(CheckpointStore):
+    """Of a run directory, or of its `checkpoints/` folder; the first save makes what is not there yet."""
 
-    checkpoint: Checkpoint
-    parts: Mapping[str, bytes]
-
-
-@dataclass(frozen=True)
-class ResumePoint:
-    """Weights and trainer state of one and the same commit."""
-
-    checkpoint: Checkpoint
-    weights: dict[str, Tensor]
-    trainer_state: dict[str, Any]
-
-
-class CheckpointManager:
     def __init__(
         self, run_dir: RunDirectory | Path | str, config: CheckpointConfig | None = None, fs: FileSystem = durable.REAL
     ) -> None:
         """Without `config` nothing is ever removed; with it, retention follows every save."""
-        run = run_dir if isinstance(run_dir, RunDirectory) else RunDirectory(Path(run_dir))
-        self.directory = run.checkpoints
-        self._config = config
-        self._fs = fs
-        self._log = CheckpointLog(self.directory, fs)
+        super().__init__(checkpoint_folder(run_dir), config, fs)
+        self._began_at = time.monotonic()
+        self._saved_agent: nn.Module | None = None
+        self._has_said_missing = False
 
-    def ensure_writable(self) -> None:
-        """Say now, not at the first save, that the directory cannot be written to."""
-        probe = self.directory / temporary_name("probe")
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            probe.write_bytes(b"")
-            probe.unlink()
-        except OSError as error:
-            raise SaveFailed(f"Checkpoints cannot be written to {self.directory}: {error.strerror}.") from error
+    def save_agent(self, agent: Any, epoch: int, metadata: Mapping[str, Any] | None = None) -> Checkpoint:
+        """Save a torch module, or an agent of ours, as epoch `epoch`; it is on the disk when this returns.
 
-    def save_agent(
-        self, policy: nn.Module | Arrays, checkpoint: Checkpoint, trainer_state: Mapping[str, Any] | None = None
-    ) -> Checkpoint:
-        """Weights and trainer state as they are now, durable together when this returns."""
-        return self.commit(self.prepare(policy, checkpoint, trainer_state))
-
-    def prepare(
-        self, policy: nn.Module | Arrays, checkpoint: Checkpoint, trainer_state: Mapping[str, Any] | None = None
-    ) -> PreparedSave:
-        """The part of a save that must not overlap with learning. With arrays for a policy, torch is not needed."""
-        files = torch_file if isinstance(policy, Mapping) else weight_files
-        parts = {model_name(checkpoint.epoch): files.policy_to_bytes(policy)}
-        if trainer_state is not None:
-            parts[trainer_state_name(checkpoint.epoch)] = files.trainer_state_to_bytes(trainer_state)
-        described = replace(checkpoint, versions=checkpoint.versions or dict(_versions()))
-        return PreparedSave(described, parts)
-
-    def commit(self, prepared: PreparedSave) -> Checkpoint:
-        """The part of a save that touches the disk. Saving the same weights again keeps their score."""
-        checkpoint, parts = prepared.checkpoint, dict(prepared.parts)
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SaveFailed(f"{self.directory} cannot be made: {error.strerror}.") from error
-        with changing(self.directory):
-            saved = self._describe_again(checkpoint, parts) or durable.commit(
-                self.directory, checkpoint.epoch, parts, checkpoint, self._fs
-            )
-            self._tidy()
+        `metadata` may set any field of the sidecar (score, avg_reward, agent_step, env, seed, …); further numbers are
+        kept among its metrics. Weights with NaN are refused.
+        """
+        described = agents.describe_agent(agent)
+        run = self.directory.resolve().parent.name
+        checkpoint = Checkpoint(
+            epoch=_checked_epoch(epoch),
+            agent_step=0,
+            total_time=time.monotonic() - self._began_at,
+            run=run,
+            run_name=run,
+            saved_at=time.time(),
+            policy=described.policy,
+            env=described.env,
+            interface=described.interface,
+        )
+        saved = self.save(described.module, replace(checkpoint, **_sorted_metadata(metadata or {})))
+        self._saved_agent = described.module
         return saved
 
-    def open(self, selector: str | int | Path = "latest") -> OpenedCheckpoint:
-        """The verified bytes of a checkpoint, and which ones were refused on the way to it."""
-        return reading.open_checkpoint(self.directory, selector)
+    def load_agent(
+        self,
+        selector: str | int | Path = "latest",
+        into: nn.Module | Callable[[], nn.Module] | None = None,
+        *,
+        trust_module: bool = False,
+    ) -> LoadedPolicy | nn.Module | None:
+        """The agent of `latest`, `best`, an epoch or a path, ready to act; None when there is no checkpoint at all.
 
-    def load_agent(self, selector: str | int | Path = "latest") -> tuple[dict[str, Tensor], Checkpoint]:
+        An agent of ours comes back with `.act(observation)`. A torch module of your own comes back in evaluation mode:
+        `into` is the module to fill, or a class or function that makes one. Without `into` a copy of the module that
+        this manager saved is filled. `trust_module` is that of `palaestra.load_policy`.
+        """
+        self._say_if_missing()
+        if not isinstance(selector, Path) and not durable.committed_epochs(self.directory):
+            return None
         opened = self.open(selector)
-        return _weights(opened), opened.checkpoint
+        if into is None and not agents.is_module_checkpoint(opened):
+            return agents.agent_from(opened, self.directory, trust_module=trust_module)
+        if into is None and self._saved_agent is not None:
+            into = agents.copy_of(self._saved_agent, opened)
+        return agents.module_from(opened, into)
 
-    def save_trainer_state(self, epoch: int, trainer_state: Mapping[str, Any]) -> Checkpoint:
-        """Add the state to an epoch that is saved already; better give both to `save_agent`."""
-        data = weight_files.trainer_state_to_bytes(trainer_state)
-        with changing(self.directory):
-            checkpoint, _ = durable.verify(self.directory, epoch)
-            return self._add_trainer_state(checkpoint, data)
+    def save_trainer_state(self, optimizer: Any, epoch: int, agent_step: int) -> Checkpoint:
+        """Save what is needed to go on from an epoch whose agent is saved: the optimizer's state and the step."""
+        if not hasattr(optimizer, "state_dict"):
+            raise UsageError(
+                f"save_trainer_state cannot save a {type(optimizer).__qualname__}.", "Give a torch optimizer."
+            )
+        if _checked_epoch(epoch) not in durable.committed_epochs(self.directory):
+            raise NotFound(
+                f"There is no checkpoint of epoch {epoch} in {self.directory}.",
+                f"Save its agent first: save_agent(agent, {epoch}).",
+            )
+        state = {"optimizer": optimizer.state_dict(), "epoch": epoch, "agent_step": agent_step}
+        return self.add_trainer_state(epoch, state, agent_step=agent_step)
 
     def load_trainer_state(self, selector: str | int | Path = "latest") -> dict[str, Any] | None:
-        """None when there is no checkpoint, or when the one selected has no trainer state (any more)."""
-        try:
-            opened = self.open(selector)
-        except NotFound:
-            if selector == "latest":
-                return None
-            raise
-        return _trainer_state(opened)
+        """`{"optimizer": …, "epoch": …, "agent_step": …}`, for `optimizer.load_state_dict(state["optimizer"])`.
 
-    def load_for_resume(self) -> ResumePoint | None:
-        """The newest checkpoint that can be continued from. None only when the run has no checkpoint at all."""
-        found = reading.survey(self.directory)
-        if not found.checkpoints and not found.refused:
-            return None
-        damaged = [one.reason for one in found.refused]
-        for checkpoint in reversed(found.checkpoints):
-            if trainer_state_name(checkpoint.epoch) not in checkpoint.files:
-                logger.warning("Checkpoint %d has no trainer state; looking further back.", checkpoint.epoch)
-                continue
-            try:
-                opened = self.open(checkpoint.epoch)
-            except DamagedFile as error:
-                logger.warning("Checkpoint %d is damaged and is not used: %s", checkpoint.epoch, error.message)
-                damaged.append(error.message)
-                continue
-            state = _trainer_state(opened)
-            if state is not None:
-                return ResumePoint(opened.checkpoint, _weights(opened), state)
-        raise DamagedFile(
-            f"No checkpoint in {self.directory} can be continued from. {' '.join(damaged)}".strip(),
-            "Restore one from a copy, or start a new run.",
-        )
-
-    def find_best_checkpoint(self, metric: str = "score") -> Checkpoint | None:
-        """The best that verifies; None when no checkpoint was judged by `metric`."""
-        found = self.survey()
-        if not found.checkpoints:
-            return None
-        selection.check_metric(metric, found.checkpoints)
-        if not selection.from_best(found.checkpoints, metric):
-            return None
-        opened = reading.open_best(self.directory, metric)
-        return opened.checkpoint if opened else None
-
-    def find_checkpoints_by_score(self, min_score: float) -> list[Checkpoint]:
-        """The best first."""
-        return selection.at_least(self.list_all_checkpoints(), min_score)
+        `latest` is the newest epoch that has one. None when there is none.
+        """
+        self._say_if_missing()
+        return super().load_trainer_state(selector)
 
     def list_all_checkpoints(self) -> list[Checkpoint]:
         """From the oldest to the newest; `survey` also tells which were refused."""
-        return list(self.survey().checkpoints)
+        self._say_if_missing()
+        return super().list_all_checkpoints()
 
-    def survey(self) -> Survey:
-        return reading.survey(self.directory)
+    def _say_if_missing(self) -> None:
+        """A misspelt path looks like a run without checkpoints, so it is named."""
+        if not self.directory.exists() and not self._has_said_missing:
+            self._has_said_missing = True
+            logger.warning("%s does not exist (yet): there are no checkpoints.", self.directory)
 
-    def in_use(self, epoch: int) -> AbstractContextManager[None]:
-        """Hold on to a checkpoint: no retention, in whatever process, removes it meanwhile."""
-        return in_use(self.directory, epoch)
 
-    def update_metadata(self, epoch: int, **changes: Any) -> Checkpoint:
-        """Change what the sidecar says, e.g. the score after an evaluation; `metrics` are added to those there."""
-        changeable = {field.name for field in fields(Checkpoint)} - FIXED_FIELDS
-        for name in changes:
-            if name not in changeable:
-                hint = did_you_mean(name, changeable) or f"These can: {', '.join(sorted(changeable))}."
-                raise UsageError(f"A checkpoint's '{name}' cannot be changed.", hint)
-        for name in ("score", "avg_reward"):
-            value = changes.get(name)
-            if value is not None and not isfinite(value):
-                raise UsageError(f"{name}={value} is no judgement.", "Leave it out, or give None.")
-        with changing(self.directory):
-            before = durable.read_sidecar(self.directory, epoch)
-            if "metrics" in changes:
-                changes["metrics"] = {**before.metrics, **changes["metrics"]}
-            return durable.rewrite_sidecar(self.directory, replace(before, **changes), self._fs)
-
-    def uncommitted_files(self) -> list[Path]:
-        """Data without a sidecar: never served, listed so that a person can look at it."""
-        return durable.uncommitted_files(self.directory)
-
-    def retain(self, keep: int, keep_trainer_states: int) -> retention.Removed:
-        with changing(self.directory):
-            found = self.survey().checkpoints
-            removed = retention.retain(self.directory, found, keep, keep_trainer_states, self._fs)
-            left = [one for one in found if one.epoch not in removed.epochs]
-            retention.sweep(self.directory, left, keep, self._fs)
-            self._log.update(left)
-        return removed
-
-    def _describe_again(self, checkpoint: Checkpoint, parts: dict[str, bytes]) -> Checkpoint | None:
-        """The same weights saved twice (by interval and at the end) need no new files; None when they are not there."""
-        weights, state = model_name(checkpoint.epoch), trainer_state_name(checkpoint.epoch)
-        if checkpoint.epoch not in durable.committed_epochs(self.directory):
-            return None
-        try:
-            before, there = durable.verify(self.directory, checkpoint.epoch)
-        except DamagedFile as error:
-            logger.warning("Checkpoint %d is damaged and is saved anew: %s", checkpoint.epoch, error.message)
-            return None
-        if there[weights] != parts[weights]:
-            logger.warning("Checkpoint %d is replaced by other weights of the same epoch.", checkpoint.epoch)
-            return None
-        described = replace(
-            checkpoint, files=before.files, score=before.score if checkpoint.score is None else checkpoint.score
+def checkpoint_folder(place: RunDirectory | Path | str) -> Path:
+    """The folder with the checkpoints, given a run's directory or that folder; what is neither is a `UsageError`."""
+    if isinstance(place, RunDirectory):
+        return place.checkpoints
+    path = Path(place).expanduser()
+    run = RunDirectory(path)
+    if run.checkpoints.exists() or run.status_file.exists():
+        return run.checkpoints
+    if path.is_dir() and (path.name == run.checkpoints.name or durable.committed_epochs(path)):
+        return path
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise UsageError(
+            f"{path} is neither a run directory nor the checkpoints folder of one.",
+            f"Give a directory that holds '{run.checkpoints.name}', that folder itself, or a new or empty directory.",
         )
-        if state in parts and state not in there:
-            return self._add_trainer_state(described, parts[state])
-        return durable.rewrite_sidecar(self.directory, described, self._fs)
-
-    def _add_trainer_state(self, checkpoint: Checkpoint, data: bytes) -> Checkpoint:
-        name = trainer_state_name(checkpoint.epoch)
-        if name in checkpoint.files:
-            raise UsageError(f"Epoch {checkpoint.epoch} has a trainer state already.", "Save a new epoch instead.")
-        durable.replace_file(self.directory, name, data, self._fs)
-        files = {**checkpoint.files, name: digest(data)}
-        return durable.rewrite_sidecar(self.directory, replace(checkpoint, files=files), self._fs)
-
-    def _tidy(self) -> None:
-        """Retention and log after a save that stands already: their failure is named and tried again next time."""
-        try:
-            found = self.survey().checkpoints
-            if self._config is not None:
-                keep, keep_states = self._config.keep, self._config.keep_trainer_states
-                removed = retention.retain(self.directory, found, keep, keep_states, self._fs)
-                found = tuple(one for one in found if one.epoch not in removed.epochs)
-                retention.sweep(self.directory, found, keep, self._fs)
-            self._log.update(found)
-        except (OSError, SaveFailed, DamagedFile) as error:
-            logger.warning("The checkpoint is saved, but tidying up after it failed: %s", error)
+    return run.checkpoints
 
 
-def _weights(opened: OpenedCheckpoint) -> dict[str, Tensor]:
-    name = model_name(opened.checkpoint.epoch)
-    return weight_files.weights_from_bytes(opened.parts[name], name)
+def _checked_epoch(epoch: int) -> int:
+    if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
+        raise UsageError(f"Invalid value for epoch: {epoch!r} (must be a whole number, at least 0).")
+    return epoch
 
 
-def _trainer_state(opened: OpenedCheckpoint) -> dict[str, Any] | None:
-    name = trainer_state_name(opened.checkpoint.epoch)
-    return weight_files.trainer_state_from_bytes(opened.parts[name], name) if name in opened.parts else None
-
-
-@cache
-def _versions() -> dict[str, str]:
-    """Of what this process has loaded; looking them up takes longer than writing a small checkpoint."""
-    packages = ("palaestra", "torch", "numpy", "gymnasium", "safetensors")
-    return {"python": platform.python_version(), **{name: installed_version(name) for name in packages}}
+def _sorted_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of the sidecar by their names, every further number among the metrics."""
+    changes: dict[str, Any] = {}
+    metrics: dict[str, float] = dict(metadata.get("metrics", {}))
+    for name, value in metadata.items():
+        if name in SETTABLE_FIELDS - FIELDS_OF_THE_AGENT:
+            changes[name] = value
+        elif isinstance(value, Real) and name not in FIXED_FIELDS | FIELDS_OF_THE_AGENT:
+            metrics[name] = float(value)
+        else:
+            allowed = sorted(SETTABLE_FIELDS - FIELDS_OF_THE_AGENT)
+            hint = did_you_mean(name, allowed) or f"Numbers may have any name; else: {', '.join(allowed)}."
+            raise UsageError(f"metadata[{name!r}]={value!r} cannot be kept with a checkpoint.", hint)
+    if isinstance(changes.get("env"), str):
+        changes["env"] = {"id": changes["env"]}
+    return {**changes, "metrics": metrics}

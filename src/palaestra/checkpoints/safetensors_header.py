@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from palaestra.contracts.errors import DamagedFile
@@ -12,6 +13,14 @@ LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 4 << 20
 MAX_TENSORS = 20_000
 MAX_NAME = 1_000
+MAX_AXES = 64
+MAX_SIDE = 1 << 40
+BITS = {
+    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0"), 8),
+    **dict.fromkeys(("U16", "I16", "F16", "BF16"), 16),
+    **dict.fromkeys(("U32", "I32", "F32"), 32),
+    **dict.fromkeys(("U64", "I64", "F64", "C64"), 64),
+}
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,11 @@ def read_header(beginning: bytes, file_bytes: int, source: str) -> dict[str, Ten
         _check_tiling([entry["data_offsets"] for entry in header.values()], file_bytes - LENGTH_BYTES - length)
         return {name: _info(name, entry) for name, entry in header.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedFile(f"{source}: its safetensors header cannot be read ({type(error).__name__}).") from error
+        raise DamagedFile(f"{source}: its safetensors header cannot be read ({_reason(error)}).") from error
+
+
+def _reason(error: Exception) -> str:
+    return str(error)[:200] if isinstance(error, ValueError) else type(error).__name__
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -60,7 +73,12 @@ def _check_tiling(offsets: list[list[int]], data_bytes: int) -> None:
 
 
 def _info(name: str, entry: dict[str, Any]) -> TensorInfo:
-    shape = tuple(entry["shape"])
-    if len(name) > MAX_NAME or not all(type(side) is int and side >= 0 for side in shape):
-        raise ValueError(f"tensor {name[:60]!r} has shape {shape}")
-    return TensorInfo(str(entry["dtype"]), shape)
+    """Shape and type must give exactly the bytes that the tensor has, in whole numbers of any size."""
+    shape, dtype = tuple(entry["shape"]), str(entry["dtype"])
+    is_shape = len(shape) <= MAX_AXES and all(type(side) is int and 0 <= side <= MAX_SIDE for side in shape)
+    if len(name) > MAX_NAME or not is_shape:
+        raise ValueError(f"tensor {name[:60]!r} has the shape {str(list(shape[:4]))[:60]}")
+    begin, end = entry["data_offsets"]
+    if dtype not in BITS or prod(shape) * BITS[dtype] != 8 * (end - begin):
+        raise ValueError(f"tensor {name[:60]!r} is {dtype[:20]!r} {str(list(shape))[:60]} in {end - begin} bytes")
+    return TensorInfo(dtype, shape)

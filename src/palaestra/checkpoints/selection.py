@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +12,14 @@ from palaestra.checkpoints.names import epoch_of_data, epoch_of_sidecar
 from palaestra.contracts.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from palaestra.contracts.checkpoint import Checkpoint
 
 WORDS = ("latest", "best")
 OWN_METRICS = ("score", "avg_reward")
+SCORE_EPISODES = "score_episodes"  # in the sidecar's metrics: how many episodes the score is the mean of
+_MEAN_OVER = re.compile(r"mean_over_([1-9][0-9]{0,8})_episodes", re.ASCII)
 
 
 def parse_selector(selector: str | int | Path) -> str | int | Path:
@@ -54,8 +58,47 @@ def value_of(checkpoint: Checkpoint, metric: str) -> float | None:
 
 
 def from_best(checkpoints: Iterable[Checkpoint], metric: str = "score") -> list[Checkpoint]:
-    """Those with a value, the best first; of equals, the one that was trained longer."""
-    judged = [(value, one) for one in checkpoints if (value := value_of(one, metric)) is not None]
+    """Those with a value, the best first; of equals, the one that was trained longer.
+
+    Scores are compared over the same number of episodes: the one over which most checkpoints were evaluated (of equally
+    many checkpoints, the larger number). A lucky score over few episodes does not beat one over many. Checkpoints
+    that were never evaluated over that number come last.
+    """
+    found = list(checkpoints)
+    if metric != "score":
+        return _ranked(found, lambda one: value_of(one, metric))
+    episodes = comparable_episodes(found)
+    comparable = _ranked(found, lambda one: scores_by_episodes(one).get(episodes))
+    known = set(map(id, comparable))
+    others = [one for one in found if id(one) not in known]
+    return [*comparable, *_ranked(others, lambda one: value_of(one, metric))]
+
+
+def comparable_episodes(checkpoints: Iterable[Checkpoint]) -> int:
+    """The number of episodes over which most checkpoints were evaluated; 0 where nobody said how many."""
+    counts = Counter(episodes for one in checkpoints for episodes in scores_by_episodes(one))
+    return max(counts, key=lambda episodes: (counts[episodes], episodes), default=0)
+
+
+def scores_by_episodes(checkpoint: Checkpoint) -> dict[int, float]:
+    """Every score that a checkpoint has, by the number of episodes that it is the mean of."""
+    metrics = checkpoint.metrics
+    found = {
+        int(match[1]): float(value)
+        for name, value in metrics.items()
+        if (match := _MEAN_OVER.fullmatch(name)) and math.isfinite(value)
+    }
+    score = value_of(checkpoint, "score")
+    return found if score is None else {**found, int(metrics.get(SCORE_EPISODES, 0)): score}
+
+
+def mean_over(episodes: int) -> str:
+    """The metric that keeps a score over so many episodes, also after `score` stands on more."""
+    return f"mean_over_{episodes}_episodes"
+
+
+def _ranked(checkpoints: Iterable[Checkpoint], value: Callable[[Checkpoint], float | None]) -> list[Checkpoint]:
+    judged = [(found, one) for one in checkpoints if (found := value(one)) is not None]
     judged.sort(key=lambda pair: (pair[0], pair[1].agent_step, pair[1].epoch), reverse=True)
     return [one for _, one in judged]
 
@@ -64,7 +107,8 @@ def at_least(checkpoints: Iterable[Checkpoint], min_score: float) -> list[Checkp
     """Those judged at `min_score` or above, the best first; one that was never judged passes no threshold."""
     if math.isnan(min_score):
         raise UsageError("min_score=nan is no threshold.")
-    return [one for one in from_best(checkpoints) if one.score is not None and one.score >= min_score]
+    ranked = _ranked(checkpoints, lambda one: value_of(one, "score"))
+    return [one for one in ranked if one.score is not None and one.score >= min_score]
 
 
 def check_metric(metric: str, checkpoints: Sequence[Checkpoint]) -> None:

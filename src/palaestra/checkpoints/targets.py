@@ -48,6 +48,11 @@ def find_target(target: str | Path, runs_root: Path | None = None) -> Target:
     return Target(run.checkpoints, parse_selector(selector), _was_made_here(run.path, run, store.root))
 
 
+def lies_in_own_store(checkpoints: Path, runs_root: Path | None = None) -> bool:
+    """Whether a folder of checkpoints belongs to a run of the user's own store that was made here."""
+    return _was_made_here(checkpoints, RunDirectory(checkpoints.resolve().parent), RunStore(runs_root).root)
+
+
 def _file_target(path: Path, store: RunStore) -> Target:
     if not path.exists():
         raise NotFound(f"There is no file {path}.", "Give a run with a selector, such as my-run:best, or a path.")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from safetensors.numpy import save as safetensors_save
 
-from palaestra.contracts.errors import UsageError
+from palaestra.contracts.errors import NonFinite, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -50,7 +50,10 @@ NO_HOOKS = b"ccollections\nOrderedDict\n" + EMPTY_TUPLE + REDUCE
 
 
 def policy_to_bytes(weights: Mapping[str, NDArray[Any]]) -> bytes:
-    """By the names of the policy's state_dict, as they are at this instant."""
+    """By the names of the policy's state_dict, as they are at this instant; NaN and infinity are refused."""
+    for name, part in weights.items():
+        if part.dtype.kind == "f" and not np.isfinite(part).all():
+            raise NonFinite(f"The weights '{name}' hold NaN or infinity.", "The checkpoints before are as they were.")
     return bytes(safetensors_save({name: np.array(part, order="C") for name, part in weights.items()}))
 
 

@@ -14,12 +14,13 @@ from safetensors.torch import save as safetensors_save
 from torch import Tensor, nn
 
 from palaestra.checkpoints.safetensors_header import read_header
-from palaestra.contracts.errors import DamagedFile, UsageError
+from palaestra.contracts.errors import DamagedFile, NonFinite, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 MAX_DEPTH = 32
+PIECE = 1 << 20  # numbers
 _PLAIN = (bool, int, float, str, bytes, type(None))
 
 
@@ -32,7 +33,20 @@ def policy_to_bytes(policy: nn.Module) -> bytes:
             f"The policy to save is a wrapper around the real one (it holds '{wrapped}').",
             "Save the module itself, not what torch.compile or DistributedDataParallel made of it.",
         )
+    check_finite(state, {name for name, _ in policy.named_buffers()})
     return weights_to_bytes(state)
+
+
+def check_finite(state: Mapping[str, Any], buffers: Collection[str] = ()) -> None:
+    """`NonFinite` names the first tensor that holds NaN or infinity; of `buffers`, masks of -inf may be."""
+    for name, value in state.items():
+        is_dense = isinstance(value, Tensor) and value.layout == torch.strided and not value.is_quantized
+        if not is_dense or not (value.is_floating_point() or value.is_complex()):
+            continue
+        is_bad = torch.isnan if name in buffers else _is_not_finite
+        # A piece at a time: what is asked takes no memory of the size of the weights.
+        if any(bool(is_bad(piece).any()) for piece in torch.split(value.detach().reshape(-1), PIECE)):
+            raise NonFinite(f"The weights '{name}' hold NaN or infinity.", "The checkpoints before are as they were.")
 
 
 def weights_to_bytes(state: Mapping[str, Any]) -> bytes:
@@ -107,6 +121,10 @@ def _plain_copy(value: Any, where: str, depth: int) -> Any:
         "tuple, tensors, numbers, text, bytes and None.",
         "Turn it into one of those, e.g. torch.from_numpy(array) or int(number).",
     )
+
+
+def _is_not_finite(values: Tensor) -> Tensor:
+    return ~torch.isfinite(values)
 
 
 def _copy(tensor: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from palaestra.checkpoints.targets import find_target
 from palaestra.cli.command import Command, Group
 from palaestra.cli.convert import CONVERT
 from palaestra.cli.export import EXPORT
-from palaestra.cli.output import note, print_json, print_table
+from palaestra.cli.output import note, print_json, print_table, print_text
 from palaestra.cli.targets import run_names, run_selectors
 from palaestra.cli.upload import UPLOAD
 from palaestra.config.yaml_text import dump_yaml
@@ -46,7 +46,7 @@ def run_show(arguments: Namespace) -> int:
     if arguments.json:
         print_json(data)
     else:
-        print(dump_yaml(data), end="")
+        print_text(dump_yaml(data))
     return 0
 
 

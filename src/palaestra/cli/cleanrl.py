@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from palaestra import plugins
 from palaestra.cli.command import Command, Group
 from palaestra.cli.output import note, print_json, print_table
+from palaestra.runs.store import RunStore
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -21,8 +22,8 @@ def _scan_arguments(parser: Parser) -> None:
 
 
 def run_scan(arguments: Namespace) -> int:
-    """Nothing is imported or run for it."""
-    found = plugins.load("scanners", "cleanrl")(Path(arguments.checkout))
+    """Nothing is imported or run for it. The checkout is remembered, and its scripts are offered on the page."""
+    found = plugins.load("scanners", "cleanrl")(Path(arguments.checkout), RunStore().root)
     if arguments.json:
         print_json(found)
         return 0

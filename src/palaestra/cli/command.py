@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from palaestra.cli.output import stdout_only_for_json
 from palaestra.cli.parser import Parser
 from palaestra.contracts.errors import UsageError, did_you_mean
 
@@ -38,7 +40,9 @@ class Command:
         if HELP & set(words):
             print(self.help_text([word for word in words if word not in HELP]))
             return 0
-        return self.run(self.parser().parse(words))
+        arguments = self.parser().parse(words)
+        with stdout_only_for_json() if getattr(arguments, "json", False) else nullcontext():
+            return self.run(arguments)
 
     def help_text(self, words: Sequence[str] = ()) -> str:
         lines = [self.parser().format_help().rstrip(), *self.details(words), "", "examples:"]

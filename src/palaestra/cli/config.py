@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.cli.command import Command, Group
 from palaestra.cli.keys_help import RUN, show
-from palaestra.cli.output import print_json, print_table
+from palaestra.cli.output import print_json, print_table, print_text
 from palaestra.config.keys import list_keys
 from palaestra.config.recipes.find import find_recipe, recipe_names
 from palaestra.config.schema import config_schema
@@ -49,7 +49,7 @@ def run_show(arguments: Namespace) -> int:
     if arguments.json:
         print_json(data)
     else:
-        print(dump_yaml(data), end="")
+        print_text(dump_yaml(data))
     return 0
 
 

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 
 from palaestra.cli.command import Command
 from palaestra.cli.output import print_json, print_table
+from palaestra.cli.runs_disk import format_bytes
 from palaestra.config.recipes.find import EXTRA_MODULES, is_installed
-from palaestra.runs.store import runs_root
+from palaestra.daemon.home import DaemonHome
+from palaestra.runs.disk_use import measure_disk_use
+from palaestra.runs.store import RunStore, runs_root
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -23,9 +26,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.cli.parser import Parser
+    from palaestra.runs.disk_use import DiskUse
 
 PACKAGES = ("torch", "gymnasium", "numpy", "safetensors", "tensorboard")
 LOW_DISK = 1 << 30  # bytes
+LARGE_RUN = 1 << 30  # bytes: ten times what an hour of the fastest training leaves
 FSYNC_COUNT = 5
 SLOW_FSYNC = 0.05  # seconds
 
@@ -118,6 +123,23 @@ def examine_runs_directory() -> list[Finding]:
     ]
 
 
+def examine_runs() -> list[Finding]:
+    """What the runs take on the disk, and whether a single one takes very much."""
+    store = RunStore()
+    home = DaemonHome(store.root)
+    sizes = {one.name: measure_disk_use(store.directory(one.id), home.curves(one.id)) for one in store.list()}
+    total = Finding("runs", f"{len(sizes)}, {format_bytes(sum(use.total for use in sizes.values()))}")
+    return [total, *(_large_run(name, use) for name, use in sizes.items() if use.total > LARGE_RUN)]
+
+
+def _large_run(name: str, use: DiskUse) -> Finding:
+    part = next(iter(use.parts))
+    advice = f"palaestra runs disk {name} shows the parts; palaestra runs rm {name} removes the run"
+    if part in {"metrics", "tensorboard", "curves of the daemon"}:
+        advice += "; sinks.downsample=true (the default) keeps metrics small"
+    return Finding(f"run {name}", f"{format_bytes(use.total)}, most of it {part}", fine=False, advice=advice)
+
+
 def _package(name: str) -> Finding:
     try:
         return Finding(name, version(name))
@@ -146,6 +168,7 @@ EXAMINATIONS: tuple[Callable[[], list[Finding]], ...] = (
     examine_compiler,
     examine_rendering,
     examine_runs_directory,
+    examine_runs,
 )
 
 COMMAND = Command(

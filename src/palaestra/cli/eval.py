@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.targets import find_target
 from palaestra.cli.command import Command
-from palaestra.cli.judging import ADDRESS_KEY, SUITE_KEY, add_plan_flags
-from palaestra.cli.output import note, plain, print_json, print_pairs, print_table
+from palaestra.cli.judging import ADDRESS_KEY, SUITE_KEY, add_plan_flags, read_deterministic
+from palaestra.cli.output import note, print_json, print_pairs, print_table
 from palaestra.cli.parser import positive
 from palaestra.cli.progress import Progress
 from palaestra.cli.targets import run_selectors
@@ -123,7 +122,8 @@ def judged(words: EvalWords, arguments: Namespace, stop: StopRequest) -> Iterato
         suite=words.suite,
         episodes=arguments.episodes,
         seed=arguments.seed,
-        deterministic=False if arguments.stochastic else None,
+        deterministic=read_deterministic(arguments),
+        max_steps=arguments.max_steps,
         overrides=words.overrides,
         video=arguments.video,
         replays=arguments.replays,
@@ -206,6 +206,8 @@ def show(reports: list[SuiteReport], *, as_json: bool) -> None:
         return
     if len(reports) == 1:
         print_pairs(summarize(reports[0]))
+    for report in reports:
+        _note_capped(report)
     if len(reports) > 1 or len(reports[0].reports) > 1:
         rows = [
             (report.checkpoint, one.plan.category, one.plan.simulation, len(one.episodes), one.mean, one.std)
@@ -218,7 +220,7 @@ def show(reports: list[SuiteReport], *, as_json: bool) -> None:
 def show_batch(batch: int, report: SuiteReport, *, as_json: bool) -> None:
     """As it comes: whoever reads a pipe need not wait for the end, which may never be."""
     if as_json:
-        print(json.dumps(plain({"batch": batch, **in_full(report)})), flush=True)
+        print_json({"batch": batch, **in_full(report)}, indent=None)
         return
     low, high = min(report.returns), max(report.returns)
     print(
@@ -226,6 +228,17 @@ def show_batch(batch: int, report: SuiteReport, *, as_json: bool) -> None:
         f"avg={report.mean:.1f} min={low:.1f} max={high:.1f}",
         flush=True,
     )
+    _note_capped(report)
+
+
+def _note_capped(report: SuiteReport) -> None:
+    capped = [episode.length for episode in report.episodes if episode.capped]
+    if capped:
+        note(
+            f"palaestra: {len(capped)} of {len(report.episodes)} episodes of {report.checkpoint} had not ended after "
+            f"{max(capped):,} steps and were stopped there.\n"
+            "  Set evaluation.max_steps (here: --max-steps N) for another limit."
+        )
 
 
 def _demand(report: SuiteReport, least: float | None) -> None:

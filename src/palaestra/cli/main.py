@@ -6,13 +6,15 @@ Errors of ours are one clear line; anything else is a defect of ours and keeps i
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.collector import search_seldom
-from palaestra.contracts.errors import PalaestraError, UsageError, did_you_mean
+from palaestra.contracts.control_characters import escape_controls
+from palaestra.contracts.errors import PalaestraError, RunFailed, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from palaestra.cli.command import Command, Group
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 # verb -> (module, summary); kept here so that --help imports none of them
 VERBS: dict[str, tuple[str, str]] = {
     "train": ("palaestra.cli.train", "train an agent, or continue a run"),
+    "run": ("palaestra.cli.run_tool", "RECIPE.TOOL: a recipe followed by train, eval, play or replay"),
     "cleanrl": ("palaestra.cli.cleanrl", "what a CleanRL checkout has to offer"),
     "sweep": ("palaestra.cli.sweep", "train with many settings, side by side, and find the best"),
     "eval": ("palaestra.cli.eval", "judge a run or a checkpoint over fixed seeds"),
@@ -46,6 +49,7 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 ALIASES = {"sim": "eval"}
 INTERRUPTED = 130
+STARTED_BY_TORCHRUN = "TORCHELASTIC_RUN_ID"
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell reports it
 
 EXAMPLES = ("palaestra recipes", "palaestra train cartpole --dry-run", "palaestra doctor")
@@ -53,6 +57,9 @@ EXAMPLES = ("palaestra recipes", "palaestra train cartpole --dry-run", "palaestr
 
 def main(argv: list[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
+    if STARTED_BY_TORCHRUN in os.environ:  # at once: what is imported later takes seconds
+        import_module("palaestra.workers.parent").die_with_launcher()
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # else a lost peer fills the screen
     search_seldom()
     try:
         code = dispatch(words)
@@ -61,12 +68,17 @@ def main(argv: list[str] | None = None) -> int:
     except PalaestraError as error:
         _complain(error)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("palaestra: interrupted", file=sys.stderr)
-        return INTERRUPTED
     except BrokenPipeError:  # `palaestra runs | head`: the reader has left, nobody is to be told
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in {errno.EMFILE, errno.ENFILE}:
+            raise
+        _complain(RunFailed("Too many files are open.", "Raise the limit in this shell: ulimit -n 1024"))
+        return RunFailed.exit_code
+    except KeyboardInterrupt:
+        print("palaestra: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def dispatch(words: list[str]) -> int:
@@ -101,6 +113,8 @@ def plugin_verbs() -> list[str]:
 def _load_plugin_verb(word: str) -> Command:
     brought = plugin_verbs()
     if word not in brought:
+        if "." in word and import_module("palaestra.cli.run_tool").is_recipe_tool(word):
+            raise UsageError(f"No verb is called '{word}'.", f"Write: palaestra run {word}")
         what = "flag" if word.startswith("-") else "verb"
         hint = did_you_mean(word, [*VERBS, *ALIASES, *brought]) or "'palaestra --help' lists the verbs."
         raise UsageError(f"No {what} is called '{word}'.", hint)
@@ -151,6 +165,8 @@ def version() -> str:
 
 
 def _complain(error: PalaestraError) -> None:
-    print(f"palaestra: {error.message}", file=sys.stderr)
+    if error.user_traceback:
+        print(escape_controls(f"{error.user_traceback}\n", keep="\n\t"), file=sys.stderr)
+    print(escape_controls(f"palaestra: {error.message}", keep="\n\t"), file=sys.stderr)
     if error.hint:
-        print(f"  {error.hint}", file=sys.stderr)
+        print(escape_controls(f"  {error.hint}", keep="\n\t"), file=sys.stderr)

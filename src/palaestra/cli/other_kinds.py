@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra import plugins
 from palaestra.cli.keys_help import show
 from palaestra.cli.kinds import GROUP
-from palaestra.cli.output import note, print_json
+from palaestra.cli.output import note, print_json, print_text
 from palaestra.cli.submit import request_data, tell
 from palaestra.client.calls import connect
 from palaestra.config.overrides import parse_overrides
@@ -45,7 +45,7 @@ def train_as(words: Words, arguments: Namespace, command: str) -> int:
         if arguments.json:
             print_json(prepared.config)
         else:
-            print(dump_yaml(prepared.config), end="")
+            print_text(dump_yaml(prepared.config))
         return 0
     if arguments.detach:
         return _submit(prepared, words, command, as_json=arguments.json)

@@ -5,17 +5,71 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
+
+from palaestra.contracts.control_characters import escape_controls
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+LINES = "\n\t"
 
 
-def print_json(data: Any) -> None:
+STDOUT, STDERR = 1, 2  # descriptors
+
+_json_streams: list[TextIO] = []  # where JSON goes while stdout is kept for it; the last one counts
+
+
+def print_json(data: Any, indent: int | None = 2) -> None:
     """Strict JSON: a number that is not finite becomes null."""
-    print(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False))
+    print(json_text(data, indent), file=_json_streams[-1] if _json_streams else sys.stdout, flush=True)
+
+
+def json_text(data: Any, indent: int | None = None) -> str:
+    """The same values to whoever parses it, and no control character to a terminal."""
+    text = json.dumps(plain(data), indent=indent, ensure_ascii=False, allow_nan=False)
+    return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
+
+
+@contextmanager
+def stdout_only_for_json() -> Iterator[None]:
+    """In the block all else that is printed goes to stderr: by an environment, compiled code, a child process."""
+    before = sys.stdout
+    before.flush()
+    kept = os.dup(STDOUT)
+    os.dup2(STDERR, STDOUT)
+    sys.stdout = sys.stderr
+    try:
+        with _stream_to(kept, before) as stream:
+            _json_streams.append(stream)
+            yield
+    finally:
+        _json_streams.pop()
+        sys.stdout = before
+        os.dup2(kept, STDOUT)
+        os.close(kept)
+
+
+@contextmanager
+def _stream_to(descriptor: int, stdout: TextIO) -> Iterator[TextIO]:
+    """`stdout`, which may be anything in a notebook or a test; a stream of its own where it is the one that moved."""
+    try:
+        is_moved = stdout.fileno() == STDOUT
+    except (OSError, ValueError):
+        is_moved = False
+    if not is_moved:
+        yield stdout
+        return
+    with os.fdopen(os.dup(descriptor), "w", encoding="utf-8", errors=stdout.errors) as stream:
+        yield stream
+
+
+def print_text(text: str) -> None:
+    """Lines that others may have filled: YAML, a model card, a list of differences."""
+    print(escape_controls(text, keep=LINES), end="" if text.endswith("\n") else "\n")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "") -> None:
@@ -40,7 +94,7 @@ def print_pairs(pairs: Mapping[str, object]) -> None:
 
 def note(text: str) -> None:
     """For the person, not for the pipe."""
-    print(text, file=sys.stderr)
+    print(escape_controls(text, keep=LINES), file=sys.stderr)
 
 
 def is_fancy() -> bool:
@@ -55,7 +109,7 @@ def clean(value: object) -> str:
     if value is None:
         return "-"
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    return escape_controls(text)
 
 
 def plain(data: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from typing import Any, NoReturn
 
+from palaestra.config.other_names import describe_other_name
 from palaestra.contracts.errors import UsageError, did_you_mean
 
 
@@ -30,7 +31,11 @@ class Parser(ArgumentParser):
     def parse(self, words: list[str]) -> Namespace:
         arguments, unknown = self.parse_known_intermixed_args(words)
         if unknown:
-            hint = did_you_mean(unknown[0].partition("=")[0], self.flags) or f"Try '{self.prog} -h'."
+            name = unknown[0].partition("=")[0]
+            setting = describe_other_name(name) if name.startswith("--") else ""
+            if setting:
+                setting += " Settings are written key=value, without dashes."
+            hint = setting or did_you_mean(name, self.flags) or f"Try '{self.prog} -h'."
             raise UsageError(f"'{self.prog}' does not understand '{unknown[0]}'.", hint)
         return arguments
 

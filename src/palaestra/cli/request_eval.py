@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.targets import find_target
 from palaestra.cli.command import Command
-from palaestra.cli.judging import ADDRESS_KEY, SUITE_KEY, add_plan_flags
+from palaestra.cli.judging import ADDRESS_KEY, SUITE_KEY, add_plan_flags, read_deterministic
 from palaestra.cli.output import note, print_json, print_table
 from palaestra.cli.request_progress import RequestProgress
 from palaestra.cli.targets import run_names, run_selectors
@@ -96,7 +96,8 @@ def _orders(words: RequestWords, arguments: Namespace) -> list[Order]:
     common = Asked(
         episodes=arguments.episodes,
         seed=arguments.seed,
-        deterministic=False if arguments.stochastic else None,
+        deterministic=read_deterministic(arguments),
+        max_steps=arguments.max_steps,
         overrides=words.overrides,
         asked_by="request-eval",
     )

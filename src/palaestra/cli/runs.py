@@ -1,4 +1,4 @@
-"""`palaestra runs [list|show|stop|rm|diff]`."""
+"""`palaestra runs [list|show|stop|rm|diff|disk]`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cli.command import Command, Group
-from palaestra.cli.output import note, print_json, print_pairs, print_table
+from palaestra.cli.output import note, print_json, print_pairs, print_table, print_text
+from palaestra.cli.runs_disk import DISK
 from palaestra.cli.targets import run_names
 from palaestra.config.yaml_text import dump_yaml
 from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.contracts.run import UNREADABLE
 from palaestra.runs.differences import ABSENT, diff_configs, format_differences
 from palaestra.runs.documents import read_config
 from palaestra.runs.processes import terminate
@@ -34,10 +36,17 @@ def run_list(arguments: Namespace) -> int:
     if arguments.json:
         print_json(records)
         return 0
-    rows = [(one.name, one.id, one.recipe, one.state, _progress(one), _when(one.created_at)) for one in records]
+    rows = [(one.name, one.id, one.recipe, _state(one), _progress(one), _when(one.created_at)) for one in records]
     empty = "No runs here yet. Start one: palaestra train cartpole"
     print_table(("name", "id", "recipe", "state", "steps", "created"), rows, empty=empty)
+    for one in records:
+        if one.kind == UNREADABLE:
+            note(f"{one.name}: {one.failure}")
     return 0
+
+
+def _state(record: RunRecord) -> str:
+    return "unreadable" if record.kind == UNREADABLE else record.state
 
 
 def run_show(arguments: Namespace) -> int:
@@ -60,7 +69,7 @@ def run_show(arguments: Namespace) -> int:
         "directory": directory.path,
     }
     print_pairs(pairs | dict(record.summary))
-    print("\n" + dump_yaml(config), end="")
+    print_text("\n" + dump_yaml(config))
     return 0
 
 
@@ -93,7 +102,7 @@ def run_diff(arguments: Namespace) -> int:
     if arguments.json:
         print_json([{"key": one.key_path, "old": _or_none(one.old), "new": _or_none(one.new)} for one in found])
     elif found:
-        print(format_differences(found))
+        print_text(format_differences(found))
     else:
         note("The two configurations are equal.")
     return 0
@@ -200,7 +209,7 @@ DIFF = Command(
 COMMAND = Group(
     name="runs",
     summary="runs of this project",
-    actions={"list": LIST, "show": SHOW, "stop": STOP, "rm": REMOVE, "diff": DIFF},
+    actions={"list": LIST, "show": SHOW, "stop": STOP, "rm": REMOVE, "diff": DIFF, "disk": DISK},
     default="list",
     examples=("palaestra runs", "palaestra runs show latest", "palaestra runs list --json"),
 )

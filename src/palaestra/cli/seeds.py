@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from palaestra.analysis.statistics import spoken
-from palaestra.cli.output import note, print_json, print_table
+from palaestra.cli.output import note, print_json, print_table, print_text
 from palaestra.config.request import resolve_training
 from palaestra.config.sweep import parse_seeds
 from palaestra.config.yaml_text import dump_yaml
@@ -79,7 +79,7 @@ def _print_plan(words: Words, seeds: tuple[int, ...], *, as_json: bool) -> None:
     if as_json:
         print_json({"runs": names, "config": config.model_dump(mode="json")})
         return
-    print(dump_yaml(config.model_dump(mode="json")), end="")
+    print_text(dump_yaml(config.model_dump(mode="json")))
     note(f"{len(names)} runs, alike but for their seed: {', '.join(names)}.")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.cli.command import Command
 from palaestra.cli.keys_help import complete_keys
-from palaestra.cli.output import note, print_json
+from palaestra.cli.output import note, print_json, print_text
 from palaestra.cli.parser import natural, positive
 from palaestra.cli.words import read_words
 from palaestra.client.calls import connect
@@ -42,7 +42,8 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: Namespace) -> int:
     words = read_words(arguments.words)
-    command = shlex.join(["palaestra", "submit", *arguments.words])
+    kind = [] if arguments.kind == "native" else ["--kind", arguments.kind]
+    command = shlex.join(["palaestra", "submit", *kind, *arguments.words])
     with connect() as client:
         request = request_data(words, words.nproc or 1, command) | {
             "kind": arguments.kind,
@@ -105,7 +106,7 @@ def _print_check(checked: dict[str, Any], *, as_json: bool) -> int:
     if as_json:
         print_json(checked)
     elif not checked["errors"]:
-        print(checked["yaml"], end="")
+        print_text(checked["yaml"])
     else:
         for error in checked["errors"]:
             note(f"palaestra: {error['message']} {error['hint']}".rstrip())

@@ -9,7 +9,7 @@ from palaestra.api import LOCAL, start_training
 from palaestra.cli.command import Command
 from palaestra.cli.keys_help import complete_keys, key_lines
 from palaestra.cli.kinds import is_other_kind
-from palaestra.cli.output import note, print_json
+from palaestra.cli.output import note, print_json, print_text
 from palaestra.cli.parser import positive
 from palaestra.cli.words import read_words
 from palaestra.config.complaints import nearest_key
@@ -156,7 +156,7 @@ def _print_config(config: TrainConfig, *, as_json: bool) -> None:
     if as_json:
         print_json(data)
     else:
-        print(dump_yaml(data), end="")
+        print_text(dump_yaml(data))
 
 
 def _known_key(key: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palaestra.cli.command import Command
-from palaestra.cli.output import clean, note, print_json
+from palaestra.cli.output import clean, note, print_json, print_text
 from palaestra.cli.targets import run_selectors
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run(arguments: Namespace) -> int:
             for name, size in parcel.files.items():
                 note(f"{name}: {size} bytes")
             note(f"nothing was sent to {clean(parcel.repo_id)}; the card would be:")
-            print(parcel.card, end="")
+            print_text(parcel.card)
         return 0
     address = upload_to_hub(arguments.target, arguments.repo_id, private=not arguments.public)
     if arguments.json:

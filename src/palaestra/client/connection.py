@@ -110,7 +110,9 @@ def refusal_of(status: int, data: Any) -> PalaestraError:
 
 def _complaint(field: Any) -> Complaint:
     data = field if isinstance(field, dict) else {}
-    return Complaint(*(str(data.get(key) or "") for key in ("key", "message", "hint")))
+    code = data.get("exit_code")
+    key, message, hint = (str(data.get(name) or "") for name in ("key", "message", "hint"))
+    return Complaint(key, message, hint, code if isinstance(code, int) else UsageError.exit_code)
 
 
 def _decode(content: bytes) -> Any:

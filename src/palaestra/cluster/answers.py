@@ -46,6 +46,7 @@ class _Row(_Strict):
     env_index: int
     env_step: int
     extras: dict[str, float]
+    capped: bool = False
 
 
 class _Refused(_Strict):

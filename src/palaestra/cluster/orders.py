@@ -68,7 +68,14 @@ def make_orders(targets: Iterable[str], runs_root: Path, asked: Iterable[Asked],
 
 def _order(number: int, subject: Subject, asked: Asked) -> Order:
     suite, counts = choose_suite(subject, asked)
-    plans = make_plans(subject.name, suite, episodes=asked.episodes, seed=asked.seed, deterministic=asked.deterministic)
+    plans = make_plans(
+        subject.name,
+        suite,
+        episodes=asked.episodes,
+        seed=asked.seed,
+        deterministic=asked.deterministic,
+        max_steps=asked.max_steps,
+    )
     request = make_request(subject.checkpoint, plans)
     manner = Manner(dict(asked.overrides), counts, asked.asked_by)
     return Order(number, subject, request, manner, key_of(request.weights, plans))

@@ -11,7 +11,8 @@ from palaestra.config.base import Frozen
 
 class DistributedConfig(Frozen):
     backend: Literal["auto", "gloo", "nccl"] = Field(
-        default="auto", description="auto: nccl between CUDA devices, gloo for everything else"
+        default="auto",
+        description="auto: shared memory between the ranks of --nproc on CPUs, nccl between CUDA devices, else gloo",
     )
     timeout_seconds: float = Field(
         default=300.0, gt=0, description="a rank that another waits for longer than this fails the run"

@@ -26,6 +26,11 @@ class EnvConfig(Frozen):
         default="auto",
         description="copy by copy, or MuJoCo's as one batch; auto: as a batch where workers are asked for and it fits",
     )
+    step_timeout: float = Field(
+        default=60.0,
+        ge=0,
+        description="seconds until a step or reset in the process that trains is given up; 0: never",
+    )
     worker_timeout: float = Field(default=60.0, gt=0, description="seconds until a worker that is silent is given up")
 
     @classmethod

@@ -12,6 +12,11 @@ class EvaluationConfig(Frozen):
     episodes: int = Field(default=20, ge=1, description="episodes per simulation")
     seed: int = Field(default=1_000_000, ge=0, description="seed of the first episode; the others follow")
     deterministic: bool = Field(default=True, description="most likely action instead of a sampled one")
+    max_steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="steps after which an episode is stopped; default: the environment's time limit, else 10,000",
+    )
     timeout_seconds: float = Field(
         default=3600.0, gt=0, description="a judgement beside a training that takes longer is given up"
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from palaestra.config.yaml_text import parse_yaml
 from palaestra.contracts.errors import DamagedFile, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
@@ -21,6 +22,11 @@ def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
         given[key] = word
         _set(nested, key.split("."), _read_value(key, value))
     return nested
+
+
+def override_words(config: Mapping[str, Any]) -> list[str]:
+    """The reverse of `parse_overrides`: `{"ppo": {"gamma": 0.9}}` to `["ppo.gamma=0.9"]`."""
+    return [f"{path}={_write_value(value)}" for path, value in _leaves(config, "")]
 
 
 def split_word(word: str) -> tuple[str, str]:
@@ -66,3 +72,25 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
         given[key] = key
         _set(nested, key.split("."), value)
     return nested
+
+
+def _leaves(config: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in config.items():
+        if isinstance(value, dict) and value and all(_is_plain_key(inner) for inner in value):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _is_plain_key(key: object) -> bool:
+    """Whether a word `section.key=value` reads back as this key."""
+    return isinstance(key, str) and key != "" and not {".", "="} & set(key)
+
+
+def _write_value(value: Any) -> str:
+    """JSON, which is YAML; a plain word needs no quotes."""
+    if isinstance(value, str) and value and value.replace("_", "a").replace("-", "a").isalnum() and value[0].isalpha():
+        is_word = value.lower() not in {"null", "true", "false", "yes", "no", "on", "off"}
+        return value if is_word else json.dumps(value)
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(character if character.isprintable() else f"\\U{ord(character):08x}" for character in text)

@@ -8,12 +8,16 @@ from pydantic import Field, model_validator
 
 from palaestra.config.base import Frozen
 
+AUTO = "auto"  # the network follows from the observation space
+CHOSEN_NETWORKS = ("mlp", "cnn")  # what it stands for: vectors, images
+
 
 class PolicyConfig(Frozen):
     shorthand: ClassVar[str] = "text"
 
     graph: str | None = Field(
-        default=None, description="a policy by name, such as mlp, or a graph file ending in .yaml"
+        default=None,
+        description="a policy by name, such as mlp, or a graph file ending in .yaml; auto: cnn for images, else mlp",
     )
     module: str | None = Field(default=None, description="your own torch class, as package.module:Class")
     settings: dict[str, Any] = Field(
@@ -33,7 +37,8 @@ class PolicyConfig(Frozen):
             return words
         for kind, other in (("graph", "module"), ("module", "graph")):
             if words.get(kind) is not None:
-                if words[kind] != base.get(kind):
+                is_same = words[kind] == base.get(kind) or (base.get(kind) == AUTO and words[kind] in CHOSEN_NETWORKS)
+                if not is_same:
                     base["settings"] = {}
                 base[other] = None
         return words
@@ -44,7 +49,7 @@ class PolicyConfig(Frozen):
         if isinstance(value, str):
             return {"graph": value}
         if isinstance(value, dict) and value.get("graph") is None and value.get("module") is None:
-            return {**value, "graph": "mlp"}
+            return {**value, "graph": AUTO}
         return value
 
     @model_validator(mode="after")

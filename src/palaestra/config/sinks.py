@@ -23,6 +23,10 @@ class WandbConfig(Frozen):
 class SinksConfig(Frozen):
     console: bool = Field(default=True, description="the status table, or plain lines without a terminal")
     tensorboard: bool = Field(default=True, description="event files under tensorboard/, with CleanRL's tags")
+    downsample: bool = Field(
+        default=True,
+        description="combine iterations of long runs into intervals with mean, min and max; false: write every value",
+    )
     csv: bool = Field(default=False, description="metrics.csv in the run directory")
     wandb: WandbConfig = Field(default=WandbConfig(), description="Weights & Biases")
     plugins: tuple[str, ...] = Field(default=(), description="further sinks by name, from installed packages")

@@ -24,7 +24,7 @@ class TrainConfig(Frozen):
     seed: int = Field(default=1, ge=0, lt=2**31, description="decides everything that is drawn at random")
     env: EnvConfig = Field(default=EnvConfig(), description="the environment")
     curriculum: CurriculumConfig = Field(default=CurriculumConfig(), description="several tasks in one training")
-    policy: PolicyConfig = Field(default=PolicyConfig(graph="mlp"), description="the network")
+    policy: PolicyConfig = Field(default=PolicyConfig(), description="the network")
     initial_weights: str | None = Field(
         default=None, description="checkpoint to take the first weights from: RUN:best, RUN:10 or a path; null: fresh"
     )
@@ -32,7 +32,7 @@ class TrainConfig(Frozen):
     checkpoints: CheckpointConfig = Field(default=CheckpointConfig(), description="what is saved, and how often")
     evaluation: EvaluationConfig = Field(default=EvaluationConfig(), description="how checkpoints are judged")
     evaluate_interval: int = Field(
-        default=0, ge=0, description="iterations between evaluations while training; 0: none"
+        default=0, ge=0, description="iterations between evaluations while training, and one at its end; 0: none"
     )
     evaluate_local: bool = Field(default=True, description="judge them in a spare process of this machine")
     evaluate_remote: bool = Field(default=False, description="judge them on a cluster; needs the extra 'cluster'")

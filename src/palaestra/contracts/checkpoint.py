@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+TORCH_MODULE = "torch_module"  # in `policy`: the class, as module:Class, of a torch module that only its user can make
+
 
 @dataclass(frozen=True)
 class Checkpoint:

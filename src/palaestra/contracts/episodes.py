@@ -14,3 +14,4 @@ class EpisodeResult:
     env_index: int = 0
     env_step: int = 0  # steps of the whole run when the episode ended
     extras: dict[str, float] = field(default_factory=dict)  # scalar `info` entries of the last step
+    capped: bool = False  # an evaluation stopped it at evaluation.max_steps; the environment had not ended it

@@ -6,12 +6,12 @@ The command line prints both and leaves with `exit_code`; nothing else in the ho
     PalaestraError
     ├── UsageError            2   a key, a value, a combination that cannot be
     │   ├── RequestRefused        a request, with all that is wrong with it (contracts/worker_kind)
-    │   ├── TooManyViewers        of live pictures (frames/hub)
     │   ├── Conflict              not in the state in which the run is (daemon/errors)
     │   ├── BeingWritten          metrics that somebody else writes, or reads, just now (runs/metrics_writer)
     │   └── StoreInUse            another daemon serves these runs (daemon/errors)
     ├── NotFound              3   a run, recipe, checkpoint or environment that is not there
-    ├── MissingExtra          4   an optional dependency, with the extra that brings it
+    ├── MissingPackage        4   a package that is not installed, with the way to get it
+    │   └── MissingExtra          an optional dependency, with the extra that brings it
     ├── RunFailed             1   training or evaluation could not go on
     │   ├── StoreRefused          the disk said no, nothing was accepted (daemon/errors)
     │   ├── QueueFull             too many runs wait already (daemon/errors)
@@ -20,6 +20,7 @@ The command line prints both and leaves with `exit_code`; nothing else in the ho
     ├── SaveFailed            1   the disk said no to a checkpoint (checkpoints/errors)
     ├── DamagedFile           1   a file of ours that does not verify
     │   ├── DamagedIndex          the daemon's own database (daemon/errors)
+    │   ├── NewerFormat           a file that a newer version wrote (runs/schema)
     │   └── RefusedFile           a file that could run code if we let it
     ├── NotAnAlgorithm        1   a scheme that does not multiply matrices (apps/matmul)
     ├── EnvCheckFailed        1   what `check_env` found (testing/check_env)
@@ -31,6 +32,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from palaestra.contracts.control_characters import escape_controls
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -39,6 +42,7 @@ class PalaestraError(Exception):
     """What was wrong, and what to try."""
 
     exit_code = 1
+    user_traceback = ""  # of the user's code that raised, where that is the cause; see contracts/tracebacks
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -46,7 +50,8 @@ class PalaestraError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".strip()
+        """In one text, safe to print: a value from outside cannot send escape sequences to a terminal."""
+        return escape_controls(f"{self.message} {self.hint}".strip(), keep="\n\t")
 
 
 class UsageError(PalaestraError):
@@ -57,10 +62,14 @@ class NotFound(PalaestraError):
     exit_code = 3
 
 
-class MissingExtra(PalaestraError):
-    """An optional dependency is not installed."""
+class MissingPackage(PalaestraError):
+    """Something that the user's choice needs is not installed."""
 
     exit_code = 4
+
+
+class MissingExtra(MissingPackage):
+    """An optional dependency of ours is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the extra '{extra}'.", f"Install it with: pip install 'palaestra[{extra}]'")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from palaestra.contracts.episodes import EpisodeResult
 
+DEFAULT_MAX_STEPS = 10_000  # of one evaluated episode, where neither the plan nor the environment has a limit
 DEFAULT = "default"  # the simulation in the environment that a checkpoint was trained in; also its category and suite
 
 
@@ -31,6 +32,7 @@ class EvaluationPlan:
     max_episode_steps: int | None = None  # None: the environment's own time limit
     simulation: str = DEFAULT
     category: str = DEFAULT
+    max_steps: int | None = None  # an episode stops here; None: the environment's time limit, else DEFAULT_MAX_STEPS
 
 
 @dataclass(frozen=True)

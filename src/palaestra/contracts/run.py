@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+UNREADABLE = "unknown"  # the kind of a run whose status cannot be read
+NEWER_VERSION = "written by a newer version"  # what stands in place of its recipe when that is the reason
 UPLOADED = "upload"  # the kind of a run that is nothing but a checkpoint which somebody sent
 
 

@@ -3,12 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.contracts.episodes import EpisodeResult
+
+
+class ValueRange(NamedTuple):
+    """The values of one metric over an interval; NaN and infinities are only counted."""
+
+    min: float  # NaN where no value is finite
+    max: float
+    finite_count: int
+    nonfinite_count: int = 0
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Consecutive iterations that one sample stands for: its metrics are means, its step is that of the last one."""
+
+    first_step: int  # of the first iteration
+    iterations: int
+    ranges: dict[str, ValueRange]  # of every metric and every timing
+
+
+class EpisodeSummary(NamedTuple):
+    """Episodes that are written down together."""
+
+    episode_count: int
+    terminated_count: int  # the others were cut by a time limit
+    return_mean: float
+    return_min: float
+    return_max: float
+    length_mean: float
+    length_min: int
+    length_max: int
 
 
 @dataclass(frozen=True)
@@ -24,6 +55,9 @@ class Sample:
     timings: dict[str, float] = field(default_factory=dict)
     episodes: Sequence[EpisodeResult] = ()
     at: float = 0.0
+    iteration: int | None = None  # of the training, from 1; a sample without one is never combined with others
+    interval: Interval | None = None  # set where this sample stands for several iterations
+    episode_summary: EpisodeSummary | None = None  # in place of `episodes`, where there were too many
 
 
 class Sink(Protocol):

@@ -25,6 +25,7 @@ class Complaint:
     key: str  # where: "ppo.gamma", "name"; empty when it is about the whole
     message: str
     hint: str = ""
+    exit_code: int = UsageError.exit_code  # of the error that it stands for
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
@@ -35,6 +36,8 @@ class RequestRefused(UsageError):
 
     def __init__(self, complaints: Sequence[Complaint]) -> None:
         self.complaints = tuple(complaints)
+        codes = {complaint.exit_code for complaint in self.complaints}
+        self.exit_code = codes.pop() if len(codes) == 1 else UsageError.exit_code
         if len(self.complaints) == 1:
             super().__init__(self.complaints[0].message, self.complaints[0].hint)
             return
@@ -86,4 +89,43 @@ class TellsSchema(Protocol):
 
     def schema_of(self, config: dict[str, Any]) -> dict[str, Any]:
         """The JSON schema of `RunRequest.config`, with what is known of it; PalaestraError says why there is none."""
+        ...
+
+
+@runtime_checkable
+class HasCommandLine(Protocol):
+    """A kind with a shell command of its own; all others are started by `palaestra train KIND key=value`."""
+
+    def command_line(self, request: RunRequest, config: dict[str, Any]) -> list[str]:
+        """The words after `palaestra`. `config` is what `prepare` made of the request; empty when it was refused."""
+        ...
+
+
+@dataclass(frozen=True)
+class OfferedScript:
+    """A script that a form offers, told by its text alone."""
+
+    path: str  # absolute
+    name: str  # relative to its checkout
+    algorithm: str
+    actions: str  # "discrete", "continuous" or "any"
+    lacks: tuple[str, ...]  # packages that the daemon's interpreter does not have
+
+
+@dataclass(frozen=True)
+class Checkout:
+    path: str
+    scripts: tuple[OfferedScript, ...]
+
+
+@runtime_checkable
+class OffersScripts(Protocol):
+    """A kind that runs scripts and knows where some are."""
+
+    def checkouts(self, runs_root: Path) -> list[Checkout]:
+        """Those that are remembered in this folder of runs, the newest first."""
+        ...
+
+    def add_checkout(self, path: Path, runs_root: Path) -> None:
+        """Look for scripts there and remember it; PalaestraError says why there are none."""
         ...

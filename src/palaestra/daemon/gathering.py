@@ -12,8 +12,8 @@ from palaestra.contracts.run import RunRecord, RunState
 from palaestra.daemon.entry import Entry
 from palaestra.daemon.keeping import is_kept, read_note, still_there
 from palaestra.daemon.ticket import Ticket, read_ticket
-from palaestra.runs.identity import created_at, is_run_id
-from palaestra.runs.status import observed, read_written_record
+from palaestra.runs.identity import is_run_id
+from palaestra.runs.status import observed, read_written_record, unreadable_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ def look_at(directory: RunDirectory, known: Entry | None = None) -> Entry:
     try:
         record = replace(read_written_record(directory), id=directory.id)
     except (DamagedFile, NotFound) as error:
-        record = _unreadable(directory.id, known, str(error))
+        record = unreadable_record(directory.id, known.record.name if known else directory.id, error)
     try:
         ticket = read_ticket(directory)
     except (DamagedFile, NotFound) as error:
@@ -86,16 +86,3 @@ def _stand_without_keeper(directory: RunDirectory, record: RunRecord, ticket: Ti
     if not note.has_ended and still_there(note.worker):
         return Standing.UNKEPT
     return Standing.ENDED
-
-
-def _unreadable(run_id: str, known: Entry | None, reason: str) -> RunRecord:
-    name = known.record.name if known else run_id
-    return RunRecord(
-        id=run_id,
-        name=name,
-        kind="unknown",
-        recipe="unknown",
-        state=RunState.LOST,
-        created_at=created_at(run_id),
-        failure=f"damaged: {reason}",
-    )

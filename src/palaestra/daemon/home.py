@@ -31,6 +31,14 @@ class DaemonHome:
     def lock_file(self) -> Path:
         return self.path / "daemon.lock"
 
+    @property
+    def series(self) -> Path:
+        """Copies of the runs' curves, by run."""
+        return self.path / "series"
+
+    def curves(self, run_id: str) -> Path:
+        return self.series / run_id
+
     def make(self) -> DaemonHome:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Self
 from palaestra.contracts.clock import Clock, SystemClock
 from palaestra.contracts.errors import PalaestraError, RunFailed, UsageError
 from palaestra.contracts.run import RunRequest, RunState
+from palaestra.daemon.command_line import shell_command
 from palaestra.daemon.door import check_request
 from palaestra.daemon.entry import Entry
 from palaestra.daemon.errors import Conflict, QueueFull, StoreRefused
@@ -163,6 +164,9 @@ class Daemon:
         """When this returns, the request survives whatever happens to the daemon."""
         terms = terms or Terms()
         prepared = self.check(request, terms)
+        if not request.command:
+            command = shell_command(self.kinds, prepared.request, prepared.config)
+            prepared = replace(prepared, request=replace(prepared.request, command=command))
         sequence = self._reserve()
         try:
             ticket = _ticket(prepared, terms, sequence)
@@ -192,7 +196,11 @@ class Daemon:
         entry = self.get(run)
         request = read_request(self._store.directory(entry.id))
         renewed = replace(
-            request, name=name, config={**request.config, **(changes or {})}, asked_by=asked_by or request.asked_by
+            request,
+            name=name,
+            config={**request.config, **(changes or {})},
+            asked_by=asked_by or request.asked_by,
+            command="",  # the old one names the old run
         )
         old_terms = entry.ticket.terms if entry.ticket is not None else None
         return self.submit(renewed, terms or old_terms)

@@ -22,7 +22,7 @@ from palaestra.daemon.output_log import OutputLog
 from palaestra.daemon.queue import Place, find_places
 from palaestra.daemon.settling import fail, read_or, settle
 from palaestra.daemon.tree import find_members, kill_members
-from palaestra.frames.lane import sweep_dead_lanes
+from palaestra.rendering.frame_buffer import remove_dead_frame_buffers
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import Journal
 from palaestra.runs.processes import is_alive
@@ -70,7 +70,7 @@ class Supervisor:
                 known = self._roster.find(run_id)
                 if known is None or not _is_as_before(directory, known):
                     self._place(directory, look_at(directory, known))
-        sweep_dead_lanes(is_alive)
+        remove_dead_frame_buffers(is_alive)
         self._scan_at = self._clock.monotonic() + self._settings.scan_seconds
 
     def start(self) -> None:
@@ -198,7 +198,9 @@ class Supervisor:
         if stamp != entry.status_stamp:
             record = read_or(kept.directory, entry.record)
             state = RunState.STOPPING if kept.is_stopping or record.state is RunState.STOPPING else RunState.RUNNING
-            self._roster.note(replace(entry, record=replace(record, state=state), status_stamp=stamp))
+            # It may have written its end already; until its processes are gone it is not over, and has no exit code.
+            record = replace(record, state=state, exit_code=None, ended_at=None)
+            self._roster.note(replace(entry, record=record, status_stamp=stamp))
         elif not entry.is_silent and now - kept.heard_at > self._settings.silence_seconds:
             self._roster.note(replace(entry, is_silent=True))
 
@@ -232,7 +234,7 @@ class Supervisor:
             logger.warning("%d processes of run %s cannot be ended.", left, run_id)
         kept.close()
         del self._kept[run_id]
-        sweep_dead_lanes(is_alive)
+        remove_dead_frame_buffers(is_alive)
         self._start_at = 0.0
         entry = self._roster.find(run_id)
         if entry is None or entry.ticket is None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import PalaestraError, RunFailed
+from palaestra.contracts.tracebacks import describe_error, with_user_traceback
 from palaestra.envs.seed_stream import SeedStream
 from palaestra.envs.tasks import TASK
 from palaestra.envs.vector import Ending, VectorStep, action_rows
@@ -116,7 +117,8 @@ class BatchEnvs:
         self._seeds = [int(seed) for seed in seeds[:: self.batch.agents]]
         self._streams = [SeedStream(seed) for seed in self._seeds]
         worlds = range(self.batch.world_count)
-        self.batch.reset(worlds, self._seeds, self._next_tasks(worlds), out)
+        with self._naming_the_batch():
+            self.batch.reset(worlds, self._seeds, self._next_tasks(worlds), out)
 
     def step(self, actions: np.ndarray, out: Arrays) -> VectorStep:
         """Take `actions` [B, …]; the observations to act on next are written into `out` [B, …]."""
@@ -143,10 +145,9 @@ class BatchEnvs:
             yield
         except PalaestraError:
             raise
-        except Exception as error:
-            raise RunFailed(
-                f"The batch of {self.batch.world_count} worlds raised {type(error).__name__}: {error}."
-            ) from error
+        except (Exception, SystemExit) as error:
+            failure = RunFailed(f"The batch of {self.batch.world_count} worlds {describe_error(error)}.")
+            raise with_user_traceback(failure, error) from error
 
     def _endings(self, ended: WorldEnding, out: Arrays) -> Iterator[Ending]:
         agents = self.batch.agents

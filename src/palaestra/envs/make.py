@@ -14,13 +14,13 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator, registry
 
 from palaestra import plugins
-from palaestra.contracts.errors import MissingExtra, NotFound, PalaestraError, UsageError, did_you_mean
-from palaestra.envs.headless import prepare_rendering
+from palaestra.config.env import EnvConfig
+from palaestra.contracts.errors import MissingExtra, MissingPackage, NotFound, PalaestraError, UsageError, did_you_mean
+from palaestra.contracts.tracebacks import has_user_frames, with_user_traceback
+from palaestra.rendering.headless import prepare_rendering
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from palaestra.config.env import EnvConfig
 
 AnyEnv = gymnasium.Env[Any, Any]
 
@@ -32,8 +32,21 @@ EXTRAS = {
     "minigrid": "minigrid",
     "pettingzoo": "multi",
 }
-# Packages that register their ids only when imported; Gymnasium no longer does it for them.
-REGISTERED_BY = {"ALE/": "ale_py", "MiniGrid-": "minigrid", "BabyAI-": "minigrid"}
+# Ids by their first characters, or as a whole, and the package that registers them when it is imported.
+REGISTERED_BY: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), package)
+    for pattern, package in (
+        (r"ALE/", "ale_py"),
+        (r"\w+(NoFrameskip|Deterministic)-v\d+$", "ale_py"),
+        (r"\w+-ram(NoFrameskip|Deterministic)?-v\d+$", "ale_py"),
+        (r"MiniGrid-|BabyAI-", "minigrid"),
+        (r"Fetch\w+-v|HandReach|HandManipulate|AdroitHand|PointMaze|AntMaze|FrankaKitchen", "gymnasium_robotics"),
+        (r"(highway|merge|roundabout|parking|intersection|racetrack)(-\w+)*-v\d", "highway_env"),
+        (r"dm_control/|bsuite/|OpenSpiel/", "shimmy"),
+        (r"procgen", "procgen"),
+        (r"popgym-", "popgym"),
+    )
+)
 
 VERSIONED = re.compile(r"^(?P<name>.+)-v(?P<version>\d+)$")
 
@@ -65,19 +78,29 @@ def make_env(config: EnvConfig, render_mode: str | None = None) -> AnyEnv:
     return env
 
 
+def make_copy(config: dict[str, Any]) -> AnyEnv:
+    """For a render process, which gets the configuration as plain data."""
+    return make_env(EnvConfig.model_validate(config))
+
+
 def find_spec(env_id: str) -> EnvSpec:
     """What is registered under `id` or `module:id`; what may register it is imported first."""
     broken = load_plugins()
     module, _, name = env_id.rpartition(":")
     if module:
         _import_module(module, env_id)
-    for prefix, package in REGISTERED_BY.items():
-        if name.startswith(prefix):
-            _import_package(package, env_id)
+    package = "" if name in registry else _package_of(name)
+    if package:
+        _import_package(package, env_id)
     if name not in registry:
         hint = " ".join(part for part in (_nearest(name), *broken) if part)
         raise NotFound(f"No environment is called '{env_id}'.", hint or "'palaestra envs' lists those that are.")
     return registry[name]
+
+
+def _package_of(name: str) -> str:
+    """The package that registers this id when it is imported; empty when no id of the kind is known."""
+    return next((package for pattern, package in REGISTERED_BY if pattern.match(name)), "")
 
 
 @cache
@@ -113,7 +136,22 @@ def _import_package(package: str, env_id: str) -> None:
     try:
         importlib.import_module(package)
     except ImportError as error:
+        if package not in EXTRAS and importlib.util.find_spec(package) is None:
+            raise MissingPackage(
+                f"'{env_id}' is an environment of the package '{package}', which is not installed.",
+                f"Install it with: pip install {package.replace('_', '-')}",
+            ) from error
         raise _missing_dependency(env_id, error) from error
+
+
+def time_limit_of(spec: EnvSpec | None) -> int | None:
+    """Steps after which the environment itself ends an episode, as far as its registration says."""
+    if spec is None:
+        return None
+    frames, skip = spec.kwargs.get("max_num_frames_per_episode"), spec.kwargs.get("frameskip", 1)  # Atari counts frames
+    if spec.max_episode_steps is None and isinstance(frames, int) and isinstance(skip, int) and skip > 0:
+        return frames // skip
+    return spec.max_episode_steps
 
 
 def _without_order_enforcing(spec: EnvSpec) -> EnvSpec:
@@ -152,7 +190,7 @@ def _missing_dependency(env_id: str, error: BaseException) -> PalaestraError:
         if package.lower() in _witnesses(error) and importlib.util.find_spec(package) is None:
             return MissingExtra(f"'{env_id}'", extra)
     newest = _nearest(env_id)
-    return UsageError(
+    return MissingPackage(
         f"'{env_id}' needs a package that is not installed: {_sentence(error)}",
         newest if newest and f"'{env_id}'" not in newest else "Install what its authors ask for, into this Python.",
     )
@@ -190,10 +228,11 @@ def _refused_kwargs(
             near or f"It knows: {', '.join(known)}.",
         )
     given = ", ".join(f"{name}={value!r}" for name, value in kwargs.items()) or "none"
-    return UsageError(
+    refusal = UsageError(
         f"'{spec.id}' cannot be made with env.kwargs ({given}): {_sentence(error.__cause__ or error)}",
         f"It knows: {', '.join(known)}." if known else "",
     )
+    return with_user_traceback(refusal, error) if has_user_frames(error) else refusal
 
 
 def _parameter_names(creator: Callable[..., Any]) -> list[str]:

@@ -8,7 +8,6 @@ reads them *before* its first substep of a step would see those of the current p
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from typing import Any
 
@@ -22,14 +21,6 @@ SCRATCH = (
     *("island_", "map_", "dof_island", "tree_island", "iacc", "ifrc_"),
     "plugin",
 )
-
-
-def is_simulation(value: Any) -> bool:
-    return _is_mujoco(value, "MjData")
-
-
-def is_model(value: Any) -> bool:
-    return _is_mujoco(value, "MjModel")
 
 
 def why_not_simulation(simulation: Any) -> str:
@@ -53,19 +44,6 @@ def write_simulation(simulation: Any, state: dict[str, Any]) -> None:
     _assign(fields, saved, simulation, state["time"])
     importlib.import_module("mujoco").mj_forward(simulation.model, simulation)
     _assign(_fields(simulation), saved, simulation, state["time"])
-
-
-def model_digest(model: Any) -> str:
-    """Names a model's numbers, so that one changed at run time (domain randomisation) is noticed on restore."""
-    digest = hashlib.sha256()
-    for name, value in _arrays(model):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(value).tobytes())
-    return digest.hexdigest()
-
-
-def _is_mujoco(value: Any, name: str) -> bool:
-    return type(value).__module__.partition(".")[0] == "mujoco" and type(value).__name__ == name
 
 
 def _fields(simulation: Any) -> dict[str, Any]:

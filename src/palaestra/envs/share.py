@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.contracts.errors import RunFailed
 from palaestra.envs.vector import InProcessEnvs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import gymnasium
     from numpy.typing import NDArray
 
     from palaestra.envs.tasks import TaskSource
-    from palaestra.envs.vector import Arrays
 
 NOWHERE = -1
 
@@ -40,15 +38,6 @@ class Share(InProcessEnvs):
             return step(action)
 
         return marked_step
-
-    def reset(self, seeds: Sequence[int], out: Arrays) -> None:
-        try:
-            super().reset(seeds, out)
-        except Exception as error:
-            name, said = type(error).__name__, f"{error}".removesuffix(".")
-            index = int(self.mark[0])
-            seed = seeds[index - self.first_index]
-            raise RunFailed(f"Environment {index} (seed {seed}) raised {name} when it began: {said}.") from error
 
     def _begin(self, index: int, seed: int | None = None) -> Any:
         self.mark[:] = self.first_index + index, self._lengths[index]

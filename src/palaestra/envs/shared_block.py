@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.frames.place import lanes_directory
+from palaestra.rendering.buffer_paths import frame_buffers_directory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ def new_memory() -> int:
             return os.memfd_create("palaestra-envs")
         except OSError:  # some containers forbid the call; files they always have
             pass
-    with tempfile.TemporaryFile(dir=lanes_directory()) as file:
+    with tempfile.TemporaryFile(dir=frame_buffers_directory()) as file:
         return os.dup(file.fileno())
 
 

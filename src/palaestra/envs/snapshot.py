@@ -17,10 +17,10 @@ from gymnasium.envs.registration import EnvSpec
 from palaestra.contracts.errors import DamagedFile
 from palaestra.envs import mujoco_state
 from palaestra.envs.plain_data import Decoder, Encoder, NotPlain
+from palaestra.rendering.mujoco_state import is_model, is_simulation, model_digest
+from palaestra.rendering.offscreen import is_render_handle
 
 FORMAT = 1
-DRAWING = ("pygame", "pyglet", "glfw", "OpenGL", "matplotlib", "moderngl")
-DRAWING_CLASSES = {"gymnasium.envs.mujoco.mujoco_rendering.MujocoRenderer"}
 NOT_STATE = {"render_mode"}  # how it is drawn may differ from then to now
 PLAIN = {bool, int, float, str, bytes, type(None)}
 AnyEnv = gymnasium.Env[Any, Any]
@@ -116,9 +116,9 @@ def _encode(encoder: Encoder, layer: AnyEnv, name: str, value: Any) -> Any:
     where = f"{type(layer).__name__}.{name}"
     if type(value) in PLAIN:  # most of a thousand attributes of a crowd; none of these is a drawing or a constant
         return encoder.encode(value, where)
-    if is_drawing(value):
+    if is_render_handle(value):
         return {"kind": "drawing"}
-    if mujoco_state.is_simulation(value):
+    if is_simulation(value):
         reason = mujoco_state.why_not_simulation(value)
         if reason:
             raise NotPlain(where, reason)
@@ -137,8 +137,8 @@ def _detached(part: Any) -> Any:
 
 def _constant_name(value: Any, layer: AnyEnv) -> str:
     """What never changes, by name; empty for everything else."""
-    if mujoco_state.is_model(value):
-        return f"MuJoCo model {mujoco_state.model_digest(value)}"
+    if is_model(value):
+        return f"MuJoCo model {model_digest(value)}"
     if isinstance(value, gymnasium.Space | EnvSpec | logging.Logger):
         return type(value).__name__
     if isinstance(value, ModuleType):
@@ -158,15 +158,6 @@ def _constant_container_name(value: Any, layer: AnyEnv) -> str:
     parts = value.items() if isinstance(value, dict) else enumerate(value)
     named = {key: _constant_name(part, layer) for key, part in parts}
     return f"{type(value).__name__} of {named}" if all(named.values()) else ""
-
-
-def is_drawing(value: Any) -> bool:
-    if type(value) in {list, tuple} and value:
-        return all(is_drawing(part) for part in value)
-    if isinstance(value, type | ModuleType):
-        return False
-    kind = type(value)
-    return kind.__module__.partition(".")[0] in DRAWING or f"{kind.__module__}.{kind.__qualname__}" in DRAWING_CLASSES
 
 
 def _refuse_slots(layer: AnyEnv) -> None:
@@ -219,12 +210,12 @@ def _give_back(layer: AnyEnv, state: dict[str, Any]) -> None:
             vars(layer)["_np_random"] = state["_np_random"]
         return
     for name in _attributes(layer).keys() - state.keys():
-        if not is_drawing(vars(layer)[name]):
+        if not is_render_handle(vars(layer)[name]):
             del vars(layer)[name]
     for name, value in state.items():
         if isinstance(value, _Simulation):
             mujoco_state.write_simulation(vars(layer)[name], value)
-        elif not isinstance(value, _Constant | _Drawing) and not is_drawing(vars(layer).get(name)):
+        elif not isinstance(value, _Constant | _Drawing) and not is_render_handle(vars(layer).get(name)):
             vars(layer)[name] = value
 
 

@@ -20,7 +20,7 @@ from palaestra.contracts.spaces import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -43,11 +43,33 @@ def space_spec(space: spaces.Space[Any]) -> SpaceSpec:
             size = int(np.prod(space.shape))
             return MultiDiscreteSpec((2,) * size, (0,) * size)
         case spaces.Dict():
-            return _flat_dict({str(name): space_spec(part) for name, part in space.spaces.items()})
+            return _flat_dict(_part_specs(space.spaces))
         case spaces.Tuple():
-            return _flat_dict({str(index): space_spec(part) for index, part in enumerate(space.spaces)})
+            return _flat_dict(_part_specs({str(index): part for index, part in enumerate(space.spaces)}))
         case _:
             raise UsageError(f"A {type(space).__name__} space is not supported: {space}.", f"Supported: {SUPPORTED}.")
+
+
+def _part_specs(parts: Mapping[str, spaces.Space[Any]]) -> dict[str, SpaceSpec]:
+    """A part that is not supported is refused by name, with the wrapper that leaves it out."""
+    specs: dict[str, SpaceSpec] = {}
+    for name, part in parts.items():
+        try:
+            specs[str(name)] = space_spec(part)
+        except UsageError as error:
+            others = [other for other in parts if other != name]
+            raise UsageError(
+                f"The part '{name}' is a {type(part).__name__} space, which is not supported ({part}).",
+                f"Supported: {SUPPORTED}. {_wrapper_without(part, others)}, "
+                "register the wrapped environment in a module of yours and train it as env.id=my_module:My-v0.",
+            ) from error
+    return specs
+
+
+def _wrapper_without(part: spaces.Space[Any], others: list[str]) -> str:
+    if type(part).__module__.startswith("minigrid."):
+        return "Wrap it in minigrid.wrappers.ImgObsWrapper (image only) or FlatObsWrapper (image and mission)"
+    return f"Wrap it in gymnasium.wrappers.FilterObservation(env, filter_keys={others})"
 
 
 def interface_of(env: gymnasium.Env[Any, Any]) -> EnvInterface:

@@ -16,6 +16,7 @@ import numpy as np
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec, SpaceSpec
+from palaestra.contracts.tracebacks import describe_error, with_user_traceback
 from palaestra.envs import tasks as task_envs
 from palaestra.envs.scalars import scalars
 from palaestra.envs.spaces import interface_of, observation_arrays
@@ -95,7 +96,10 @@ class InProcessEnvs:
         self._returns = [0.0] * self.count
         self._lengths = [0] * self.count
         for index, seed in zip(range(self.count), self._seeds, strict=True):
-            self._write(out, index, self._begin(index, seed))
+            try:
+                self._write(out, index, self._begin(index, seed))
+            except (Exception, SystemExit) as error:
+                raise self._failure(index, None, error) from error
 
     def step(self, actions: np.ndarray, out: Arrays) -> VectorStep:
         """Take `actions` [B, …]; the observations to act on next are written into `out` [B, …]."""
@@ -106,14 +110,16 @@ class InProcessEnvs:
             lengths[index] += 1
             try:
                 observation, reward, terminated, truncated, info = self._steps[index](action)
-                returns[index] += float(reward)
+                if reward.__class__ is not float:
+                    reward = _as_number(reward)
+                returns[index] += reward
                 if terminated or truncated:
                     endings.append(self._end(index, observation, bool(terminated), info))
                     observation = self._begin(index)
                 write(out, index, observation)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise self._failure(index, action, error) from error
-            rewards.append(float(reward))
+            rewards.append(reward)
         return VectorStep(rewards, endings)
 
     def _begin(self, index: int, seed: int | None = None) -> Any:
@@ -138,11 +144,17 @@ class InProcessEnvs:
         kept = deepcopy(observation)  # the reset may write into the same array
         return Ending(episode.env_index, observation_arrays(self.interface.observation_space, kept), episode)
 
-    def _failure(self, index: int, action: Any, error: Exception) -> RunFailed:
-        return RunFailed(
-            f"Environment {self.first_index + index} (seed {self._seeds[index]}) raised {type(error).__name__} at step "
-            f"{self._lengths[index]} of its episode, with action {action!r}: {error}."
-        )
+    def _failure(self, index: int, action: Any, error: BaseException) -> RunFailed:
+        length = self._lengths[index]
+        where = f"at step {length} of its episode, with action {action!r}" if length else "when it began an episode"
+        who = f"Environment {self.first_index + index} (seed {self._seeds[index]})"
+        return with_user_traceback(RunFailed(f"{who} {describe_error(error, where)}."), error)
+
+    def describe_position(self, index: int, action: Any) -> str:
+        """What environment `index` does now, for whoever finds it in the middle of a step."""
+        length = self._lengths[index]
+        place = f"at step {length} of its episode, with action {action!r}" if length else "where it begins an episode"
+        return f"environment {self.first_index + index} (seed {self._seeds[index]}), {place}"
 
     def standing(self, index: int) -> tuple[float, int]:
         """Return and steps of the episode that environment `index` plays now"""
@@ -173,6 +185,13 @@ class InProcessEnvs:
     def close(self) -> None:
         for env in self.envs:
             env.close()
+
+
+def _as_number(reward: Any) -> float:
+    """NumPy's and torch's numbers too; `float` alone would also read text."""
+    if isinstance(reward, str | bytes | bytearray):
+        raise TypeError(f"its reward is the text {reward!r}, not a number")
+    return float(reward)
 
 
 def _action_door(space: SpaceSpec) -> Callable[[np.ndarray], Sequence[Any]]:

@@ -6,21 +6,18 @@ that only wakes has neither: one write, one read. Nothing that arrives is ever e
 
 from __future__ import annotations
 
-import json
-import math
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from palaestra.rendering.messages import pack, unpack
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
 HEAD = struct.Struct("<BIQ")  # kind, bytes of the header, bytes of the tail
-BYTES, ARRAY = "$bytes", "$array"  # keys of a header that point into the tail
 SLICE_SECONDS = 1.0
 
 
@@ -71,7 +68,7 @@ class Line:
         return self._connection.fileno()
 
     def send(self, kind: Kind, content: Any = None) -> None:
-        header, tail = packed(content)
+        header, tail = pack(content)
         rest = memoryview(HEAD.pack(kind, len(header), len(tail)) + header + tail)
         while rest:
             rest = rest[self._patiently(self._connection.send, rest) :]
@@ -81,7 +78,7 @@ class Line:
         if not header_size:
             return Message(Kind(kind))
         header = self._read(header_size)
-        return Message(Kind(kind), unpacked(header, self._read(tail_size)))
+        return Message(Kind(kind), unpack(header, self._read(tail_size)))
 
     def close(self) -> None:
         self._connection.close()
@@ -108,47 +105,3 @@ class Line:
                     raise NoAnswer from None
             except OSError as error:
                 raise LineClosed from error
-
-
-def packed(content: Any) -> tuple[bytes, bytes]:
-    """Plain data as a header and a tail"""
-    if content is None:
-        return b"", b""
-    tail: list[bytes] = []
-
-    def aside(value: Any) -> dict[str, Any]:
-        match value:
-            case bytes():
-                tail.append(value)
-                return {BYTES: len(value)}
-            case np.ndarray():
-                tail.append(value.tobytes())
-                return {ARRAY: value.dtype.str, "shape": value.shape}
-            case np.generic():
-                return {**aside(np.asarray(value)), "scalar": True}
-        raise TypeError(f"{type(value).__name__} is not plain data")
-
-    return json.dumps(content, default=aside).encode(), b"".join(tail)
-
-
-def unpacked(header: bytes, tail: bytes) -> Any:
-    if not tail and b'"$' not in header:
-        return json.loads(header)
-    at = 0
-
-    def next_piece(size: int) -> bytes:
-        nonlocal at
-        at += size
-        return tail[at - size : at]
-
-    def from_tail(found: dict[str, Any]) -> Any:
-        if ARRAY in found:
-            kind = np.dtype(found[ARRAY])
-            shape = found["shape"]
-            array = np.frombuffer(next_piece(kind.itemsize * math.prod(shape)), kind).reshape(shape).copy()
-            return array[()] if "scalar" in found else array
-        if BYTES in found:
-            return next_piece(found[BYTES])
-        return found
-
-    return json.loads(header, object_hook=from_tail)

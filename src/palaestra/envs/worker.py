@@ -22,6 +22,7 @@ from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.env import EnvConfig
 from palaestra.contracts.codec import encode_interface
 from palaestra.contracts.errors import PalaestraError
+from palaestra.contracts.tracebacks import shorten_traceback
 from palaestra.envs.share import NOWHERE, Share
 from palaestra.envs.shared_block import Field, lay_out
 from palaestra.envs.tasks import make_task_env
@@ -144,11 +145,19 @@ def _serve(line: Line, memory: int) -> int:
 
 
 def _tell(line: Line, error: Exception) -> None:
-    told = (
-        (error.message, error.hint) if isinstance(error, PalaestraError) else (f"{type(error).__name__}: {error}.", "")
+    if isinstance(error, PalaestraError):
+        message, hint, user_traceback = error.message, error.hint, error.user_traceback
+    else:
+        message, hint, user_traceback = f"{type(error).__name__}: {error}.", "", shorten_traceback(error)
+    line.send(
+        Kind.FAILED,
+        {
+            "message": message,
+            "hint": hint,
+            "user_traceback": user_traceback,
+            "traceback": "".join(traceback.format_exception(error)),
+        },
     )
-    trace = "".join(traceback.format_exception(error))
-    line.send(Kind.FAILED, {"message": told[0], "hint": told[1], "traceback": trace})
 
 
 def _end_with_the_caller(line: Line, parent: int) -> None:

@@ -73,7 +73,9 @@ class WorkerProcess:
             raise self._is_silent() from None
         if message.kind is Kind.FAILED:
             told = message.content
-            raise RunFailed(told["message"], told["hint"]) from InWorker(f"\n{told['traceback']}")
+            failure = RunFailed(told["message"], told["hint"])
+            failure.user_traceback = told["user_traceback"]
+            raise failure from InWorker(f"\n{told['traceback']}")
         return message.content
 
     def dismiss(self) -> None:

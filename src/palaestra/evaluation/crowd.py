@@ -69,6 +69,10 @@ class PlayerProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    def send(self, message: dict[str, Any]) -> None:
+        """To a process that takes other messages than plans."""
+        self._say(message)
+
     def give(self, plan: EvaluationPlan, seeds: list[int]) -> None:
         self.share = seeds
         self._say({"plan": asdict(replace(plan, seeds=tuple(seeds)))})

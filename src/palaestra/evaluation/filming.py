@@ -16,7 +16,7 @@ from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.mosaic import Mosaic, dim, mosaic_for
 from palaestra.evaluation.overrides import apply_overrides
 from palaestra.evaluation.plan import env_of, make_plan
-from palaestra.evaluation.play import play_episode
+from palaestra.evaluation.play import play_episode, step_limit
 from palaestra.evaluation.player import Player, one_thread
 from palaestra.evaluation.spool import Spool
 from palaestra.evaluation.video import VideoFile, frame_rate_of
@@ -101,6 +101,7 @@ def _plan(judged: Judged, asked: FilmOrder) -> EvaluationPlan:
         episodes=episodes,
         seed=settings.seed if asked.seed is None else asked.seed,
         deterministic=settings.deterministic if asked.deterministic is None else asked.deterministic,
+        max_steps=settings.max_steps,
     )
 
 
@@ -149,7 +150,11 @@ class _Filming:
                 raise RunFailed(f"The pictures of seed {seed} could not be put aside: {error.strerror}.") from error
 
         try:
-            how: dict[str, Any] = {"deterministic": self._plan.deterministic, "on_frame": take}
+            how: dict[str, Any] = {
+                "deterministic": self._plan.deterministic,
+                "on_frame": take,
+                "max_steps": step_limit(self._plan, env),
+            }
             if isinstance(env, gymnasium.Env):
                 return play_episode(self._agent, env, seed, **how)
             return play_world(self._agent, env, seed, **how)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from palaestra import plugins
 from palaestra.contracts.errors import RefusedFile
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from palaestra.checkpoints.reading import OpenedCheckpoint
     from palaestra.contracts.evaluation import EvaluationPlan
-    from palaestra.evaluation.crowd import Troupe
+    from palaestra.evaluation.crowd import Program, Troupe
     from palaestra.runs.directory import RunDirectory
 
 GROUP = "guests"  # plugins by the kind of run: called with a verified checkpoint and its run, they give a Guest
@@ -25,6 +25,10 @@ class Guest(Protocol):
 
     def troupe(self, count: int, videos: Path | None) -> Troupe:
         """Processes that play; `videos`: where films of the episodes go, when they are asked for."""
+        ...
+
+    def match_player(self) -> tuple[dict[str, Any], Program]:
+        """A process that plays step by step, as `palaestra.workers.match_external` asks: its start and its program."""
         ...
 
 

@@ -14,23 +14,24 @@ from pydantic import ValidationError
 
 from palaestra.config.live import LiveConfig
 from palaestra.contracts.errors import PalaestraError
-from palaestra.envs.publish import Publisher
-from palaestra.envs.scene import View, easel_for, view_world
+from palaestra.envs.frame_sources import renderer_for, view_of_batch
 from palaestra.evaluation.crowd import Troupe
-from palaestra.frames.beat import Beat
-from palaestra.frames.lane import LaneFile, LaneOwner, sweep_dead_lanes
-from palaestra.frames.place import EVALUATE, lane_path
-from palaestra.frames.writer import FrameWriter
+from palaestra.rendering.buffer_paths import EVALUATE, frame_buffer_path
+from palaestra.rendering.frame_buffer import FrameBufferFile, FrameBufferOwner, remove_dead_frame_buffers
+from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_writer import FrameWriter
+from palaestra.rendering.heartbeat import Heartbeat
+from palaestra.rendering.live_view import LiveView, View
 from palaestra.runs.documents import read_config
 from palaestra.runs.processes import is_alive, process_started_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from palaestra.envs.batch import NativeBatch
-    from palaestra.envs.easel import Easel
     from palaestra.evaluation.player import Player
+    from palaestra.rendering.offscreen import OffscreenRenderer
     from palaestra.runs.directory import RunDirectory
 
 logger = logging.getLogger(__name__)
@@ -41,36 +42,49 @@ BUDGET = 0.25  # the largest share of its time that an evaluation gives to those
 class LiveTile:
     """The episode that is played now; an `Onlooker` of it, and the scene that is published."""
 
-    tiles = 1
-
-    def __init__(self, publisher: Publisher) -> None:
-        self._publisher = publisher
+    def __init__(self, view: LiveView, slot: int = 0) -> None:
+        self._view = view
+        self._slot = slot
         self._steps = 0
-        self._easel: Easel | None = None
+        self._renderer: OffscreenRenderer | None = None
         self._seen: tuple[gymnasium.Env[Any, Any] | NativeBatch, float, float, int] | None = None
 
     def glance(
         self, playing: gymnasium.Env[Any, Any] | NativeBatch, reward: float, total_reward: float, length: int
     ) -> None:
-        publisher = self._publisher
+        view = self._view
         if length:
             self._steps += 1
         elif self._steps:
-            publisher.episodes += 1
-        if monotonic() >= publisher.due:
-            publisher.env_steps = self._steps
+            view.episodes += 1
+        if monotonic() >= view.due:
+            view.env_steps = self._steps
             self._seen = (playing, reward, total_reward, length)
-            publisher.look(self, self._steps)
+            view.check(self)
             self._seen = None  # it is closed when its episode has ended
 
-    def view(self, _tile: int) -> View:
+    def slots(self) -> Sequence[int]:
+        return [self._slot]
+
+    def describable(self, slot: int) -> None:
+        """An evaluation is there to be seen, and renders by itself."""
+
+    def numbers(self, slot: int) -> Numbers:
+        return self.view(slot).numbers
+
+    def view(self, _slot: int) -> View:
         assert self._seen is not None, "it is looked at from within a glance"
         playing, reward, total_reward, length = self._seen
+        numbers = Numbers(self._steps, reward, total_reward, length)
         if isinstance(playing, gymnasium.Env):
-            self._easel = easel_for(playing, self._easel)
-            return View(self._easel.draw(), reward, total_reward, length)
-        view = view_world(playing, 0, reward)
-        return View(view.content, reward, total_reward, length) if isnan(view.total_reward) else view
+            self._renderer = renderer_for(playing, self._renderer)
+            return View(self._renderer.render(), numbers)
+        view = view_of_batch(playing, 0, numbers.reward, self._steps)
+        return View(view.content, numbers) if isnan(view.numbers.total_reward) else view
+
+
+def _warn(reason: str) -> None:
+    logger.warning("The live view is off from here on; the evaluation goes on as before. %s.", reason)
 
 
 @contextmanager
@@ -86,10 +100,10 @@ def watchable(directory: RunDirectory | None, player: Player | None, players: ob
     with ExitStack() as stack:
         count = players.count if isinstance(players, Troupe) else 1
         try:
-            sweep_dead_lanes(is_alive)
-            path = lane_path(directory.id, EVALUATE)
+            remove_dead_frame_buffers(is_alive)
+            path = frame_buffer_path(directory.id, EVALUATE)
             started_at = process_started_at(os.getpid()) or 0.0
-            owner = stack.enter_context(LaneOwner(path, count, 3 * live.largest_side**2, started_at))
+            owner = stack.enter_context(FrameBufferOwner(path, count, 3 * live.largest_side**2, started_at))
             writer = stack.enter_context(closing(FrameWriter(owner.descriptor, owner.about)))
         except (OSError, PalaestraError) as error:
             logger.info("This evaluation cannot be watched: %s.", error)
@@ -97,10 +111,10 @@ def watchable(directory: RunDirectory | None, player: Player | None, players: ob
             return
         if isinstance(players, Troupe):
             players.lane = path
-            stack.callback(lambda: writer.beat(_last_words()))
+            stack.callback(lambda: writer.write_heartbeat(_last_words()))
         elif player is not None:
-            publisher = stack.enter_context(closing(Publisher(writer, BUDGET, live.largest_side)))
-            player.onlooker = LiveTile(publisher)
+            view = LiveView(writer, BUDGET, live.largest_side, on_failure=_warn)
+            player.onlooker = LiveTile(stack.enter_context(closing(view)))
         try:
             yield
         finally:
@@ -113,14 +127,14 @@ def tile_in(path: Path, slot: int) -> Iterator[LiveTile | None]:
     """For one process of several: the slot that it alone writes, in a lane that another owns."""
     with ExitStack() as stack:
         try:
-            lane = stack.enter_context(closing(LaneFile(path)))
+            lane = stack.enter_context(closing(FrameBufferFile(path)))
             writer = stack.enter_context(closing(FrameWriter(lane.descriptor, lane.about)))
         except (OSError, PalaestraError) as error:
             logger.info("Player %d cannot be watched: %s.", slot, error)
             yield None
             return
         side = int((lane.about.capacity / 3) ** 0.5)
-        yield LiveTile(Publisher(writer, BUDGET, side, first_slot=slot))
+        yield LiveTile(LiveView(writer, BUDGET, side, writes_heartbeat=slot == 0, on_failure=_warn), slot)
 
 
 def read_live(directory: RunDirectory) -> LiveConfig:
@@ -131,5 +145,5 @@ def read_live(directory: RunDirectory) -> LiveConfig:
         return LiveConfig()
 
 
-def _last_words() -> Beat:
-    return Beat(monotonic(), 0, 0, 0, 0.0, 0.0, "closed")
+def _last_words() -> Heartbeat:
+    return Heartbeat(monotonic(), 0, 0, 0, 0.0, 0.0, "closed")

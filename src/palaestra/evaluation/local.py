@@ -41,12 +41,14 @@ class Asked:
     episodes: int | None = None
     seed: int | None = None
     deterministic: bool | None = None
+    max_steps: int | None = None  # of one episode
     overrides: Mapping[str, Any] = field(default_factory=dict)  # of the environment
     video: bool = False
     replays: bool = False
     workers: int = 1  # processes that play
     time_limit: float | None = None  # seconds for one batch
     asked_by: str = "eval"
+    evaluation: str = ""  # id of the evaluation run that asks; empty: it has no run of its own
     is_alone: bool = True  # False: a training listens; it keeps the metrics and says what failed
 
 
@@ -87,7 +89,7 @@ class Evaluation:
         self.judged = judged
         self._asked = asked
         self._suite, counts = choose_suite(judged, asked)
-        self._manner = Manner(dict(asked.overrides), counts, asked.asked_by, asked.is_alone)
+        self._manner = Manner(dict(asked.overrides), counts, asked.asked_by, asked.is_alone, asked.evaluation)
         self._clock = SystemClock()
         self._standing: SuiteReport | None = None  # all batches so far
         directory = judged.directory
@@ -141,6 +143,7 @@ class Evaluation:
             episodes=asked.episodes,
             seed=asked.seed,
             deterministic=asked.deterministic,
+            max_steps=asked.max_steps,
         )
 
     def judge(self, batch: int = 0, watcher: Watcher | None = None) -> SuiteReport:

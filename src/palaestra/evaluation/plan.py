@@ -26,6 +26,7 @@ def make_plan(
     suite: str = DEFAULT,
     simulation: str = DEFAULT,
     category: str = DEFAULT,
+    max_steps: int | None = None,
 ) -> EvaluationPlan:
     """Episode k has seed `seed + k`, so that a longer plan begins like a shorter one."""
     if episodes < 1:
@@ -42,6 +43,7 @@ def make_plan(
         max_episode_steps=env.max_episode_steps,
         simulation=simulation,
         category=category,
+        max_steps=max_steps,
     )
 
 
@@ -53,6 +55,7 @@ def make_plans(
     episodes: int | None = None,
     seed: int | None = None,
     deterministic: bool | None = None,
+    max_steps: int | None = None,
 ) -> tuple[EvaluationPlan, ...]:
     """One plan for each simulation. What is given here goes before what a simulation says, and that before its suite.
 
@@ -73,6 +76,7 @@ def make_plans(
                 suite=suite.name,
                 simulation=one.name,
                 category=one.category,
+                max_steps=settings.max_steps if max_steps is None else max_steps,
             )
         )
     return tuple(plans)

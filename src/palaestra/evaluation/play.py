@@ -15,7 +15,9 @@ import torch
 from palaestra.contracts.clock import Clock, SystemClock
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
+from palaestra.contracts.evaluation import DEFAULT_MAX_STEPS, EvaluationPlan, EvaluationReport
+from palaestra.contracts.tracebacks import describe_error, with_user_traceback
+from palaestra.envs.make import time_limit_of
 from palaestra.envs.scalars import scalars
 from palaestra.envs.spaces import action_converter, observation_arrays
 from palaestra.evaluation.stage import OutOfTime, show
@@ -79,6 +81,7 @@ def play_episodes(
                     "on_frame": None if video is None else video.add,
                     "is_late": is_late,
                     "onlooker": onlooker,
+                    "max_steps": step_limit(plan, env),
                 }
                 if isinstance(env, gymnasium.Env):
                     episode = play_episode(policy, env, seed, **how)
@@ -91,6 +94,12 @@ def play_episodes(
         yield episode
 
 
+def step_limit(plan: EvaluationPlan, env: Playable) -> int:
+    """Steps after which an episode is stopped, so that a policy that walks in circles for ever is evaluated too."""
+    own = time_limit_of(env.spec) if isinstance(env, gymnasium.Env) else plan.max_episode_steps
+    return plan.max_steps or own or DEFAULT_MAX_STEPS
+
+
 def play_episode(
     policy: Agent,
     env: AnyEnv,
@@ -100,14 +109,15 @@ def play_episode(
     on_frame: Callable[[Frame], None] | None = None,
     is_late: Callable[[], bool] = lambda: False,
     onlooker: Onlooker | None = None,
+    max_steps: int = DEFAULT_MAX_STEPS,
 ) -> EpisodeResult:
-    """One episode; `on_frame` gets the picture after the reset and after every step."""
+    """One episode of at most `max_steps`; `on_frame` gets the frame after the reset and after every step."""
     actor = _Actor(policy, seed, deterministic=deterministic)
     observation, info = env.reset(seed=seed)
     total_reward, last_reward, length = 0.0, 0.0, 0
     terminated = truncated = False
     with torch.inference_mode():
-        while not (terminated or truncated):
+        while not (terminated or truncated) and length < max_steps:
             if is_late():
                 raise OutOfTime
             _show(env, on_frame)
@@ -116,18 +126,18 @@ def play_episode(
             action = actor.act(observation)
             try:
                 observation, reward, terminated, truncated, info = env.step(action)
-            except Exception as error:
-                raise RunFailed(
-                    f"The environment raised {type(error).__name__} in the episode with seed {seed}, at step "
-                    f"{length + 1}, with action {action!r}: {error}."
-                ) from error
+            except (Exception, SystemExit) as error:
+                where = f"in the episode with seed {seed}, at step {length + 1}, with action {action!r}"
+                failure = RunFailed(f"The environment {describe_error(error, where)}.")
+                raise with_user_traceback(failure, error) from error
             last_reward = float(reward)
             total_reward += last_reward
             length += 1
     _show(env, on_frame)
     if onlooker is not None:
         onlooker.glance(env, last_reward, total_reward, length)
-    return EpisodeResult(seed, total_reward, length, bool(terminated), extras=scalars(info))
+    capped = not (terminated or truncated)
+    return EpisodeResult(seed, total_reward, length, bool(terminated), extras=scalars(info), capped=capped)
 
 
 class _Actor:

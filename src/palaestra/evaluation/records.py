@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from palaestra.checkpoints.durable import read_sidecar
 from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.checkpoints.selection import SCORE_EPISODES, mean_over
 from palaestra.contracts.clock import SystemClock
 from palaestra.contracts.errors import DamagedFile, NotFound, PalaestraError, RunFailed
 from palaestra.contracts.evaluation import EvaluationReport, SuiteReport
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
-SCORE_EPISODES = "score_episodes"  # in the sidecar's metrics: how many episodes the score stands on
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Manner:
     counts: bool = True  # in the simulations of the run itself; any other leaves no score
     asked_by: str = "eval"
     keeps_metrics: bool = True  # False: somebody else writes them to the run's sinks
+    evaluation: str = ""  # id of the evaluation run, where there is one
 
 
 class Records:
@@ -97,20 +98,26 @@ class Records:
         self._journal.record(
             "eval.batch", batch=number, **self._traced(), suite=report.suite, **figures, complete=report.complete
         )
-        self.settle(standing or report)
+        self.settle(standing or report, is_batch=standing is None or standing is report)
         return number
 
-    def settle(self, report: SuiteReport) -> None:
-        """The score, where this judgement is one and outweighs the one that stands."""
+    def settle(self, report: SuiteReport, *, is_batch: bool = True) -> None:
+        """The score, where this judgement is one and outweighs the one that stands.
+
+        The mean of a whole batch is kept in any case: checkpoints are compared over the same number of episodes.
+        """
         epoch = self._checkpoint.epoch
         if not self._manner.counts or not report.complete or not isfinite(report.mean):
             return
         episodes = len(report.episodes)
+        metrics = {mean_over(episodes): report.mean} if is_batch else {}
         stands_on = _weight(read_sidecar(self._directory.checkpoints, epoch))
         if episodes < stands_on:  # two lucky episodes do not replace fifty
+            if metrics:
+                CheckpointManager(self._directory).update_metadata(epoch, metrics=metrics)
             return
-        parts = {f"score_{one.plan.simulation}": one.mean for one in report.reports if len(report.reports) > 1}
-        metrics = {SCORE_EPISODES: float(episodes), **parts}
+        metrics |= {f"score_{one.plan.simulation}": one.mean for one in report.reports if len(report.reports) > 1}
+        metrics[SCORE_EPISODES] = float(episodes)
         CheckpointManager(self._directory).update_metadata(epoch, score=report.mean, metrics=metrics)
         self._journal.record("checkpoint.scored", epoch=epoch, score=report.mean, episodes=episodes)
         if self._manner.keeps_metrics:
@@ -138,6 +145,7 @@ class Records:
             "complete": report.complete,
             "overrides": self._manner.overrides,
             "asked_by": self._manner.asked_by,
+            "evaluation": self._manner.evaluation,
             "key": key_of(weights_of(self._checkpoint), plans) if report.complete else "",
             "file": simulations[0]["file"],
             "simulations": simulations,
@@ -207,7 +215,7 @@ def find_judgement(
 
 
 def _read_report(path: Path, seconds: float) -> EvaluationReport:
-    content = unstamped(read_json(path), SCHEMA_VERSION, path)
+    content = unstamped(read_json(path, follow_links=False), SCHEMA_VERSION, path)
     try:
         episodes = tuple(episode_from(row) for row in content["rows"])
         return EvaluationReport(plan_from(content["plan"]), episodes, float(seconds), bool(content["complete"]))

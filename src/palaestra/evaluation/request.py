@@ -45,6 +45,9 @@ def weights_of(checkpoint: Checkpoint) -> str:
 def key_of(weights: str, plans: Iterable[EvaluationPlan]) -> str:
     """Equal exactly when the same weights play the same seeds of the same simulations: then the results are equal."""
     played = [{name: value for name, value in asdict(plan).items() if name not in HEADINGS} for plan in plans]
+    for fields in played:
+        if fields["max_steps"] is None:  # plans written before this field existed keep their key
+            del fields["max_steps"]
     text = json.dumps([weights, played], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 

@@ -39,6 +39,7 @@ def describe(report: EvaluationReport | SuiteReport) -> dict[str, Any]:
         "max": max(report.returns),
         "std": report.std,
         "seconds": report.seconds,
+        "capped": sum(episode.capped for episode in report.episodes),  # stopped at evaluation.max_steps
     }
 
 
@@ -70,7 +71,7 @@ def read_batches(directory: RunDirectory) -> list[dict[str, Any]]:
     """Oldest first; none when the run was never judged."""
     path = directory.eval_summary_file
     try:
-        data = unstamped(read_json(path, MAX_BYTES), SCHEMA_VERSION, path)
+        data = unstamped(read_json(path, MAX_BYTES, follow_links=False), SCHEMA_VERSION, path)
     except NotFound:
         return []
     batches = data.get("batches")

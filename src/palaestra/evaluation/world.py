@@ -12,6 +12,8 @@ import torch
 
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import RunFailed
+from palaestra.contracts.evaluation import DEFAULT_MAX_STEPS
+from palaestra.contracts.tracebacks import describe_error, with_user_traceback
 from palaestra.evaluation.crew import Crew
 from palaestra.evaluation.stage import OutOfTime, show
 from palaestra.training.tape import Tape
@@ -33,6 +35,7 @@ def play_world(
     on_frame: Callable[[Frame], None] | None = None,
     is_late: Callable[[], bool] = lambda: False,
     onlooker: Onlooker | None = None,
+    max_steps: int = DEFAULT_MAX_STEPS,
 ) -> EpisodeResult:
     """World 0 of a batch; return and further figures are means over its players."""
     crew = Crew(policy, worlds.agents, seed, deterministic=deterministic)
@@ -42,7 +45,7 @@ def play_world(
     ended: WorldEnding | None = None
     steps, total_reward = 0, 0.0
     with torch.inference_mode():
-        while ended is None:
+        while ended is None and steps < max_steps:
             if is_late():
                 raise OutOfTime
             _show(worlds, on_frame)
@@ -52,14 +55,15 @@ def play_world(
             actions = crew.act(tape.inputs[0])
             try:
                 ended = next(iter(worlds.step(actions, seen, rewards)), None)
-            except Exception as error:
-                raise RunFailed(
-                    f"The world of seed {seed} raised {type(error).__name__} at step {steps}: {error}."
-                ) from error
+            except (Exception, SystemExit) as error:
+                failure = RunFailed(f"The world of seed {seed} {describe_error(error, f'at step {steps}')}.")
+                raise with_user_traceback(failure, error) from error
             total_reward += float(rewards.mean())
     _show(worlds, on_frame)
     if onlooker is not None:
         onlooker.glance(worlds, float(rewards.mean()), total_reward, steps)
+    if ended is None:
+        return EpisodeResult(seed, total_reward, steps, terminated=False, capped=True)
     return EpisodeResult(
         seed,
         float(ended.returns.mean()),

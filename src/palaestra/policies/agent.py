@@ -11,6 +11,7 @@ from palaestra.policies.normalise import ObservationNormalizer, ReturnScaler, ow
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from palaestra.config.policy import PolicyConfig
     from palaestra.contracts.spaces import EnvInterface
     from palaestra.policies.normalise import Stack
 
@@ -27,6 +28,7 @@ class Agent(Policy):
         )
         self.return_scaler = ReturnScaler() if normalize_returns else None
         self.feature_map: FeatureMap | None = None
+        self.config: PolicyConfig | None = None  # what it was built from, where that is known
 
     def playing_in(self, env: EnvInterface) -> Agent:
         """The same network and statistics for an environment whose named features may have other ids.
@@ -38,6 +40,7 @@ class Agent(Policy):
         other.observation_normalizer = self.observation_normalizer
         other.return_scaler = self.return_scaler
         other.feature_map = feature_map(self.interface, env)
+        other.config = self.config
         return other.train(self.training)
 
     def take_in(self, observation: Observation, stack: Stack = own_only) -> None:

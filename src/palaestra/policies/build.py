@@ -15,7 +15,15 @@ from palaestra.policies.agent import Agent
 from palaestra.policies.base import Policy
 from palaestra.policies.graph import GraphPolicy
 from palaestra.policies.graph_spec import read_graph
-from palaestra.policies.shipped import is_file, is_text, parse_graph, read_text, shipped_graph, shipped_names
+from palaestra.policies.shipped import (
+    is_file,
+    is_text,
+    parse_graph,
+    read_text,
+    shipped_graph,
+    shipped_names,
+    with_chosen_network,
+)
 
 if TYPE_CHECKING:
     from palaestra.config.policy import PolicyConfig
@@ -29,15 +37,18 @@ def build_policy(config: PolicyConfig, interface: EnvInterface) -> Agent:
 
     Weights are drawn from torch's global generator; seed it before, for the same policy again.
     """
-    return Agent(
+    agent = Agent(
         build_network(config, interface),
         interface,
         normalize_observations=config.normalize_observations,
         normalize_returns=config.normalize_returns,
     )
+    agent.config = config
+    return agent
 
 
 def build_network(config: PolicyConfig, interface: EnvInterface) -> Policy:
+    config = with_chosen_network(config, interface)
     source = find_policy(config)
     if isinstance(source, Graph):
         return GraphPolicy(read_graph(source.name, source.data, config.settings), interface)
@@ -63,6 +74,11 @@ def find_policy(config: PolicyConfig) -> Graph | Any:
     if name in shipped_names():
         return Graph(name, shipped_graph(name))
     return _from_plugin(name)
+
+
+def is_graph(config: PolicyConfig) -> bool:
+    """Whether it is put together of our own components, rather than by a class of somebody's."""
+    return config.module is None and isinstance(find_policy(config), Graph)
 
 
 def policy_names() -> list[str]:

@@ -52,7 +52,8 @@ def flatten_observation(space: SpaceSpec, observation: Any) -> Tensor:
     """Any observation [T, B, …] as one float vector [T, B, flat_size]; choices become one-hot, bytes 0 to 1."""
     match space:
         case BoxSpec():
-            flat: Tensor = observation if len(space.shape) == 1 else observation.flatten(2)
+            rows = observation.shape[:2]  # a box of shape () has one number
+            flat: Tensor = observation if len(space.shape) == 1 else observation.reshape(*rows, space.size)
             return flat.float() / 255 if space.dtype == "uint8" else flat
         case DiscreteSpec():
             return functional.one_hot(observation - space.start, space.count).float()

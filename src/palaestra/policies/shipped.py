@@ -6,14 +6,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palaestra.config.policy import AUTO, CHOSEN_NETWORKS, PolicyConfig
 from palaestra.config.yaml_text import parse_yaml
 from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
+from palaestra.contracts.spaces import BoxSpec, DictSpec
 
 if TYPE_CHECKING:
-    from palaestra.config.policy import PolicyConfig
+    from palaestra.contracts.spaces import EnvInterface, SpaceSpec
 
 GRAPHS = files("palaestra.policies") / "graphs"
 ENDINGS = (".yaml", ".yml")
+SMALLEST_IMAGE = 8  # pixels of the shorter side; smaller boxes are boards and tables as often as images
 
 
 def shipped_names() -> list[str]:
@@ -22,6 +25,37 @@ def shipped_names() -> list[str]:
 
 def shipped_graph(name: str) -> Any:
     return parse_yaml((GRAPHS / f"{name}.yaml").read_text(encoding="utf-8"), f"the graph '{name}'")
+
+
+def with_chosen_network(config: PolicyConfig, interface: EnvInterface) -> PolicyConfig:
+    """`policy.graph=auto` as the network that it stands for in environments with this interface."""
+    if config.graph != AUTO:
+        return config
+    vector_network, image_network = CHOSEN_NETWORKS
+    graph = image_network if is_image(interface.observation_space) else vector_network
+    return config.model_copy(update={"graph": graph})
+
+
+def notes_on_network(config: PolicyConfig, interface: EnvInterface) -> list[str]:
+    """What a user should know about an image and the network that reads it."""
+    space = interface.observation_space
+    parts = space.parts if isinstance(space, DictSpec) else (("", space),)
+    images = {name: part.shape for name, part in parts if isinstance(part, BoxSpec) and is_image(part)}
+    shapes = ", ".join(f"{name} {'x'.join(map(str, shape))}".strip() for name, shape in images.items())
+    if images and config.graph == "cnn":
+        return [f"Policy: cnn, because observations are images ({shapes}). For a plain network: policy=mlp."]
+    if images and config.graph == "mlp":
+        return [f"Policy: mlp flattens the images it sees ({shapes}) and learns poorly from them. Try policy=cnn."]
+    return []
+
+
+def is_image(space: SpaceSpec) -> bool:
+    """A box [height, width, channels] or [channels, height, width], or one of bytes [height, width]."""
+    if not isinstance(space, BoxSpec):
+        return False
+    sides = sorted(space.shape)[-2:]  # the channels are the shortest axis
+    has_axes = len(space.shape) == 3 or (len(space.shape) == 2 and space.dtype == "uint8")
+    return has_axes and sides[0] >= SMALLEST_IMAGE
 
 
 def is_text(graph: str) -> bool:

@@ -57,7 +57,9 @@ EVENTS: dict[str, EventSpec] = {
     "run.finished": EventSpec("info", ("epoch", "step", "seconds", "score"), "all steps were taken"),
     "run.cancelled": EventSpec("warning", ("epoch", "step", "seconds", "reason"), "the run was stopped before its end"),
     "run.failed": EventSpec(
-        "error", ("epoch", "step", "error", "kind", "exit_code", "checkpoint"), "the run could not go on"
+        "error",
+        ("epoch", "step", "error", "kind", "exit_code", "checkpoint", "traceback"),
+        "the run could not go on; `traceback` is that of the user's code, shortened, where it raised",
     ),
     "rank.failed": EventSpec(
         "error", ("rank", "error"), "the first rank of several that failed, as its launcher saw it; the others followed"
@@ -85,7 +87,20 @@ EVENTS: dict[str, EventSpec] = {
     "eval.started": EventSpec("info", ("checkpoint", "epoch", "episodes", "suite", "seed"), "an evaluation began"),
     "eval.batch": EventSpec(
         "info",
-        ("batch", "checkpoint", "epoch", "suite", "episodes", "mean", "min", "max", "std", "seconds", "complete"),
+        (
+            "batch",
+            "checkpoint",
+            "epoch",
+            "suite",
+            "episodes",
+            "mean",
+            "min",
+            "max",
+            "std",
+            "seconds",
+            "capped",
+            "complete",
+        ),
         "a batch of episodes was played",
     ),
     "eval.finished": EventSpec(

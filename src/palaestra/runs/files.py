@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import math
@@ -85,8 +86,9 @@ def write_json(path: Path, data: Any, *, durable: bool = True) -> None:
     write_atomic(path, indented(finite(data)).encode("utf-8", errors="backslashreplace") + b"\n", durable=durable)
 
 
-def read_json(path: Path, max_bytes: int = MAX_JSON_BYTES) -> Any:
-    content = _read_bounded(path, max_bytes)
+def read_json(path: Path, max_bytes: int = MAX_JSON_BYTES, *, follow_links: bool = True) -> Any:
+    """`follow_links` False: for files of a run, which we wrote ourselves; whoever sent it may have put a link there."""
+    content = _read_bounded(path, max_bytes, follow_links=follow_links)
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -137,14 +139,16 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def _read_bounded(path: Path, max_bytes: int) -> bytes:
+def _read_bounded(path: Path, max_bytes: int, *, follow_links: bool = True) -> bytes:
+    flags = os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)  # a pipe in its place must not make us wait
     try:
-        with path.open("rb") as stream:
-            content = stream.read(max_bytes + 1)
+        with open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags | os.O_CLOEXEC)) as stream:
+            content = stream.read(max_bytes + 1) or b""
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(f"There is no file {path}.") from error
     except OSError as error:
-        raise DamagedFile(f"{path} cannot be read: {error.strerror}.") from error
+        reason = "it is a link, and links are not followed here" if error.errno == errno.ELOOP else error.strerror
+        raise DamagedFile(f"{path} cannot be read: {reason}.") from error
     if len(content) > max_bytes:
         raise DamagedFile(f"{path} is longer than {max_bytes} bytes; it is not one of ours.")
     return content

@@ -8,6 +8,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from palaestra.contracts.control_characters import escape_controls
 from palaestra.contracts.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -67,8 +68,3 @@ class RunFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return escape_controls(super().format(record))
-
-
-def escape_controls(text: str) -> str:
-    """Control, direction and line-separator characters as escapes; tabs too."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

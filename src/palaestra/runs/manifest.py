@@ -31,7 +31,7 @@ def write_manifest(directory: RunDirectory, request: RunRequest, name: str) -> N
 
 def read_manifest(directory: RunDirectory) -> dict[str, Any]:
     path = directory.manifest_file
-    return unstamped(read_json(path), SCHEMA_VERSION, path)
+    return unstamped(read_json(path, follow_links=False), SCHEMA_VERSION, path)
 
 
 def _entries(directory: RunDirectory) -> dict[str, dict[str, str]]:

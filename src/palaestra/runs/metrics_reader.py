@@ -11,13 +11,25 @@ from urllib.parse import quote
 
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.errors import DamagedFile, NotFound, did_you_mean
-from palaestra.runs.metrics_schema import check, is_empty
+from palaestra.contracts.sink import EpisodeSummary
+from palaestra.runs.metrics_schema import INTERVALS_SINCE, check, is_empty, stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 FIRST, LAST = -(1 << 62), 1 << 62
+# Where a point stands for an interval, by its range; a value that is NULL is NaN.
+BUCKETS = """
+SELECT min(step), max(step), min(low), max(high), sum(value * weight) / sum(weight), sum(weight), sum(others)
+FROM (
+    SELECT points.step AS step, value, ifnull(ranges.min, value) AS low, ifnull(ranges.max, value) AS high,
+        ifnull(count, value IS NOT NULL) AS weight, ifnull(nonfinite, value IS NULL) AS others
+    FROM points LEFT JOIN ranges ON ranges.step = points.step AND ranges.name = points.name
+    WHERE points.name = ? AND points.step BETWEEN ? AND ?
+)
+GROUP BY (step - ?) * ? / ? ORDER BY 1
+"""
 NO_PLACE_FOR_LOCKS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 
 
@@ -64,7 +76,7 @@ class MetricsReader:
         return [name for (name,) in rows]
 
     def series(self, name: str, start: int | None = None, end: int | None = None) -> list[Point]:
-        """Every point with start <= step <= end."""
+        """Every point with start <= step <= end; of a long run, the mean of an interval at its last step."""
         rows = self._rows(
             "SELECT step, value FROM points WHERE name = ? AND step BETWEEN ? AND ? ORDER BY step",
             (self._key(name), *_range(start, end)),
@@ -80,11 +92,7 @@ class MetricsReader:
         if found[0] is None:
             return []
         first, width = found[0], found[1] - found[0] + 1
-        rows = self._rows(
-            "SELECT min(step), max(step), min(value), max(value), avg(value), count(value), count(*) - count(value) "
-            "FROM points WHERE name = ? AND step BETWEEN ? AND ? GROUP BY (step - ?) * ? / ? ORDER BY 1",
-            (key, *found, first, max(1, count), width),
-        )
+        rows = self._rows(BUCKETS, (key, *found, first, max(1, count), width))
         return [
             Bucket(low, high, _number(least), _number(most), _number(mean), number, nans)
             for low, high, least, most, mean, number, nans in rows
@@ -138,11 +146,18 @@ class MetricsReader:
         rows = self._rows("SELECT id, name, reproducible FROM names", ())
         return {key: (name, bool(reproducible)) for key, name, reproducible in rows}
 
-    def raw_points(self, after: int = 0, until: int = LAST) -> Iterator[tuple[int, int, float, float | None]]:
-        """(key of the name, step, seconds since 1970, value) of the samples behind `after`, in the order of steps."""
+    def raw_points(self, after: int = 0, until: int = LAST) -> Iterator[tuple[Any, ...]]:
+        """(key of the name, step, seconds since 1970, value, min, max, count of finite values, of others), by steps.
+
+        Of the samples behind `after`.
+        """
         query = (
-            "SELECT points.name, points.step, samples.at, points.value FROM points CROSS JOIN samples "
-            "ON samples.id = points.sample "
+            "SELECT points.name, points.step, samples.at, points.value, "
+            "ifnull(ranges.min, points.value), ifnull(ranges.max, points.value), "
+            "ifnull(ranges.count, ifnull(abs(value) < 9e999, 0)), "
+            "ifnull(ranges.nonfinite, ifnull(abs(value) = 9e999, 1)) "
+            "FROM points CROSS JOIN samples ON samples.id = points.sample "
+            "LEFT JOIN ranges ON ranges.step = points.step AND ranges.name = points.name "
             "WHERE points.step >= (SELECT min(step) FROM samples WHERE id > ?1 AND id <= ?2) "
             "AND points.step <= (SELECT max(step) FROM samples WHERE id > ?1 AND id <= ?2) "
             "AND points.sample > ?1 AND points.sample <= ?2 ORDER BY 2, 1"
@@ -178,6 +193,16 @@ class MetricsReader:
         )
         return [_episode(row) for row in reversed(rows)]
 
+    def episode_summaries(self, start: int | None = None, end: int | None = None) -> list[tuple[int, EpisodeSummary]]:
+        """(step, the episodes that were written down together at it), in order."""
+        rows = self._rows(
+            "SELECT * FROM episode_summaries WHERE step BETWEEN ? AND ? ORDER BY step", _range(start, end)
+        )
+        return [
+            (step, EpisodeSummary(count, ended, _number(mean), _number(low), _number(high), *lengths))
+            for step, count, ended, mean, low, high, *lengths in rows
+        ]
+
     def rows(self) -> list[tuple[Any, ...]]:
         """Everything the seed decides, in one canonical order: two runs did the same when these are equal.
 
@@ -193,8 +218,15 @@ class MetricsReader:
             "FROM episodes ORDER BY id",
             (),
         )
+        ranges = self._rows(
+            "SELECT 'range', step, names.name, min, max, count, nonfinite FROM ranges "
+            "JOIN names ON names.id = ranges.name WHERE reproducible ORDER BY step, names.name",
+            (),
+        )
+        summaries = self._rows("SELECT 'episodes', * FROM episode_summaries ORDER BY step", ())
         metrics = [(*row[:3], "NaN" if row[3] is None else row[3]) for row in points]
-        return metrics + [(*row[:5], "NaN" if row[5] is None else row[5], *row[6:]) for row in episodes]
+        single = [(*row[:5], "NaN" if row[5] is None else row[5], *row[6:]) for row in episodes]
+        return metrics + ranges + single + summaries
 
     def close(self) -> None:
         self._connection.close()
@@ -251,7 +283,8 @@ def _opened(address: str, path: Path) -> sqlite3.Connection:
     try:
         if is_empty(connection):
             raise NotFound(f"There are no metrics in {path} yet.")
-        check(connection, path)
+        if check(connection, path) < INTERVALS_SINCE:
+            stand_in(connection)
     except BaseException:
         connection.close()
         raise

@@ -49,6 +49,23 @@ def _row(key: int, sample: Sample) -> tuple[object, ...]:
     return (sample.step, key, *map(float, sample.metrics.values()), *map(float, sample.timings.values()))
 
 
+def interval_rows(samples: Iterable[tuple[int, Sample]]) -> Iterator[tuple[object, ...]]:
+    for key, sample in samples:
+        if sample.interval is not None:
+            yield key, sample.interval.first_step, sample.interval.iterations
+
+
+def range_rows(samples: Iterable[Sample], id_of: Callable[[str, bool], int]) -> Iterator[tuple[object, ...]]:
+    for sample in samples:
+        if sample.interval is not None:
+            for name, found in sample.interval.ranges.items():
+                yield sample.step, id_of(name, name in sample.metrics), *found
+
+
+def summary_rows(samples: Iterable[Sample]) -> Iterator[tuple[object, ...]]:
+    return ((sample.step, *sample.episode_summary) for sample in samples if sample.episode_summary is not None)
+
+
 def episode_rows(sample: Sample) -> Iterable[tuple[object, ...]]:
     step, episodes = sample.step, sample.episodes
     if not isinstance(episodes, EpisodeColumns):

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+INTERVALS_SINCE = 2
 APPLICATION_ID = 0x50414C41  # "PALA", so that `file` and we can tell whose database it is
 
 # Every page that a sample touches costs it ten microseconds. So points are clustered by step (one page, not one for
@@ -48,16 +49,46 @@ CREATE TABLE episodes (
 );
 """
 
+# Since version 2. A sample of many iterations has its means among the points: whoever knows only version 1 still reads
+# every curve.
+INTERVAL_TABLES = """
+CREATE TABLE intervals (
+    sample INTEGER PRIMARY KEY REFERENCES samples (id),  -- whose step is that of the last iteration
+    first_step INTEGER NOT NULL,
+    iterations INTEGER NOT NULL
+);
+CREATE TABLE ranges (
+    step INTEGER NOT NULL,
+    name INTEGER NOT NULL REFERENCES names (id),
+    min REAL,  -- of the finite values; NULL: there is none
+    max REAL,
+    count INTEGER NOT NULL,  -- of finite values
+    nonfinite INTEGER NOT NULL,  -- NaN and infinities
+    PRIMARY KEY (step, name)
+) WITHOUT ROWID;
+CREATE TABLE episode_summaries (
+    step INTEGER PRIMARY KEY,  -- of the sample that brought it
+    count INTEGER NOT NULL,
+    terminated INTEGER NOT NULL,  -- the others were cut by a time limit
+    return_mean REAL,
+    return_min REAL,
+    return_max REAL,
+    length_mean REAL NOT NULL,
+    length_min INTEGER NOT NULL,
+    length_max INTEGER NOT NULL
+);
+"""
+
 
 def create_or_check(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables in an empty file, in one transaction; in any other, demand that they are ours."""
+    """Make the tables in an empty file, in one transaction; in any other, demand that they are ours, and add what an
+    older version lacks."""
+    missing = f"{TABLES} PRAGMA application_id = {APPLICATION_ID}; {INTERVAL_TABLES}"
     if not is_empty(connection):
-        check(connection, path)
-        return
-    connection.executescript(
-        f"BEGIN IMMEDIATE; {TABLES} PRAGMA application_id = {APPLICATION_ID}; "
-        f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-    )
+        if check(connection, path) == SCHEMA_VERSION:
+            return
+        missing = INTERVAL_TABLES
+    connection.executescript(f"BEGIN IMMEDIATE; {missing} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
@@ -66,7 +97,13 @@ def is_empty(connection: sqlite3.Connection) -> bool:
         return bool(rows.fetchone()[0] == 0)
 
 
-def check(connection: sqlite3.Connection, path: Path) -> None:
+def stand_in(connection: sqlite3.Connection) -> None:
+    """For a reader of an older version: empty tables of its own in place of those that the file lacks."""
+    connection.executescript(INTERVAL_TABLES.replace("CREATE TABLE", "CREATE TEMP TABLE"))
+
+
+def check(connection: sqlite3.Connection, path: Path) -> int:
+    """The file's schema version."""
     with closing(connection.execute("PRAGMA application_id")) as rows:
         application_id = rows.fetchone()[0]
     with closing(connection.execute("PRAGMA user_version")) as rows:
@@ -78,3 +115,4 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} has schema version {found}; this Palaestra reads 1 to {SCHEMA_VERSION}.",
             "It was written by a newer Palaestra.",
         )
+    return int(found)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from palaestra.contracts.errors import DamagedFile, RunFailed, UsageError
 from palaestra.runs.files import fsync_directory
 from palaestra.runs.lock import AlreadyHeld, hold
-from palaestra.runs.metrics_rows import episode_rows, point_statements
+from palaestra.runs.metrics_rows import episode_rows, interval_rows, point_statements, range_rows, summary_rows
 from palaestra.runs.metrics_schema import create_or_check
 
 if TYPE_CHECKING:
@@ -67,13 +67,30 @@ class MetricsWriter:
                 insert(statement, rows)
             episodes = chain.from_iterable(map(episode_rows, samples))
             insert("INSERT INTO episodes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", episodes)
+            insert("INSERT OR REPLACE INTO episode_summaries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", summary_rows(samples))
+            insert("INSERT INTO intervals VALUES (?, ?, ?)", interval_rows(keyed))
+            insert("INSERT OR REPLACE INTO ranges VALUES (?, ?, ?, ?, ?, ?)", range_rows(samples, self._name))
         self._last_sample += len(samples)
 
     def rewind(self, step: int) -> None:
         """Forget everything after `step`; a run that goes on from there writes it again."""
         with self._transaction(f"the return to step {step}"):
-            for table in ("points", "episodes", "samples"):
+            for table in ("points", "ranges", "episodes", "episode_summaries", "samples"):
                 self._connection.execute(f"DELETE FROM {table} WHERE step > ?", (step,))  # noqa: S608  our own names
+            self._connection.execute("DELETE FROM intervals WHERE sample NOT IN (SELECT id FROM samples)")
+
+    def drop_intervals(self, first_step: int) -> None:
+        """Forget the samples of several iterations that reach `first_step`; a run that goes on fills them again."""
+        own = "(SELECT sample FROM intervals JOIN samples ON samples.id = sample WHERE step >= :first)"
+        point = "(SELECT 1 FROM points WHERE points.step = ranges.step AND points.name = ranges.name)"
+        values = {"first": first_step}
+        with self._transaction(f"the return to step {first_step}"):
+            change = self._connection.execute
+            change(f"DELETE FROM points WHERE step >= :first AND sample IN {own}", values)  # noqa: S608  our own names
+            change(f"DELETE FROM ranges WHERE step >= :first AND NOT EXISTS {point}", values)  # noqa: S608
+            change("DELETE FROM episode_summaries WHERE step >= :first", values)
+            change(f"DELETE FROM samples WHERE id IN {own}", values)  # noqa: S608
+            change("DELETE FROM intervals WHERE sample NOT IN (SELECT id FROM samples)")
 
     def flush(self) -> None:
         """Everything written so far survives a power cut from here on, also while readers hold the log back."""
@@ -188,4 +205,5 @@ def _connect(path: Path, *, is_guest: bool) -> sqlite3.Connection:
 
 
 def _failed(path: Path, what: str, error: Exception) -> RunFailed:
-    return RunFailed(f"{path}: {what} could not be written ({error}).", "Is the disk full?")
+    hint = "Is the disk full?" if path.exists() else "Was the run's directory deleted or moved?"
+    return RunFailed(f"{path}: {what} could not be written ({error}).", hint)

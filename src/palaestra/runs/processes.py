@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -33,6 +34,13 @@ def process_started_at(pid: int) -> float | None:
     if fields[STATE] in {"Z", "X"}:
         return None
     return int(fields[START_TICKS]) / TICKS_PER_SECOND
+
+
+def wall_time(started_at: float) -> float:
+    """An answer of `process_started_at` in seconds since 1970, by the clock as it is set now."""
+    if not Path("/proc/self/stat").exists():
+        return started_at  # psutil counts from 1970
+    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - started_at)
 
 
 def is_alive(pid: int | None, started_at: float | None) -> bool:

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 KEY = "schema_version"
 
 
+class NewerFormat(DamagedFile):
+    """Nothing is wrong with the file: a later version of Palaestra wrote it."""
+
+
 def stamped(data: dict[str, Any], version: int) -> dict[str, Any]:
     """The same data with its version in front."""
     return {KEY: version, **data}
@@ -25,7 +29,8 @@ def unstamped(data: Any, version: int, path: Path) -> dict[str, Any]:
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
         raise DamagedFile(f"{path} has {KEY} {found!r}; a number from 1 to {version} was expected.")
     if found > version:
-        raise DamagedFile(
-            f"{path} has {KEY} {found}; this Palaestra reads 1 to {version}.", "It was written by a newer Palaestra."
+        raise NewerFormat(
+            f"{path} has {KEY} {found}; this Palaestra reads 1 to {version}.",
+            "It was written by a newer version; install that one to use it.",
         )
     return {key: value for key, value in data.items() if key != KEY}

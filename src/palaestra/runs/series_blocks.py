@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from palaestra.runs.series_points import INTERVAL_POINT
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -32,9 +34,17 @@ def single(points: Points) -> Blocks:
     """Every point a block of its own."""
     blocks = np.empty(len(points), BLOCK)
     values = points["value"]
-    is_finite = np.isfinite(values)
     blocks["first_step"] = blocks["last_step"] = points["step"]
     blocks["first_at"] = blocks["last_at"] = points["at"]
+    if points.dtype == INTERVAL_POINT:
+        for column in ("count", "bad"):
+            blocks[column] = points[column]
+        for column in ("low", "high"):  # of a single value that is infinite it is that
+            blocks[column] = np.where(points["count"] > 0, points[column], np.nan)
+        with np.errstate(over="ignore", invalid="ignore"):
+            blocks["total"] = np.where(points["count"] > 0, values * points["count"], 0.0)
+        return blocks
+    is_finite = np.isfinite(values)
     blocks["low"] = blocks["high"] = np.where(is_finite, values, np.nan)
     blocks["total"] = np.where(is_finite, values, 0.0)
     blocks["count"] = is_finite

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-FORMAT = 2
+FORMAT = 3
 BOOK = "book.json"
 
 
@@ -69,6 +69,7 @@ def _plain(name: str, curve: Curve) -> dict[str, Any]:
         "extents": [[extent.count, extent.checksum] for extent in (curve.points, *curve.levels)],
         "last": None if curve.last is None else finite(list(curve.last)),
         "is_in_time": curve.is_in_time,
+        "has_intervals": curve.has_intervals,
     }
 
 
@@ -95,4 +96,5 @@ def _curve(plain: dict[str, Any]) -> Curve:
     if plain["last"] is not None:
         step, at, value = plain["last"]
         last = (int(step), float(at), math.nan if value == "NaN" else float(value))
-    return Curve(int(plain["number"]), bool(plain["is_metric"]), points, tuple(levels), last, bool(plain["is_in_time"]))
+    flags = bool(plain["is_in_time"]), bool(plain["has_intervals"])
+    return Curve(int(plain["number"]), bool(plain["is_metric"]), points, tuple(levels), last, *flags)

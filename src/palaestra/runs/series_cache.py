@@ -25,7 +25,7 @@ from palaestra.runs.series_blocks import single
 from palaestra.runs.series_book import SeriesBook, read_book, room_for, write_book
 from palaestra.runs.series_buckets import bucketed
 from palaestra.runs.series_curve import Curve, put, verify, window
-from palaestra.runs.series_points import POINT, cut
+from palaestra.runs.series_points import INTERVAL_POINT, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ROW = np.dtype([("key", "<i8"), *((name, POINT[name]) for name in POINT.names or ())])
-ROWS_AT_ONCE = 50_000  # 1.6 MB
+ROW = np.dtype([("key", "<i8"), *((name, INTERVAL_POINT[name]) for name in INTERVAL_POINT.names or ())])
+ROWS_AT_ONCE = 50_000  # 2.8 MB
 SAMPLES_AT_ONCE = 1000  # in one transaction: a run that goes on must wait until nobody reads its file at rest
 SETTLED_SECONDS = 1.0  # a file that changed less than this before it was read may have changed again since
 SAVE_SECONDS = 10.0  # what was added meanwhile is read once more by the next daemon, should this one be killed
@@ -208,8 +208,8 @@ def _by_key(rows: Points) -> Iterator[tuple[int, Points]]:
     """The points of each name, in the order in which they came."""
     rows = rows[np.argsort(rows["key"], kind="stable")]
     keys, beginnings = np.unique(rows["key"], return_index=True)
-    points = np.empty(len(rows), POINT)
-    for column in POINT.names or ():
+    points = np.empty(len(rows), INTERVAL_POINT)
+    for column in INTERVAL_POINT.names or ():
         points[column] = rows[column]
     yield from zip(keys.tolist(), np.split(points, beginnings[1:]), strict=True)
 
@@ -222,7 +222,7 @@ def _straight(directory: RunDirectory, name: str) -> Points:
             raise _unknown(name, reader.names(), directory)
         wanted = max(keys, key=lambda key: keys[key])
         rows = [row[1:] for row in reader.raw_points() if row[0] == wanted]
-    return np.fromiter(rows, POINT, len(rows))
+    return np.fromiter(rows, INTERVAL_POINT, len(rows))
 
 
 def _newest_straight(directory: RunDirectory) -> dict[str, Point]:

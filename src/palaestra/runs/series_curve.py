@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,16 @@ from palaestra.runs import series_file
 from palaestra.runs.series_blocks import BLOCK, every, single
 from palaestra.runs.series_buckets import COLUMN
 from palaestra.runs.series_file import Extent, SeriesFile
-from palaestra.runs.series_points import POINT, continues, cut, merged
+from palaestra.runs.series_points import (
+    INTERVAL_POINT,
+    POINT,
+    as_interval_points,
+    as_points,
+    continues,
+    cut,
+    has_intervals,
+    merged,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,22 +49,29 @@ class Curve:
     levels: tuple[Extent, ...] = (EMPTY,) * len(LEVELS)
     last: tuple[int, float, float] | None = None  # step, seconds since 1970, value
     is_in_time: bool = True  # no point is older than the one before it
+    has_intervals: bool = False  # its points have extremes
 
 
 def put(place: Path, curve: Curve, new: Points) -> Curve:
     """With further points; `new` is in the order in which they were written."""
-    path = _path(place, curve, 0)
-    if continues(curve.last[0] if curve.last else None, new):
+    path, widens = _path(place, curve, 0), has_intervals(new) and not curve.has_intervals
+    curve = replace(curve, has_intervals=curve.has_intervals or widens)
+    shaped = as_interval_points if curve.has_intervals else as_points
+    new = shaped(new)
+    if continues(curve.last[0] if curve.last else None, new) and not (widens and curve.points.count):
         points = series_file.append(path, curve.points, new)
         levels = curve.levels
     else:
-        new = merged(_read_points(place, curve), new)
-        points, levels, curve = series_file.replace(path, new), Curve(0).levels, Curve(curve.number, curve.is_metric)
+        old = shaped(_read_points(place, replace(curve, has_intervals=False) if widens else curve))
+        new = merged(old, new)
+        points = series_file.replace(path, new)
+        curve = Curve(curve.number, curve.is_metric, has_intervals=curve.has_intervals)
+        levels = curve.levels
     times = new["at"] if curve.last is None else np.append(curve.last[1], new["at"])
     is_in_time = curve.is_in_time and bool(np.all(times[1:] >= times[:-1]))
-    step, at, value = new[-1].tolist()
+    step, at, value, *_ = new[-1].tolist()
     last = (int(step), float(at), float(value))
-    grown = Curve(curve.number, curve.is_metric, points, levels, last, is_in_time)
+    grown = replace(curve, points=points, levels=levels, last=last, is_in_time=is_in_time)
     return grown if (raised := _raised(place, grown)) == levels else replace(grown, levels=raised)
 
 
@@ -129,14 +145,18 @@ def _pieces(file: SeriesFile, start: int, stop: int, rows: int = TOGETHER**4) ->
 
 def _read_points(place: Path, curve: Curve) -> Points:
     if not curve.points.count:
-        return np.empty(0, POINT)
+        return np.empty(0, _point_type(curve))
     with _opened(place, curve, 0) as file:
         file.verify()  # what is written anew from it would seem to be whole
         return file.read()
 
 
 def _opened(place: Path, curve: Curve, depth: int) -> SeriesFile:
-    return SeriesFile(_path(place, curve, depth), _extent(curve, depth), BLOCK if depth else POINT)
+    return SeriesFile(_path(place, curve, depth), _extent(curve, depth), BLOCK if depth else _point_type(curve))
+
+
+def _point_type(curve: Curve) -> np.dtype[Any]:
+    return INTERVAL_POINT if curve.has_intervals else POINT
 
 
 def _extent(curve: Curve, depth: int) -> Extent:

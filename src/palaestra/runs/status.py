@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import DamagedFile, UsageError
-from palaestra.contracts.run import MOVES, RunRecord, RunState
+from palaestra.contracts.errors import DamagedFile, PalaestraError, UsageError
+from palaestra.contracts.run import MOVES, NEWER_VERSION, UNREADABLE, RunRecord, RunState
 from palaestra.runs.files import read_json, write_json
+from palaestra.runs.identity import created_at
 from palaestra.runs.processes import is_alive
-from palaestra.runs.schema import stamped, unstamped
+from palaestra.runs.schema import NewerFormat, stamped, unstamped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,21 @@ def read_record(directory: RunDirectory) -> RunRecord:
 def read_written_record(directory: RunDirectory) -> RunRecord:
     """The record as the run itself last wrote it."""
     path = directory.status_file
-    return _decode(unstamped(read_json(path), SCHEMA_VERSION, path), path)
+    return _decode(unstamped(read_json(path, follow_links=False), SCHEMA_VERSION, path), path)
+
+
+def unreadable_record(run_id: str, name: str, error: PalaestraError) -> RunRecord:
+    """What stands in a list for a run whose status cannot be read, with the reason."""
+    is_newer = isinstance(error, NewerFormat)
+    return RunRecord(
+        id=run_id,
+        name=name,
+        kind=UNREADABLE,
+        recipe=NEWER_VERSION if is_newer else UNREADABLE,
+        state=RunState.LOST,
+        created_at=created_at(run_id),
+        failure=f"{NEWER_VERSION if is_newer else 'damaged'}: {error}",
+    )
 
 
 def observed(record: RunRecord) -> RunRecord:

@@ -17,14 +17,14 @@ from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import write_config, write_request
 from palaestra.runs.environment import describe_environment
 from palaestra.runs.files import fsync_directory, in_flight, is_abandoned, write_json
-from palaestra.runs.identity import check_name, created_at, is_run_id, new_run_id, nickname
+from palaestra.runs.identity import check_name, is_run_id, new_run_id, nickname
 from palaestra.runs.journal import Journal
 from palaestra.runs.lock import run_lock
 from palaestra.runs.manifest import write_manifest
 from palaestra.runs.names import RunNames
 from palaestra.runs.schema import stamped
 from palaestra.runs.selectors import select
-from palaestra.runs.status import ACTIVE, read_record, write_record
+from palaestra.runs.status import ACTIVE, read_record, unreadable_record, write_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,15 +183,7 @@ class RunStore:
         try:
             return replace(read_record(self.directory(run_id)), id=run_id)  # a directory copied by hand is itself
         except (DamagedFile, NotFound) as error:
-            return RunRecord(
-                id=run_id,
-                name=self._names.name_of(run_id) or run_id,
-                kind="unknown",
-                recipe="unknown",
-                state=RunState.LOST,
-                created_at=created_at(run_id),
-                failure=f"damaged: {error}",
-            )
+            return unreadable_record(run_id, self._names.name_of(run_id) or run_id, error)
 
     def _free_nickname(self) -> str:
         names = (nickname() for _ in range(NAME_ATTEMPTS))

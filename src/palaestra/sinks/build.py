@@ -8,6 +8,7 @@ from palaestra import plugins
 from palaestra.contracts.clock import SystemClock
 from palaestra.sinks.console import ConsoleSink
 from palaestra.sinks.csv import CsvSink
+from palaestra.sinks.downsampling import Downsampler
 from palaestra.sinks.fanout import Fanout
 from palaestra.sinks.store import MetricsSink
 from palaestra.sinks.tensorboard import TensorBoardSink
@@ -38,10 +39,10 @@ def build_sinks(
     """
     clock = clock or SystemClock()
     plugin_makers = [(name, plugins.load("sinks", name)) for name in config.plugins]
-    sinks = Fanout(on_dropped)
+    sinks = Fanout(on_dropped, Downsampler(is_on=config.downsample))
     sinks.add("metrics", lambda: MetricsSink(run.metrics_file))
     if config.console:
-        sinks.add("console", lambda: ConsoleSink(header, clock))
+        sinks.add("console", lambda: ConsoleSink(header, clock), every_sample=True)
     if config.tensorboard:
         sinks.add("tensorboard", lambda: TensorBoardSink(run.tensorboard, settings, clock))
     if config.csv:
@@ -49,7 +50,7 @@ def build_sinks(
     if config.wandb.enabled:
         sinks.add("wandb", lambda: WandbSink(config.wandb, run, header.name, settings))
     for name, make in plugin_makers:
-        sinks.add(name, _plugin_sink(make, run, settings))
+        sinks.add(name, _plugin_sink(make, run, settings), every_sample=True)
     return sinks
 
 

@@ -12,6 +12,7 @@ from collections import deque
 from select import select
 from typing import TYPE_CHECKING
 
+from palaestra.contracts.control_characters import escape_controls
 from palaestra.contracts.later import later
 from palaestra.sinks.plain_lines import PlainLines
 from palaestra.sinks.status import StatusBoard
@@ -105,6 +106,7 @@ class ConsoleSink:
             self._say(self._notes.popleft())
 
     def _say(self, line: str) -> None:
+        line = escape_controls(line, keep="\n\t")
         if isinstance(self._console, PlainLines):
             self._console.say(line)
         else:

@@ -1,4 +1,4 @@
-"""metrics.csv: one row per sample, for spreadsheets and pandas.
+"""metrics.csv: one row per sample or interval of them, for spreadsheets and pandas.
 
 A metric that appears for the first time adds a column: the file is then written anew beside the old one and put
 in its place in one step, so that a reader sees the old table or the new one, never half of either.
@@ -10,14 +10,19 @@ import csv
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
+from palaestra.sinks.samples import values_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from palaestra.contracts.sink import Sample
 
+    Row = dict[str, str]
+
 STEP = "step"
 AT = "at"
+ITERATIONS = "interval_iterations"  # of a row that stands for several; such rows also have `min/…` and `max/…`
 
 
 class CsvSink:
@@ -28,21 +33,26 @@ class CsvSink:
         self._columns: list[str] = [STEP, AT]
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
-            self._rewrite(self._columns, lambda _: True)
+            self._rewrite(self._columns, _is_any)
         self._file = path.open("a", newline="", encoding="utf-8")
         if not self._file.tell():
             self._file.write(_line(self._columns))
 
     def write(self, sample: Sample) -> None:
-        values = {STEP: sample.step, AT: sample.at, **sample.metrics, **sample.timings}
+        values = {STEP: sample.step, AT: sample.at, **values_of(sample)}
+        if sample.interval is not None:
+            values[ITERATIONS] = sample.interval.iterations
         new_columns = [column for column in values if column not in self._columns]
         if new_columns:
-            self._reopened(lambda: self._rewrite(new_columns, lambda _: True))
+            self._reopened(lambda: self._rewrite(new_columns, _is_any))
         self._file.write(_line([repr(values[column]) if column in values else "" for column in self._columns]))
 
     def rewind(self, step: int) -> None:
         """Remove the rows after `step`."""
-        self._reopened(lambda: self._rewrite([], lambda row_step: row_step <= step))
+        self._reopened(lambda: self._rewrite([], lambda row: int(row[STEP]) <= step))
+
+    def drop_intervals(self, first_step: int) -> None:
+        self._reopened(lambda: self._rewrite([], lambda row: int(row[STEP]) < first_step or not row.get(ITERATIONS)))
 
     def flush(self) -> None:
         self._file.flush()
@@ -55,7 +65,7 @@ class CsvSink:
         change()
         self._file = self._path.open("a", newline="", encoding="utf-8")
 
-    def _rewrite(self, new_columns: Iterable[str], keep: Callable[[int], bool]) -> None:
+    def _rewrite(self, new_columns: Iterable[str], keep: Callable[[Row], bool]) -> None:
         """Copy the whole rows that `keep` wants, widened; a line that a kill cut off is left behind."""
         beside = self._path.with_name(f"{self._path.name}.tmp")
         with (
@@ -67,9 +77,13 @@ class CsvSink:
             self._columns = [*known, *(column for column in new_columns if column not in known)]
             new.write(_line(self._columns))
             while row := _next_row(old):
-                if len(row) == len(known) and keep(int(row[0])):
+                if len(row) == len(known) and keep(dict(zip(known, row, strict=True))):
                     new.write(_line([*row, *[""] * (len(self._columns) - len(known))]))
         beside.replace(self._path)
+
+
+def _is_any(_: Row) -> bool:
+    return True
 
 
 def _next_row(file: TextIO) -> list[str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from palaestra.contracts.checkpoint import Checkpoint
     from palaestra.contracts.sink import Sample, Sink
+    from palaestra.sinks.downsampling import Downsampler
 
 
 @runtime_checkable
@@ -22,6 +23,15 @@ class Rewindable(Protocol):
     """A sink that can forget what came after a step, because the run goes on from there."""
 
     def rewind(self, step: int) -> None: ...
+
+
+@runtime_checkable
+class DropsIntervals(Protocol):
+    """A sink that can tell intervals from single samples, and forget the last one, because it will be filled again."""
+
+    def drop_intervals(self, first_step: int) -> None:
+        """Forget the intervals that reach `first_step`; samples of single moments stay."""
+        ...
 
 
 @runtime_checkable
@@ -56,32 +66,37 @@ class TakesNotes(Protocol):
 
 
 class Fanout:
-    """Sinks side by side. `on_dropped(name, error)` is called exactly once for a sink that fails."""
+    """Sinks side by side. `on_dropped(name, error)` is called exactly once for a sink that fails.
 
-    def __init__(self, on_dropped: Callable[[str, Exception], None]) -> None:
+    With a `downsampler`, sinks get what it gives; only those that were added with `every_sample` get all.
+    """
+
+    def __init__(self, on_dropped: Callable[[str, Exception], None], downsampler: Downsampler | None = None) -> None:
         self._on_dropped = on_dropped
+        self._downsampler = downsampler
         self._sinks: list[Sink] = []
+        self._every_sample: list[Sink] = []  # of the sinks, those that get all samples
         self._failed_meanwhile: list[tuple[Sink, Exception]] = []  # by whatever thread
 
     @property
     def names(self) -> list[str]:
         return [sink.name for sink in self._sinks]
 
-    def add(self, name: str, make: Callable[[], Sink]) -> None:
+    def add(self, name: str, make: Callable[[], Sink], *, every_sample: bool = False) -> None:
         """Make a sink and take it in; one that cannot even be made counts as dropped."""
         try:
-            self._sinks.append(make())
+            sink = make()
         except Exception as error:  # noqa: BLE001  the one place, see above
             self._on_dropped(name, error)
+            return
+        self._sinks.append(sink)
+        if every_sample:
+            self._every_sample.append(sink)
 
     def write(self, *samples: Sample) -> None:
         """To each sink in a row: between two samples it does nothing else, and is the quicker for it."""
-
-        def write_all(sink: Sink) -> None:
-            for sample in samples:
-                sink.write(sample)
-
-        self._each(write_all)
+        fewer = samples if self._downsampler is None else tuple(self._downsampler.take(samples))
+        self._write(samples, fewer)
 
     def flush(self) -> None:
         self._each(lambda sink: sink.flush())
@@ -108,6 +123,18 @@ class Fanout:
     def rewind(self, step: int) -> None:
         """Forget everything after `step`; call it after loading the state to go on from, before the first write."""
         self._each(lambda sink: sink.rewind(step) if isinstance(sink, Rewindable) else None)
+        first_step = self._downsampler.open_since if self._downsampler is not None else None
+        if first_step is not None:
+            self._each(lambda sink: sink.drop_intervals(first_step) if isinstance(sink, DropsIntervals) else None)
+
+    def capture(self) -> dict[str, Any]:
+        """What was taken but not written yet, as plain data for a checkpoint."""
+        return {} if self._downsampler is None else self._downsampler.capture()
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Call it before `rewind`. Checkpoints from before there was a downsampler have nothing for it."""
+        if self._downsampler is not None and saved:
+            self._downsampler.restore(saved)
 
     def checkpoint_saved(self, checkpoint: Checkpoint) -> None:
         self._each(lambda sink: sink.checkpoint_saved(checkpoint) if isinstance(sink, HearsOfCheckpoints) else None)
@@ -125,6 +152,8 @@ class Fanout:
 
     def close(self) -> None:
         """Close every sink once; a second call does nothing."""
+        if self._downsampler is not None:
+            self._write((), tuple(self._downsampler.finish()))
         self._each(lambda sink: sink.close())
         self._sinks.clear()
 
@@ -135,6 +164,13 @@ class Fanout:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _write(self, samples: Sequence[Sample], fewer: Sequence[Sample]) -> None:
+        def write_all(sink: Sink) -> None:
+            for sample in samples if sink in self._every_sample else fewer:
+                sink.write(sample)
+
+        self._each(write_all)
 
     def _each(self, act: Callable[[Sink], None]) -> None:
         while self._failed_meanwhile:

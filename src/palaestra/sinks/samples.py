@@ -22,6 +22,7 @@ EVALUATED_RETURN = "eval/episodic_return"
 EVALUATED_LENGTH = "eval/episodic_length"
 EPISODE = "episode"  # group of the means of episodes' further figures, in training
 EVALUATION = "eval"  # and in evaluations
+MIN, MAX = "min", "max"  # groups of the extremes of an interval, where they are told as numbers of their own
 OTHER_SECONDS = "time/other"
 TASKS_COMPLETED = "tasks/completed"
 TASKS_PER_SECOND = "charts/tasks_per_second"
@@ -61,7 +62,28 @@ def sample_of(report: IterationReport, steps_per_second: float, at: float) -> Sa
         },
         episodes=report.episodes,
         at=at,
+        iteration=report.iteration,
     )
+
+
+def values_of(sample: Sample) -> dict[str, float]:
+    """Every number of a sample by its name, with the extremes where it stands for an interval."""
+    lows, highs = extremes_of(sample)
+    return {**sample.metrics, **sample.timings, **lows, **highs}
+
+
+def extremes_of(sample: Sample) -> tuple[dict[str, float], dict[str, float]]:
+    """`min/losses/entropy`, … and `max/losses/entropy`, … of an interval; of single iterations there are none."""
+    found: dict[str, tuple[float, float]] = {}
+    if sample.interval is not None:
+        ranges = sample.interval.ranges
+        found = {name: (low, high) for name, (low, high, count, _) in ranges.items() if count}
+    summary = sample.episode_summary
+    if summary is not None:
+        found[EPISODIC_RETURN] = (summary.return_min, summary.return_max)
+        found[EPISODIC_LENGTH] = (summary.length_min, summary.length_max)
+    lows = {f"{MIN}/{name}": low for name, (low, _) in found.items()}
+    return lows, {f"{MAX}/{name}": high for name, (_, high) in found.items()}
 
 
 def evaluation_sample_of(report: SuiteReport, step: int, at: float) -> Sample:

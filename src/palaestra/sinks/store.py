@@ -46,6 +46,9 @@ class MetricsSink:
         self._catch_up()
         self._writer.rewind(step)
 
+    def drop_intervals(self, first_step: int) -> None:
+        self._writer.drop_intervals(first_step)
+
     def flush(self) -> None:
         self._catch_up()
         try:

@@ -8,7 +8,7 @@ from palaestra.contracts.episode_columns import EpisodeColumns
 from palaestra.sinks.event_file import LONG, EventFile
 from palaestra.sinks.event_messages import session_start_event, text_event, version_event
 from palaestra.sinks.event_points import PointsByTags
-from palaestra.sinks.samples import EPISODIC_LENGTH, EPISODIC_RETURN
+from palaestra.sinks.samples import EPISODIC_LENGTH, EPISODIC_RETURN, extremes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,8 +88,9 @@ def _points_of(samples: Sequence[Sample]) -> PointsByTags:
         if sample.episodes:  # their own points stand for the mean
             values.pop(EPISODIC_RETURN, None)
             values.pop(EPISODIC_LENGTH, None)
-        if values:
-            points.add(sample.at, sample.step, tuple(values), [tuple(values.values())])
+        for part in (values, *extremes_of(sample)):  # one by one, because checksums of long events are slow
+            if part:
+                points.add(sample.at, sample.step, tuple(part), [tuple(part.values())])
     return points
 
 

@@ -11,6 +11,7 @@ from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.episode_columns import EpisodeColumns, returns_of
+from palaestra.sinks.samples import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,12 +26,13 @@ SAMPLES_PER_MESSAGE = 250  # of some twenty numbers each
 def packed(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
     """Messages for all of them: first the episodes, then the scalars."""
     yield from _packed_episodes(samples)
-    for names, alike in groupby(samples, key=lambda sample: (*sample.metrics, *sample.timings)):
+    valued = [(one.step, values_of(one)) for one in samples]
+    for names, alike in groupby(valued, key=lambda one: tuple(one[1])):
         waiting = list(alike)
         for first in range(0, len(waiting), SAMPLES_PER_MESSAGE):
             some = waiting[first : first + SAMPLES_PER_MESSAGE]
-            numbers = [number for one in some for part in (one.metrics, one.timings) for number in part.values()]
-            yield {"kind": "samples", "steps": [one.step for one in some], "names": names, "numbers": _words(numbers)}
+            numbers = [number for _, values in some for number in values.values()]
+            yield {"kind": "samples", "steps": [step for step, _ in some], "names": names, "numbers": _words(numbers)}
 
 
 def unpacked(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -41,6 +43,9 @@ def unpacked(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
             for place, step in enumerate(message["steps"]):
                 own = numbers[place * len(names) : (place + 1) * len(names)]
                 yield {"kind": "sample", "step": step, "values": dict(zip(names, own, strict=True))}
+        case "summaries":
+            for step, count, mean in message["rows"]:
+                yield {"kind": "episode_summary", "step": step, "count": count, "mean": mean}
         case "returns":
             rows = zip(_numbers(message["steps"]), _numbers(message["returns"]), repeat(None), repeat(None))
             yield {"kind": "episodes", "rows": [[int(step), *values] for step, *values in rows]}
@@ -66,7 +71,14 @@ def _packed_returns(samples: Iterable[Sample]) -> Iterator[dict[str, Any]]:
         yield {"kind": "returns", "steps": _words(steps[some]), "returns": _words(returns[some])}
 
 
-def _packed_rows(samples: Iterable[Sample]) -> Iterator[dict[str, Any]]:
+def _packed_rows(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
+    summaries = [
+        (one.step, one.episode_summary.episode_count, one.episode_summary.return_mean)
+        for one in samples
+        if one.episode_summary
+    ]
+    if summaries:
+        yield {"kind": "summaries", "rows": summaries}
     rows = [
         (episode.env_step, episode.total_reward, episode.extras.get("residual"), episode.extras.get("rank"))
         for sample in samples

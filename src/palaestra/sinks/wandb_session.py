@@ -52,6 +52,8 @@ class WandbSession:
                 self._take_sample(int(message["step"]), message["values"])
             case "episodes":
                 self._take_episodes(message["rows"])
+            case "episode_summary":
+                self._take_summary(int(message["step"]), int(message["count"]), message["mean"])
             case "checkpoint":
                 self._take_checkpoint(message)
             case "table":
@@ -103,6 +105,13 @@ class WandbSession:
                 count, last_step = count + 1, step
                 self._episodes.add([count, *values])
         self._move(episode_count=count, episode_row_step=last_step)
+
+    def _take_summary(self, step: int, count: int, mean: float) -> None:
+        """Many episodes are one row of the table: the number of the last of them, and their mean."""
+        if step <= self._sent_before.episode_row_step:
+            return
+        self._move(episode_count=self._marks.episode_count + count, episode_row_step=step)
+        self._episodes.add([self._marks.episode_count, mean, None, None])
 
     def _take_checkpoint(self, message: dict[str, Any]) -> None:
         step = int(message["step"])

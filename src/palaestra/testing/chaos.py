@@ -69,7 +69,11 @@ def run_tests(checkout: Path, files: list[Path], rows: tuple[Row, ...], size: st
             command, cwd=checkout, env={**os.environ, SEED_VARIABLE: str(seed)}, stdout=sys.stderr, check=False
         )
         if not seen.exists() or done.returncode not in {0, 1, NO_TESTS_SELECTED}:
-            raise RunFailed(f"pytest could not run the injections (exit code {done.returncode}).")
+            raise RunFailed(
+                f"pytest could not run the injections (exit code {done.returncode}); none of these rows was judged: "
+                f"{', '.join(row.id for row in rows)}.",
+                "What pytest printed above tells why.",
+            )
         tests: list[dict[str, Any]] = json.loads(seen.read_text())
     return tests
 
@@ -112,6 +116,8 @@ def bench(chosen: argparse.Namespace, checkout: Path) -> bool:
     target.write_text(json.dumps(told, indent=1) + "\n")
     print(chaos_report.table(results))
     print(f"size {chosen.size}, seed {chosen.seed}, {told['seconds']} s; everything in {target}")
+    if failed := chaos_report.failures(results):
+        print(f"\n{failed}")
     return chaos_report.is_good(results)
 
 

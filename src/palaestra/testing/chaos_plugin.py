@@ -5,6 +5,7 @@ Loaded by `python -m palaestra.testing.chaos` with `-p`; also in the worker proc
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from palaestra.contracts.errors import UsageError
-from palaestra.testing.chaos_rows import check_ids
+from palaestra.testing.chaos_rows import check_ids, named_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +55,19 @@ def rows_of(item: pytest.Item) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row for rows in named for row in rows))
 
 
+def rows_in_source(nodeid: str) -> list[str]:
+    """Rows of a test that cannot be asked any more, from the markers above its function."""
+    path, _, rest = nodeid.partition("[")[0].partition("::")
+    function = rest.rpartition("::")[2]
+    try:
+        module = ast.parse(Path(path).read_text())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    found = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef) and node.name == function]
+    marked = [ast.unparse(decorator) for node in found for decorator in node.decorator_list]
+    return sorted(named_rows("\n".join(marked)))
+
+
 class Recorder:
     """Keeps one entry for each test: outcome over all its phases, seconds, rows and figures."""
 
@@ -66,7 +80,8 @@ class Recorder:
             report.nodeid, {"test": report.nodeid, "outcome": "passed", "seconds": 0.0, "rows": [], "figures": []}
         )
         entry["seconds"] += report.duration
-        entry["rows"] = _of(report.user_properties, FAULTS)[-1]
+        # A test whose process died has no properties: xdist only knows its name.
+        entry["rows"] = next(iter(_of(report.user_properties, FAULTS)[-1:]), None) or rows_in_source(report.nodeid)
         entry["figures"] = _of(report.user_properties, FIGURE) or entry["figures"]
         if report.outcome != "passed" and entry["outcome"] != "failed":
             entry["outcome"] = report.outcome

@@ -84,6 +84,17 @@ def table(results: Sequence[RowResult]) -> str:
     return "\n".join([*lines, "", closing_line(results)]).lstrip("\n")
 
 
+def failures(results: Sequence[RowResult]) -> str:
+    """The rows that did not hold, by name, with the tests that showed it; empty when all held."""
+    lines = []
+    for result in results:
+        if result.verdict in BAD:
+            lines.append(f"{result.id} {result.verdict}: {result.fault}: {result.promise}")
+            lines += [f"     {reason}" for reason in result.reasons]
+    named = ", ".join(result.id for result in results if result.verdict in BAD)
+    return "\n".join([*lines, f"Rows that did not hold: {named}"]) if lines else ""
+
+
 def figures_line(figures: Sequence[Figure]) -> str:
     """Figures of one name are put together: numbers are shown from the least to the greatest."""
     together: dict[str, list[float | str]] = {}

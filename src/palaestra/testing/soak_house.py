@@ -24,7 +24,7 @@ from palaestra.contracts.errors import PalaestraError, RunFailed
 from palaestra.daemon.keeping import read_note, still_there
 from palaestra.daemon.tree import find_members, send
 from palaestra.evaluation.summary import read_batches
-from palaestra.frames.place import every_lane
+from palaestra.rendering.buffer_paths import all_frame_buffers
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.testing.soak_ledger import Ledger
@@ -38,7 +38,8 @@ VIEWERS = 8
 PATIENCE_SECONDS = 120.0  # for anything to come back; a fault that takes longer is a finding
 PROGRAM = (sys.executable, "-m", "palaestra")
 EVALUATION = ("eval", f"{RUNS[1]}:latest", "--episodes", "2", "--repeat")
-TRAINING = {"total_steps": 10**9, "checkpoints.save_interval": 20, "seed": 1}
+# Every iteration is looked for, so that none of them may be combined with others.
+TRAINING = {"total_steps": 10**9, "checkpoints.save_interval": 20, "seed": 1, "sinks.downsample": False}
 TRACKED = {"sinks.wandb.enabled": True, "sinks.wandb.mode": "offline"}
 
 
@@ -164,7 +165,7 @@ class House:
             "rss_mb": round(process.memory_info().rss / 2**20, 2),
             "descriptors": process.num_fds(),
             "threads": process.num_threads(),
-            "lanes": sum(len(every_lane(run_id)) for run_id in self.ids.values()),
+            "lanes": sum(len(all_frame_buffers(run_id)) for run_id in self.ids.values()),
             "frames": sum(viewer.frames for viewer in self.viewers),
         }
 
@@ -184,7 +185,7 @@ class House:
         halves = [*self.root.rglob(".tmp-*"), *self.root.glob(".new-*")]
         return {
             "processes left": [str(one.pid) for run_id in self.ids.values() for one in find_members(run_id, None)],
-            "lanes left": [lane.name for run_id in self.ids.values() for lane in every_lane(run_id)],
+            "lanes left": [lane.name for run_id in self.ids.values() for lane in all_frame_buffers(run_id)],
             "temporary files left": [str(path.relative_to(self.root)) for path in halves],
         }
 

@@ -9,6 +9,7 @@ import torch
 
 from palaestra.contracts.errors import RunFailed
 from palaestra.training.engines.native_engine import NativeEngine
+from palaestra.training.group import ALONE
 from palaestra.training.ppo import update
 from palaestra.training.rollout import Rollout
 from palaestra.training.state import new_training_state
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from palaestra.config.train import TrainConfig
     from palaestra.contracts.reports import IterationReport, UpdateStats
+    from palaestra.training.group import Group
     from palaestra.training.state import TrainingState
 
 RECORDED = ("actions", "log_probs", "values", "next_values", "rewards")
@@ -65,9 +67,9 @@ def play(state: TrainingState) -> Rollout:
     )
 
 
-def learn_by_both(settings: TrainConfig, updates: int = 1) -> Learned:
-    """Both begin alike and learn from the same rollouts, in the same order."""
-    native, by_torch = new_training_state(settings), new_training_state(settings)
+def learn_by_both(settings: TrainConfig, updates: int = 1, group: Group = ALONE) -> Learned:
+    """Both begin alike and learn from the same rollouts, in the same order; with others, on every rank."""
+    native, by_torch = new_training_state(settings, group), new_training_state(settings, group)
     engine = _native(native)
     if native.memory:  # the rollout to learn from begins with one
         engine._play(native)
@@ -78,7 +80,7 @@ def learn_by_both(settings: TrainConfig, updates: int = 1) -> Learned:
         by_torch.shuffler = copy.deepcopy(native.shuffler)
         ours = engine._learn(native)
         theirs = learn_by_torch(by_torch, rollout, torch.from_numpy(engine.recording["advantages"].copy()))
-        by_torch.agent.take_in(rollout.observations)
+        by_torch.agent.take_in(rollout.observations, group.stack)
         native.iteration += 1
     movement = distance(native.optimizer.flat - begun, by_torch.optimizer.flat - begun)
     return Learned(distance(native.optimizer.grad, by_torch.optimizer.grad), movement, ours, theirs, rollout)

@@ -6,16 +6,25 @@ some of them reach.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from palaestra.contracts.errors import RunFailed
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
 
 class PeerLost(RunFailed):
     """Another process of the group failed, left or fell silent; this one ends as a consequence, never as the cause."""
+
+
+class Reducer(Protocol):
+    """Sums over all processes in the middle of a native update; an object of the compiled module."""
+
+    def sum(self, values: NDArray[np.floating[Any]]) -> None:
+        """In place; float32 or float64."""
 
 
 class Group:
@@ -24,11 +33,24 @@ class Group:
     rank = 0
     local_rank = 0
     world_size = 1
-    waited_seconds = 0.0  # in collectives, since the group was opened: mostly for whoever comes last
 
     @property
     def is_leader(self) -> bool:
         return self.rank == 0
+
+    @property
+    def waited_seconds(self) -> float:
+        """In collectives, since the group was opened: mostly for whoever comes last."""
+        return 0.0
+
+    @property
+    def reducer(self) -> Reducer | None:
+        """What the native engine sums with inside an update; None: alone."""
+        return None
+
+    def explain_loss(self, message: str) -> str:
+        """The message of a PeerLost, with what is known by now of how the other process ended."""
+        return message
 
     def sum_(self, tensor: Tensor) -> Tensor:
         """In place: the sum over all processes."""
@@ -60,6 +82,12 @@ class Group:
 
     def barrier(self) -> None:
         """Returns when every process has come here."""
+
+    def post_failure(self, message: str) -> None:
+        """Tell the others why this process ends: they find it when they wait for it. The first failure stays."""
+
+    def close(self) -> None:
+        """No collective may follow."""
 
 
 ALONE = Group()

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.contracts.later import later
+from palaestra.training.graphics import is_surely_cpu
 from palaestra.training.group import Group, PeerLost
-from palaestra.training.place import LISTENING, Place, read_place
+from palaestra.training.place import LISTENING, MEMORY, Place, read_place
+from palaestra.training.shared_memory_group import SharedMemoryGroup, map_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,10 +31,11 @@ else:
 
 
 @contextmanager
-def open_group(asked: DistributedConfig) -> Iterator[Group]:
+def open_group(asked: DistributedConfig, device: str = "auto") -> Iterator[Group]:
     """The group of this process for the block's duration; it is closed in every case.
 
-    At a good end all wait for each other; on an exception nobody waits, and the others are told why.
+    At a good end all wait for each other; on an exception nobody waits, and the others are told why. `device`: where
+    the networks are, as the configuration has it.
     """
     place = read_place(os.environ)
     if place is None or place.world_size == 1:
@@ -40,8 +43,7 @@ def open_group(asked: DistributedConfig) -> Iterator[Group]:
             choose_backend(asked.backend)  # refused here as it would be among several
         yield Group()
         return
-    backend = choose_backend(asked.backend)
-    group = _join(place, backend, asked.timeout_seconds)
+    group = _join_in_memory(place, asked, device) or _join(place, choose_backend(asked.backend), asked.timeout_seconds)
     try:
         yield group
     except PeerLost:
@@ -52,7 +54,7 @@ def open_group(asked: DistributedConfig) -> Iterator[Group]:
     else:
         _leave_together(group)
     finally:
-        dist.destroy_process_group()
+        group.close()
 
 
 def choose_backend(asked: str) -> str:
@@ -63,6 +65,21 @@ def choose_backend(asked: str) -> str:
             "distributed.backend=nccl needs CUDA, which torch does not find here.", "Set distributed.backend=gloo."
         )
     return "cpu:gloo,cuda:nccl" if has_cuda and asked != "gloo" else "gloo"
+
+
+def _join_in_memory(place: Place, asked: DistributedConfig, device: str) -> Group | None:
+    """Where whoever started the ranks gave them common memory, and every network is on the CPU; else None."""
+    given = os.environ.get(MEMORY)
+    if given is None or asked.backend != "auto" or not is_surely_cpu(device):
+        return None
+    try:
+        memory = map_memory(int(given), place.rank, place.world_size, asked.timeout_seconds)
+    except OSError as error:
+        raise RunFailed(
+            f"Rank {place.rank} of {place.world_size} cannot use the memory that the ranks share: {error.strerror}.",
+            "Set distributed.backend=gloo to do without it.",
+        ) from error
+    return None if memory is None else SharedMemoryGroup(memory, place.rank, place.world_size)
 
 
 def _join(place: Place, backend: str, timeout_seconds: float) -> torch_group.TorchGroup:

@@ -14,7 +14,7 @@ from palaestra.training.kickstart import Teacher
 from palaestra.training.optim import FlatOptimizer
 from palaestra.training.origin import Origin, build_agent
 from palaestra.training.ppo import stretch_of
-from palaestra.training.seeds import draw_seed
+from palaestra.training.seeds import draw_seed, global_seed
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
@@ -52,7 +52,8 @@ def make_learned(
     agent = build_agent(config.policy, interface, origin)
     if draft is not None:
         vector_to_parameters(torch.from_numpy(draft.numbers["values"]), agent.parameters())
-        torch.manual_seed(config.seed)  # as if nothing was drawn: a capture made before torch came says so
+        # As if nothing was drawn: a capture made before torch came says so.
+        torch.manual_seed(global_seed(config.seed, group.rank))
     agent = agent.to(device)
     torch.set_num_threads(config.torch_threads)
     sampler = Generator(device)

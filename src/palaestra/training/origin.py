@@ -41,11 +41,25 @@ def build_agent(config: PolicyConfig, env: EnvInterface, origin: Origin | None) 
 
 
 def _load(agent: Agent, weights: dict[str, Tensor], origin: Origin) -> None:
-    try:
-        agent.load_state_dict(weights)
-    except RuntimeError as error:
-        problem = " ".join(str(error).split())[:300]
+    if problem := _difference(weights, agent.state_dict()):
         raise UsageError(
-            f"The weights of initial_weights={origin.checkpoint} do not fit this run's policy: {problem}",
+            f"The weights of initial_weights={origin.checkpoint} do not fit this run's policy: {problem}.",
             f"They were trained with policy={origin.policy}; give policy.* the same settings, normalisers included.",
-        ) from error
+        )
+    agent.load_state_dict(weights)
+
+
+def _difference(saved: dict[str, Tensor], wanted: dict[str, Tensor]) -> str:
+    """In a sentence, with the first example of each kind; empty when every tensor has its place and shape."""
+    reshaped = [name for name in wanted if name in saved and saved[name].shape != wanted[name].shape]
+    parts = [
+        f"{name} has the shape {list(saved[name].shape)} in the checkpoint and {list(wanted[name].shape)} here"
+        for name in reshaped[:1]
+    ]
+    missing = [name for name in wanted if name not in saved]
+    unknown = [name for name in saved if name not in wanted]
+    parts += [f"the checkpoint lacks {name}" for name in missing[:1]]
+    parts += [f"there is no {name} here" for name in unknown[:1]]
+    count = len(reshaped) + len(missing) + len(unknown)
+    further = f" ({count} tensors differ)" if count > len(parts) else ""
+    return f"{', '.join(parts)}{further}" if parts else ""

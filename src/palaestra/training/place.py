@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 LISTENING = "PALAESTRA_STORE_FD"  # an open socket on MASTER_PORT, so that nobody can take the port meanwhile
+MEMORY = "PALAESTRA_MEMORY_FD"  # an open file for all ranks of one machine to share, see shared_memory_group
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,14 @@ def read_place(variables: Mapping[str, str]) -> Place | None:
             "Ranks are counted from 0, and there are WORLD_SIZE of them.",
         )
     return Place(rank, local_rank, world_size, variables["MASTER_ADDR"], port)
+
+
+def open_memory_file() -> int:
+    """The descriptor of an empty file in memory, or on disk where the system has no other; nobody finds it by name."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("palaestra-ranks")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 def _number(variables: Mapping[str, str], name: str) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,6 +67,56 @@ def from_plain(data: Any) -> Any:
             return tuple(from_plain(value) for value in data)
         case _:
             return data
+
+
+def encode_plain(data: Any) -> bytes:
+    """For another process: builtin containers, numbers, text, bytes and arrays, without torch and without pickle."""
+    blobs: list[bytes] = []
+    text = json.dumps(_encode(data, blobs))
+    head = json.dumps([len(text), [len(blob) for blob in blobs]])
+    return b"\n".join([head.encode(), text.encode() + b"".join(blobs)])
+
+
+def decode_plain(data: bytes) -> Any:
+    """What `encode_plain` was given."""
+    head, _, rest = data.partition(b"\n")
+    length, sizes = json.loads(head)
+    ends = np.cumsum([length, *sizes]).tolist()
+    blobs = [rest[first:last] for first, last in pairwise(ends)]
+    return _decode(json.loads(rest[:length]), blobs)
+
+
+def _encode(value: Any, blobs: list[bytes]) -> Any:
+    """Numbers and text as they are; everything else as a list of its kind and what it holds."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case dict():
+            return ["dict", [[_encode(key, blobs), _encode(item, blobs)] for key, item in value.items()]]
+        case list() | tuple():
+            return [type(value).__name__, [_encode(item, blobs) for item in value]]
+        case np.ndarray():
+            blobs.append(value.tobytes())
+            return ["array", [value.dtype.str, list(value.shape), len(blobs) - 1]]
+        case bytes():
+            blobs.append(value)
+            return ["bytes", len(blobs) - 1]
+    raise TypeError(f"a {type(value).__name__} is no plain value")
+
+
+def _decode(value: Any, blobs: list[bytes]) -> Any:
+    match value:
+        case ["dict", pairs]:
+            return {_decode(key, blobs): _decode(item, blobs) for key, item in pairs}
+        case ["list", items]:
+            return [_decode(item, blobs) for item in items]
+        case ["tuple", items]:
+            return tuple(_decode(item, blobs) for item in items)
+        case ["array", [dtype, shape, number]]:
+            return np.frombuffer(blobs[number], dtype).reshape(shape).copy()
+        case ["bytes", number]:
+            return blobs[number]
+    return value
 
 
 def generator_state(generator: np.random.Generator) -> str:

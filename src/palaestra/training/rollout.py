@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Generator, Tensor
 
+from palaestra.contracts.errors import RunFailed
 from palaestra.training.device import moved
-from palaestra.training.tape import Tape, stack_observations
+from palaestra.training.tape import Tape, refuse_non_finite_ends, stack_observations
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,6 +102,7 @@ def collect_rollout(
             else _judge(agent, observations, starts[:-1], first, taken)
         )
         last_value = agent(moved(tape.inputs[-1], device), memory, starts[-1:]).value
+        _refuse_value_shape(last_value, starts[-1:])
         next_values = _next_values(judged[1], last_value, cuts, agent, envs, tape)
     rollout = Rollout(
         observations=observations,
@@ -114,6 +116,15 @@ def collect_rollout(
         memory={name: torch.stack([kept[name] for kept in memories]) for name in memory},
     )
     return rollout, memory, episodes
+
+
+def _refuse_value_shape(value: Tensor, starts: Tensor) -> None:
+    if value.shape != starts.shape:
+        raise RunFailed(
+            f"The policy's value has the shape {list(value.shape)} where {list(starts.shape)} is expected: [T, B], one "
+            "number for each step and environment.",
+            "A layer with one output leaves an axis of size 1 at the end: value.squeeze(-1) removes it.",
+        )
 
 
 def _judge(
@@ -140,6 +151,8 @@ def _next_values(
 def _values_of(cuts: list[Cut], agent: Agent, envs: Stepped, device: torch.device) -> Tensor:
     """[cuts]: what the critic thinks of each cut episode's own last observation, with the memory it had then."""
     final = stack_observations(envs.interface.observation_space, [cut.ending.final_observation for cut in cuts])
+    for part in final.values() if isinstance(final, dict) else (final,):
+        refuse_non_finite_ends(part[0].numpy(), [cut.ending.env_index for cut in cuts])
     memory = {name: torch.stack([cut.memory[name][cut.ending.env_index] for cut in cuts]) for name in cuts[0].memory}
     no_starts = torch.zeros(1, len(cuts), dtype=torch.bool, device=device)
     return agent(moved(final, device), memory, no_starts).value[0]

@@ -6,17 +6,19 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.contracts.episode_columns import columns_of
+from palaestra.contracts.episode_columns import EpisodeColumns, columns_of
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.later import later
 from palaestra.contracts.reports import UpdateStats
+from palaestra.training.plain import has_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     import torch
     from numpy.typing import NDArray
@@ -35,7 +37,7 @@ def shared_report(report: IterationReport, group: Group) -> IterationReport:
     own = {
         "update": asdict(report.update),
         "metrics": report.metrics,
-        "episodes": encode_episodes(report.episodes),
+        "episodes": _encode_episodes(report.episodes),
         "seconds": report.times.rollout + report.times.learn - report.times.waiting,
     }
     told = group.gather_bytes(json.dumps(own).encode())
@@ -46,7 +48,7 @@ def shared_report(report: IterationReport, group: Group) -> IterationReport:
         report,
         update=_mean_stats([part["update"] for part in parts]),
         metrics=_mean_metrics([part["metrics"] for part in parts]),
-        episodes=tuple(episode for part in parts for episode in decode_episodes(part["episodes"])),
+        episodes=_decode_episodes([part["episodes"] for part in parts], report.env_steps),
         rank_seconds=tuple(part["seconds"] for part in parts),
     )
 
@@ -62,11 +64,22 @@ def numbered(episodes: Sequence[EpisodeResult], group: Group, env_count: int, en
     return tuple(replace(one, env_step=env_step, env_index=first + one.env_index) for one in episodes)
 
 
-def equalize(module: nn.Module, group: Group) -> None:
+def equalize(policy: nn.Module | Mapping[str, NDArray[Any]], group: Group) -> None:
     """Everybody gets the leader's weights and statistics: another processor may round the same seed differently."""
+    if isinstance(policy, Mapping):
+        for weights in policy.values():
+            weights[...] = np.frombuffer(group.tell(weights.tobytes()), weights.dtype).reshape(weights.shape)
+        return
     with torch.no_grad():
-        for tensor in (*module.parameters(), *module.buffers()):
+        for tensor in (*policy.parameters(), *policy.buffers()):
             group.broadcast_(tensor)
+
+
+def import_torch_together(group: Group) -> None:
+    """A collective: where one rank has imported torch, all do, so that all speak of tensors or none does."""
+    (is_somewhere,) = group.agree(int(has_torch()))
+    if is_somewhere:
+        import_module("torch")
 
 
 def weights_digest(policy: nn.Module | Mapping[str, NDArray[Any]]) -> str:
@@ -82,12 +95,31 @@ def _bytes_of(tensor: Tensor) -> bytes:
     return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
 
 
-def encode_episodes(episodes: Iterable[EpisodeResult]) -> list[dict[str, Any]]:
-    return [asdict(episode) for episode in episodes]
+def _encode_episodes(episodes: Sequence[EpisodeResult]) -> dict[str, Any]:
+    """Columns where they say all: hundreds of episodes may end in an iteration."""
+    columns = columns_of(episodes)
+    if columns is None:
+        return {"rows": [asdict(episode) for episode in episodes]}
+    fields = (columns.env_indices, columns.total_rewards, columns.lengths, columns.terminated)
+    return {"columns": [list(field) for field in fields]}
 
 
-def decode_episodes(rows: Iterable[dict[str, Any]]) -> list[EpisodeResult]:
-    return [EpisodeResult(**row) for row in rows]
+def _decode_episodes(parts: list[dict[str, Any]], env_step: int) -> Sequence[EpisodeResult]:
+    """Of all ranks, in their order."""
+    if all("columns" in part for part in parts):
+        indices, returns, lengths, terminated = (
+            [value for own in field for value in own]
+            for field in zip(*(part["columns"] for part in parts), strict=True)
+        )
+        return EpisodeColumns(indices, returns, lengths, terminated, env_step)
+    episodes: list[EpisodeResult] = []
+    for part in parts:
+        if "columns" in part:
+            indices, returns, lengths, terminated = part["columns"]
+            episodes.extend(EpisodeColumns(indices, returns, lengths, terminated, env_step))
+        else:
+            episodes.extend(EpisodeResult(**row) for row in part["rows"])
+    return tuple(episodes)
 
 
 def _mean_stats(rows: list[dict[str, Any]]) -> UpdateStats:

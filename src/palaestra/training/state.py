@@ -18,6 +18,7 @@ import numpy as np
 from palaestra.contracts.errors import DamagedFile
 from palaestra.contracts.later import later
 from palaestra.envs.build import make_vector_envs
+from palaestra.policies.shipped import with_chosen_network
 from palaestra.training import plain
 from palaestra.training.curriculum import Curriculum
 from palaestra.training.draft import Draft, draft_network
@@ -25,7 +26,7 @@ from palaestra.training.engines.base import TORCH_NAME
 from palaestra.training.engines.choose import choose_engine, engine_to_go_on_with
 from palaestra.training.graphics import is_surely_cpu
 from palaestra.training.group import ALONE, Group
-from palaestra.training.seeds import draw_seed
+from palaestra.training.seeds import draw_seed, global_seed
 from palaestra.training.tape import Tape
 from palaestra.training.torch_dice import seeded_state
 
@@ -146,7 +147,7 @@ class TrainingState:
             "dice": self.dice,
             "shuffler": plain.generator_state(self.shuffler),
             "envs": plain.to_plain(envs),
-            "global_random": plain.global_random_state(self.config.seed),
+            "global_random": plain.global_random_state(global_seed(self.config.seed, self.group.rank)),
             "curriculum": curriculum,
         }
 
@@ -220,6 +221,7 @@ def new_training_state(
     curriculum = _new_curriculum(config, group)
     envs = make_vector_envs(config.env, config.curriculum, config.ppo.env_count, curriculum)
     interface = envs.interface
+    config = config.model_copy(update={"policy": with_chosen_network(config.policy, interface)})
     draft = draft_network(config.policy, interface, draw_seed(config.seed, "weights")) if origin is None else None
     tape = Tape(interface.observation_space, config.ppo.horizon, envs.count, device)
 
@@ -238,12 +240,12 @@ def new_training_state(
         group=group,
         began_with="" if origin is None else origin.checkpoint,
     )
-    may_wait = draft is not None and group.world_size == 1 and "torch" not in sys.modules
+    may_wait = draft is not None and "torch" not in sys.modules
     if not may_wait:
         state.have_tensors()  # refuses a bad network
     envs.reset(own_env_seeds(config, group), tape.rows[0])
     if not group.is_leader:  # from here on, what a network draws (dropout) differs from rank to rank
-        seed_global_random(draw_seed(config.seed, "global", group.rank))
+        seed_global_random(global_seed(config.seed, group.rank))
     state.engine = choose_engine(state)
     if state.engine.name == TORCH_NAME:
         state.have_tensors()

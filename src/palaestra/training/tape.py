@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from math import isfinite
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from palaestra.policies.observations import storage_dtype
 from palaestra.training.plain import as_tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
     from torch import Tensor
 
@@ -22,6 +24,13 @@ if TYPE_CHECKING:
     from palaestra.policies.base import Observation
 else:
     torch = later("torch")
+
+
+LARGEST = float(np.finfo(np.float32).max)
+ENV_HINT = (
+    "It comes from the environment, not from learning: look at its step and reset, or let palaestra.testing.check_env "
+    "play it."
+)
 
 
 class Tape:
@@ -80,9 +89,9 @@ class Tape:
         for name, block in self.blocks.items():
             if block.dtype == np.float32 and not _is_finite(block):
                 label = f"observation '{name}'" if name else "observation"
-                raise NonFinite(f"An environment gave an {label} that is not finite ({_where(block)}).")
+                raise NonFinite(f"An environment gave an {label} that is not finite ({_where(block)}).", ENV_HINT)
         if not _is_finite(self.rewards):
-            raise NonFinite(f"An environment gave a reward that is not finite ({_where(self.rewards)}).")
+            raise NonFinite(f"An environment gave a reward that is not finite ({_where(self.rewards)}).", ENV_HINT)
 
     def capture(self) -> dict[str, Any]:
         blocks = {name: as_tensor(block[0].copy()) for name, block in self.blocks.items()}
@@ -114,6 +123,17 @@ def stack_observations(space: SpaceSpec, observations: list[Any]) -> Observation
     return stacked if isinstance(space, DictSpec) else stacked[""]
 
 
+def refuse_non_finite_ends(stacked: np.ndarray, env_indices: Sequence[int]) -> None:
+    """Last observations [K, …] of episodes that a time limit cut: they are kept apart and judged."""
+    if _is_finite(stacked):
+        return
+    row, *component = np.argwhere(~np.isfinite(stacked))[0].tolist()
+    what = _what(stacked[row, *component])
+    raise NonFinite(
+        f"Environment {env_indices[row]} ended an episode with an observation that is not finite ({what}).", ENV_HINT
+    )
+
+
 def _is_finite(block: np.ndarray) -> bool:
     """A sum is finite only where everything is, and quicker than asking each; where it overflows, each is asked."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -141,5 +161,12 @@ def _shape(space: SpaceSpec) -> tuple[int, ...]:
 
 
 def _where(array: np.ndarray) -> str:
-    step, env_index, *_ = np.argwhere(~np.isfinite(array))[0]
-    return f"environment {env_index}, step {step} of this rollout"
+    """And what the first number in [T, B, …] is that is not finite."""
+    step, env_index, *component = np.argwhere(~np.isfinite(array))[0].tolist()
+    part = f", component {component if len(component) > 1 else component[0]}" if component else ""
+    what = _what(array[step, env_index, *component])
+    return f"environment {env_index}, step {step} of this rollout{part}: {what}"
+
+
+def _what(number: float) -> str:
+    return "NaN" if isnan(number) else f"infinite, or beyond float32's {LARGEST:.1e}"

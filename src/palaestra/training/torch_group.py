@@ -7,22 +7,32 @@ cause is in the process that left, which put it on the notice board before it cl
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 
 from palaestra.training.group import Group, PeerLost
+from palaestra.training.peer_watch import UNKNOWN_END, PeerWatch, describe_process
+from palaestra.training.shared_memory_group import reducer_of, share_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
     from torch._C._distributed_c10d import Store
 
+    from palaestra.training.group import Reducer
+    from palaestra.training.shared_memory_group import RankMemory
+
 NOTICE = "palaestra/first_failure"
+PROCESS = "palaestra/process"
+END_SECONDS = 1.0  # that gloo may notice the end of a process before the kernel has told us
 
 
 class TorchGroup(Group):
@@ -31,9 +41,37 @@ class TorchGroup(Group):
         self.rank = dist.get_rank()
         self.local_rank = local_rank
         self.world_size = dist.get_world_size()
-        self.waited_seconds = 0.0
+        self._waited_seconds = 0.0
+        self._memory: RankMemory | None = None  # beside the network, for the native engine
         self._store = store
         self._timeout_seconds = timeout_seconds
+        self._watch = PeerWatch(self._all_processes(), self._post_end)
+
+    def _all_processes(self) -> dict[int, str]:
+        """By rank; every process says where it is."""
+        self._store.set(f"{PROCESS}/{self.rank}", describe_process())
+        return {rank: self._store.get(f"{PROCESS}/{rank}").decode() for rank in range(self.world_size)}
+
+    def close(self) -> None:
+        self._watch.close()
+        dist.destroy_process_group()
+
+    @property
+    def waited_seconds(self) -> float:
+        return self._waited_seconds + (self._memory.waited_seconds if self._memory else 0.0)
+
+    @cached_property
+    def reducer(self) -> Reducer:
+        """Memory where all ranks are on one machine, and else gloo. Asked for first by all ranks at the same point."""
+        self._memory = share_memory(self, self._timeout_seconds)
+        return self._memory or reducer_of(self._sum_array, self.world_size)
+
+    def _sum_array(self, array: NDArray[np.floating[Any]]) -> None:
+        self.sum_(torch.from_numpy(array))
+
+    def explain_loss(self, message: str) -> str:
+        """The shared memory sees that a rank is gone, and not how; whoever failed by itself has said why."""
+        return self._explain("") if message.endswith(f"{UNKNOWN_END}.") else message
 
     def sum_(self, tensor: Tensor) -> Tensor:
         with self._together():
@@ -80,10 +118,17 @@ class TorchGroup(Group):
 
     def post_failure(self, message: str) -> None:
         """Put the cause where the others look when their collectives fail. The first one stays."""
+        if self._memory is not None:
+            self._memory.post_failure(message)
         try:
             self._store.compare_set(NOTICE, "", json.dumps({"rank": self.rank, "message": message}))
         except RuntimeError:  # the board itself is gone: its keeper was the first to end
             return
+
+    def _post_end(self, rank: int, how: str) -> None:
+        """Of a process that cannot do so any more, for those on other machines; one that failed has done it itself."""
+        with suppress(RuntimeError):
+            self._store.compare_set(NOTICE, "", json.dumps({"rank": rank, "ended": how}))
 
     def _receive(self, rank: int, size: int) -> bytes:
         buffer = torch.empty(size, dtype=torch.uint8)
@@ -98,16 +143,21 @@ class TorchGroup(Group):
             yield
         except RuntimeError as error:
             raise PeerLost(self._explain(str(error))) from error
-        self.waited_seconds += perf_counter() - began
+        self._waited_seconds += perf_counter() - began
 
     def _explain(self, reason: str) -> str:
+        is_late = "imed out" in reason or "imeout" in reason
+        ended = self._watch.first_end(0.0 if is_late or self._posted() else END_SECONDS)
         posted = self._posted()
-        if posted is not None:
+        if posted is not None and "message" in posted:
             return f"Rank {posted['rank']} failed first: {posted['message']}"
-        if "imed out" in reason or "imeout" in reason:
+        if ended is not None:
+            return f"Rank {ended[0]} {ended[1]}."
+        if posted is not None:
+            return f"Rank {posted['rank']} {posted['ended']}."
+        if is_late:
             return f"Another rank did not answer within {self._timeout_seconds:g} s (distributed.timeout_seconds)."
-        first_line = reason.strip().partition("\n")[0]
-        return f"Another rank ended without a word ({first_line})."
+        return "Another rank ended without a word."
 
     def _posted(self) -> dict[str, str] | None:
         try:

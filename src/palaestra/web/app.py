@@ -6,12 +6,15 @@ How a resource enters. A file `web/<noun>.py` holds handlers and a tuple `ROUTES
     class LogQuery(Query):                                # web/reading.py: frozen, unknown parameters refused (422)
         tail: int = Field(200, ge=1, le=10_000, description="lines from the end")
 
-    def show_log(call: Call) -> dict[str, Any]:           # plain def: runs in a thread and may block;
+    class LogText(TypedDict):                             # types of the response; the page's are generated from them
+        text: str                                         # (`make api-types`)
+
+    def show_log(call: Call) -> LogText:                  # plain def: runs in a thread and may block;
         directory = call.directory()                      # async def: runs on the loop and must not
         return {"text": read_tail(directory, call.query.tail)}
 
     ROUTES = (
-        Endpoint("GET", "/api/runs/{id}/log", show_log, "the end of a run's log", LogQuery, answer={...JSON schema...}),
+        Endpoint("GET", "/api/runs/{id}/log", show_log, "the end of a run's log", LogQuery, response=LogText),
         Socket("/api/runs/{id}/frames", watch_frames, "live frames"),
     )
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from palaestra.web.file_answer import FileAnswer, attachment
-from palaestra.web.listing import list_files, open_listed
+from palaestra.web.listing import StoredFile, list_files, open_listed
 from palaestra.web.route import Call, Endpoint
-from palaestra.web.schemas import listed_files
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -15,7 +14,11 @@ if TYPE_CHECKING:
 MEDIA = "application/octet-stream"
 
 
-def list_artifacts(call: Call) -> dict[str, Any]:
+class ArtifactList(TypedDict):
+    artifacts: list[StoredFile]
+
+
+def list_artifacts(call: Call) -> ArtifactList:
     return {"artifacts": [file.plain() for file in list_files(call.directory().artifacts)]}
 
 
@@ -25,7 +28,7 @@ def send_artifact(call: Call) -> Response:
 
 
 ROUTES = (
-    Endpoint("GET", "/api/runs/{id}/artifacts", list_artifacts, "artefacts of a run", answer=listed_files("artifacts")),
+    Endpoint("GET", "/api/runs/{id}/artifacts", list_artifacts, "artefacts of a run", response=ArtifactList),
     Endpoint(
         "GET", "/api/runs/{id}/artifacts/{name}", send_artifact, "one artefact, to save", media=MEDIA, errors=(416,)
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from pydantic import Field
 
@@ -17,9 +17,9 @@ from palaestra.web.checkpoint_archive import CheckpointArchive
 from palaestra.web.checkpoint_shelf import sidecar_shelf
 from palaestra.web.reading import Query
 from palaestra.web.route import Call, Endpoint
-from palaestra.web.schemas import ANYTHING, MAPPING, NUMBER, NUMBER_OR_NULL, TEXT, TRUTH, WHOLE, fields, rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from starlette.responses import Response
@@ -36,7 +36,61 @@ class TargetQuery(Query):
     target: str = Field(min_length=1, max_length=300, description="RUN, RUN:best, RUN:latest or RUN:EPOCH")
 
 
-def list_checkpoints(call: Call) -> dict[str, Any]:
+class CheckpointSummary(TypedDict):
+    epoch: int
+    agent_step: int
+    score: float | None
+    avg_reward: float | None
+    created_at: float
+    total_time: float | None
+    run: str
+    run_name: str
+    bytes: int
+    metrics: dict[str, float | None]
+    git_commit: str
+
+
+class ListedCheckpoint(CheckpointSummary):
+    is_best: bool
+    is_latest: bool
+
+
+class RefusedFile(TypedDict):
+    file: str
+    reason: str
+
+
+class CheckpointList(TypedDict):
+    checkpoints: list[ListedCheckpoint]
+    refused: list[RefusedFile]
+
+
+class Normalisers(TypedDict):
+    observations: bool
+    returns: bool
+    copies: int  # of a script: one for each of its environments
+
+
+class Tensor(TypedDict):
+    name: str
+    dtype: str
+    shape: list[int]
+
+
+class InspectedCheckpoint(TypedDict):
+    target: str  # RUN:EPOCH
+    checkpoint: CheckpointSummary
+    env: dict[str, Any]
+    policy: dict[str, Any]
+    interface: dict[str, Any]
+    seed: int
+    normalisers: Normalisers
+    suite: Any
+    versions: dict[str, str]
+    tensors: list[Tensor]
+
+
+def list_checkpoints(call: Call) -> CheckpointList:
     """From the oldest to the newest; a damaged one is named, with the reason."""
     directory = call.directory().checkpoints
     found = sidecar_shelf(call.house).survey(directory)
@@ -54,7 +108,7 @@ def download_checkpoint(call: Call) -> Response:
     return CheckpointArchive(call.directory(), _epoch(call.path["epoch"]), call.request)
 
 
-def inspect_checkpoint(call: Call) -> dict[str, Any]:
+def inspect_checkpoint(call: Call) -> InspectedCheckpoint:
     """Everything that can be known of it without running it."""
     run, separator, selector = call.query.target.partition(":")
     directory = call.house.daemon.directory(run)
@@ -67,17 +121,27 @@ def inspect_checkpoint(call: Call) -> dict[str, Any]:
         "policy": checkpoint.policy,
         "interface": checkpoint.interface,
         "seed": checkpoint.seed,
-        "normalisers": {
-            "observations": any(name.startswith("observation_normalizer.") for name in tensors),
-            "returns": any(name.startswith("return_scaler.") for name in tensors),
-        },
+        "normalisers": describe_normalisers(tensors),
         "suite": _suite(directory),
         "versions": checkpoint.versions,
         "tensors": [{"name": name, "dtype": one.dtype, "shape": list(one.shape)} for name, one in tensors.items()],
     }
 
 
-def describe(one: Checkpoint) -> dict[str, Any]:
+def describe_normalisers(tensor_names: Iterable[str]) -> Normalisers:
+    """Which there are. A script's are named `normalisers.<env>.mean`, one of observations for each of its environments
+    (`copies`)."""
+    parts = [name.split(".") for name in tensor_names]
+    owners = {part[0] for part in parts}
+    of_scripts = {part[1] for part in parts if part[0] == "normalisers" and len(part) > 1}
+    return {
+        "observations": "observation_normalizer" in owners or bool(of_scripts),
+        "returns": "return_scaler" in owners,
+        "copies": len(of_scripts),
+    }
+
+
+def describe(one: Checkpoint) -> CheckpointSummary:
     return {
         "epoch": one.epoch,
         "agent_step": one.agent_step,
@@ -88,7 +152,7 @@ def describe(one: Checkpoint) -> dict[str, Any]:
         "run": one.run,
         "run_name": one.run_name,
         "bytes": sum(int(file["size"]) for file in one.files.values()),
-        "metrics": one.metrics,
+        "metrics": {**one.metrics},
         "git_commit": one.git_commit,
     }
 
@@ -130,17 +194,13 @@ def _epoch(text: str) -> int:
     return int(text)
 
 
-CHECKPOINT = fields(
-    epoch=WHOLE, agent_step=WHOLE, score=NUMBER_OR_NULL, avg_reward=NUMBER_OR_NULL, created_at=NUMBER, bytes=WHOLE
-)
-_LISTED = fields(epoch=WHOLE, agent_step=WHOLE, score=NUMBER_OR_NULL, bytes=WHOLE, is_best=TRUTH, is_latest=TRUTH)
 ROUTES = (
     Endpoint(
         "GET",
         "/api/runs/{id}/checkpoints",
         list_checkpoints,
         "checkpoints of a run, oldest first",
-        answer=fields(checkpoints=rows(_LISTED), refused=rows(fields(file=TEXT, reason=TEXT))),
+        response=CheckpointList,
     ),
     Endpoint(
         "GET",
@@ -156,15 +216,7 @@ ROUTES = (
         inspect_checkpoint,
         "everything that a checkpoint says of itself",
         TargetQuery,
-        answer=fields(
-            target=TEXT,
-            checkpoint=CHECKPOINT,
-            env=MAPPING,
-            policy=MAPPING,
-            seed=WHOLE,
-            normalisers=MAPPING,
-            suite=ANYTHING,
-        ),
+        response=InspectedCheckpoint,
         errors=(409,),
     ),
 )

@@ -1,13 +1,13 @@
 """Refusals as the web tells them: a status, a message, what to try, and the fields that are wrong.
 
-`{"error": {"message": str, "hint": str, "fields": [{"key", "message", "hint"}]}}`. Every error of the house has its
-status here, so that a handler raises what the rest of the house raises and need not know about HTTP.
+`{"error": {"message": str, "hint": str, "fields": [{"key", "message", "hint", "exit_code"}]}}`. Every error of the
+house has its status here, so that a handler raises what the rest of the house raises and need not know about HTTP.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from starlette.exceptions import HTTPException
 
@@ -55,8 +55,28 @@ class Refusal(PalaestraError):
         self.headers = dict(headers or {})
 
 
-def error_data(message: str, hint: str = "", fields: Sequence[Complaint] = ()) -> dict[str, Any]:
-    listed = [{"key": field.key, "message": field.message, "hint": field.hint} for field in fields]
+class FieldError(TypedDict):
+    key: str  # where: "ppo.gamma", "name"; empty when it is about the whole
+    message: str
+    hint: str
+    exit_code: int  # of the command line, for this error
+
+
+class ErrorDetails(TypedDict):
+    message: str
+    hint: str
+    fields: list[FieldError]
+
+
+class ErrorResponse(TypedDict):
+    error: ErrorDetails
+
+
+def error_data(message: str, hint: str = "", fields: Sequence[Complaint] = ()) -> ErrorResponse:
+    listed: list[FieldError] = [
+        {"key": field.key, "message": field.message, "hint": field.hint, "exit_code": field.exit_code}
+        for field in fields
+    ]
     return {"error": {"message": message, "hint": hint, "fields": listed}}
 
 

@@ -4,29 +4,75 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from palaestra.contracts.errors import DamagedFile
 from palaestra.evaluation.summary import read_batches
 from palaestra.runs.files import MAX_JSON_BYTES
-from palaestra.web.listing import list_files, open_listed
+from palaestra.web.listing import StoredFile, list_files, open_listed
 from palaestra.web.route import Call, Endpoint
-from palaestra.web.schemas import MAPPING, TEXT, WHOLE, fields, rows
 
 ENDING = ".json"
 
 
-def list_evaluations(call: Call) -> dict[str, Any]:
+class Batch(TypedDict):
+    batch: int  # counted from 1
+    epoch: int
+    episodes: int
+    avg: float | None
+    min: float | None
+    max: float | None
+    std: float | None
+    seconds: float | None
+    suite: str
+    complete: bool
+    capped: int  # episodes stopped at evaluation.max_steps
+    evaluation: str  # id of the evaluation run that asked for it; empty: another way
+    at: float
+
+
+class EvaluationList(TypedDict):
+    batches: list[Batch]
+    files: list[StoredFile]
+
+
+class EvaluatedEpisodes(TypedDict):
+    rows: list[dict[str, Any]]  # an episode each
+
+
+def list_evaluations(call: Call) -> EvaluationList:
     directory = call.directory()
-    batches = read_batches(directory)
-    numbered = [{**batch, "batch": batch.get("batch", number)} for number, batch in enumerate(batches, 1)]
     return {
-        "batches": numbered,
+        "batches": [describe_batch(batch, number) for number, batch in enumerate(read_batches(directory), 1)],
         "files": [file.plain() for file in list_files(directory.evaluations, ENDING)],
     }
 
 
-def show_evaluation(call: Call) -> dict[str, Any]:
+def describe_batch(batch: dict[str, Any], number: int) -> Batch:
+    """As it was written down, also by an older version: what the page reads is there and of the right type."""
+    known: Batch = {
+        "batch": int(_number(batch.get("batch")) or number),
+        "epoch": int(_number(batch.get("epoch")) or 0),
+        "episodes": int(_number(batch.get("episodes")) or 0),
+        "avg": _number(batch.get("avg")),
+        "min": _number(batch.get("min")),
+        "max": _number(batch.get("max")),
+        "std": _number(batch.get("std")),
+        "seconds": _number(batch.get("seconds")),
+        "suite": str(batch.get("suite") or ""),
+        "complete": batch.get("complete") is not False,
+        "capped": int(_number(batch.get("capped")) or 0),
+        "evaluation": str(batch.get("evaluation") or ""),
+        "at": _number(batch.get("at")) or 0.0,
+    }
+    return cast("Batch", {**batch, **known})
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) else None
+
+
+def show_evaluation(call: Call) -> EvaluatedEpisodes:
     """The rows of one simulation, an episode each."""
     file = open_listed(call.directory().evaluations, call.path["name"], ENDING)
     with os.fdopen(file.descriptor, "rb") as stream:
@@ -39,17 +85,16 @@ def show_evaluation(call: Call) -> dict[str, Any]:
         raise DamagedFile(f"{file.name} is not valid JSON: {error}.") from error
     if not isinstance(data, dict) or not isinstance(data.get("rows"), list):
         raise DamagedFile(f"{file.name} holds no episodes.")
-    return data
+    return cast("EvaluatedEpisodes", data)
 
 
-_BATCH = {"type": "object", "properties": {"batch": WHOLE, "epoch": WHOLE, "episodes": WHOLE, "suite": TEXT}}
 ROUTES = (
     Endpoint(
         "GET",
         "/api/runs/{id}/evaluations",
         list_evaluations,
         "judgements of a run, oldest first",
-        answer=fields(batches=rows(_BATCH), files=rows(MAPPING)),
+        response=EvaluationList,
         errors=(409,),
     ),
     Endpoint(
@@ -57,7 +102,7 @@ ROUTES = (
         "/api/runs/{id}/evaluations/{name}",
         show_evaluation,
         "the episodes of one judgement",
-        answer=fields(rows=rows(MAPPING)),
+        response=EvaluatedEpisodes,
         errors=(409,),
     ),
 )

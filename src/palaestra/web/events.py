@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import anyio
 from pydantic import Field
@@ -19,14 +19,15 @@ from starlette.websockets import WebSocketDisconnect
 
 from palaestra.contracts.errors import PalaestraError
 from palaestra.web.answers import encode
-from palaestra.web.errors import Refusal, error_data
-from palaestra.web.following import Follower, FollowMessage
+from palaestra.web.errors import ErrorResponse, Refusal, error_data
+from palaestra.web.following import Follower, FollowMessage, LogMessage, MetricsMessage
 from palaestra.web.json_text import parse_json
+from palaestra.web.live_socket import close_with, not_text, receive_text
 from palaestra.web.reading import Query, parse_query, validated
 from palaestra.web.route import Socket
-from palaestra.web.run_data import describe_run
+from palaestra.web.run_data import Run, describe_run
 from palaestra.web.security import TOO_BUSY
-from palaestra.web.system import describe_load
+from palaestra.web.system import Load, describe_load
 
 if TYPE_CHECKING:
     from starlette.websockets import WebSocket
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from palaestra.web.house import House
 
 MOST_VIEWERS = 64
-INVALID_MESSAGE = 1007
+INVALID_MESSAGE, UNSUPPORTED_MESSAGE = 1007, 1003
 PACE_SECONDS = 0.1  # between two rounds of messages to one viewer
 SYSTEM_SECONDS = 5.0
 FOLLOW_SECONDS = 0.5
@@ -70,6 +71,41 @@ class Mailbox:
         return news
 
 
+class HelloMessage(TypedDict):
+    type: Literal["hello"]
+    sequence: int
+    boot: str
+    missed: bool
+
+
+class RunMessage(TypedDict):
+    type: Literal["run"]
+    sequence: int
+    happening: str
+    run: Run
+
+
+class RemovedRun(TypedDict):
+    id: str
+
+
+class RemovedMessage(TypedDict):
+    type: Literal["removed"]
+    sequence: int
+    run: RemovedRun
+
+
+class SystemMessage(Load):
+    type: Literal["system"]
+
+
+class ErrorMessage(ErrorResponse):
+    type: Literal["error"]
+
+
+MESSAGES = (HelloMessage, RunMessage, RemovedMessage, SystemMessage, ErrorMessage, LogMessage, MetricsMessage)
+
+
 class EventsQuery(Query):
     after: int | None = Field(default=None, ge=0, description="the last sequence that is known")
     boot: str = Field(default="", max_length=64, description="of the daemon that gave it")
@@ -86,6 +122,8 @@ async def serve_events(house: House, websocket: WebSocket) -> None:
         await _serve(house, websocket)
     except* WebSocketDisconnect:
         pass
+    except* Refusal:
+        await close_with(websocket, UNSUPPORTED_MESSAGE, not_text())
     finally:
         viewers.discard(websocket)
 
@@ -118,16 +156,16 @@ async def _greet(house: House, websocket: WebSocket, mailbox: Mailbox, query: Ev
     if query.after is not None and query.boot in {"", house.book.boot}:
         since = newsroom.since(query.after)
     is_missed = query.after is not None and since is None
-    hello = {"type": "hello", "sequence": number, "boot": house.book.boot, "missed": is_missed}
+    hello: HelloMessage = {"type": "hello", "sequence": number, "boot": house.book.boot, "missed": is_missed}
     await websocket.send_text(encode(hello).decode())
     for news in since or ():
         mailbox.put(news)
 
 
 async def _listen(websocket: WebSocket, follower: Follower) -> None:
-    """Ends with WebSocketDisconnect, which ends the others too."""
+    """Until the viewer leaves (WebSocketDisconnect) or sends what is no text (Refusal); the others end with it."""
     while True:
-        text = await websocket.receive_text()
+        text = await receive_text(websocket)
         try:
             message = validated(FollowMessage, parse_json(text.encode("utf-8", errors="surrogatepass")))
             await follower.follow(message.follow)
@@ -145,7 +183,8 @@ async def _tell_news(house: House, websocket: WebSocket, mailbox: Mailbox) -> No
 async def _tell_system(house: House, websocket: WebSocket) -> None:
     while True:
         load = await asyncio.to_thread(describe_load, house)
-        await websocket.send_text(encode({"type": "system", **load}).decode())
+        message: SystemMessage = {"type": "system", **load}
+        await websocket.send_text(encode(message).decode())
         await asyncio.sleep(SYSTEM_SECONDS)
 
 
@@ -159,15 +198,22 @@ async def _tell_followed(websocket: WebSocket, follower: Follower) -> None:
 def _news_text(house: House, news: News) -> str:
     if news.entry is None:
         house.book.forget(news.run)
-        return encode({"type": "removed", "sequence": news.number, "run": {"id": news.run}}).decode()
+        removed: RemovedMessage = {"type": "removed", "sequence": news.number, "run": {"id": news.run}}
+        return encode(removed).decode()
     described = describe_run(house, news.entry)
-    message = {"type": "run", "sequence": news.number, "happening": news.happening, "run": described}
+    message: RunMessage = {
+        "type": "run",
+        "sequence": news.number,
+        "happening": news.happening,
+        "run": described,
+    }
     return encode(message).decode()
 
 
 def _refused(error: PalaestraError) -> str:
     fields = error.fields if isinstance(error, Refusal) else ()
-    return encode({"type": "error", **error_data(error.message, error.hint, fields)}).decode()
+    message: ErrorMessage = {"type": "error", **error_data(error.message, error.hint, fields)}
+    return encode(message).decode()
 
 
-ROUTES = (Socket("/api/events", serve_events, "what happens to runs, as it happens"),)
+ROUTES = (Socket("/api/events", serve_events, "what happens to runs, as it happens", MESSAGES, (FollowMessage,)),)

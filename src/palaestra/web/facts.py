@@ -25,6 +25,10 @@ MOST_BYTES = 1 << 20
 SEED_LINE = re.compile(r"^seed: *(-?\d+)$", re.MULTILINE)
 ENV_SECTION = re.compile(r"^env:\n((?:[ ]+.*\n)+)", re.MULTILINE)
 ID_LINE = re.compile(r"^  id: *(.+)$", re.MULTILINE)
+ARGUMENTS_SECTION = re.compile(r"^settings:\n((?:[ ]+.*\n?)+)", re.MULTILINE)  # of a script
+SEED_ARGUMENT = re.compile(r"^  seed: *(-?\d+)$", re.MULTILINE)
+ENV_ARGUMENT = re.compile(r"^  env_id: *(.+)$", re.MULTILINE)
+ARGV_SECTION = re.compile(r"^argv:(?: \[\]\n|\n(?:- .*\n)+)", re.MULTILINE)  # the same arguments once more, as words
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,15 @@ def read_facts(directory: RunDirectory) -> Facts:
             text = stream.read(MOST_BYTES).decode("utf-8", errors="replace")
     except OSError:
         return Facts()
-    seed = SEED_LINE.search(text)
-    section = ENV_SECTION.search(text)
-    env = ID_LINE.search(section.group(1)) if section else None
-    group = hashlib.sha256(SEED_LINE.sub("", text).encode()).hexdigest()[:16]
+    arguments = ARGUMENTS_SECTION.search(text)
+    if arguments is not None:
+        seed, env = SEED_ARGUMENT.search(arguments.group(1)), ENV_ARGUMENT.search(arguments.group(1))
+        same = SEED_ARGUMENT.sub("", ARGV_SECTION.sub("", text))
+    else:
+        section = ENV_SECTION.search(text)
+        seed, env = SEED_LINE.search(text), ID_LINE.search(section.group(1)) if section else None
+        same = SEED_LINE.sub("", text)
+    group = hashlib.sha256(same.encode()).hexdigest()[:16]
     return Facts(int(seed.group(1)) if seed else None, _scalar(env.group(1)) if env else None, group)
 
 

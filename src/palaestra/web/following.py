@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from palaestra.contracts.errors import DamagedFile, NotFound
 from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.web.metrics import MetricPoint
 from palaestra.web.reading import Body
 
 if TYPE_CHECKING:
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
 
 LOG_BYTES = 64 * 1024  # in one message; of a long log only the end is told at first
 SAMPLES = 200  # in one message
+
+
+LogMessage = TypedDict(  # `from` is a word of Python's
+    "LogMessage", {"type": Literal["log"], "run": str, "text": str, "from": int, "next": int}
+)
+
+
+class MetricsMessage(TypedDict):
+    type: Literal["metrics"]
+    run: str
+    points: list[MetricPoint]
+    row: int
 
 
 class FollowBody(Body):
@@ -53,7 +66,7 @@ class Follower:
         directory = self._house.daemon.directory(wanted.run)
         self._reached = await asyncio.to_thread(_begin, directory, wanted)
 
-    async def collect(self) -> list[dict[str, Any]]:
+    async def collect(self) -> list[LogMessage | MetricsMessage]:
         reached = self._reached
         if reached is None:
             return []
@@ -68,8 +81,8 @@ def _begin(directory: RunDirectory, wanted: FollowBody) -> Reached:
     return Reached(directory, log, _newest_sample(directory) if wanted.metrics else None)
 
 
-def _collect(reached: Reached) -> tuple[list[dict[str, Any]], Reached]:
-    messages: list[dict[str, Any]] = []
+def _collect(reached: Reached) -> tuple[list[LogMessage | MetricsMessage], Reached]:
+    messages: list[LogMessage | MetricsMessage] = []
     if reached.log is not None:
         begin = reached.log if reached.log <= _size(reached.directory) else 0  # it was cut: what is there now is new
         text = _read_log(reached.directory, begin)
@@ -85,7 +98,7 @@ def _collect(reached: Reached) -> tuple[list[dict[str, Any]], Reached]:
     return messages, reached
 
 
-def _log_message(run: str, content: bytes, begin: int, end: int) -> dict[str, Any]:
+def _log_message(run: str, content: bytes, begin: int, end: int) -> LogMessage:
     text = content.decode("utf-8", errors="replace")
     return {"type": "log", "run": run, "text": text, "from": begin, "next": end}
 
@@ -134,7 +147,7 @@ def _newest_sample(directory: RunDirectory) -> int:
         return 0
 
 
-def _read_points(directory: RunDirectory, after: int) -> tuple[list[dict[str, Any]], int]:
+def _read_points(directory: RunDirectory, after: int) -> tuple[list[MetricPoint], int]:
     """A resumed run takes samples back: then all that is newer than the newest is told."""
     try:
         with MetricsReader(directory.metrics_file) as reader:
@@ -142,5 +155,7 @@ def _read_points(directory: RunDirectory, after: int) -> tuple[list[dict[str, An
             found = reader.tail(after, SAMPLES)
     except (NotFound, DamagedFile):
         return [], after
-    points = [{"row": one.sample, "step": one.step, "name": one.name, "value": one.value} for one in found]
+    points: list[MetricPoint] = [
+        {"row": one.sample, "step": one.step, "name": one.name, "value": one.value} for one in found
+    ]
     return points, max((one.sample for one in found), default=after)

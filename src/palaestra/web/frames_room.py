@@ -6,30 +6,46 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass
+from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from palaestra.contracts.errors import PalaestraError, UsageError
 from palaestra.evaluation.summary import read_newest_batch
-from palaestra.frames.hub import RENEW_SECONDS, Hub
-from palaestra.frames.hud import evaluation_line, run_line
-from palaestra.frames.place import EVALUATE, TRAIN, roles_of
+from palaestra.rendering.buffer_paths import EVALUATE, TRAIN, roles_of
+from palaestra.rendering.errors import InvalidRequest
+from palaestra.rendering.hub import RENEW_SECONDS, Hub, TooManyViewers
+from palaestra.rendering.hud import evaluation_line, run_line
 from palaestra.runs.documents import read_config
-from palaestra.runs.processes import is_alive
+from palaestra.runs.processes import is_alive, wall_time
+from palaestra.web.run_data import EVALUATION
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from palaestra.daemon.entry import Entry
     from palaestra.daemon.service import Daemon
-    from palaestra.frames.viewer import Viewer
-    from palaestra.frames.watch import Status, Watch
+    from palaestra.rendering.viewer import Viewer
+    from palaestra.rendering.watch import Status, Watch
     from palaestra.web.house import House
 
 logger = logging.getLogger(__name__)
 
 ROOM = "frames"
-EVALUATION = "evaluate"  # the kind of a run that judges another
+
+
+class Hud(TypedDict):
+    line: str
+    role: str
+    roles: list[str]  # lanes that the run has now
+    slots: int
+    step: int | None
+    steps_per_second: float | None
+    cost: float | None  # share of the run's time
+    sent: int
+    skipped: int
+    dropped: int
+    evaluation: NotRequired[str]
 
 
 @dataclass
@@ -42,6 +58,7 @@ class Seat:
     is_fixed: bool  # the role was asked for
     viewer: Viewer
     watch: Watch
+    evaluation_id: str = ""  # of the evaluation run whose batches are told; empty: those of the run itself
 
 
 class FramesRoom:
@@ -53,19 +70,25 @@ class FramesRoom:
 
     def shown(self, entry: Entry, role: str | None) -> tuple[str, str, str | None]:
         """Id and name of the run whose lane is meant, and the role: an evaluation is seen where its policy belongs."""
-        if entry.record.kind == EVALUATION:
+        if entry.record.kind == EVALUATION and not entry.state.is_over:  # later another one may be seen there
             with contextlib.suppress(PalaestraError):
                 target = str(read_config(self._daemon.directory(entry.id)).get("target", ""))
                 judged = self._daemon.get(target.partition(":")[0])
                 return judged.id, judged.record.name, role or EVALUATE
         return entry.id, entry.record.name, role
 
-    def sit(self, run_id: str, name: str, role: str | None, viewer: Viewer) -> Seat:
+    def sit(self, run_id: str, name: str, role: str | None, viewer: Viewer, *, evaluation_id: str = "") -> Seat:
         """TooManyViewers when there is no seat left; UsageError for a role that there cannot be."""
         if role is not None and not (role.startswith(TRAIN) or role == EVALUATE):
             raise UsageError(f"No lane has the role {role[:40]!r}.", f"Known: {TRAIN}, {TRAIN}1, …, {EVALUATE}.")
         chosen = role or next(iter(roles_of(run_id)), TRAIN)
-        seat = Seat(run_id, name, chosen, role is not None, viewer, self.hub.join(run_id, chosen, viewer))
+        try:
+            watch = self.hub.join(run_id, chosen, viewer)
+        except TooManyViewers:
+            raise
+        except InvalidRequest as error:
+            raise UsageError(error.message, error.hint) from error
+        seat = Seat(run_id, name, chosen, role is not None, viewer, watch, evaluation_id)
         self._seats.append(seat)
         return seat
 
@@ -86,11 +109,11 @@ class FramesRoom:
             seat.viewer.forget()
             seat.role, seat.watch = role, self.hub.join(seat.run_id, role, seat.viewer)
 
-    async def hud(self, seat: Seat) -> dict[str, Any]:
+    async def hud(self, seat: Seat) -> Hud:
         """The line under the pictures, and what it is made of."""
         status, is_evaluation = seat.watch.status, seat.role == EVALUATE
         beat = status.beat
-        values = {
+        values: Hud = {
             "line": run_line(seat.name, status, is_evaluation=is_evaluation),
             "role": seat.role,
             "roles": roles_of(seat.run_id),
@@ -103,12 +126,17 @@ class FramesRoom:
             "dropped": status.dropped,
         }
         if is_evaluation:
-            values["evaluation"] = await asyncio.to_thread(self._evaluation_line, seat.run_id)
+            values["evaluation"] = await asyncio.to_thread(self._evaluation_line, seat)
         return values
 
-    def _evaluation_line(self, run_id: str) -> str:
+    def _evaluation_line(self, seat: Seat) -> str:
+        """Of the evaluation that is seen, and of none that was over before it began."""
+        started_at = seat.watch.status.owner_started_at
         try:
-            return evaluation_line(read_newest_batch(self._daemon.directory(run_id)))
+            newest = read_newest_batch(self._daemon.directory(seat.evaluation_id or seat.run_id))
+            if not seat.evaluation_id and started_at is not None:
+                newest = [batch for batch in newest if batch.get("at", inf) >= wall_time(started_at)]
+            return evaluation_line(newest)
         except PalaestraError as error:
             return f"eval | {error.message}"
 
@@ -125,7 +153,7 @@ async def keep_frames(house: House) -> AsyncIterator[None]:
     hub = Hub(is_alive)
     house.rooms[ROOM] = FramesRoom(house.daemon, hub)
     loop = asyncio.get_running_loop()
-    loop.add_reader(hub.fileno(), hub.on_bell)
+    loop.add_reader(hub.fileno(), hub.on_notification)
     renewing = asyncio.create_task(_renew(hub))
     try:
         yield

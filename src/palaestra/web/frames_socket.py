@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING
 from starlette.websockets import WebSocketDisconnect
 
 from palaestra.contracts.errors import NotFound, PalaestraError
-from palaestra.frames.hub import TooManyViewers
-from palaestra.frames.viewer import Viewer
+from palaestra.rendering.errors import InvalidRequest
+from palaestra.rendering.hub import TooManyViewers
+from palaestra.rendering.viewer import Viewer
 from palaestra.web.frames_room import frames_room
-from palaestra.web.live_socket import NOT_UNDERSTOOD, TRY_LATER, Said, close_with, hear, show, together
+from palaestra.web.live_socket import (
+    NOT_UNDERSTOOD,
+    TRY_LATER,
+    LiveHud,
+    LiveState,
+    Said,
+    close_with,
+    hear,
+    show,
+    together,
+)
 from palaestra.web.route import Socket
+from palaestra.web.run_data import EVALUATION
 
 if TYPE_CHECKING:
     from starlette.websockets import WebSocket
@@ -30,7 +42,7 @@ async def watch_frames(house: House, websocket: WebSocket) -> None:
         await close_with(websocket, TRY_LATER, error)
     except NotFound as error:
         await close_with(websocket, NO_SUCH_RUN, error)
-    except PalaestraError as error:
+    except (InvalidRequest, PalaestraError) as error:
         await close_with(websocket, NOT_UNDERSTOOD, error)
     except (WebSocketDisconnect, OSError):
         return
@@ -40,7 +52,8 @@ async def _serve(house: House, websocket: WebSocket) -> None:
     room, ready = frames_room(house), asyncio.Event()
     viewer = Viewer(on_ready=ready.set)
     entry = house.daemon.get(websocket.path_params["id"])
-    seat = room.sit(*await asyncio.to_thread(room.shown, entry, websocket.query_params.get("role")), viewer)
+    shown = await asyncio.to_thread(room.shown, entry, websocket.query_params.get("role"))
+    seat = room.sit(*shown, viewer, evaluation_id=entry.id if entry.record.kind == EVALUATION else "")
     try:
         await together(
             hear(websocket, viewer, ready, Said, lambda _said: None),
@@ -50,4 +63,4 @@ async def _serve(house: House, websocket: WebSocket) -> None:
         room.leave(seat)
 
 
-ROUTES = (Socket("/api/runs/{id}/frames", watch_frames, "live frames"),)
+ROUTES = (Socket("/api/runs/{id}/frames", watch_frames, "live frames", (LiveState, LiveHud)),)

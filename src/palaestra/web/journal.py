@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 from pydantic import Field
 
 from palaestra.runs.journal import read_journal
 from palaestra.web.reading import Query
 from palaestra.web.route import Call, Endpoint
-from palaestra.web.schemas import MAPPING, NUMBER, TEXT, WHOLE, fields, rows
 
 
 class JournalQuery(Query):
@@ -17,12 +16,27 @@ class JournalQuery(Query):
     limit: int = Field(1000, ge=1, le=10_000, description="entries")
 
 
-def show_journal(call: Call) -> dict[str, Any]:
+class JournalEvent(TypedDict):
+    number: int  # counted from 1
+    at: float
+    event: str
+    level: str
+    rank: int
+    data: dict[str, Any]
+
+
+class JournalPart(TypedDict):
+    entries: list[JournalEvent]
+    next: int
+    total: int
+
+
+def show_journal(call: Call) -> JournalPart:
     """Entries are counted from 1; clocks jump, so that only the count says what came first."""
     entries = read_journal(call.directory().journal_file)
     after = min(call.query.after, len(entries))
     shown = entries[after : after + call.query.limit]
-    listed = [
+    listed: list[JournalEvent] = [
         {
             "number": number,
             "at": entry.at,
@@ -36,7 +50,6 @@ def show_journal(call: Call) -> dict[str, Any]:
     return {"entries": listed, "next": after + len(shown), "total": len(entries)}
 
 
-_ENTRY = fields(number=WHOLE, at=NUMBER, event=TEXT, level=TEXT, rank=WHOLE, data=MAPPING)
 ROUTES = (
     Endpoint(
         "GET",
@@ -44,6 +57,6 @@ ROUTES = (
         show_journal,
         "what happened to a run",
         JournalQuery,
-        answer=fields(entries=rows(_ENTRY), next=WHOLE, total=WHOLE),
+        response=JournalPart,
     ),
 )

@@ -10,7 +10,7 @@ from palaestra.contracts.worker_kind import Complaint
 from palaestra.web.errors import Refusal
 
 MAX_DEPTH = 32
-WHAT = "It is JSON (RFC 8259) in UTF-8: no NaN, no doubled keys, at most 32 levels deep."
+WHAT = "It is JSON (RFC 8259) in UTF-8: no NaN, no NUL, no doubled keys, at most 32 levels deep."
 
 
 class _Constant:
@@ -70,8 +70,7 @@ def _parts(value: dict[str, Any] | list[Any], path: str) -> list[tuple[Any, Any]
         key = _joined(path, value.key)
         raise _malformed(key, f"'{_shown(key)}' is there twice.")
     for key in value:
-        if _has_surrogate(key):
-            raise _malformed(path, f"A key of '{_shown(path)}' has half a character (a lone surrogate).")
+        _check_text(key, path, f"A key of '{_shown(path)}'")
     return list(value.items())
 
 
@@ -80,8 +79,15 @@ def _check_leaf(value: Any, path: str) -> None:
         raise _malformed(path, f"'{_shown(path)}' is {value.text}, which is no JSON.")
     if isinstance(value, float) and not math.isfinite(value):
         raise _malformed(path, f"'{_shown(path)}' is too large a number.")
-    if isinstance(value, str) and _has_surrogate(value):
-        raise _malformed(path, f"'{_shown(path)}' has half a character (a lone surrogate).")
+    if isinstance(value, str):
+        _check_text(value, path, f"'{_shown(path)}'")
+
+
+def _check_text(text: str, path: str, name: str) -> None:
+    if "\0" in text:
+        raise _malformed(path, f"{name} contains a NUL character.")
+    if _has_surrogate(text):
+        raise _malformed(path, f"{name} has half a character (a lone surrogate).")
 
 
 def _has_surrogate(text: str) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from palaestra.contracts.errors import NotFound, did_you_mean
 
@@ -17,13 +17,19 @@ if TYPE_CHECKING:
 MOST_FILES = 10_000  # of one directory; beyond that it is no place for people to look through
 
 
+class StoredFile(TypedDict):
+    name: str
+    bytes: int
+    created_at: float
+
+
 @dataclass(frozen=True)
 class ListedFile:
     name: str
     bytes: int
     changed_at: float  # seconds since 1970
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> StoredFile:
         return {"name": self.name, "bytes": self.bytes, "created_at": self.changed_at}
 
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 from starlette.websockets import WebSocketDisconnect
 
-from palaestra.frames.viewer import Viewer, Wish
+from palaestra.rendering.errors import InvalidRequest
+from palaestra.rendering.viewer import Viewer, ViewerRequest
+from palaestra.rendering.watch import Condition
 from palaestra.web.answers import encode
 from palaestra.web.errors import Refusal
+from palaestra.web.frames_room import Hud
 from palaestra.web.json_text import parse_json
 from palaestra.web.reading import Body
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
     from palaestra.contracts.errors import PalaestraError
-    from palaestra.frames.watch import Status
+    from palaestra.rendering.watch import Status
     from palaestra.web.frames_room import FramesRoom, Seat
 
 Message = TypeVar("Message", bound=BaseModel)
@@ -40,6 +43,16 @@ CANCEL_SECONDS = 0.5  # a cancellation can be lost to what happens in the same m
 LONGEST_REASON = 120  # bytes; a close frame holds 123
 
 
+class LiveState(TypedDict):
+    state: Condition
+    why: str
+    role: str
+
+
+class LiveHud(TypedDict):
+    hud: Hud
+
+
 class Said(Body):
     """A message of the viewer. What is not said stays as it was."""
 
@@ -49,15 +62,18 @@ class Said(Body):
     quality: int | None = Field(None, ge=1, le=100)
     ack: int = Field(0, ge=0, le=MOST_ACKNOWLEDGED)
 
-    def wish(self, before: Wish) -> Wish:
+    def request(self, before: ViewerRequest) -> ViewerRequest:
         given = self.model_fields_set
         slots = None if self.slots is None else frozenset(self.slots)
-        return Wish(
-            self.fps or before.frames_per_second,
-            slots if "slots" in given else before.slots,
-            self.side or before.largest_side,
-            self.quality or before.quality,
-        )
+        try:
+            return ViewerRequest(
+                self.fps or before.frames_per_second,
+                slots if "slots" in given else before.slots,
+                self.side or before.largest_side,
+                self.quality or before.quality,
+            )
+        except InvalidRequest as error:
+            raise Refusal(422, error.message, error.hint) from error
 
 
 Heard = TypeVar("Heard", bound=Said)
@@ -68,17 +84,26 @@ async def hear(
 ) -> None:
     """Until the viewer goes, or says something that cannot be."""
     while True:
-        message = await websocket.receive()
-        if message["type"] == "websocket.disconnect":
-            raise WebSocketDisconnect(message.get("code", 1005))
-        text = message.get("text")
-        if text is None:
-            raise Refusal(400, "A message was not text.", "Send JSON as text.")
-        said = understood_as(kind, text)
-        viewer.wish = said.wish(viewer.wish)
+        said = understood_as(kind, await receive_text(websocket))
+        viewer.request = said.request(viewer.request)
         viewer.acknowledge(said.ack)
         on_said(said)
         ready.set()
+
+
+async def receive_text(websocket: WebSocket) -> str:
+    """The next message. Unlike starlette's own, a binary one is a `Refusal` and not a KeyError."""
+    message = await websocket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", 1005))
+    text: str | None = message.get("text")
+    if text is None:
+        raise not_text()
+    return text
+
+
+def not_text() -> Refusal:
+    return Refusal(400, "Binary messages are not supported.", "Send JSON as text.")
 
 
 async def show(
@@ -97,12 +122,14 @@ async def show(
         now, status = monotonic(), seat.watch.status
         if status.condition != state:
             state = status.condition
-            await _send(websocket, {"state": state, "why": why(status), "role": seat.role})
+            told: LiveState = {"state": status.condition, "why": why(status), "role": seat.role}
+            await _send(websocket, told)
         for word in words():
             await _send(websocket, word)
         if now >= hud_at:
             hud_at = now + HUD_SECONDS
-            await _send(websocket, {"hud": await room.hud(seat)})
+            figures: LiveHud = {"hud": await room.hud(seat)}
+            await _send(websocket, figures)
         while (frame := seat.watch.take(seat.viewer, monotonic())) is not None:
             await websocket.send_bytes(frame)
         with contextlib.suppress(TimeoutError):
@@ -138,11 +165,11 @@ def understood_as(kind: type[Message], text: str) -> Message:
         raise Refusal(422, f"'{where}' cannot be: {first['msg'].lower()}.") from error
 
 
-async def close_with(websocket: WebSocket, code: int, error: PalaestraError) -> None:
+async def close_with(websocket: WebSocket, code: int, error: PalaestraError | InvalidRequest) -> None:
     reason = f"{error.message} {error.hint}".strip().encode()[:LONGEST_REASON].decode("utf-8", "ignore")
     with contextlib.suppress(WebSocketDisconnect, OSError, RuntimeError):
         await websocket.close(code, reason)
 
 
-async def _send(websocket: WebSocket, data: Word) -> None:
+async def _send(websocket: WebSocket, data: Word | LiveState | LiveHud) -> None:
     await websocket.send_text(encode(data).decode())

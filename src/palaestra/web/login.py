@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -77,7 +77,11 @@ def sign_out(call: Call) -> Response:
     return response
 
 
-def make_link(call: Call) -> dict[str, str]:
+class LoginLink(TypedDict):
+    link: str
+
+
+def make_link(call: Call) -> LoginLink:
     """For `palaestra token --link` and `--open`."""
     return {"link": login_link(call.house.place.url, call.house.codes)}
 
@@ -107,12 +111,11 @@ USED = """<!doctype html>
 </body></html>
 """
 
-LINK_SCHEMA = {"type": "object", "properties": {"link": {"type": "string"}}, "required": ["link"]}
 ROUTES = (
     Endpoint(
         "GET", "/login", follow_link, "sign a browser in by a one-time link", LoginQuery, status=303, media="text/html"
     ),
     Endpoint("POST", "/api/login", sign_in, "sign a browser in by the token", body=LoginBody, status=204),
     Endpoint("POST", "/api/logout", sign_out, "forget this browser", status=204),
-    Endpoint("POST", "/api/login/link", make_link, "another one-time link", answer=LINK_SCHEMA),
+    Endpoint("POST", "/api/login/link", make_link, "another one-time link", response=LoginLink),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from pydantic import Field
 
@@ -12,7 +12,6 @@ from palaestra.contracts.errors import NotFound, did_you_mean
 from palaestra.web.listing import list_files, open_listed
 from palaestra.web.reading import Query
 from palaestra.web.route import Call, Endpoint
-from palaestra.web.schemas import TEXT, WHOLE, fields, rows
 
 if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
@@ -30,7 +29,12 @@ class LogQuery(Query):
     tail: int | None = Field(None, ge=1, le=10_000, description="instead of `from`: so many lines from the end")
 
 
-def show_log(call: Call) -> dict[str, Any]:
+LogPart = TypedDict(  # `from` is a word of Python's
+    "LogPart", {"text": str, "from": int, "next": int, "size": int, "stream": str, "streams": list[str]}
+)
+
+
+def show_log(call: Call) -> LogPart:
     """Bytes that are no UTF-8 are replaced; control characters stay what they are, for a page to show as text."""
     directory = call.directory()
     sizes = {file.name.removesuffix(ENDING): file.bytes for file in list_files(directory.logs, ENDING)}
@@ -105,6 +109,6 @@ ROUTES = (
         show_log,
         "a piece of a run's log, from the end or from a byte on",
         LogQuery,
-        answer={**fields(text=TEXT, next=WHOLE, size=WHOLE, stream=TEXT, streams=rows(TEXT), **{"from": WHOLE})},
+        response=LogPart,
     ),
 )

@@ -18,30 +18,34 @@ from pydantic import Field
 from starlette.websockets import WebSocketDisconnect
 
 from palaestra.contracts.errors import PalaestraError
-from palaestra.frames.hub import TooManyViewers
-from palaestra.frames.viewer import Viewer
+from palaestra.rendering.errors import InvalidRequest
+from palaestra.rendering.hub import TooManyViewers
+from palaestra.rendering.viewer import Viewer
 from palaestra.web.errors import Refusal
 from palaestra.web.frames_room import Seat, frames_room
 from palaestra.web.live_socket import (
     NOT_UNDERSTOOD,
     TRY_LATER,
+    LiveHud,
+    LiveState,
     Said,
     close_with,
     hear,
+    receive_text,
     show,
     together,
     understood_as,
 )
 from palaestra.web.match_process import MatchProcess, played
 from palaestra.web.route import Socket
-from palaestra.workers.match_plan import FASTEST, PERSON, RANDOM, ROLE, MatchPlan
+from palaestra.workers.match_plan import FASTEST, PERSON, RANDOM, ROLE, MatchMessage, MatchPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from starlette.websockets import WebSocket
 
-    from palaestra.frames.watch import Status
+    from palaestra.rendering.watch import Status
     from palaestra.web.house import House
 
 ROOM = "matches"
@@ -75,7 +79,7 @@ async def play_match(house: House, websocket: WebSocket) -> None:
         await _serve(house, websocket, plan, lane)
     except TooManyViewers as error:
         await close_with(websocket, TRY_LATER, error)
-    except PalaestraError as error:
+    except (InvalidRequest, PalaestraError) as error:
         await close_with(websocket, NOT_UNDERSTOOD, error)
     except (WebSocketDisconnect, OSError):
         return
@@ -85,12 +89,10 @@ async def play_match(house: House, websocket: WebSocket) -> None:
 
 async def _greeted(websocket: WebSocket) -> MatchPlan:
     try:
-        text = await asyncio.wait_for(websocket.receive_text(), GREETING_SECONDS)
-        return understood_as(MatchPlan, text)
+        text = await asyncio.wait_for(receive_text(websocket), GREETING_SECONDS)
     except TimeoutError as error:
         raise Refusal(408, "Nobody said who plays.", "The first message is the plan of the match.") from error
-    except KeyError as error:
-        raise Refusal(400, "A message was not text.", "Send JSON as text.") from error
+    return understood_as(MatchPlan, text)
 
 
 def pinned(house: House, plan: MatchPlan) -> MatchPlan:
@@ -151,4 +153,12 @@ def _taken(told: deque[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield told.popleft()
 
 
-ROUTES = (Socket("/api/match", play_match, "a match, played and shown while the socket is open"),)
+ROUTES = (
+    Socket(
+        "/api/match",
+        play_match,
+        "a match, played and shown while the socket is open",
+        (LiveState, LiveHud, MatchMessage),
+        (MatchPlan,),
+    ),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +18,6 @@ from palaestra.web import series_columns
 from palaestra.web.errors import Refusal
 from palaestra.web.reading import Query
 from palaestra.web.route import Call, Endpoint
-from palaestra.web.schemas import MAPPING, NUMBER_OR_NULL, TEXT, WHOLE, fields, rows
 from palaestra.web.series import series_cache
 
 if TYPE_CHECKING:
@@ -61,18 +60,59 @@ class TailQuery(Query):
     limit: int = Field(1000, ge=1, le=10_000, description="samples; one sample has a point of every metric")
 
 
-def show_names(call: Call) -> dict[str, Any]:
+class LastPoint(TypedDict):
+    step: int
+    value: float | None
+
+
+class MetricNames(TypedDict):
+    names: list[str]
+    last: dict[str, LastPoint]
+
+
+class Series(TypedDict):
+    """A curve in buckets: every column has one entry for each."""
+
+    run: str
+    name: str
+    x: list[float]
+    min: list[float | None]
+    max: list[float | None]
+    mean: list[float | None]
+    count: list[int]
+    bad: list[int]  # values that were no numbers
+
+
+class SeriesList(TypedDict):
+    series: list[Series]
+
+
+class MetricPoint(TypedDict):
+    row: int
+    step: int
+    name: str
+    value: float | None
+
+
+class MetricTail(TypedDict):
+    points: list[MetricPoint]
+    row: int  # ask for what comes after it
+
+
+def show_names(call: Call) -> MetricNames:
     """A run that has written nothing yet has no names."""
     directory = call.directory()
     try:
         newest = series_cache(call.house).newest(directory)
     except NotFound:
         newest = {}
-    last = {name: {"step": point.step, "value": _number(point.value)} for name, point in newest.items()}
+    last: dict[str, LastPoint] = {
+        name: {"step": point.step, "value": _number(point.value)} for name, point in newest.items()
+    }
     return {"names": list(newest), "last": last}
 
 
-def show_series(call: Call) -> dict[str, Any] | Response:
+def show_series(call: Call) -> SeriesList | Response:
     wanted: SeriesQuery = call.query
     if len(wanted.run) * len(wanted.name) > MOST_SERIES:
         asked = f"{len(wanted.run)} runs x {len(wanted.name)} metrics"
@@ -84,12 +124,12 @@ def show_series(call: Call) -> dict[str, Any] | Response:
     return Response(series_columns.pack(found), media_type=series_columns.MEDIA)
 
 
-def show_sparkline(call: Call) -> dict[str, Any]:
+def show_sparkline(call: Call) -> Series:
     window = Window.model_validate({"buckets": call.query.buckets})
     return _series(call, call.directory(), call.query.name, window)
 
 
-def show_sparklines(call: Call) -> dict[str, Any]:
+def show_sparklines(call: Call) -> SeriesList:
     wanted: SparklinesQuery = call.query
     window = Window.model_validate({"buckets": wanted.buckets})
     directories = [directory for run in wanted.run if (directory := _still_there(call, run)) is not None]
@@ -104,7 +144,7 @@ def _still_there(call: Call, run: str) -> RunDirectory | None:
         return None
 
 
-def show_tail(call: Call) -> dict[str, Any]:
+def show_tail(call: Call) -> MetricTail:
     """Points in the order in which they were written. A resumed run writes again what it took back, with new rows."""
     after, directory = call.query.after, call.directory()
     try:
@@ -122,8 +162,18 @@ def show_tail(call: Call) -> dict[str, Any]:
     }
 
 
-def _series(call: Call, directory: RunDirectory, name: str, window: Window) -> dict[str, Any]:
-    return {"run": directory.id, "name": name, **_columns(_stretches(call, directory, name, window))}
+def _series(call: Call, directory: RunDirectory, name: str, window: Window) -> Series:
+    found = _stretches(call, directory, name, window)
+    return {
+        "run": directory.id,
+        "name": name,
+        "x": found.x.tolist(),
+        "min": _numbers(found.min),
+        "max": _numbers(found.max),
+        "mean": _numbers(found.mean),
+        "count": found.count.tolist(),
+        "bad": found.bad.tolist(),
+    }
 
 
 def _stretches(call: Call, directory: RunDirectory, name: str, window: Window) -> SeriesBuckets:
@@ -155,17 +205,6 @@ def _bounds(window: Window, origin: float) -> tuple[float | None, float | None]:
     return start, end
 
 
-def _columns(found: SeriesBuckets) -> dict[str, Any]:
-    return {
-        "x": found.x.tolist(),
-        "min": _numbers(found.min),
-        "max": _numbers(found.max),
-        "mean": _numbers(found.mean),
-        "count": found.count.tolist(),
-        "bad": found.bad.tolist(),
-    }
-
-
 def _numbers(values: NDArray[np.float64]) -> list[float | None]:
     listed: list[float | None] = values.tolist()
     if np.isnan(values).any():
@@ -177,17 +216,13 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-_COLUMN, _COUNTS = rows(NUMBER_OR_NULL), rows(WHOLE)
-SERIES = fields(run=TEXT, name=TEXT, x=_COLUMN, min=_COLUMN, max=_COLUMN, mean=_COLUMN, count=_COUNTS, bad=_COUNTS)
-TAIL = fields(points=rows(fields(row=WHOLE, step=WHOLE, name=TEXT, value=NUMBER_OR_NULL)), row=WHOLE)
-
 ROUTES = (
     Endpoint(
         "GET",
         "/api/runs/{id}/metrics",
         show_names,
         "what a run has measured, with the newest values",
-        answer=fields(names=rows(TEXT), last=MAPPING),
+        response=MetricNames,
         errors=(409,),
         is_laborious=True,
     ),
@@ -197,7 +232,7 @@ ROUTES = (
         show_series,
         "curves of many runs, in stretches that lose no spike",
         SeriesQuery,
-        answer=fields(series=rows(SERIES)),
+        response=SeriesList,
         other_media=(series_columns.MEDIA,),
         errors=(409,),
         is_laborious=True,
@@ -208,7 +243,7 @@ ROUTES = (
         show_tail,
         "what was measured since",
         TailQuery,
-        answer=TAIL,
+        response=MetricTail,
         errors=(409,),
     ),
     Endpoint(
@@ -217,7 +252,7 @@ ROUTES = (
         show_sparkline,
         "one small curve",
         SparklineQuery,
-        answer=SERIES,
+        response=Series,
         errors=(409,),
         is_laborious=True,
     ),
@@ -227,7 +262,7 @@ ROUTES = (
         show_sparklines,
         "a small curve of each run",
         SparklinesQuery,
-        answer=fields(series=rows(SERIES)),
+        response=SeriesList,
         errors=(409,),
         is_laborious=True,
     ),

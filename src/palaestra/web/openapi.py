@@ -6,7 +6,9 @@ import re
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from palaestra.web.route import MUTATIONS, Call, Endpoint
+from palaestra.web.errors import ErrorResponse
+from palaestra.web.route import MUTATIONS, Call, Endpoint, Socket
+from palaestra.web.schemas import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,38 +41,22 @@ MEANINGS = {
     503: "too many wait or watch already",
     507: "the disk is full or read-only",
 }
-ERROR_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["message", "hint", "fields"],
-            "properties": {
-                "message": {"type": "string"},
-                "hint": {"type": "string"},
-                "fields": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "required": ["key", "message", "hint"],
-                        "properties": {name: {"type": "string"} for name in ("key", "message", "hint")},
-                    },
-                },
-            },
-        }
-    },
-}
 
 
 def build_openapi(declared: Sequence[Declared]) -> dict[str, Any]:
-    """OpenAPI 3.1. Sockets are not part of that language; docs/api.md tells of them."""
-    schemas: dict[str, Any] = {"Error": ERROR_SCHEMA}
+    """OpenAPI 3.1. Sockets are not part of that language: here are only the schemas of what they send."""
+    schemas: dict[str, Any] = {}
+    refused = schema_of(ErrorResponse, schemas)
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in declared:
         if isinstance(endpoint, Endpoint) and "{name:path}" not in endpoint.path:
             operations = paths.setdefault(HOLE.sub(r"{\1}", endpoint.path), {})
             operations[endpoint.method.lower()] = _operation(endpoint, schemas)
+        elif isinstance(endpoint, Socket):
+            for message in endpoint.messages:
+                schema_of(message, schemas)
+            for model in endpoint.receives:
+                _model_schema(model, schemas)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Palaestra", "version": version("palaestra")},
@@ -79,7 +65,7 @@ def build_openapi(declared: Sequence[Declared]) -> dict[str, Any]:
         "components": {
             "schemas": schemas,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "responses": {str(status): _refusal(status) for status in MEANINGS},
+            "responses": {str(status): _refusal(status, refused) for status in MEANINGS},
         },
     }
 
@@ -92,7 +78,7 @@ def openapi_route(declared: Sequence[Declared]) -> Endpoint:
             document.update(build_openapi([*declared, endpoint]))
         return document
 
-    endpoint = Endpoint("GET", PATH, show, "this document", answer={"type": "object"})
+    endpoint = Endpoint("GET", PATH, show, "this document", response=dict[str, Any])
     return endpoint
 
 
@@ -101,7 +87,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     statuses = {*EVERYWHERE, *endpoint.errors, *(OF_MUTATIONS if endpoint.method in MUTATIONS else ())}
     answer: dict[str, Any] = {"description": endpoint.summary}
     if endpoint.status not in {204, 303}:
-        schema = _adopt(endpoint.answer, schemas) if endpoint.answer else {}
+        schema = {} if endpoint.response is None else schema_of(endpoint.response, schemas)
         answer["content"] = {endpoint.media: {"schema": schema} if schema else {}}
         answer["content"] |= {media: {} for media in endpoint.other_media}
     operation: dict[str, Any] = {
@@ -157,6 +143,6 @@ def _adopt(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in schema.items() if key != "$defs"}
 
 
-def _refusal(status: int) -> dict[str, Any]:
-    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+def _refusal(status: int, schema: dict[str, Any]) -> dict[str, Any]:
+    content = {"application/json": {"schema": schema}}
     return {"description": MEANINGS[status], "content": content}

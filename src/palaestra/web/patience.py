@@ -8,6 +8,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
 from palaestra.web.answers import encode
+from palaestra.web.connections import LimitedConnection, connection_to_refuse
 from palaestra.web.errors import error_data
 from palaestra.web.headers import with_security
 
@@ -15,28 +16,27 @@ if TYPE_CHECKING:
     import asyncio
 
 HEADER_SECONDS = 10.0  # from the first byte of a request (or the connection) to the end of its headers
-MOST_CONNECTIONS = 512  # sockets among them
 HEADER_BYTES = 32 * 1024  # of the request line and all headers together
 MESSAGES = {
     400: "This is not an HTTP request that can be read.",
     408: "The request came too slowly.",
     414: "The address is too long.",
     431: "The headers are too long.",
-    503: "Too many are connected.",
+    503: "Too many connections are open; those without a token are closed first.",
 }
 
 
-class PatientProtocol(H11Protocol):
+class PatientProtocol(LimitedConnection, H11Protocol):
     header_seconds = HEADER_SECONDS
     header_timer: asyncio.TimerHandle | None = None
     has_lines = False  # whether at least the request line has arrived whole
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
-            self.send_error(503)
-        else:
-            self._await_headers()
+        self._await_headers()
+        refused = connection_to_refuse(one for one in self.connections if isinstance(one, LimitedConnection))
+        if refused is not None:
+            refused.refuse()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -61,6 +61,13 @@ class PatientProtocol(H11Protocol):
             super().handle_events()
         except UnicodeDecodeError:  # bytes in the address that uvicorn does not expect
             self.send_error(400)
+
+    def refuse(self) -> None:
+        """Whoever has sent no whole request is told why; a response under way is cut off."""
+        if self.conn.our_state is h11.IDLE:
+            self.send_error(503)
+        else:
+            super().refuse()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  uvicorn's own words
         """h11 has put itself into its error state; only how far it came tells an address from headers."""

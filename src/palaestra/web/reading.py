@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from palaestra.config.complaints import reason_of
 from palaestra.contracts.errors import did_you_mean
 from palaestra.contracts.worker_kind import Complaint
 from palaestra.web.errors import Refusal
@@ -141,7 +142,7 @@ def _complaint(details: ErrorDetails, known: list[str]) -> Complaint:
     if details["type"] == "extra_forbidden":
         hint = did_you_mean(path, known) or f"Known: {', '.join(known) or 'none'}."
         return Complaint(path, f"Nothing is called '{path}' here.", hint)
-    return Complaint(path, f"'{path or 'the body'}' cannot be: {details['msg'].lower()}.")
+    return Complaint(path, f"'{path or 'the body'}' cannot be: {reason_of(details)}.")
 
 
 def _too_large(limit: int) -> Refusal:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from pydantic import Field
 
 from palaestra.config.recipes.find import find_recipe, is_installed, recipe_names
+from palaestra.contracts.errors import NotFound
 from palaestra.contracts.run import RunRequest
-from palaestra.contracts.worker_kind import RequestRefused, TellsSchema
+from palaestra.contracts.worker_kind import OffersScripts, RequestRefused, TellsSchema
 from palaestra.runs.documents import read_request
-from palaestra.web.reading import Query
+from palaestra.web.reading import Body, Query
 from palaestra.web.route import Call, Endpoint
-from palaestra.web.schema_keys import default_values, list_schema_keys
+from palaestra.web.schema_keys import SettingKey, default_values, list_schema_keys
+
+if TYPE_CHECKING:
+    from palaestra.contracts import worker_kind
 
 KIND_OF_RECIPES = "native"
+
+
+class CheckoutBody(Body):
+    path: str = Field(min_length=1, max_length=4096, pattern=r"^[^\x00]+$", description="folder of a checkout")
 
 
 class FormQuery(Query):
@@ -23,11 +32,48 @@ class FormQuery(Query):
     script: str = Field("", max_length=4096, description="for kinds that run one: with the arguments of this script")
 
 
-def list_recipes(_call: Call) -> dict[str, Any]:
+class Recipe(TypedDict):
+    name: str
+    summary: str
+    env: str
+    kind: str
+    total_steps: int
+    missing_extra: str | None
+
+
+class RecipeList(TypedDict):
+    recipes: list[Recipe]
+
+
+class Form(TypedDict):
+    schema: dict[str, Any]  # JSON schema of the settings
+    defaults: dict[str, Any]
+    keys: list[SettingKey]
+    recipe: str
+
+
+class OfferedScript(TypedDict):
+    path: str  # absolute
+    name: str  # relative to its checkout
+    algorithm: str
+    actions: str  # discrete, continuous or any
+    lacks: list[str]  # packages that the daemon's interpreter does not have
+
+
+class Checkout(TypedDict):
+    path: str
+    scripts: list[OfferedScript]
+
+
+class CheckoutList(TypedDict):
+    checkouts: list[Checkout]
+
+
+def list_recipes(_call: Call) -> RecipeList:
     return {"recipes": [_describe(name) for name in recipe_names()]}
 
 
-def show_form(call: Call) -> dict[str, Any]:
+def show_form(call: Call) -> Form:
     """Defaults are complete: the form shows what would be run if nothing were touched."""
     daemon, query = call.house.daemon, call.query
     kind = daemon.kinds.get(call.path["kind"])
@@ -45,6 +91,35 @@ def show_form(call: Call) -> dict[str, Any]:
     return {"schema": schema, "defaults": defaults, "keys": list_schema_keys(schema, defaults), "recipe": recipe}
 
 
+def list_checkouts(call: Call) -> CheckoutList:
+    """Scripts of the checkouts that were scanned, or that runs were started from."""
+    found = _scripted(call).checkouts(call.house.daemon.root)
+    return {"checkouts": [{"path": one.path, "scripts": [_offered(each) for each in one.scripts]} for one in found]}
+
+
+def _offered(script: worker_kind.OfferedScript) -> OfferedScript:
+    return {
+        "path": script.path,
+        "name": script.name,
+        "algorithm": script.algorithm,
+        "actions": script.actions,
+        "lacks": list(script.lacks),
+    }
+
+
+def add_checkout(call: Call) -> CheckoutList:
+    kind = _scripted(call)
+    kind.add_checkout(Path(call.body.path).expanduser(), call.house.daemon.root)
+    return list_checkouts(call)
+
+
+def _scripted(call: Call) -> OffersScripts:
+    kind = call.house.daemon.kinds.get(call.path["kind"])
+    if not isinstance(kind, OffersScripts):
+        raise NotFound(f"Runs of kind '{kind.name}' have no scripts.")
+    return kind
+
+
 def _complete(call: Call, request: RunRequest, schema: dict[str, Any]) -> dict[str, Any]:
     daemon = call.house.daemon
     try:
@@ -56,7 +131,7 @@ def _complete(call: Call, request: RunRequest, schema: dict[str, Any]) -> dict[s
         return default_values(schema)  # a kind that cannot do without something, such as a target
 
 
-def _describe(name: str) -> dict[str, Any]:
+def _describe(name: str) -> Recipe:
     recipe = find_recipe(name)
     return {
         "name": name,
@@ -68,30 +143,10 @@ def _describe(name: str) -> dict[str, Any]:
     }
 
 
-RECIPE_SCHEMA = {
-    "type": "object",
-    "required": ["name", "summary", "env", "kind", "missing_extra"],
-    "properties": {
-        "name": {"type": "string"},
-        "summary": {"type": "string"},
-        "env": {"type": "string"},
-        "kind": {"type": "string"},
-        "total_steps": {"type": "integer"},
-        "missing_extra": {"type": ["string", "null"]},
-    },
-}
-RECIPES_SCHEMA = {"type": "object", "properties": {"recipes": {"type": "array", "items": RECIPE_SCHEMA}}}
-FORM_SCHEMA = {
-    "type": "object",
-    "required": ["schema", "defaults", "keys", "recipe"],
-    "properties": {
-        "schema": {"type": "object"},
-        "defaults": {"type": "object"},
-        "keys": {"type": "array", "items": {"type": "object"}},
-        "recipe": {"type": "string"},
-    },
-}
+CHECKOUTS = "/api/kinds/{kind}/checkouts"
 ROUTES = (
-    Endpoint("GET", "/api/recipes", list_recipes, "what can be trained by name", answer=RECIPES_SCHEMA),
-    Endpoint("GET", "/api/kinds/{kind}/form", show_form, "schema, defaults and keys", FormQuery, answer=FORM_SCHEMA),
+    Endpoint("GET", "/api/recipes", list_recipes, "what can be trained by name", response=RecipeList),
+    Endpoint("GET", "/api/kinds/{kind}/form", show_form, "schema, defaults and keys", FormQuery, response=Form),
+    Endpoint("GET", CHECKOUTS, list_checkouts, "scripts of known checkouts", response=CheckoutList),
+    Endpoint("POST", CHECKOUTS, add_checkout, "scan a checkout", body=CheckoutBody, response=CheckoutList),
 )

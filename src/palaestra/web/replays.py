@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from palaestra.runs.replay_file import SUFFIX
 from palaestra.web.file_answer import FileAnswer, attachment
-from palaestra.web.listing import list_files, open_listed
+from palaestra.web.listing import StoredFile, list_files, open_listed
 from palaestra.web.route import Call, Endpoint
-from palaestra.web.schemas import listed_files
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -16,7 +15,11 @@ if TYPE_CHECKING:
 MEDIA = "application/gzip"
 
 
-def list_replays(call: Call) -> dict[str, Any]:
+class ReplayList(TypedDict):
+    replays: list[StoredFile]
+
+
+def list_replays(call: Call) -> ReplayList:
     return {"replays": [file.plain() for file in list_files(call.directory().replays, SUFFIX)]}
 
 
@@ -27,6 +30,6 @@ def send_replay(call: Call) -> Response:
 
 
 ROUTES = (
-    Endpoint("GET", "/api/runs/{id}/replays", list_replays, "replays of a run", answer=listed_files("replays")),
+    Endpoint("GET", "/api/runs/{id}/replays", list_replays, "replays of a run", response=ReplayList),
     Endpoint("GET", "/api/runs/{id}/replays/{name}", send_replay, "one replay, gzip", media=MEDIA, errors=(416,)),
 )

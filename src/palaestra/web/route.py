@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Endpoint:
     query: type[BaseModel] | None = None  # unknown and doubled parameters are refused; tuple fields may be repeated
     body: type[BaseModel] | None = None  # JSON
     is_body_optional: bool = False  # no body at all is as good as {}
-    answer: dict[str, Any] = field(default_factory=dict)  # JSON schema of what is sent with `status`
+    response: Any = None  # type of the JSON that is sent with `status`: a TypedDict (web/schemas.py)
     status: int = 200
     media: str = "application/json"  # of the answer
     other_media: tuple[str, ...] = ()  # that it has when the query asks for it
@@ -75,6 +75,8 @@ class Socket:
     path: str
     handler: Callable[[House, WebSocket], Awaitable[None]]
     summary: str
+    messages: tuple[Any, ...] = ()  # types of the JSON texts that it sends
+    receives: tuple[type[BaseModel], ...] = ()
 
 
 Declared = Endpoint | Socket

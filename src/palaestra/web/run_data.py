@@ -2,71 +2,73 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
+from palaestra.contracts.run import RunState
 from palaestra.daemon.door import LOCAL
-from palaestra.frames.place import every_lane
+from palaestra.rendering.buffer_paths import all_frame_buffers
 from palaestra.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from palaestra.contracts.run import RunRecord
     from palaestra.daemon.entry import Entry
     from palaestra.web.house import House
 
-NUMBER_OR_NULL = {"type": ["number", "null"]}
-TEXT, NUMBER, COUNT, BOOLEAN = {"type": "string"}, {"type": "number"}, {"type": "integer"}, {"type": "boolean"}
-RUN_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["id", "name", "kind", "recipe", "state", "created_at"],
-    "properties": {
-        "id": TEXT,
-        "name": TEXT,
-        "kind": TEXT,
-        "recipe": TEXT,
-        "state": {"enum": ["queued", "running", "stopping", "finished", "failed", "cancelled", "lost"]},
-        "created_at": NUMBER,
-        "started_at": NUMBER_OR_NULL,
-        "ended_at": NUMBER_OR_NULL,
-        "updated_at": NUMBER_OR_NULL,
-        "epoch": COUNT,
-        "agent_step": COUNT,
-        "total_steps": COUNT,
-        "progress": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
-        "exit_code": {"type": ["integer", "null"]},
-        "failure": TEXT,
-        "summary": {"type": "object", "additionalProperties": NUMBER_OR_NULL},
-        "tags": {"type": "array", "items": TEXT},
-        "note": TEXT,
-        "group": TEXT,
-        "seed": {"type": ["integer", "null"]},
-        "env": {"type": ["string", "null"]},
-        "priority": COUNT,
-        "asked_by": TEXT,
-        "executor": TEXT,
-        "nproc": COUNT,
-        "attempt": COUNT,
-        "parent": {"type": ["string", "null"]},
-        "is_live": BOOLEAN,
-        "is_silent": BOOLEAN,
-        "queue_position": {"type": ["integer", "null"]},
-    },
-}
-ONE_RUN: dict[str, Any] = {"type": "object", "required": ["run"], "properties": {"run": RUN_SCHEMA}}
+
+EVALUATION = "evaluate"  # the kind of a run that evaluates a checkpoint of another
 
 
-def describe_runs(house: House, entries: Iterable[Entry]) -> list[dict[str, Any]]:
+class Run(TypedDict):
+    id: str
+    name: str
+    kind: str
+    recipe: str
+    state: RunState
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    updated_at: float | None
+    epoch: int
+    agent_step: int
+    total_steps: int
+    progress: float | None  # from 0 to 1
+    exit_code: int | None
+    failure: str
+    summary: dict[str, float | None]
+    tags: list[str]
+    note: str
+    group: str  # equal for runs whose configs differ in nothing but the seed
+    seed: int | None
+    env: str | None
+    priority: int
+    asked_by: str
+    executor: str
+    nproc: int
+    attempt: int
+    parent: str | None
+    is_live: bool
+    is_silent: bool  # no heartbeat for a while
+    queue_position: int | None  # counted from 1
+
+
+class OneRun(TypedDict):
+    run: Run
+
+
+def describe_runs(house: House, entries: Iterable[Entry]) -> list[Run]:
     """Positions in the queue counted from 1."""
     positions = {entry.id: number for number, entry in enumerate(house.daemon.waiting(), start=1)}
-    lanes = " ".join(path.name for path in every_lane())
+    lanes = " ".join(path.name for path in all_frame_buffers())
     return [_describe(house, entry, positions.get(entry.id), is_live=entry.id in lanes) for entry in entries]
 
 
-def describe_run(house: House, entry: Entry) -> dict[str, Any]:
+def describe_run(house: House, entry: Entry) -> Run:
     return describe_runs(house, [entry])[0]
 
 
-def _describe(house: House, entry: Entry, position: int | None, *, is_live: bool) -> dict[str, Any]:
+def _describe(house: House, entry: Entry, position: int | None, *, is_live: bool) -> Run:
     record, ticket = entry.record, entry.ticket
     directory = RunDirectory(house.daemon.root / entry.id)
     facts, annotations = house.book.facts(directory), house.book.annotations(directory)
@@ -75,7 +77,7 @@ def _describe(house: House, entry: Entry, position: int | None, *, is_live: bool
         "name": record.name,
         "kind": record.kind,
         "recipe": record.recipe,
-        "state": str(record.state),
+        "state": record.state,
         "created_at": record.created_at,
         "started_at": record.started_at,
         "ended_at": record.ended_at,
@@ -83,7 +85,7 @@ def _describe(house: House, entry: Entry, position: int | None, *, is_live: bool
         "epoch": record.epoch,
         "agent_step": record.agent_step,
         "total_steps": record.total_steps,
-        "progress": min(1.0, record.agent_step / record.total_steps) if record.total_steps else None,
+        "progress": _progress(record),
         "exit_code": record.exit_code,
         "failure": record.failure,
         "summary": dict(record.summary),
@@ -102,3 +104,16 @@ def _describe(house: House, entry: Entry, position: int | None, *, is_live: bool
         "is_silent": entry.is_silent,
         "queue_position": position,
     }
+
+
+def _progress(record: RunRecord) -> float | None:
+    """By steps; an evaluation by its episodes. None when it has no end.
+
+    A finished run is complete: scripts count their last step from 0, or end with the last whole rollout.
+    """
+    done, total = float(record.agent_step), float(record.total_steps)
+    if record.kind == EVALUATION:
+        done, total = (record.summary.get(key, 0.0) for key in ("episodes_played", "episodes_total"))
+    if not total:
+        return None
+    return 1.0 if record.state is RunState.FINISHED else min(1.0, done / total)

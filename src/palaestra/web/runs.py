@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from palaestra.config.resolve import merge
-from palaestra.contracts.errors import DamagedFile, NotFound
-from palaestra.contracts.run import RunRequest, RunState
+from palaestra.contracts.run import RunRequest
 from palaestra.daemon.ticket import HIGHEST_PRIORITY
 from palaestra.runs.annotations import LONGEST_NOTE, Annotations, check_tags
 from palaestra.runs.documents import read_request
-from palaestra.web.reading import Body, Query
+from palaestra.web.reading import Body
 from palaestra.web.requests import RunBody, asked_by
 from palaestra.web.route import Call, Endpoint
-from palaestra.web.run_data import ONE_RUN, RUN_SCHEMA, describe_run, describe_runs
-from palaestra.web.run_details import DETAILS_SCHEMA, describe_details
+from palaestra.web.run_data import OneRun, describe_run
+from palaestra.web.run_details import RunDetail, describe_details
 
 if TYPE_CHECKING:
     from palaestra.daemon.entry import Entry
     from palaestra.web.house import House
 
-MOST_LISTED = 1000
-MOST_FILTERS = 16
-LOWEST = float("-inf")
 WRITING, QUEUING = (409, 507), (409, 503, 507)  # what else these may be refused with
-
-Sorting = Literal["created", "name", "return", "score", "state"]
-
-
-class ListQuery(Query):
-    state: tuple[RunState, ...] = Field((), max_length=MOST_FILTERS, description="only runs in one of these states")
-    search: str = Field("", max_length=200, description="only runs with this in name, id, recipe, environment or tag")
-    tag: tuple[str, ...] = Field((), max_length=MOST_FILTERS, description="only runs with all of these tags")
-    kind: str = Field("", max_length=80, description="only runs of this kind")
-    sort: Sorting = Field("created", description="by what")
-    order: Literal["asc", "desc"] = Field("desc", description="which way")
-    limit: int = Field(100, ge=1, le=MOST_LISTED, description="how many")
-    offset: int = Field(0, ge=0, le=1 << 31, description="how many to pass over")
 
 
 class ChangeBody(Body):
@@ -72,27 +55,17 @@ class EvaluateBody(Body):
     name: str = Field("", max_length=200)
 
 
-def list_runs(call: Call) -> dict[str, Any]:
-    wanted: ListQuery = call.query
-    daemon, book = call.house.daemon, call.house.book
-    number = daemon.news.number  # before the list: whoever follows from here misses nothing
-    found = [entry for entry in daemon.runs() if _is_wanted(call.house, entry, wanted)]
-    found.sort(key=lambda entry: _rank(entry, wanted.sort), reverse=wanted.order == "desc")
-    page = describe_runs(call.house, found[wanted.offset : wanted.offset + wanted.limit])
-    return {"runs": page, "total": len(found), "sequence": number, "boot": book.boot}
-
-
-def show_run(call: Call) -> dict[str, Any]:
+def show_run(call: Call) -> RunDetail:
     return describe_details(call.house, call.entry())
 
 
-def submit_run(call: Call) -> dict[str, Any]:
+def submit_run(call: Call) -> OneRun:
     body: RunBody = call.body
     entry = call.house.daemon.submit(body.request(asked_by(call)), body.terms())
     return {"run": describe_run(call.house, entry)}
 
 
-def change_run(call: Call) -> dict[str, Any]:
+def change_run(call: Call) -> OneRun:
     body: ChangeBody = call.body
     house, entry, directory = call.house, call.entry(), call.directory()
     if body.priority is not None:
@@ -105,19 +78,19 @@ def change_run(call: Call) -> dict[str, Any]:
     return {"run": describe_run(house, entry)}
 
 
-def stop_run(call: Call) -> dict[str, Any]:
+def stop_run(call: Call) -> OneRun:
     return {"run": describe_run(call.house, call.house.daemon.stop(call.entry().id, call.body.grace_seconds))}
 
 
-def cancel_run(call: Call) -> dict[str, Any]:
+def cancel_run(call: Call) -> OneRun:
     return {"run": describe_run(call.house, call.house.daemon.cancel(call.entry().id))}
 
 
-def retry_run(call: Call) -> dict[str, Any]:
+def retry_run(call: Call) -> OneRun:
     return {"run": describe_run(call.house, call.house.daemon.retry(call.entry().id))}
 
 
-def clone_run(call: Call) -> dict[str, Any]:
+def clone_run(call: Call) -> OneRun:
     body: CloneBody = call.body
     source = call.entry()
     asked = read_request(call.directory()).config
@@ -126,11 +99,11 @@ def clone_run(call: Call) -> dict[str, Any]:
     return _with_parent(call.house, entry, source.id)
 
 
-def train_again(call: Call) -> dict[str, Any]:
+def train_again(call: Call) -> OneRun:
     return {"run": describe_run(call.house, call.house.daemon.again(asked_by=asked_by(call)))}
 
 
-def evaluate_run(call: Call) -> dict[str, Any]:
+def evaluate_run(call: Call) -> OneRun:
     body: EvaluateBody = call.body
     source = call.entry()
     config: dict[str, Any] = {"target": f"{source.id}:{body.selector}", "repeat": body.repeat, "video": body.video}
@@ -143,7 +116,8 @@ def evaluate_run(call: Call) -> dict[str, Any]:
         "env": body.overrides or None,
     }
     config |= {key: value for key, value in said.items() if value is not None}
-    request = RunRequest("evaluate", "", config, body.name, asked_by(call), f"palaestra eval {config['target']}")
+    shown = f"{source.record.name}:{body.selector}"  # a name says more than the id in `target`
+    request = RunRequest("evaluate", shown, config, body.name, asked_by(call))
     return _with_parent(call.house, call.house.daemon.submit(request), source.id)
 
 
@@ -152,75 +126,33 @@ def remove_run(call: Call) -> None:
     call.house.book.forget(removed.id)
 
 
-def _with_parent(house: House, entry: Entry, parent: str) -> dict[str, Any]:
+def _with_parent(house: House, entry: Entry, parent: str) -> OneRun:
     directory = house.daemon.directory(entry.id)
     house.book.annotate(directory, Annotations(parent=parent))
     return {"run": describe_run(house, entry)}
 
 
-def _is_wanted(house: House, entry: Entry, wanted: ListQuery) -> bool:
-    record = entry.record
-    if wanted.state and record.state not in wanted.state:
-        return False
-    if wanted.kind and record.kind != wanted.kind:
-        return False
-    if not wanted.tag and not wanted.search:
-        return True
-    try:
-        directory = house.daemon.directory(entry.id)
-    except (NotFound, DamagedFile):  # removed meanwhile
-        return False
-    tags = house.book.annotations(directory).tags
-    words = (record.name, record.id, record.recipe, house.book.facts(directory).env or "", *tags)
-    said = wanted.search.casefold()
-    return set(wanted.tag) <= set(tags) and any(said in word.casefold() for word in words)
-
-
-def _rank(entry: Entry, sort: Sorting) -> tuple[Any, str]:
-    """The id last, so that equal ones always stand in the same order; runs without a number are the lowest."""
-    record = entry.record
-    first: Any = {
-        "created": record.id,
-        "name": record.name.casefold(),
-        "return": record.summary.get("episodic_return", LOWEST),
-        "score": record.summary.get("score", LOWEST),
-        "state": str(record.state),
-    }[sort]
-    return (LOWEST if first != first else first, record.id)
-
-
-LIST_SCHEMA = {
-    "type": "object",
-    "required": ["runs", "total", "sequence", "boot"],
-    "properties": {
-        "runs": {"type": "array", "items": RUN_SCHEMA},
-        "total": {"type": "integer"},
-        "sequence": {"type": "integer"},
-        "boot": {"type": "string"},
-    },
-}
 ROUTES = (
-    Endpoint("GET", "/api/runs", list_runs, "runs, newest first", query=ListQuery, answer=LIST_SCHEMA),
     Endpoint(
-        "POST", "/api/runs", submit_run, "ask for a run", body=RunBody, answer=ONE_RUN, status=201, errors=QUEUING
+        "POST", "/api/runs", submit_run, "ask for a run", body=RunBody, response=OneRun, status=201, errors=QUEUING
     ),
     Endpoint(
         "POST",
         "/api/again",
         train_again,
         "the last request again",
-        answer=ONE_RUN,
+        response=OneRun,
         status=201,
         errors=QUEUING,
     ),
-    Endpoint("GET", "/api/runs/{id}", show_run, "one run, with request, config and failure", answer=DETAILS_SCHEMA),
+    Endpoint("GET", "/api/runs/{id}", show_run, "one run, with request, config and failure", response=RunDetail),
     Endpoint(
         "PATCH",
         "/api/runs/{id}",
         change_run,
         "tags, note and place in the queue",
         body=ChangeBody,
-        answer=ONE_RUN,
+        response=OneRun,
         errors=(409, 507),
     ),
     Endpoint("DELETE", "/api/runs/{id}", remove_run, "delete a run that is over", status=204, errors=WRITING),
@@ -231,16 +163,16 @@ ROUTES = (
         "gently, then its whole tree",
         body=StopBody,
         is_body_optional=True,
-        answer=ONE_RUN,
+        response=OneRun,
         errors=(409, 507),
     ),
-    Endpoint("POST", "/api/runs/{id}/cancel", cancel_run, "out of the queue, or stop", answer=ONE_RUN, errors=WRITING),
+    Endpoint("POST", "/api/runs/{id}/cancel", cancel_run, "out of the queue, or stop", response=OneRun, errors=WRITING),
     Endpoint(
         "POST",
         "/api/runs/{id}/retry",
         retry_run,
         "go on with a run that is over",
-        answer=ONE_RUN,
+        response=OneRun,
         errors=QUEUING,
     ),
     Endpoint(
@@ -250,7 +182,7 @@ ROUTES = (
         "the same request as a new run",
         body=CloneBody,
         is_body_optional=True,
-        answer=ONE_RUN,
+        response=OneRun,
         status=201,
         errors=QUEUING,
     ),
@@ -261,7 +193,7 @@ ROUTES = (
         "judge one of its checkpoints",
         body=EvaluateBody,
         is_body_optional=True,
-        answer=ONE_RUN,
+        response=OneRun,
         status=201,
         errors=QUEUING,
     ),

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 DEEPEST = 16
 LIMITS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 
 
-def list_schema_keys(schema: dict[str, Any], defaults: dict[str, Any]) -> list[dict[str, Any]]:
+class SettingKey(TypedDict):
+    key: str  # "ppo.gamma"
+    help: str
+    default: Any  # what would be used
+    type: str
+    choices: list[Any]
+    limits: str
+
+
+def list_schema_keys(schema: dict[str, Any], defaults: dict[str, Any]) -> list[SettingKey]:
     """In the order of the schema: {key, help, default, type, choices, limits}; `default` is what would be used."""
     return _walk(schema, schema, defaults, "", DEEPEST)
 
@@ -19,8 +28,8 @@ def default_values(schema: dict[str, Any]) -> dict[str, Any]:
     return {key: _resolved(schema, inner).get("default") for key, inner in properties.items()}
 
 
-def _walk(root: dict[str, Any], schema: dict[str, Any], values: Any, prefix: str, depth: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _walk(root: dict[str, Any], schema: dict[str, Any], values: Any, prefix: str, depth: int) -> list[SettingKey]:
+    found: list[SettingKey] = []
     for name, raw in schema.get("properties", {}).items():
         inner, value = _resolved(root, raw), values.get(name) if isinstance(values, dict) else None
         if inner.get("properties") and depth:
@@ -30,7 +39,7 @@ def _walk(root: dict[str, Any], schema: dict[str, Any], values: Any, prefix: str
     return found
 
 
-def _key(path: str, schema: dict[str, Any], value: Any) -> dict[str, Any]:
+def _key(path: str, schema: dict[str, Any], value: Any) -> SettingKey:
     return {
         "key": path,
         "help": str(schema.get("description", "")),

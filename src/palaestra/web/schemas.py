@@ -1,28 +1,58 @@
-"""Pieces of the JSON schemas with which resources declare their answers."""
+"""JSON schemas of the types with which resources declare their responses: TypedDicts and what they are made of."""
 
 from __future__ import annotations
 
-from typing import Any
+from enum import StrEnum
+from types import NoneType, UnionType
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 Schema = dict[str, Any]
 
-TEXT: Schema = {"type": "string"}
-WHOLE: Schema = {"type": "integer"}
-NUMBER: Schema = {"type": "number"}
-NUMBER_OR_NULL: Schema = {"type": ["number", "null"]}
-TRUTH: Schema = {"type": "boolean"}
-ANYTHING: Schema = {}
-MAPPING: Schema = {"type": "object"}
+PREFIX = "#/components/schemas/"
+PRIMITIVES: dict[Any, Schema] = {
+    Any: {},
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    NoneType: {"type": "null"},
+}
 
 
-def fields(**properties: Schema) -> Schema:
-    """An object that has all of these, and perhaps more later."""
-    return {"type": "object", "properties": properties, "required": sorted(properties)}
+def schema_of(kind: Any, components: dict[str, Schema]) -> Schema:
+    """The schema of one type. Every TypedDict in it becomes a component, referred to by the name of its class."""
+    if kind in PRIMITIVES:
+        return PRIMITIVES[kind]
+    if is_typeddict(kind):
+        return _component(kind, components)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in {Union, UnionType}:
+        return {"anyOf": [schema_of(one, components) for one in arguments]}
+    if origin is list:
+        return {"type": "array", "items": schema_of(arguments[0], components)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": schema_of(arguments[1], components)}
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        components.setdefault(kind.__name__, {"type": "string", "enum": [str(one) for one in kind]})
+        return {"$ref": f"{PREFIX}{kind.__name__}"}
+    raise TypeError(f"{kind!r} has no JSON schema here; use TypedDict, list, dict, Literal or a StrEnum")
 
 
-def rows(of: Schema) -> Schema:
-    return {"type": "array", "items": of}
-
-
-def listed_files(name: str) -> Schema:
-    return fields(**{name: rows(fields(name=TEXT, bytes=WHOLE, created_at=NUMBER))})
+def _component(kind: Any, components: dict[str, Schema]) -> Schema:
+    """An object that has all of these keys, and perhaps more in a later version."""
+    name, reference = kind.__name__, {"$ref": f"{PREFIX}{kind.__name__}"}
+    properties: dict[str, Schema] = {}
+    schema: Schema = {"type": "object", "properties": properties, "required": []}
+    if kind.__doc__ and not kind.__doc__.startswith("dict("):
+        schema["description"] = kind.__doc__
+    before = components.get(name)
+    components[name] = schema
+    for key, hint in get_type_hints(kind, include_extras=True).items():
+        is_optional = get_origin(hint) is NotRequired
+        properties[key] = schema_of(get_args(hint)[0] if is_optional else hint, components)
+        schema["required"] += [] if is_optional else [key]
+    if before is not None and before != schema:
+        raise TypeError(f"two types of the API are named {name}")
+    return reference

@@ -1,8 +1,9 @@
 """Who may come in: a plain ASGI layer in front of all routing, and what it does not know it refuses.
 
-In this order: length of the address (414), Host (421; unreadable 400), Origin (403; unreadable 400), token or cookie
-(401), and for a cookie that wants to change something its exact Origin (403). A WebSocket gets the close codes 4401 and
-4403 instead, because a page can read nothing else. Only what `is_public` names passes without a token.
+In this order: length of the address (414), NUL in it (400), Host (421; unreadable 400), Origin (403; unreadable 400),
+token or cookie (401), and for a cookie that wants to change something its exact Origin (403). A WebSocket gets the
+close codes 4401 and 4403 instead, because a page can read nothing else. Only what `is_public` names passes without
+a token.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Literal
 
-from palaestra.runs.logs import escape_controls
+from palaestra.contracts.control_characters import escape_controls
 from palaestra.web.errors import Refusal, error_answer
 from palaestra.web.login import cookie_name
 from palaestra.web.place import is_readable_origin
@@ -58,6 +59,8 @@ class Guard:
     def _admit(self, scope: Scope) -> Credential:
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MAX_TARGET_BYTES:
             raise Refusal(414, f"The address has more than {MAX_TARGET_BYTES} bytes.", "Send less.")
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            raise Refusal(400, "The address contains a NUL character (%00).", "Leave it out.")
         self._check_host(scope)
         origin = self._check_origin(scope)
         method = "WEBSOCKET" if scope["type"] == "websocket" else scope["method"]
@@ -117,7 +120,10 @@ class Guard:
             if message["type"] == "websocket.send" and not self._credential(scope):
                 await send({"type": "websocket.close", "code": NO_TOKEN, "reason": "the token was renewed"})
                 raise ConnectionAbortedError("the token was renewed")  # starlette makes a WebSocketDisconnect of it
-            await send(message)
+            try:
+                await send(message)
+            except RuntimeError as error:  # uvicorn has closed it by itself, for a message that is too long
+                raise ConnectionAbortedError("the connection is closing") from error
 
         return send_checked
 

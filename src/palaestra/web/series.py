@@ -38,7 +38,7 @@ def series_cache(house: House) -> SeriesCache:
 
 
 def cache_place(daemon: Daemon) -> Path:
-    return DaemonHome(daemon.root).path / "series"
+    return DaemonHome(daemon.root).series
 
 
 @contextlib.asynccontextmanager

@@ -18,6 +18,7 @@ from palaestra.client.doorplate import find_daemon, hang_doorplate, take_down, t
 from palaestra.contracts.errors import NotFound, UsageError
 from palaestra.daemon.service import Daemon
 from palaestra.web.app import build_app
+from palaestra.web.connections import LimitedWebSocket
 from palaestra.web.house import House
 from palaestra.web.login import LoginCodes, login_link
 from palaestra.web.patience import HEADER_BYTES, PatientProtocol
@@ -166,7 +167,7 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             app,
             http=PatientProtocol,
-            ws="websockets-sansio",
+            ws=LimitedWebSocket,
             loop="asyncio",
             interface="asgi3",
             lifespan="on",

@@ -7,7 +7,7 @@ import shutil
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import psutil
 
@@ -23,7 +23,58 @@ RAY = "ray"
 RAY_VARIABLE = "RAY_ADDRESS"
 
 
-def describe_load(house: House) -> dict[str, Any]:
+class Amount(TypedDict):
+    cpus: int
+    gpus: int
+    memory: int  # MB
+
+
+class Slots(Amount):
+    used: Amount
+
+
+class Memory(TypedDict):
+    total: int
+    available: int
+
+
+class Load(TypedDict):
+    load: list[float]
+    memory: Memory
+    slots: Slots
+    queued: int
+    queue_limit: int
+    running: int
+
+
+class Disk(TypedDict):
+    path: str
+    total: int | None
+    free: int | None
+
+
+class RaySetup(TypedDict):
+    configured: bool
+    address: str | None
+
+
+class System(Load):
+    version: str
+    pid: int
+    is_well: bool
+    boot: str
+    started_at: float
+    cores: int
+    cpu: str
+    gpus: list[str]
+    disk: Disk
+    ray: RaySetup
+    executors: list[str]
+    kinds: list[str]
+    runs_root: str
+
+
+def describe_load(house: House) -> Load:
     """The part that changes from second to second."""
     memory, slots = psutil.virtual_memory(), house.daemon.slots()
     return {
@@ -41,7 +92,7 @@ def describe_load(house: House) -> dict[str, Any]:
     }
 
 
-def show_system(call: Call) -> dict[str, Any]:
+def show_system(call: Call) -> System:
     daemon = call.house.daemon
     hardware = _hardware()
     return {
@@ -71,7 +122,7 @@ def _hardware() -> dict[str, Any]:
     return describe_hardware()
 
 
-def _disk(path: str) -> dict[str, Any]:
+def _disk(path: str) -> Disk:
     try:
         found = shutil.disk_usage(path)
     except OSError:
@@ -79,30 +130,4 @@ def _disk(path: str) -> dict[str, Any]:
     return {"path": path, "total": found.total, "free": found.free}
 
 
-COUNT = {"type": "integer"}
-SYSTEM_SCHEMA = {
-    "type": "object",
-    "required": ["version", "pid", "started_at", "cores", "memory", "gpus", "slots", "queued", "running", "disk"],
-    "properties": {
-        "version": {"type": "string"},
-        "pid": COUNT,
-        "is_well": {"type": "boolean"},
-        "boot": {"type": "string"},
-        "started_at": {"type": "number"},
-        "cores": COUNT,
-        "cpu": {"type": "string"},
-        "load": {"type": "array", "items": {"type": "number"}},
-        "memory": {"type": "object", "properties": {"total": COUNT, "available": COUNT}},
-        "gpus": {"type": "array", "items": {"type": "string"}},
-        "slots": {"type": "object"},
-        "queued": COUNT,
-        "queue_limit": COUNT,
-        "running": COUNT,
-        "disk": {"type": "object"},
-        "ray": {"type": "object"},
-        "executors": {"type": "array", "items": {"type": "string"}},
-        "kinds": {"type": "array", "items": {"type": "string"}},
-        "runs_root": {"type": "string"},
-    },
-}
-ROUTES = (Endpoint("GET", "/api/system", show_system, "the machine and the daemon", answer=SYSTEM_SCHEMA),)
+ROUTES = (Endpoint("GET", "/api/system", show_system, "the machine and the daemon", response=System),)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from secrets import compare_digest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from pydantic import ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +15,6 @@ from palaestra.contracts.errors import NotFound
 from palaestra.daemon.home import DaemonHome
 from palaestra.web.reading import Body, Query, limited_stream
 from palaestra.web.route import MEBIBYTE, Call, Endpoint
-from palaestra.web.schemas import TEXT, fields
 from palaestra.web.tensorboard_process import TensorBoardProcess, clear, start_tensorboard
 from palaestra.web.tensorboard_proxy import ask
 
@@ -108,7 +107,11 @@ async def keep_tensorboard(house: House) -> AsyncIterator[None]:
         await desk.close()
 
 
-async def open_tensorboard(call: Call) -> dict[str, Any]:
+class TensorBoardPage(TypedDict):
+    path: str
+
+
+async def open_tensorboard(call: Call) -> TensorBoardPage:
     """Comes back when it answers; the first time that takes some seconds."""
     daemon = call.house.daemon
     entries = {entry.id: entry for entry in (daemon.get(run) for run in call.body.runs)}
@@ -140,7 +143,7 @@ ROUTES = (
         open_tensorboard,
         "a TensorBoard for some runs",
         body=Chosen,
-        answer=fields(path=TEXT),
+        response=TensorBoardPage,
         errors=(409,),
     ),
     Endpoint("GET", _UNDER, look, "what TensorBoard answers", AnyQuery, media="*/*", errors=(502,)),

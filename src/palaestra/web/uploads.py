@@ -12,7 +12,7 @@ import re
 import tempfile
 import time
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, TypedDict
 
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
@@ -21,12 +21,11 @@ from palaestra.contracts.errors import NotFound, PalaestraError
 from palaestra.daemon.errors import StoreRefused
 from palaestra.daemon.home import DaemonHome
 from palaestra.runs.store import RunStore
-from palaestra.web.checkpoints import CHECKPOINT, describe
+from palaestra.web.checkpoints import CheckpointSummary, describe
 from palaestra.web.errors import Refusal
 from palaestra.web.parcels import unpack, unpack_plain
 from palaestra.web.reading import Query, limited_stream
 from palaestra.web.route import Call, Endpoint
-from palaestra.web.schemas import TEXT, fields
 from palaestra.web.settling import settle
 
 if TYPE_CHECKING:
@@ -47,12 +46,18 @@ class UploadQuery(Query):
     name: str = Field("", max_length=100, description="of the run that holds it; default: a nickname")
 
 
+class UploadedCheckpoint(TypedDict):
+    target: str  # RUN:EPOCH
+    run: str
+    checkpoint: CheckpointSummary
+
+
 @dataclass
 class Desk:
     busy: int = 0
 
 
-async def upload_checkpoint(call: Call) -> dict[str, Any]:
+async def upload_checkpoint(call: Call) -> UploadedCheckpoint:
     """The body goes to the disk as it comes; nothing of it is believed before all of it is there."""
     desk: Desk = call.house.rooms.setdefault(ROOM, Desk())
     if desk.busy >= AT_ONCE:
@@ -67,7 +72,7 @@ async def upload_checkpoint(call: Call) -> dict[str, Any]:
         desk.busy -= 1
 
 
-def _take_in(call: Call, stream: IO[bytes], workshop: Path) -> dict[str, Any]:
+def _take_in(call: Call, stream: IO[bytes], workshop: Path) -> UploadedCheckpoint:
     is_zip = call.request.headers["content-type"].partition(";")[0].strip().lower() == ZIP
     parcel = unpack(stream, workshop, MOST_BYTES) if is_zip else unpack_plain(stream, workshop)
     directory = settle(RunStore(call.house.daemon.root), parcel, call.query.name)
@@ -128,7 +133,7 @@ ROUTES = (
         upload_checkpoint,
         "a checkpoint from elsewhere: a zip, or its sidecar followed by its weights",
         UploadQuery,
-        answer=fields(target=TEXT, run=TEXT, checkpoint=CHECKPOINT),
+        response=UploadedCheckpoint,
         status=201,
         errors=(408, 409, 503, 507),
         takes=(ZIP, PLAIN),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from palaestra.web.file_answer import FileAnswer
-from palaestra.web.listing import list_files, open_listed
+from palaestra.web.listing import StoredFile, list_files, open_listed
 from palaestra.web.route import Call, Endpoint
-from palaestra.web.schemas import listed_files
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -16,7 +15,11 @@ ENDING = ".mp4"
 MEDIA = "video/mp4"
 
 
-def list_videos(call: Call) -> dict[str, Any]:
+class VideoList(TypedDict):
+    videos: list[StoredFile]
+
+
+def list_videos(call: Call) -> VideoList:
     return {"videos": [file.plain() for file in list_files(call.directory().videos, ENDING)]}
 
 
@@ -26,7 +29,7 @@ def send_video(call: Call) -> Response:
 
 
 ROUTES = (
-    Endpoint("GET", "/api/runs/{id}/videos", list_videos, "films of a run", answer=listed_files("videos")),
+    Endpoint("GET", "/api/runs/{id}/videos", list_videos, "films of a run", response=VideoList),
     Endpoint(
         "GET", "/api/runs/{id}/videos/{name}", send_video, "one film; Range is honoured", media=MEDIA, errors=(416,)
     ),

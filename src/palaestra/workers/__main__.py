@@ -5,14 +5,21 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import PalaestraError
+from palaestra.contracts.later import later
 from palaestra.training.group import PeerLost
 from palaestra.workers.account import Account, account_of, give
-from palaestra.workers.job import Job
 from palaestra.workers.parent import die_with_launcher
 from palaestra.workers.signals import STOPPING
-from palaestra.workers.train import run_training
+
+if TYPE_CHECKING:
+    from palaestra.workers import job as jobs
+    from palaestra.workers import train
+else:  # seconds on a busy machine, in which the launcher may be killed
+    jobs = later("palaestra.workers.job")
+    train = later("palaestra.workers.train")
 
 INTERRUPTED = 130
 
@@ -22,8 +29,8 @@ def main() -> int:
     die_with_launcher()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # Ray blocks SIGINT in all of its own, and a mask is inherited
     try:
-        job = Job.from_json(sys.stdin.read())
-        outcome = run_training(
+        job = jobs.Job.from_json(sys.stdin.read())
+        outcome = train.run_training(
             job.request,
             job.config,
             job.runs_root,

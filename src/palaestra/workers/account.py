@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from palaestra.contracts.errors import PalaestraError
 
 PIPE = "PALAESTRA_ACCOUNT_FD"
+MAX_TEXT = 4000  # characters; the launcher reads only after the end, and a pipe holds 64 KiB
 
 
 @dataclass(frozen=True)
@@ -19,14 +20,23 @@ class Account:
     directory: str = ""  # of the run, when there is an outcome
     error: str = ""  # empty: it ended in order
     hint: str = ""
+    user_traceback: str = ""
     is_consequence: bool = False  # another rank was the cause
 
 
 def account_of(error: BaseException, *, is_consequence: bool) -> Account:
     now = time.monotonic()
-    if isinstance(error, PalaestraError):
-        return Account(error.exit_code, now, error=error.message, hint=error.hint, is_consequence=is_consequence)
-    return Account(1, now, error=f"{type(error).__name__}: {error}", is_consequence=is_consequence)
+    if not isinstance(error, PalaestraError):
+        text = f"{type(error).__name__}: {error}"
+        return Account(1, now, error=text[:MAX_TEXT], is_consequence=is_consequence)
+    return Account(
+        error.exit_code,
+        now,
+        error=error.message[:MAX_TEXT],
+        hint=error.hint[:MAX_TEXT],
+        user_traceback=error.user_traceback,
+        is_consequence=is_consequence,
+    )
 
 
 def give(account: Account) -> None:

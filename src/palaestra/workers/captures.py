@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.contracts.later import later
 from palaestra.runs.differences import diff_configs, format_differences
-from palaestra.training.sharing import weights_digest
+from palaestra.training.plain import decode_plain, encode_plain, has_torch
+from palaestra.training.sharing import import_torch_together, weights_digest
 
 if TYPE_CHECKING:
     from palaestra.checkpoints import weights as weight_files
@@ -19,24 +20,36 @@ else:
     weight_files = later("palaestra.checkpoints.weights")
 
 EQUAL_ON_ALL = frozenset({"iteration", "env_steps", "optimizer"})  # entries of a capture that no rank has to itself
+ZIP = b"PK"  # how torch's files begin
 OTHERS = "others"  # entry of a trainer state: the captures of ranks 1, 2, …
 
 
 def gather_captures(state: TrainingState) -> list[dict[str, Any]]:
     """A collective. For the leader the captures of ranks 1, 2, …, once their weights are known to be its own."""
     group = state.group
+    if group.world_size == 1:
+        return []
+    import_torch_together(group)
     own = b""
     if not group.is_leader:
         capture = {name: part for name, part in state.capture().items() if name not in EQUAL_ON_ALL}
-        own = weight_files.trainer_state_to_bytes({"capture": capture, "weights": weights_digest(state.agent)})
+        own = _to_bytes({"capture": capture, "weights": weights_digest(state.policy)})
     told = group.gather_bytes(own)[1:]
-    parts = [
-        weight_files.trainer_state_from_bytes(data, f"the state of rank {rank}")
-        for rank, data in enumerate(told, start=1)
-    ]
+    parts = [_from_bytes(data, f"the state of rank {rank}") for rank, data in enumerate(told, start=1)]
     if parts:
-        _demand_equal_weights(weights_digest(state.agent), [part["weights"] for part in parts], state.iteration)
+        _demand_equal_weights(weights_digest(state.policy), [part["weights"] for part in parts], state.iteration)
     return [part["capture"] for part in parts]
+
+
+def _to_bytes(state: dict[str, Any]) -> bytes:
+    return weight_files.trainer_state_to_bytes(state) if has_torch() else encode_plain(state)
+
+
+def _from_bytes(data: bytes, source: str) -> dict[str, Any]:
+    if data.startswith(ZIP):
+        return weight_files.trainer_state_from_bytes(data, source)
+    state: dict[str, Any] = decode_plain(data)
+    return state
 
 
 def share_trainer_state(trainer_state: dict[str, Any] | None, group: Group) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ def complaints_of(error: PalaestraError, model_type: type[BaseModel], key: str =
     """Each mistake under its own key where `error` came of a validation; else the error itself, under `key`."""
     cause = error.__cause__
     if not isinstance(cause, ValidationError):
-        return [Complaint(key, error.message, error.hint)]
+        return [Complaint(key, error.message, error.hint, error.exit_code)]
     places = [".".join(str(part) for part in details["loc"]) for details in cause.errors(include_url=False)]
     told = describe_all(model_type, cause)
     return [Complaint(place, message, hint) for place, (message, hint) in zip(places, told, strict=True)]

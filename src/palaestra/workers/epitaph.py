@@ -32,6 +32,16 @@ def write_epitaph(job: Job, leader_pid: int, rank: int, cause: str, *, is_told: 
         return
 
 
+def write_for_dead_leader(directory: RunDirectory, cause: str) -> None:
+    """By another rank, where no launcher of ours would: under torchrun. A leader that lives holds the lock."""
+    try:
+        with run_lock(directory):
+            if read_written_record(directory).state in ACTIVE:
+                _write(directory, 0, cause, is_told=False)
+    except PalaestraError:
+        return
+
+
 def _write(directory: RunDirectory, rank: int, cause: str, *, is_told: bool) -> None:
     journal = Journal(directory)
     record = read_written_record(directory)

@@ -12,9 +12,11 @@ from pydantic import Field
 from palaestra.checkpoints.durable import committed_epochs
 from palaestra.checkpoints.targets import find_target
 from palaestra.config.base import Frozen
+from palaestra.config.env import EnvConfig
+from palaestra.config.overrides import override_words
 from palaestra.config.resolve import resolve_config
 from palaestra.config.schema import config_schema
-from palaestra.contracts.errors import NotFound, PalaestraError, UsageError
+from palaestra.contracts.errors import NotFound, PalaestraError, UsageError, did_you_mean
 from palaestra.contracts.worker_kind import Complaint, Prepared, RequestRefused, Resources
 from palaestra.runs.directory import RunDirectory
 from palaestra.workers.complaints import complaints_of
@@ -31,11 +33,15 @@ class EvaluateConfig(Frozen):
     episodes: int | None = Field(default=None, ge=1, description="of each simulation")
     seed: int | None = Field(default=None, ge=0, description="of the first episode, the others follow")
     deterministic: bool | None = Field(default=None, description="the likeliest action instead of a drawn one")
+    max_steps: int | None = Field(default=None, ge=1, description="steps after which an episode is stopped")
     repeat: bool = Field(default=False, description="batch after batch, until it is stopped")
     video: bool = Field(default=False, description="record an MP4 of the episodes")
     replays: bool = Field(default=False, description="record each episode for 'palaestra replay'")
     workers: int = Field(default=1, ge=1, description="processes that play; results are the same")
-    env: dict[str, Any] = Field(default_factory=dict, description="settings of the environment to judge in")
+    env: dict[str, Any] = Field(
+        default_factory=dict,
+        description="settings of the environment other than the checkpoint's: id, kwargs, max_episode_steps",
+    )
 
 
 class EvaluateKind:
@@ -57,6 +63,8 @@ class EvaluateKind:
             config = resolve_config(EvaluateConfig, None, {**request.config, "target": pinned})
         except PalaestraError as error:
             complaints += complaints_of(error, EvaluateConfig)
+        if config is not None:
+            complaints += _unknown_env_settings(config.env)
         if request.nproc != 1:
             complaints.append(Complaint("nproc", "An evaluation has no ranks.", "For several processes set 'workers'."))
         if complaints or config is None:
@@ -66,6 +74,31 @@ class EvaluateKind:
 
     def command(self, run_directory: Path) -> list[str]:
         return [sys.executable, "-m", "palaestra.workers.started", str(run_directory)]
+
+    def command_line(self, request: RunRequest, config: dict[str, Any]) -> list[str]:
+        """`palaestra eval` leaves its results with the run that it evaluates, and so has no name of its own."""
+        asked = request.config
+        words = ["eval", str(config.get("target") or asked.get("target") or "")]
+        for key in ("episodes", "seed", "max_steps", "workers"):
+            words += [f"--{key.replace('_', '-')}", str(asked[key])] if asked.get(key) is not None else []
+        if asked.get("deterministic") is not None:
+            words.append("--deterministic" if asked["deterministic"] else "--stochastic")
+        words += [f"--{key}" for key in ("repeat", "video", "replays") if asked.get(key)]
+        words += [f"suite={asked['suite']}"] if asked.get("suite") else []  # a name, which is not read as YAML
+        return [*words, *override_words({"env": asked["env"]} if asked.get("env") else {})]
+
+
+def _unknown_env_settings(env: dict[str, Any]) -> list[Complaint]:
+    known = EnvConfig.model_fields
+    return [
+        Complaint(
+            f"env.{key}",
+            f"The environment has no setting '{key}'.",
+            did_you_mean(key, known) or f"Known: {', '.join(known)}.",
+        )
+        for key in env
+        if key not in known
+    ]
 
 
 def pin_target(target: str, runs_root: Path) -> str:

@@ -1,9 +1,10 @@
-"""An evaluation as a run of its own: it judges a checkpoint of another run, whose directory gets the results."""
+"""An evaluation as a run of its own: it evaluates a checkpoint of another run, and both directories get the results."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -18,25 +19,26 @@ from palaestra.runs.documents import read_config
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
 from palaestra.workers.evaluate_kind import EvaluateConfig
+from palaestra.workers.evaluation_results import EvaluationResults
 from palaestra.workers.session import RunSession
 from palaestra.workers.signals import StopNow, exit_code_of, stop_on_signals
 
 if TYPE_CHECKING:
     from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.contracts.evaluation import SuiteReport
     from palaestra.contracts.run import RunRequest
     from palaestra.runs.directory import RunDirectory
     from palaestra.workers.signals import StopRequest
+
+TRACED = ("batch", "checkpoint", "epoch", "suite", "complete")  # of a batch, in the journal
 
 
 def run_evaluation(directory: RunDirectory, request: RunRequest) -> int:
     del request  # the config says it all
     config = stored_config(directory)
     with run_lock(directory), run_log(directory), stop_on_signals() as stop:
-        evaluation = Evaluation(invite(config.target, directory.path.parent), _asked(config))
-        episodes = sum(len(plan.seeds) for plan in evaluation.plans())
-        session = RunSession(directory, 0 if config.repeat else episodes, SystemClock())
-        session.journal.record("run.started", pid=os.getpid(), total_steps=session.record.total_steps)
+        evaluation = Evaluation(invite(config.target, directory.path.parent), _asked(config, directory.id))
+        session = RunSession(directory, 0, SystemClock())
+        session.journal.record("run.started", pid=os.getpid(), total_steps=0)
         return _carry_out(evaluation, session, stop, repeats=config.repeat)
 
 
@@ -47,16 +49,18 @@ def stored_config(directory: RunDirectory) -> EvaluateConfig:
         raise DamagedFile(f"{directory.config_file} does not describe an evaluation: {error}.") from error
 
 
-def _asked(config: EvaluateConfig) -> Asked:
+def _asked(config: EvaluateConfig, run_id: str) -> Asked:
     return Asked(
         suite=config.suite,
         episodes=config.episodes,
         seed=config.seed,
         deterministic=config.deterministic,
-        overrides=config.env,
+        max_steps=config.max_steps,
+        overrides={"env": config.env} if config.env else {},
         video=config.video,
         replays=config.replays,
         workers=config.workers,
+        evaluation=run_id,
     )
 
 
@@ -75,20 +79,61 @@ def _carry_out(evaluation: Evaluation, session: RunSession, stop: StopRequest, *
 
 
 def _play(evaluation: Evaluation, session: RunSession, stop: StopRequest, *, repeats: bool) -> None:
-    """Batch after batch; `epoch` counts them, `agent_step` counts episodes."""
-    summary: dict[str, float] = {}
-    played = 0
-
-    def on_episode(_episode: EpisodeResult) -> None:
-        nonlocal played
-        played += 1
-        session.beat(batch, played, played / max(session.seconds, 1e-9), summary)
-
-    with evaluation:
-        for batch in count() if repeats else (0,):
-            summary = _figures(evaluation.judge(batch, Watcher(on_episode, lambda: bool(stop))))
-            session.beat(batch + 1, played, played / max(session.seconds, 1e-9), summary)
+    """Batch after batch. In the run's status `epoch` counts batches and `agent_step` environment steps; episodes are
+    in the summary."""
+    with evaluation, EvaluationResults(session.directory) as results:
+        progress = Progress(session, results, 0 if repeats else _episodes_of(evaluation))
+        _print_plan(evaluation, repeats=repeats)
+        for batch in count(results.batch_count) if repeats else (0,):
+            report = evaluation.judge(batch, Watcher(progress.on_episode, lambda: bool(stop)))
+            entry = results.add(report, evaluation.judged.checkpoint.epoch)
+            progress.on_batch()
+            figures = {key: entry[key] for key in ("episodes", "mean", "min", "max", "std", "seconds")}
+            session.journal.record("eval.batch", **{key: entry[key] for key in TRACED}, **figures)
 
 
-def _figures(report: SuiteReport) -> dict[str, float]:
-    return {"mean": report.mean, "std": report.std, "min": min(report.returns), "max": max(report.returns)}
+class Progress:
+    """Tells the session, and so the page, where the evaluation stands."""
+
+    def __init__(self, session: RunSession, results: EvaluationResults, total_episodes: int) -> None:
+        self._session = session
+        self._results = results
+        self._total_episodes = total_episodes  # 0: it goes on until it is stopped
+        self._first_step = self._steps = results.steps
+        self._played = int(results.statistics.get("episodes", 0))
+        self.on_batch()
+
+    def on_episode(self, episode: EpisodeResult) -> None:
+        self._steps += episode.length
+        self._played += 1
+        self._beat()
+
+    def on_batch(self) -> None:
+        statistics = self._results.statistics
+        score = {"score": statistics["mean"]} if statistics else {}
+        self._summary = {**statistics, **score, "batches": float(self._results.batch_count)}
+        self._beat()
+
+    def _beat(self) -> None:
+        rate = (self._steps - self._first_step) / max(self._session.seconds, 1e-9)
+        episodes = {"episodes_played": float(self._played), "episodes_total": float(self._total_episodes)}
+        summary = {**self._summary, **episodes, "steps_per_second": rate}
+        self._session.beat(self._results.batch_count, self._steps, rate, summary)
+
+
+def _episodes_of(evaluation: Evaluation) -> int:
+    return sum(len(plan.seeds) for plan in evaluation.plans())
+
+
+def _print_plan(evaluation: Evaluation, *, repeats: bool) -> None:
+    """The first line of the run's log."""
+    plans = evaluation.plans()
+    envs = ", ".join(dict.fromkeys(plan.env_id for plan in plans))
+    how = "deterministic" if plans[0].deterministic else "sampled"
+    batches = "batch after batch" if repeats else "one batch"
+    print(
+        f"Evaluating {evaluation.judged.name} in {envs}: {_episodes_of(evaluation)} episodes from seed "
+        f"{plans[0].seeds[0]}, {how} actions, {batches}.",
+        file=sys.stderr,
+        flush=True,
+    )

@@ -62,6 +62,7 @@ class Judgements:
         self._sinks = sinks
         self._clock = clock
         self._held: dict[tuple[Evaluator, int], ExitStack] = {}
+        self._asked: set[int] = set()  # epochs
         self._told: set[int] = set()  # steps whose figures the sinks have
         self._complaints: set[str] = set()  # a cluster that is away is said once, not at every checkpoint
 
@@ -71,6 +72,7 @@ class Judgements:
 
     def ask(self, checkpoint: Checkpoint) -> None:
         """Have it judged by every evaluator; returns at once."""
+        self._asked.add(checkpoint.epoch)
         for evaluator in self._evaluators:
             stack = ExitStack()
             try:
@@ -89,6 +91,14 @@ class Judgements:
         for checkpoint in self._manager.list_all_checkpoints():
             is_due = checkpoint.epoch % interval == 0 and 0 < checkpoint.epoch <= epoch
             if is_due and checkpoint.agent_step not in self._told:
+                self.ask(checkpoint)
+
+    def ask_last(self, epoch: int) -> None:
+        """Have the last checkpoint of a run evaluated, whatever the interval says, unless it was asked for already."""
+        if not self._evaluators or epoch in self._asked:
+            return
+        for checkpoint in self._manager.list_all_checkpoints():
+            if checkpoint.epoch == epoch and checkpoint.agent_step not in self._told:
                 self.ask(checkpoint)
 
     def collect(self) -> None:

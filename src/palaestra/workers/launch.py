@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.05
 GRACE_SECONDS = 10.0  # for the others, after a rank has failed: gloo notices in milliseconds, nccl may never
+LEAVE_SECONDS = 60.0  # for the others, after a rank has ended in order: ranks leave together, so nothing is left to do
 IN_ORDER = {0, 130, 143}
 
 
@@ -53,10 +54,12 @@ class Cause:
     message: str
     hint: str = ""
     exit_code: int = 1
+    user_traceback: str = ""
 
     def error(self) -> PalaestraError:
         error = RunFailed(self.message, self.hint)
         error.exit_code = self.exit_code
+        error.user_traceback = self.user_traceback
         return error
 
 
@@ -93,9 +96,10 @@ def _wait(ranks: list[Rank]) -> None:
     """Until all have ended. When one fails, the others get a moment to notice it themselves."""
     deadline = float("inf")
     while alive := [rank for rank in ranks if not rank.has_ended()]:
-        failed = [rank for rank in ranks if rank not in alive and rank.code not in IN_ORDER]
-        if failed and deadline == float("inf"):
-            deadline = time.monotonic() + GRACE_SECONDS
+        for rank in ranks:
+            if rank.ended_at is not None:
+                seconds = LEAVE_SECONDS if rank.code in IN_ORDER else GRACE_SECONDS
+                deadline = min(deadline, rank.ended_at + seconds)
         if time.monotonic() > deadline:
             for rank in alive:
                 rank.kill()
@@ -129,8 +133,8 @@ def _own_cause(rank: Ended, account: Account | None, came: list[int]) -> Cause |
             return None
         is_refusal = account.exit_code != 1
         message = account.error if is_refusal else f"Rank {rank.number} failed: {account.error}"
-        return Cause(rank.number, account.at, message, account.hint, account.exit_code)
-    if rank.was_killed or -code in came or code in IN_ORDER:
+        return Cause(rank.number, account.at, message, account.hint, account.exit_code, account.user_traceback)
+    if rank.was_killed or -code in came or (code in IN_ORDER and came):
         return None
     if code < 0:
         return Cause(rank.number, at, f"Rank {rank.number} was ended by {signal.Signals(-code).name}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import traceback
 from contextlib import contextmanager
 from select import select
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 logger = logging.getLogger("palaestra")
+traceback_logger = logging.getLogger("palaestra.traceback")
 
 
 def this_rank() -> int:
@@ -24,6 +26,17 @@ def log_master(message: str, *arguments: object, level: int = logging.INFO) -> N
     """Log from the leader only, so that N processes do not say it N times."""
     if this_rank() == 0:
         logger.log(level, message, *arguments)
+
+
+def log_traceback(error: BaseException) -> None:
+    """Whole, with all causes; in the log only, because whoever reports it shortens it."""
+    log_lines("".join(traceback.format_exception(error)))
+
+
+def log_lines(text: str) -> None:
+    """A record for each line."""
+    for line in text.splitlines():
+        traceback_logger.error("%s", line)
 
 
 @contextmanager
@@ -41,7 +54,7 @@ class StderrHandler(logging.Handler):
     """Looks `sys.stderr` up every time: while the status table is shown, that is a proxy which prints above it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if _takes_text():
+        if record.name != traceback_logger.name and _takes_text():
             print(f"palaestra: {self.format(record)}", file=sys.stderr)
 
 

@@ -89,6 +89,7 @@ class TrainingLoop:
         self._told_at = float("-inf")
         self._saved_at = float("-inf")
         self._must_retry = 0  # a save that failed is due again
+        self._may_save = 1  # of several ranks: the leader's last save was long enough ago for one nobody asked for
 
     def run(self) -> bool:
         """True when all steps were taken, False when a signal ended it early; either way the end is saved."""
@@ -100,6 +101,7 @@ class TrainingLoop:
                 self._saver.finish()
         is_complete = self._state.env_steps >= self._config.total_steps
         if is_complete:
+            self._judgements.ask_last(self._state.iteration)
             self._wait_for_judgements()
         return is_complete
 
@@ -122,8 +124,10 @@ class TrainingLoop:
 
         A signal that comes while the others are waited for is this rank's wish of the next iteration.
         """
-        wishes = (self._stop.signal or 0, int(self._saver.should_retry))
-        number, self._must_retry = self._state.group.agree(*wishes)
+        group = self._state.group
+        may_save = group.is_leader and self._is_usual_save_late()
+        wishes = (self._stop.signal or 0, int(self._saver.should_retry), int(may_save))
+        number, self._must_retry, self._may_save = group.agree(*wishes)
         return number
 
     def _save_the_end(self) -> None:
@@ -191,16 +195,19 @@ class TrainingLoop:
             self._judgements.ask(saved)
 
     def _is_save_due(self, iteration: int) -> bool:
-        """What was asked for is exact. Several processes go by iterations alone, which all of them count alike."""
+        """What was asked for is exact. Of the others only the leader's clock knows, so that all ranks save together."""
         asked = self._config.checkpoints.save_interval
         if asked is not None:
             return is_due(asked, iteration - 1, iteration)
-        is_early = self._clock.monotonic() - self._saved_at < USUAL_SAVE_SECONDS and self._state.group.world_size == 1
-        return not is_early and is_due(USUAL_SAVE_INTERVAL, iteration - 1, iteration)
+        may_save = self._is_usual_save_late() if self._state.group.world_size == 1 else bool(self._may_save)
+        return may_save and is_due(USUAL_SAVE_INTERVAL, iteration - 1, iteration)
+
+    def _is_usual_save_late(self) -> bool:
+        return self._clock.monotonic() - self._saved_at >= USUAL_SAVE_SECONDS
 
     def _may_save_meanwhile(self, report: IterationReport) -> bool:
         """Where nobody asked for this very checkpoint, and the disk would take a good part of the time."""
-        is_usual = self._config.checkpoints.save_interval is None and self._state.group.world_size == 1
+        is_usual = self._config.checkpoints.save_interval is None
         return is_usual and report.times.rollout + report.times.learn < QUICK_SECONDS
 
     def _wait_for_judgements(self) -> None:

@@ -20,25 +20,26 @@ from typing import IO, TYPE_CHECKING, Any
 import torch
 
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import PalaestraError
+from palaestra.contracts.errors import PalaestraError, UsageError
 from palaestra.contracts.spaces import DiscreteSpec
-from palaestra.evaluation.judged import load_judged
-from palaestra.frames.lane import LaneOwner, sweep_dead_lanes
-from palaestra.frames.place import lane_path
-from palaestra.frames.writer import FrameWriter
+from palaestra.evaluation.judged import Judged, Visiting, invite
 from palaestra.policies.features import refuse_other_spaces
+from palaestra.rendering.buffer_paths import frame_buffer_path
+from palaestra.rendering.frame_buffer import FrameBufferOwner, remove_dead_frame_buffers
+from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.runs.processes import is_alive, process_started_at
-from palaestra.workers.match_plan import PERSON, ROLE, MatchPlan
+from palaestra.workers.match_external import ExternalSeat
+from palaestra.workers.match_plan import PERSON, ROLE, MatchPlan, SeatPlan
 from palaestra.workers.match_screen import Screen
 from palaestra.workers.match_seat import Seat, make_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from palaestra.evaluation.judged import Judged
+    from palaestra.workers.match_plan import MatchMessage, MatchResult, MatchSeat
     from palaestra.workers.match_seat import World
 
-    Tell = Callable[[dict[str, Any]], None]
+    Tell = Callable[[MatchMessage], None]
     Words = queue.SimpleQueue[dict[str, Any] | None]  # None is the end of them
 
 NICENESS = 10
@@ -49,18 +50,17 @@ WAIT_SECONDS = 0.25  # for a word, while nothing moves
 
 
 class Match:
-    def __init__(self, plan: MatchPlan, runs_root: Path, tell: Tell) -> None:
+    def __init__(self, plan: MatchPlan, runs_root: Path, tell: Tell, frame_buffer: Path | None = None) -> None:
+        """`frame_buffer`: where seats that are played by other processes write their frames"""
         self._plan = plan
+        self._frame_buffer = frame_buffer or Path(os.devnull)
         self._runs_root = runs_root
         self._tell = tell
-        self._loaded: dict[str, Judged] = {}
+        self._loaded: dict[str, Judged | Visiting] = {}
         self._looked_at: dict[str, float] = {}  # when each was loaded, or found to be the newest still
         env = EnvConfig.model_validate(self._judged(plan.env_target).checkpoint.env)
-        self._worlds: list[World] = [make_world(env) for _ in plan.seats]
-        self.seats = [
-            Seat(world, seat.agent if seat.player == PERSON else None)
-            for world, seat in zip(self._worlds, plan.seats, strict=True)
-        ]
+        self._worlds: list[World] = []
+        self.seats = [self._make_seat(number, seat, env) for number, seat in enumerate(plan.seats)]
         self._seed = plan.seed
         self._begin_round()
         self._introduce(env)
@@ -74,7 +74,12 @@ class Match:
         for number, seat in enumerate(self.seats):
             if seat.is_over or not seat.step(action):
                 continue
-            result = {"seat": number, "seed": seat.seed, "return": seat.total_reward, "length": seat.length}
+            result: MatchResult = {
+                "seat": number,
+                "seed": seat.seed,
+                "return": seat.total_reward,
+                "length": seat.length,
+            }
             self._tell({"ended": result})
             if self._plan.rounds == "apart":
                 self._begin(number, self._seed)
@@ -87,6 +92,23 @@ class Match:
     def close(self) -> None:
         for world in self._worlds:
             world.close()
+        for seat in self.seats:
+            if isinstance(seat, ExternalSeat):
+                seat.close()
+
+    def _make_seat(self, number: int, seat: SeatPlan, env: EnvConfig) -> Seat | ExternalSeat:
+        found = None if seat.target is None else self._judged(seat.target)
+        if not isinstance(found, Visiting):
+            self._worlds.append(make_world(env))
+            return Seat(self._worlds[-1], seat.agent if seat.player == PERSON else None)
+        if seat.player == PERSON:
+            raise UsageError(
+                f"{found.name} is a script's policy, which plays in an environment of its own.",
+                "Beside a person, let 'random' or a policy of a Palaestra run play the others.",
+            )
+        made = ExternalSeat(number, self._frame_buffer)
+        made.load(found)  # now, so that several of them load at the same time
+        return made
 
     def _begin_round(self) -> None:
         for number in range(len(self.seats)):
@@ -96,39 +118,43 @@ class Match:
         self._tell({"round": {"seed": self._seed}})
 
     def _begin(self, number: int, seed: int) -> None:
-        target, world = self._plan.seats[number].target, self._worlds[number]
-        if target is not None:
-            judged = self._judged(target, anew=self._plan.follow)
-            policy = judged.loaded.policy
-            refuse_other_spaces(policy.interface, world.interface)
-            self.seats[number].policy = policy.playing_in(world.interface)
-        self.seats[number].begin(seed, deterministic=self._plan.deterministic)
+        target, seat = self._plan.seats[number].target, self.seats[number]
+        found = None if target is None else self._judged(target, anew=self._plan.follow)
+        if isinstance(seat, ExternalSeat):
+            assert isinstance(found, Visiting), "a run does not change its kind"
+            seat.load(found)
+        elif found is not None:
+            assert isinstance(found, Judged), "a run does not change its kind"
+            policy = found.loaded.policy
+            refuse_other_spaces(policy.interface, seat.world.interface)
+            seat.policy = policy.playing_in(seat.world.interface)
+        seat.begin(seed, deterministic=self._plan.deterministic)
 
-    def _judged(self, target: str, *, anew: bool = False) -> Judged:
+    def _judged(self, target: str, *, anew: bool = False) -> Judged | Visiting:
         now = time.monotonic()
         if target not in self._loaded or (anew and now - self._looked_at[target] >= LOOK_SECONDS):
             self._looked_at[target] = now
             before = self._loaded.get(target)
-            found = self._loaded[target] = load_judged(target, self._runs_root)
+            found = self._loaded[target] = invite(target, self._runs_root)
             if before is not None and before.checkpoint.epoch != found.checkpoint.epoch:
                 self._tell({"newer": {"target": target, "epoch": found.checkpoint.epoch}})
         return self._loaded[target]
 
     def _introduce(self, env: EnvConfig) -> None:
-        world = self._worlds[0]
-        space = world.interface.action_space
+        world = next(iter(self._worlds), None)
+        space = None if world is None else world.interface.action_space
         self._tell(
             {
                 "ready": {
                     "env": env.id,
-                    "players": world.players,
+                    "players": 1 if world is None else world.players,
                     "actions": space.count if isinstance(space, DiscreteSpec) else None,
                     "seats": [self._describe(number) for number in range(len(self.seats))],
                 }
             }
         )
 
-    def _describe(self, number: int) -> dict[str, Any]:
+    def _describe(self, number: int) -> MatchSeat:
         seat = self._plan.seats[number]
         judged = None if seat.target is None else self._loaded[seat.target].checkpoint
         return {
@@ -211,20 +237,20 @@ def listen(stream: IO[str], words: Words) -> None:
 
 
 def main(stream: IO[str], out: IO[str]) -> int:
-    def tell(message: dict[str, Any]) -> None:
+    def tell(message: MatchMessage) -> None:
         print(json.dumps(message), file=out, flush=True)
 
     asked = json.loads(stream.readline())
     plan = MatchPlan.model_validate(asked["plan"])
     words: Words = queue.SimpleQueue()
     threading.Thread(target=listen, args=(stream, words), daemon=True).start()
-    sweep_dead_lanes(is_alive)
-    path = lane_path(asked["lane"], ROLE)
+    remove_dead_frame_buffers(is_alive)
+    path = frame_buffer_path(asked["lane"], ROLE)
     started_at = process_started_at(os.getpid()) or 0.0
     try:
         with (
-            closing(Match(plan, Path(asked["runs"]), tell)) as match,
-            LaneOwner(path, len(plan.seats), 3 * LARGEST_SIDE**2, started_at) as owner,
+            closing(Match(plan, Path(asked["runs"]), tell, path)) as match,
+            FrameBufferOwner(path, len(plan.seats), 3 * LARGEST_SIDE**2, started_at) as owner,
             closing(FrameWriter(owner.descriptor, owner.about)) as writer,
             closing(Screen(writer, LARGEST_SIDE)) as screen,
         ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NotRequired, TypedDict
 
 from pydantic import Field, model_validator
 
@@ -54,3 +54,46 @@ class MatchPlan(Frozen):
     @property
     def has_person(self) -> bool:
         return any(seat.player == PERSON for seat in self.seats)
+
+
+class MatchSeat(TypedDict):
+    player: str
+    agent: int | None  # whom a person plays
+    run: str | None
+    epoch: int | None
+
+
+class MatchReady(TypedDict):
+    env: str
+    players: int
+    actions: int | None  # null: they cannot be counted
+    seats: list[MatchSeat]
+
+
+class MatchRound(TypedDict):
+    seed: int
+
+
+class NewerCheckpoint(TypedDict):
+    target: str
+    epoch: int
+
+
+class MatchError(TypedDict):
+    message: str
+    hint: str
+
+
+MatchResult = TypedDict(  # `return` is a word of Python's
+    "MatchResult", {"seat": int, "seed": int, "return": float, "length": int}
+)
+
+
+class MatchMessage(TypedDict):
+    """What the process of a match reports; one of these at a time."""
+
+    ready: NotRequired[MatchReady]
+    round: NotRequired[MatchRound]
+    ended: NotRequired[MatchResult]
+    newer: NotRequired[NewerCheckpoint]
+    error: NotRequired[MatchError]

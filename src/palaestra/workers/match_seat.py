@@ -11,20 +11,24 @@ import torch
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, MultiDiscreteSpec
 from palaestra.envs.build import make_playable
-from palaestra.envs.scene import View, easel_for, view_world
+from palaestra.envs.frame_sources import renderer_for, view_of_batch
 from palaestra.envs.spaces import interface_of, observation_arrays
 from palaestra.evaluation.crew import Crew
 from palaestra.policies.observations import to_tensor
+from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.live_view import View
+from palaestra.rendering.offscreen import CannotRender
 from palaestra.training.tape import Tape
 
 if TYPE_CHECKING:
     from palaestra.config.env import EnvConfig
     from palaestra.contracts.spaces import EnvInterface, SpaceSpec
     from palaestra.envs.batch import NativeBatch
-    from palaestra.envs.easel import Easel
     from palaestra.envs.make import AnyEnv
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Observation
+    from palaestra.rendering.offscreen import OffscreenRenderer
+    from palaestra.rendering.shrink import Pixels
 
 
 class World(Protocol):
@@ -39,7 +43,7 @@ class World(Protocol):
     def step(self, actions: np.ndarray) -> tuple[Observation, np.ndarray, bool]:
         """Actions [players, …] to what they see then, rewards [players], and whether that was the end"""
 
-    def view(self, reward: float, total_reward: float, length: int) -> View: ...
+    def frame(self, reward: float) -> Pixels | bytes: ...
 
     def close(self) -> None: ...
 
@@ -52,7 +56,7 @@ class PlainWorld:
     def __init__(self, env: AnyEnv) -> None:
         self.interface = interface_of(env)
         self._env = env
-        self._easel: Easel | None = None
+        self._renderer: OffscreenRenderer | None = None
 
     def begin(self, seed: int) -> Observation:
         return self._seen(self._env.reset(seed=seed)[0])
@@ -62,9 +66,9 @@ class PlainWorld:
         seen, reward, terminated, truncated, _ = self._env.step(action)
         return self._seen(seen), np.array([float(reward)]), bool(terminated or truncated)
 
-    def view(self, reward: float, total_reward: float, length: int) -> View:
-        self._easel = easel_for(self._env, self._easel)
-        return View(self._easel.draw(), reward, total_reward, length)
+    def frame(self, reward: float) -> Pixels | bytes:  # noqa: ARG002  only a batch's state tells it
+        self._renderer = renderer_for(self._env, self._renderer)
+        return self._renderer.render()
 
     def close(self) -> None:
         self._env.close()
@@ -92,8 +96,8 @@ class CrowdedWorld:
         ended = self._batch.step(actions, self._tape.rows[0], self._rewards)
         return self._tape.inputs[0], self._rewards.astype(np.float64), bool(ended)
 
-    def view(self, reward: float, total_reward: float, length: int) -> View:
-        return View(view_world(self._batch, 0, reward).content, reward, total_reward, length)
+    def frame(self, reward: float) -> Pixels | bytes:
+        return view_of_batch(self._batch, 0, reward).content
 
     def close(self) -> None:
         self._batch.close()
@@ -117,7 +121,7 @@ class Seat:
         self.seed = 0
         self.length = 0
         self.is_over = True
-        self._world = world
+        self.world = world
         self._person = person
         self._crew: Crew | None = None
         self._dice = np.random.default_rng(0)
@@ -132,20 +136,20 @@ class Seat:
     def begin(self, seed: int, *, deterministic: bool) -> None:
         self.seed, self.length, self.is_over = seed, 0, False
         self._dice = np.random.default_rng(seed)
-        self._returns = np.zeros(self._world.players)
-        self._rewards = np.zeros(self._world.players)
-        self._seen = self._world.begin(seed)
+        self._returns = np.zeros(self.world.players)
+        self._rewards = np.zeros(self.world.players)
+        self._seen = self.world.begin(seed)
         self._crew = None
         if self.policy is not None:
-            self._crew = Crew(self.policy, self._world.players, seed, deterministic=deterministic)
+            self._crew = Crew(self.policy, self.world.players, seed, deterministic=deterministic)
 
     def step(self, persons_action: int) -> bool:
         """Whether that was the end of the episode. The action is counted from 0, whatever the environment calls it."""
-        actions, space = self._actions(), self._world.interface.action_space
+        actions, space = self._actions(), self.world.interface.action_space
         if self._person is not None and isinstance(space, DiscreteSpec):
             actions[self._person] = space.start + min(persons_action, space.count - 1)
         try:
-            self._seen, self._rewards, self.is_over = self._world.step(actions)
+            self._seen, self._rewards, self.is_over = self.world.step(actions)
         except Exception as error:
             raise RunFailed(
                 f"The environment raised {type(error).__name__}, seed {self.seed}, step {self.length + 1}: {error}."
@@ -155,10 +159,15 @@ class Seat:
         return self.is_over
 
     def view(self) -> View:
-        return self._world.view(self._figure(self._rewards), self.total_reward, self.length)
+        reward = self._figure(self._rewards)
+        try:
+            frame = self.world.frame(reward)
+        except CannotRender as error:
+            raise RunFailed(f"The environment cannot be shown: {error}.") from error
+        return View(frame, Numbers(self.length, reward, self.total_reward, self.length))
 
     def close(self) -> None:
-        self._world.close()
+        self.world.close()
 
     def _figure(self, of_players: np.ndarray) -> float:
         return float(of_players.mean() if self._person is None else of_players[self._person])
@@ -166,7 +175,7 @@ class Seat:
     def _actions(self) -> np.ndarray:
         """[players, …], which may be written to"""
         if self._crew is None:
-            return random_actions(self._world.interface.action_space, self._world.players, self._dice)
+            return random_actions(self.world.interface.action_space, self.world.players, self._dice)
         assert self._seen is not None, "an episode has begun"
         with torch.inference_mode():
             return np.array(self._crew.act(self._seen))
@@ -182,7 +191,8 @@ def random_actions(space: SpaceSpec, players: int, dice: np.random.Generator) ->
             drawn: np.ndarray = starts + dice.integers(np.array(space.counts), size=(players, len(space.counts)))
             return drawn
         case BoxSpec():
-            low, high = (np.array(part, np.float64).reshape(-1) for part in (space.low, space.high))
+            size = int(np.prod(space.shape))
+            low, high = (np.broadcast_to(np.array(part, np.float64).ravel(), size) for part in (space.low, space.high))
             low, high = np.where(np.isfinite(low), low, -1.0), np.where(np.isfinite(high), high, 1.0)
-            return dice.uniform(low, high, (players, len(low))).astype(space.dtype).reshape(players, *space.shape)
+            return dice.uniform(low, high, (players, size)).astype(space.dtype).reshape(players, *space.shape)
     raise UsageError("Actions with named parts cannot be drawn.", "Flatten them with a Gymnasium wrapper.")

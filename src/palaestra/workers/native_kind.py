@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from palaestra.config.overrides import override_words
 from palaestra.config.request import prepare_training
 from palaestra.config.schema import config_schema
 from palaestra.config.train import TrainConfig
@@ -44,6 +45,17 @@ class NativeKind:
 
     def command(self, run_directory: Path) -> list[str]:
         return [sys.executable, "-m", "palaestra.workers.started", str(run_directory)]
+
+    def command_line(self, request: RunRequest, config: dict[str, Any]) -> list[str]:
+        del config
+        return [
+            "train",
+            *([request.recipe] if request.recipe else []),
+            *([f"run={request.name}"] if request.name else []),
+            *override_words(request.config),
+            *([f"nproc={request.nproc}"] if request.nproc > 1 else []),
+            *([f"executor={request.executor}"] if request.executor != "local" else []),
+        ]
 
 
 KIND = NativeKind()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from palaestra.config.policy import AUTO, CHOSEN_NETWORKS
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import NotFound, UsageError
 from palaestra.contracts.run import RunState
@@ -32,6 +33,7 @@ HARMLESS = (
     "evaluation.",
     "evaluate_",
     "env.workers",
+    "env.step_timeout",
     "env.worker_timeout",
 )
 
@@ -56,7 +58,7 @@ def find_run(
             raise NotFound(f"There is no run called '{request.name}' to resume.", "'palaestra runs' lists them.")
         return None
     stored = _stored(directory)
-    config = _with_its_engine(config, stored)
+    config = _with_its_network(_with_its_engine(config, stored), stored)
     differences = diff_configs(stored, config.model_dump(mode="json"))
     refused = [one for one in differences if not _is_accepted(one.key_path, accept_changes)]
     if refused:
@@ -86,6 +88,14 @@ def _with_its_engine(config: TrainConfig, stored: dict[str, Any]) -> TrainConfig
     engine = stored["engine"]
     is_settled = config.engine == "auto" and engine in ("torch", "native")
     return config.model_copy(update={"engine": engine}) if is_settled else config
+
+
+def _with_its_network(config: TrainConfig, stored: dict[str, Any]) -> TrainConfig:
+    """`policy.graph=auto` stands for the network that the run began with."""
+    graph = stored.get("policy", {}).get("graph")
+    if config.policy.graph != AUTO or graph not in CHOSEN_NETWORKS:
+        return config
+    return config.model_copy(update={"policy": config.policy.model_copy(update={"graph": graph})})
 
 
 def _about_engines(differences: list[Difference]) -> str:

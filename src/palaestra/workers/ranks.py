@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Protocol
 
-from palaestra.training.place import LISTENING
+from palaestra.training.place import LISTENING, MEMORY, open_memory_file
 from palaestra.workers.account import PIPE, Account, read
 from palaestra.workers.parent import LAUNCHER
 from palaestra.workers.signals import STOPPING
@@ -50,7 +50,8 @@ class Seat:
 class Rank:
     """One process, in a process group of its own: Ctrl-C in a terminal reaches it once, through the launcher.
 
-    `listening`, for rank 0, is an open socket at its seat's port. `output` replaces standard output and error.
+    `listening`, for rank 0, is an open socket at its seat's port. `memory` is an open file that all ranks share, where
+    they are on one machine. `output` replaces standard output and error.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Rank:
         variables: Mapping[str, str] = os.environ,
         output: IO[bytes] | None = None,
         folder: str | None = None,
+        memory: int | None = None,
     ) -> None:
         self.number = seat.number
         self.ended_at: float | None = None
@@ -77,6 +79,9 @@ class Rank:
         if listening is not None:
             own[LISTENING] = str(listening.fileno())
             descriptors.append(listening.fileno())
+        if memory is not None:
+            own[MEMORY] = str(memory)
+            descriptors.append(memory)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "palaestra.workers"],
             stdin=subprocess.PIPE,
@@ -137,6 +142,7 @@ class Signalled(Protocol):
 def started(job: Job, count: int) -> Iterator[list[Rank]]:
     """All ranks, with their job; whatever happens in the block, none of them is alive after it."""
     ranks: list[Rank] = []
+    memory = open_memory_file()
     try:
         with socket.socket() as listening:
             listening.bind((LOOPBACK, 0))
@@ -144,11 +150,12 @@ def started(job: Job, count: int) -> Iterator[list[Rank]]:
             port = listening.getsockname()[1]
             for number in range(count):  # those before it must be ended if one fails
                 seat = Seat(number, count, number, LOOPBACK, port)
-                ranks.append(Rank(seat, listening if number == 0 else None))
+                ranks.append(Rank(seat, listening if number == 0 else None, memory=memory))
         for rank in ranks:
             rank.give(job)
         yield ranks
     finally:
+        os.close(memory)
         for rank in ranks:
             rank.kill()
             rank.process.wait()

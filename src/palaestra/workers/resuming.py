@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.errors import DamagedFile
+from palaestra.contracts.later import later
 from palaestra.runs.environment import package_versions
 from palaestra.training.state import engine_of
 from palaestra.workers.captures import own_capture, share_trainer_state
 
 if TYPE_CHECKING:
-    from palaestra.checkpoints.manager import CheckpointManager, ResumePoint
+    from palaestra.checkpoints import restore
+    from palaestra.checkpoints.manager import CheckpointManager
+    from palaestra.checkpoints.store import ResumePoint
     from palaestra.training.state import TrainingState
+else:
+    restore = later("palaestra.checkpoints.restore")
 
 DECISIVE_PACKAGES = ("torch", "numpy", "gymnasium", "mujoco", "palaestra")
 
@@ -52,13 +57,11 @@ def resume(manager: CheckpointManager, state: TrainingState) -> Resumed | None:
 
 def _load_weights(point: ResumePoint, state: TrainingState) -> None:
     try:
-        state.agent.load_state_dict(point.weights)
-        missing = {"training", "session"} - point.trainer_state.keys()
-    except RuntimeError as error:
-        raise DamagedFile(
-            f"Checkpoint {point.checkpoint.epoch} does not fit this run's policy: {error}.",
-            "Was policy.* changed? Continue with the old settings, or start a new run.",
-        ) from error
+        restore.fill_module(state.agent, point.weights, f"Checkpoint {point.checkpoint.epoch}")
+    except DamagedFile as error:
+        hint = error.hint or "Was policy.* changed? Continue with the old settings, or start a new run."
+        raise DamagedFile(error.message, hint) from error
+    missing = {"training", "session"} - point.trainer_state.keys()
     if missing:
         raise DamagedFile(f"The trainer state of checkpoint {point.checkpoint.epoch} lacks {', '.join(missing)}.")
 

@@ -75,6 +75,7 @@ class Saver:
             "recent_returns": list(self.recent_returns),
             "episode_count": self.episode_count,
             "seconds": self.seconds_before + self._session.seconds,
+            "sinks": self._sinks.capture(),
         }
 
     def restore(self, saved: dict[str, Any], epoch: int) -> None:
@@ -82,6 +83,7 @@ class Saver:
         self.episode_count = saved.get("episode_count")  # states from before there was a count lack it
         self.seconds_before = float(saved["seconds"])
         self.saved_epoch = epoch
+        self._sinks.restore(saved.get("sinks", {}))  # states from before metrics were downsampled lack it
 
     def save(self, state: TrainingState, *, meanwhile: bool = False) -> Checkpoint | None:
         """The checkpoint of this moment, durable; None when it could not be written. No metric on disk is behind it.
@@ -90,13 +92,15 @@ class Saver:
         One save at a time: the one before is waited for, so that checkpoints appear in their order.
         """
         self.settle()
+        self._session.check_directory()  # saving would make it anew
         if meanwhile:
             self._begin(state)
             return None
         self._sinks.flush()
         began, described = self._clock.monotonic(), self._describe(state)
+        trainer_state = self._trainer_state(state)
         try:
-            saved = self._manager.save_agent(state.policy, described, self._trainer_state(state))
+            saved = self._manager.save(state.policy, described, trainer_state)
         except SaveFailed as error:
             self._count_failure(error, described)
             return None
@@ -111,7 +115,8 @@ class Saver:
         self._begun = described, began
 
     def _trainer_state(self, state: TrainingState) -> dict[str, Any]:
-        return {"training": state.capture(), OTHERS: gather_captures(state), "session": self.capture()}
+        others = gather_captures(state)  # first: from then on all ranks have torch, or none
+        return {"training": state.capture(), OTHERS: others, "session": self.capture()}
 
     def settle(self, *, wait: bool = True) -> None:
         """Tell what became of a save that is under way; without `wait` only if that is known by now."""

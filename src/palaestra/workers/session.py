@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from palaestra.contracts.errors import RunFailed
 from palaestra.contracts.run import RunState
 from palaestra.runs.journal import Journal
 from palaestra.runs.processes import process_started_at
@@ -35,6 +36,9 @@ class Events(Protocol):
 class RunSession:
     """Status is what is true now and is replaced; the journal is what happened and only grows."""
 
+    _place: os.stat_result | None = None  # the directory as it was at the start; None: not ours to watch
+    _is_gone = False  # the directory: there is nowhere to write to
+
     def __init__(self, directory: RunDirectory, total_steps: int, clock: Clock) -> None:
         record = moved(
             _unprepared(read_record(directory)),
@@ -49,6 +53,7 @@ class RunSession:
             failure="",
         )
         self._keep(directory, clock, Journal(directory, clock), record)
+        self._place = directory.path.stat()
         write_record(directory, record, durable=True)
 
     def _keep(self, directory: RunDirectory, clock: Clock, journal: Events, record: RunRecord) -> None:
@@ -114,6 +119,7 @@ class RunSession:
         self._standing = (epoch, step, summary)
         if now - self._status_at >= STATUS_SECONDS:
             self._status_at = now
+            self.check_directory()
             self._write()
         if now - self._heartbeat_at >= HEARTBEAT_SECONDS:
             self._heartbeat_at = now
@@ -130,6 +136,23 @@ class RunSession:
         if now - self._heartbeat_at >= HEARTBEAT_SECONDS:
             self._heartbeat_at = now
             self.journal.record("run.heartbeat", **self._where(), phase=phase)
+
+    def check_directory(self) -> None:
+        """`RunFailed` when somebody has deleted or moved the directory: whatever is written from then on is lost."""
+        if self._place is None:
+            return
+        try:
+            is_same = os.path.samestat(self.directory.path.stat(), self._place)
+        except (FileNotFoundError, NotADirectoryError):
+            is_same = False
+        except OSError:  # a disk that fails says so where something is written
+            return
+        if not is_same:
+            self._is_gone = True
+            raise RunFailed(
+                f"The run directory {self.directory.path} was deleted or moved while the run was using it.",
+                "Stop a run before you remove it: palaestra runs stop NAME",
+            )
 
     def degraded(self, reason: str) -> None:
         """The run goes on, but whoever looks should know. An empty reason says that it is over."""
@@ -153,9 +176,12 @@ class RunSession:
     def failed(self, error: BaseException, exit_code: int) -> None:
         message = str(error) or type(error).__name__
         self._over(RunState.FAILED, exit_code, message)
-        self.journal.record(
-            "run.failed", **self._where(), error=message, kind=type(error).__name__, exit_code=exit_code
-        )
+        if not self._is_gone:
+            user_traceback = getattr(error, "user_traceback", "")
+            further = {"traceback": user_traceback} if user_traceback else {}
+            self.journal.record(
+                "run.failed", **self._where(), error=message, kind=type(error).__name__, exit_code=exit_code, **further
+            )
 
     def _where(self) -> dict[str, Any]:
         return {"epoch": self.record.epoch, "step": self.record.agent_step}
@@ -166,6 +192,8 @@ class RunSession:
 
     def _write(self, *, durable: bool = False) -> None:
         """A full disk keeps the status as it was and does not stop the run; the warning is said once."""
+        if self._is_gone:
+            return
         self.record = replace(self.record, updated_at=self._clock.now())
         try:
             write_record(self.directory, self.record, durable=durable)

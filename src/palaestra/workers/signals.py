@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import signal
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)  # SIGUSR1: SLURM's warning before the time is up
 
 
-class StopNow(BaseException):
-    """The second signal; nobody's `except Exception` may hold it up."""
+WAKING = signal.SIGTERM  # with which another thread of ours wakes the main one
 
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
+
+class StopNow(BaseException):
+    """The second signal, or one in a step that hangs; nobody's `except Exception` may hold it up."""
+
+    def __init__(self, number: int, reason: str = "") -> None:
+        name = signal.Signals(number).name
+        super().__init__(name)
+        self.reason = reason or f"second signal, {name}: stopped at once"
         self.exit_code = exit_code_of(number)
 
 
@@ -26,11 +32,29 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._to_raise: tuple[BaseException, Callable[[FrameType | None], bool]] | None = None
 
     def __bool__(self) -> bool:
         return self.signal is not None
 
-    def handle(self, number: int, _frame: FrameType | None) -> None:
+    def can_raise(self) -> bool:
+        """The handler is still ours; an environment may have put its own there."""
+        return signal.getsignal(WAKING) == self.handle
+
+    def raise_in_main_thread(self, error: BaseException, is_still_there: Callable[[FrameType | None], bool]) -> None:
+        """From another thread: raise `error` where the main thread stands, also in a system call.
+
+        Not when the main thread has gone on meanwhile: `is_still_there` is asked with its frame.
+        """
+        self._to_raise = (error, is_still_there)
+        signal.pthread_kill(threading.main_thread().ident or 0, WAKING)
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        if self._to_raise is not None and number == WAKING:
+            (error, is_still_there), self._to_raise = self._to_raise, None
+            if is_still_there(frame):
+                raise error
+            return
         if self.signal is None:
             self.signal = number
             return

@@ -46,6 +46,8 @@ def main(directory: RunDirectory) -> int:
         return _work_of(request.kind)(directory, request)
     except PalaestraError as error:
         tell_refusal(directory, error)
+        if error.user_traceback:
+            print(error.user_traceback, file=sys.stderr)
         print(f"palaestra: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

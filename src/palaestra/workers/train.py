@@ -15,10 +15,11 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.clock import Clock, SystemClock
 from palaestra.contracts.errors import NonFinite, PalaestraError, RunFailed
 from palaestra.contracts.later import later
+from palaestra.contracts.tracebacks import user_errors_reported
 from palaestra.envs.build import describe_stepping
-from palaestra.policies.shipped import self_contained
+from palaestra.policies.shipped import notes_on_network, self_contained
 from palaestra.runs.directory import RunDirectory
-from palaestra.runs.documents import write_config
+from palaestra.runs.documents import read_config, write_config
 from palaestra.runs.environment import describe_git
 from palaestra.runs.files import read_json
 from palaestra.runs.lock import run_lock
@@ -27,25 +28,30 @@ from palaestra.runs.store import RunStore
 from palaestra.sinks.build import build_sinks
 from palaestra.sinks.fanout import Fanout
 from palaestra.sinks.status import RunHeader
+from palaestra.training.group import PeerLost
 from palaestra.training.joining import open_group
 from palaestra.training.place import read_place
-from palaestra.training.sharing import equalize
+from palaestra.training.sharing import equalize, import_torch_together
 from palaestra.training.state import TrainingState, new_training_state
+from palaestra.workers.abort import Abort, exits_reported, explain_crashes
 from palaestra.workers.beginning import find_origin
 from palaestra.workers.captures import demand_one_config
+from palaestra.workers.epitaph import write_for_dead_leader
 from palaestra.workers.following import FollowerSaver, FollowerSession
 from palaestra.workers.judgements import Evaluator, Judgements
 from palaestra.workers.live import live_view
-from palaestra.workers.logs import warnings_on_stderr
+from palaestra.workers.logs import log_traceback, this_rank, warnings_on_stderr
 from palaestra.workers.loop import TrainingLoop
+from palaestra.workers.open_files import require_open_files
 from palaestra.workers.opening import Found, find_run
 from palaestra.workers.outcome import TrainOutcome, last_metrics, outcome_on_disk
-from palaestra.workers.parent import die_with_launcher
+from palaestra.workers.parent import LAUNCHER, die_with_launcher
 from palaestra.workers.resuming import Resumed, resume
 from palaestra.workers.saving import Saver
 from palaestra.workers.session import RunSession
 from palaestra.workers.signals import StopNow, StopRequest, exit_code_of, stop_on_signals
 from palaestra.workers.teaching import load_teacher
+from palaestra.workers.watchdog import StepTimeout, Watchdog, watch_steps
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
@@ -74,11 +80,12 @@ def run_training(
     profile: bool = False,
 ) -> TrainOutcome:
     """Train to the end, or until told to stop; a run of that name is continued. Refusals leave nothing behind."""
+    require_open_files()
     if read_place(os.environ) is not None:
         die_with_launcher()
     clock = SystemClock()
     config = config.model_copy(update={"policy": self_contained(config.policy)})
-    with open_group(config.distributed) as group:
+    with open_group(config.distributed, config.device) as group:
         demand_one_config(config, group)
         store = RunStore(runs_root, clock)
         found = None
@@ -88,20 +95,27 @@ def run_training(
         done = group.tell(str(found.directory.path).encode() if found and found.is_done else b"").decode()
         if done:
             return _already_done(RunDirectory(Path(done)), config, group, clock)
-        for name in config.sinks.plugins:
-            plugins.load("sinks", name)  # a misspelt one is refused here
+        with user_errors_reported():
+            for name in config.sinks.plugins:
+                plugins.load("sinks", name)  # a misspelt one is refused here
         if config.evaluate_interval and config.evaluate_remote:
             distant.require_remote()
         teacher = load_teacher(config, runs_root)
         origin = find_origin(config, runs_root, found.directory if found else None, group)
-        state = new_training_state(config, group, teacher, origin)  # refuses an unknown environment, a bad network
-        with closing(state.envs), ExitStack() as stack:
+        explain_crashes()
+        abort = Abort(group)
+        with exits_reported(abort), watch_steps(config.env.step_timeout, abort) as watchdog, ExitStack() as stack:
+            with user_errors_reported():
+                state = new_training_state(config, group, teacher, origin)  # refuses a bad environment or network
+            stack.enter_context(closing(state.envs))
             if config.evaluate_interval:
                 suite = suites.suite_of(judged.OWN_SUITE, config.evaluation, config.env.model_dump(mode="json"))
                 suites.refuse_unplayable(suite, state.interface, config.env)
             group.barrier()  # whoever refuses does so before anything is on disk
-            directory, is_found = _enter(stack, store, request, config, found, group)
-            return _train_in(directory, state, found, is_found=is_found, quiet=quiet, profile=profile, clock=clock)
+            directory, is_found = _enter(stack, store, request, state.config, found, group)
+            return _train_in(
+                directory, state, found, watchdog, abort, is_found=is_found, quiet=quiet, profile=profile, clock=clock
+            )
 
 
 def _enter(
@@ -129,6 +143,8 @@ def _train_in(
     directory: RunDirectory,
     state: TrainingState,
     found: Found | None,
+    watchdog: Watchdog,
+    abort: Abort,
     *,
     is_found: bool,
     quiet: bool,
@@ -141,19 +157,22 @@ def _train_in(
         manager.ensure_writable()
     resumed = resume(manager, state) if is_found else None
     if group.world_size > 1:
-        equalize(state.agent, group)
+        import_torch_together(group)
+        equalize(state.policy, group)
     if group.is_leader:
         session = _begin(directory, state.config, found.changes if found else [], clock)
     else:
         session = FollowerSession(directory, state.config.total_steps, clock)
+    abort.session = session
     try:
         with stop_on_signals() as stop:
+            watchdog.stop = stop
             exit_code = _train_with(
                 manager, session, state, resumed, stop, is_found=is_found, quiet=quiet, profile=profile, clock=clock
             )
     except StopNow as now:
         if not session.record.state.is_over:  # it may also come while the sinks are closed
-            session.cancelled(f"second signal, {now}: stopped at once", now.exit_code)
+            session.cancelled(now.reason, now.exit_code)
         exit_code = session.record.exit_code or 0
     metrics = last_metrics(directory) if group.is_leader else {}
     return TrainOutcome(session.record, directory, exit_code, metrics, group.rank)
@@ -161,8 +180,9 @@ def _train_in(
 
 def _begin(directory: RunDirectory, config: TrainConfig, changes: list[Difference], clock: Clock) -> RunSession:
     try:
-        if changes:
-            write_config(directory, config.model_dump(mode="json"))
+        dumped = config.model_dump(mode="json")
+        if changes or read_config(directory)["policy"] != dumped["policy"]:  # policy.graph=auto of a queued run
+            write_config(directory, dumped)
         session = RunSession(directory, config.total_steps, clock)
     except OSError as error:
         raise RunFailed(
@@ -197,9 +217,11 @@ def _train_with(
             sinks.rewind(state.env_steps)
             session.begun(state, resumed, describe_stepping(state.envs))
             sinks.note(f"Engine: {state.engine.about}")
+            for line in notes_on_network(state.config.policy, state.interface):
+                sinks.note(line)
             judgements.catch_up(state.config.evaluate_interval, state.iteration)
             with live_view(state, session):
-                return _run(loop, session, saver, stop)
+                return _run(loop, session, saver, stop, state.group)
 
 
 def _commit(directory: RunDirectory, *, is_found: bool) -> str:
@@ -223,18 +245,25 @@ def _evaluators(state: TrainingState, directory: RunDirectory) -> list[Evaluator
     return evaluators
 
 
-def _run(loop: TrainingLoop, session: RunSession, saver: Saver | FollowerSaver, stop: StopRequest) -> int:
+def _run(loop: TrainingLoop, session: RunSession, saver: Saver | FollowerSaver, stop: StopRequest, group: Group) -> int:
     """The loop, and every way in which it can end."""
     try:
-        is_complete = loop.run()
+        with user_errors_reported():
+            is_complete = loop.run()
     except StopNow:
         raise
-    except NonFinite as error:
-        told = NonFinite(error.message, _last_good(saver))
-        session.failed(told, told.exit_code)
-        raise told from error
+    except StepTimeout as timeout:
+        log_traceback(timeout)
+        session.failed(timeout.failure, timeout.failure.exit_code)
+        raise timeout.failure from timeout
     except BaseException as error:
+        log_traceback(error)
+        if isinstance(error, PeerLost):
+            error.message = group.explain_loss(error.message)
+        _add_hint(error, session, saver)
         session.failed(error, error.exit_code if isinstance(error, PalaestraError) else 1)
+        if isinstance(error, PeerLost) and this_rank() and LAUNCHER not in os.environ:
+            write_for_dead_leader(session.directory, str(error))
         raise
     if is_complete:
         session.finished()
@@ -252,6 +281,7 @@ def _open_sinks(
     header = RunHeader(session.record.name, session.record.recipe, config.total_steps, directory.path)
 
     def on_dropped(name: str, error: Exception) -> None:
+        log_traceback(error)
         logger.warning("The sink '%s' is no longer used: %s", name, error)
         session.journal.record("sink.failed", sink=name, error=str(error))
 
@@ -260,10 +290,15 @@ def _open_sinks(
     return build_sinks(asked, directory, header, config.model_dump(mode="json"), on_dropped, clock)
 
 
-def _last_good(saver: Saver | FollowerSaver) -> str:
-    if saver.saved_epoch < 0:
-        return "No checkpoint was saved before it; try a smaller ppo.learning_rate."
-    return f"The last good checkpoint is epoch {saver.saved_epoch}; try a smaller ppo.learning_rate."
+def _add_hint(error: BaseException, session: RunSession, saver: Saver | FollowerSaver) -> None:
+    """What only this process knows: where the run can go on, and where to read more."""
+    if isinstance(error, NonFinite):
+        last = f"The last good checkpoint is epoch {saver.saved_epoch}"
+        if saver.saved_epoch < 0:
+            last = "No checkpoint was saved before it"
+        error.hint = f"{last}. {error.hint}" if error.hint else f"{last}; try a smaller ppo.learning_rate."
+    elif isinstance(error, PalaestraError) and error.user_traceback and not error.hint:
+        error.hint = f"The whole traceback is in {session.directory.log_file(this_rank())}."
 
 
 def _already_done(directory: RunDirectory, config: TrainConfig, group: Group, clock: Clock) -> TrainOutcome:

@@ -1,4 +1,5 @@
 import json
+import os
 import sys
 import types
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from palaestra.runs.store import RunStore
 from palaestra.workers.session import RunSession
 
 SCRIPTS = Path(__file__).parent / "scripts"
+STAND_INS = Path(__file__).parent / "stand_ins"
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,18 @@ def scripts():
 
 
 @pytest.fixture
+def jax_stand_in(monkeypatch):
+    """A small jax, flax and optax for this process and for those that it starts; gone afterwards."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(STAND_INS))
+    monkeypatch.setenv("PYTHONPATH", str(STAND_INS), prepend=os.pathsep)
+    yield STAND_INS
+    for name in set(sys.modules) - before:
+        if name.partition(".")[0] in {"jax", "flax", "optax"}:
+            del sys.modules[name]
+
+
+@pytest.fixture
 def definitions(monkeypatch):
     """The classes and functions of a script, with its arguments and a vector environment among its globals."""
     monkeypatch.setitem(sys.modules, "tyro", types.ModuleType("tyro"))
@@ -76,7 +90,7 @@ def definitions(monkeypatch):
         script = excerpt.load_excerpt(path.read_bytes(), str(path), classes)
         building.set_scene(script, types.SimpleNamespace(**arguments))
         env = building.make_env(script, script.args, 0)
-        script.envs = gymnasium.vector.SyncVectorEnv([lambda: env])
+        building.set_environments(script, env, gymnasium.vector.SyncVectorEnv([lambda: env]))
         return script
 
     return load

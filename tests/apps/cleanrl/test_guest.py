@@ -18,9 +18,9 @@ from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, RunFa
 from palaestra.contracts.evaluation import Stopped
 from palaestra.evaluation.judged import Visiting, invite, load_judged
 from palaestra.evaluation.local import Asked, Evaluation, Watcher, evaluate_target
-from palaestra.frames.demand import Demand
-from palaestra.frames.place import EVALUATE, lane_path
-from palaestra.frames.reader import FrameReader
+from palaestra.rendering.buffer_paths import EVALUATE, frame_buffer_path
+from palaestra.rendering.demand import Demand
+from palaestra.rendering.frame_reader import FrameReader
 from palaestra.runs.documents import read_config, write_config
 from palaestra.runs.files import read_json
 
@@ -97,7 +97,7 @@ def test_an_evaluation_of_a_script_can_be_watched_while_it_lasts(saved, runs, tm
     monkeypatch.setenv("PALAESTRA_LANES_DIR", str(tmp_path))
     seen = []
     with Evaluation(invite(saved.id, runs.store.root), Asked(episodes=5000)) as evaluation:
-        with closing(FrameReader(lane_path(saved.id, EVALUATE))) as reader:
+        with closing(FrameReader(frame_buffer_path(saved.id, EVALUATE))) as reader:
 
             def on_episode(_episode):
                 reader.want(Demand(30.0, 300, frozenset({0}), 0, 0), time.monotonic() + 2)
@@ -105,9 +105,9 @@ def test_an_evaluation_of_a_script_can_be_watched_while_it_lasts(saved, runs, tm
 
             with pytest.raises(Stopped):
                 evaluation.judge(0, Watcher(on_episode, lambda: bool(seen)))
-            assert reader.beat().episodes > 0
+            assert reader.heartbeat().episodes > 0
     assert (seen[0].note.height, seen[0].note.width) == (200, 300)
-    assert not lane_path(saved.id, EVALUATE).exists()
+    assert not frame_buffer_path(saved.id, EVALUATE).exists()
 
 
 @pytest.mark.slow

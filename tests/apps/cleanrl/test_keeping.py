@@ -51,7 +51,7 @@ def test_a_snapshot_becomes_a_checkpoint_with_the_script_in_it(keeper, directory
     assert opened.checkpoint.env == {"id": "CartPole-v1"}
     assert opened.checkpoint.policy["classes"] == {"agent": "Agent"}
     assert opened.checkpoint.seed == 3
-    weights, _ = CheckpointManager(directory).load_agent()
+    weights, _ = CheckpointManager(directory).load_weights()
     assert weights["agent.weight"].tolist() == [0.0, 1.0, 2.0, 3.0]
     assert read_notes(next(iter(opened.parts.values())))["source"] == SOURCE
     assert saved.epoch == 1

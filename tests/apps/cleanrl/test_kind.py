@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.apps.cleanrl.kind import KIND, LATER, PLAIN_KIND
+from palaestra.apps.cleanrl.kind import KIND, PLAIN_KIND
+from palaestra.apps.cleanrl.requirements import SWITCHES
 from palaestra.contracts.run import RunRequest
 from palaestra.contracts.worker_kind import RequestRefused, Resources
 
@@ -62,8 +63,17 @@ def test_a_package_that_the_interpreter_lacks_is_named(tmp_path):
     assert "needs surely_not_jax" in refused(script=str(script))["python"]
 
 
+def test_a_missing_package_is_exit_code_4_and_a_wrong_value_is_2(tmp_path):
+    script = tmp_path / "ppo_jax.py"
+    script.write_text("import surely_not_jax\nclass Args:\n    env_id: str = 'X'\n")
+    for config, code in (({}, 4), ({"save_seconds": -1}, 2), ({"unknown": 1}, 2)):
+        with pytest.raises(RequestRefused) as caught:
+            prepare(script=str(script), **config)
+        assert caught.value.exit_code == code
+
+
 def test_what_is_imported_only_on_demand_is_missed_only_on_demand(monkeypatch):
-    monkeypatch.setitem(LATER, "track", "surely_not_wandb")
+    monkeypatch.setitem(SWITCHES, "track", "surely_not_wandb")
     assert prepare(script=str(PPO)).config["argv"] == []
     assert "needs surely_not_wandb" in refused(script=str(PPO), track=True)["python"]
 

@@ -5,7 +5,8 @@ import select
 import signal
 import subprocess
 import time
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +14,9 @@ from palaestra.apps.cleanrl.kind import KIND
 from palaestra.apps.cleanrl.ledger import Ledger
 from palaestra.apps.cleanrl.live import ScriptLane
 from palaestra.apps.cleanrl.order import read_order
-from palaestra.frames.hub import RENEW_SECONDS, Hub
-from palaestra.frames.reader import FrameReader
-from palaestra.frames.viewer import Viewer, Wish
+from palaestra.rendering.frame_reader import FrameReader
+from palaestra.rendering.hub import RENEW_SECONDS, Hub
+from palaestra.rendering.viewer import Viewer, ViewerRequest
 from palaestra.runs.journal import Journal, read_journal
 from palaestra.runs.processes import is_alive
 
@@ -62,7 +63,7 @@ def test_a_lane_that_cannot_be_made_is_told_and_does_not_stop_the_script(runs, s
 
 def slots_seen(directory, wanted, process):
     """Slots of which pictures came, by the time that all `wanted` have, each with the episode's numbers."""
-    hub, viewer = Hub(is_alive), Viewer(Wish(frames_per_second=15, slots=frozenset(wanted), largest_side=256))
+    hub, viewer = Hub(is_alive), Viewer(ViewerRequest(frames_per_second=15, slots=frozenset(wanted), largest_side=256))
     watch = hub.join(directory.id, "train", viewer)
     seen, deadline = set(), time.monotonic() + PATIENCE_SECONDS
     try:
@@ -70,7 +71,7 @@ def slots_seen(directory, wanted, process):
             assert process.poll() is None, process.communicate()[0]
             hub.renew(time.monotonic())
             if select.select([hub], [], [], RENEW_SECONDS)[0]:
-                hub.on_bell()
+                hub.on_notification()
             while (message := watch.take(viewer, time.monotonic())) is not None:
                 assert message[:2] == b"PF"
                 seen.add(int.from_bytes(message[4:6], "little"))
@@ -80,12 +81,29 @@ def slots_seen(directory, wanted, process):
         hub.close()
 
 
+def render_processes(directory):
+    """Command lines of those that write into the frame buffer of this run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = path.read_bytes().decode(errors="replace").split("\0")
+            if any(directory.id in word for word in words) and any(word.endswith("start.py") for word in words):
+                found.append(words)
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "asynchronous", [False, pytest.param(True, marks=pytest.mark.full)], ids=["in process", "in processes"]
+    ("env_id", "asynchronous"),
+    [
+        ("CartPole-v1", False),
+        pytest.param("CartPole-v1", True, marks=pytest.mark.full),
+        pytest.param("LunarLander-v3", False, marks=pytest.mark.full),
+    ],
 )
-def test_every_environment_of_a_script_is_seen_in_its_own_slot(runs, scripts, asynchronous):
-    config = {"num_envs": 3, "total_timesteps": 10**9, "asynchronous": asynchronous, "live_budget": 0.2}
+def test_every_environment_of_a_script_is_seen_in_its_own_slot(runs, scripts, env_id, asynchronous):
+    """Rendered by one process beside the script, which ends with it."""
+    config = {"num_envs": 3, "total_timesteps": 10**9, "asynchronous": asynchronous, "env_id": env_id}
     directory = runs.make(scripts / "ppo.py", **config)
     process = subprocess.Popen(
         KIND.command(directory.path),
@@ -96,7 +114,12 @@ def test_every_environment_of_a_script_is_seen_in_its_own_slot(runs, scripts, as
     )
     try:
         assert slots_seen(directory, range(3), process) == {0, 1, 2}
+        assert len(render_processes(directory)) == 1
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=PATIENCE_SECONDS)
     assert not read_order(directory).lane.exists()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while render_processes(directory):
+        assert time.monotonic() < deadline, "a render process was left behind"
+        time.sleep(0.01)

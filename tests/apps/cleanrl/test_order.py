@@ -1,10 +1,12 @@
 import os
+import subprocess
 
 import pytest
 
-from palaestra.apps.cleanrl.order import make_room, read_order
+from palaestra.apps.cleanrl.order import make_room, read_order, record_checkout
 from palaestra.contracts.errors import DamagedFile
 from palaestra.contracts.run import RunRequest
+from palaestra.runs.files import read_json
 from palaestra.runs.store import RunStore
 
 CONFIG = {
@@ -44,6 +46,15 @@ def test_without_a_key_nobody_is_asked_for_one(tmp_path, monkeypatch):
     assert order.environment()["WANDB_MODE"] == "disabled"
 
 
+def test_torchs_threads_sleep_soon_unless_the_user_has_chosen_how_they_wait(tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    order = read_order(run_with(tmp_path, CONFIG))
+    assert order.environment()["GOMP_SPINCOUNT"] == "10000"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    assert "GOMP_SPINCOUNT" not in order.environment()
+
+
 def test_a_configuration_of_something_else_is_refused(tmp_path):
     with pytest.raises(DamagedFile, match="does not describe a script's run"):
         read_order(run_with(tmp_path, {"total_steps": 5}))
@@ -57,3 +68,34 @@ def test_what_a_script_writes_for_tensorboard_lands_in_the_runs_own_folder(tmp_p
     make_room(directory, order)
     assert (directory.path / "runs").resolve() == directory.tensorboard
     assert list(order.outbox.iterdir()) == []
+
+
+def git(checkout, *words):
+    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    done = subprocess.run(["git", "-C", str(checkout), *identity, *words], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_the_commit_of_the_script_s_checkout_is_recorded(tmp_path):
+    script = tmp_path / "checkout" / "cleanrl" / "ppo.py"
+    script.parent.mkdir(parents=True)
+    script.write_text("print(1)\n")
+    git(tmp_path, "init", "checkout")
+    git(script.parent, "add", ".")
+    git(script.parent, "commit", "-m", "first")
+    commit = git(script.parent, "rev-parse", "HEAD")
+    directory = run_with(tmp_path / "runs", {**CONFIG, "script": str(script)})
+    order = read_order(directory)
+    assert record_checkout(directory, order) == commit
+    assert read_json(directory.environment_file)["git"] == {"commit": commit, "dirty": False}
+    script.write_text("print(2)\n")
+    record_checkout(directory, order)
+    described = read_json(directory.environment_file)
+    assert described["git"] == {"commit": commit, "dirty": True}
+    assert described["packages"]["palaestra"], "the rest is as it was"
+
+
+def test_a_script_outside_of_a_repository_has_no_commit(tmp_path):
+    directory = run_with(tmp_path / "runs", {**CONFIG, "script": str(tmp_path / "ppo.py")})
+    assert record_checkout(directory, read_order(directory)) == ""
+    assert read_json(directory.environment_file)["git"] is None

@@ -74,6 +74,10 @@ def test_a_path_that_leads_nowhere_or_to_a_folder_is_refused(tmp_path):
         read_script(tmp_path / "absent.py")
     with pytest.raises(UsageError, match="is a directory"):
         read_script(tmp_path)
+    with pytest.raises(UsageError, match="File name too long"):
+        read_script(tmp_path / ("a" * 300))
+    with pytest.raises(NotFound, match="no script"):
+        read_script(Path("~nobody-of-this-name/ppo.py"))
 
 
 @pytest.mark.parametrize("data", [b"\x00\x01", b"\xff\xfe\x00 x = 1"])

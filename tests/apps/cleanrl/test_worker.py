@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 from palaestra.apps.cleanrl.kind import KIND
@@ -13,18 +15,22 @@ from palaestra.apps.cleanrl.notes import read_notes
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.run import RunState
 from palaestra.evaluation.local import evaluate_target
+from palaestra.runs.files import read_json
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.processes import is_alive
 from palaestra.runs.status import read_record
 
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 PATIENCE_SECONDS = 240
 
 
 def start(directory):
     return subprocess.Popen(
-        KIND.command(directory.path), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        KIND.command(directory.path),
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
 
 
@@ -57,6 +63,8 @@ def test_a_script_finishes_with_metrics_episodes_and_a_checkpoint(runs, scripts)
     assert {"charts/episodic_return", "losses/value_loss", "charts/SPS"} <= metric_names(directory)
     opened = checkpoint(directory)
     assert opened.checkpoint.agent_step == 512
+    git = read_json(directory.environment_file)["git"]
+    assert opened.checkpoint.git_commit == ("" if git is None else git["commit"])
     assert read_notes(next(iter(opened.parts.values())))["source"] == (scripts / "ppo.py").read_text()
     assert list(directory.tensorboard.iterdir())
     assert (directory.artifacts / "script.py").read_text() == (scripts / "ppo.py").read_text()
@@ -85,11 +93,46 @@ def test_every_family_logs_its_returns_is_saved_and_can_be_judged(runs, scripts,
     code, output = carry_out(directory)
     assert code == 0, output
     assert {"charts/episodic_return", loss} <= metric_names(directory)
-    weights, _ = CheckpointManager(directory).load_agent()
+    weights, _ = CheckpointManager(directory).load_weights()
     assert tensors <= set(weights)
     report = evaluate_target(directory.id, runs.store.root, episodes=1)
     assert report.complete
     assert report.mean == CheckpointManager(directory).open("best").checkpoint.score
+
+
+def by_hand_in_numpy(weights, seed):
+    env = gymnasium.make("CartPole-v1")
+    observation, _ = env.reset(seed=seed)
+    total, ended = 0.0, False
+    layer = {name: weights[f"q_state.params.params.Dense_0.{name}"].numpy() for name in ("kernel", "bias")}
+    while not ended:
+        values = observation @ layer["kernel"] + layer["bias"]
+        observation, reward, terminated, truncated, _ = env.step(int(values.argmax()))
+        total, ended = total + reward, terminated or truncated
+    env.close()
+    return total
+
+
+def check_jax_run(runs, script, **settings):
+    directory = runs.make(script, **settings)
+    code, output = carry_out(directory)
+    assert code == 0, output
+    weights, _ = CheckpointManager(directory).load_weights()
+    assert {"q_state.target_params.params.Dense_0.kernel", "q_state.step", "q_state.opt_state.0.count"} <= set(weights)
+    report = evaluate_target(directory.id, runs.store.root, episodes=2, seed=30)
+    assert report.returns == [by_hand_in_numpy(weights, seed) for seed in (30, 31)]
+
+
+@pytest.mark.slow
+def test_a_jax_script_is_saved_and_judged_with_its_own_classes(runs, scripts, jax_stand_in):
+    check_jax_run(runs, scripts / "climb_jax.py")
+
+
+@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.skipif(find_spec("jax") is None or find_spec("flax") is None, reason="jax and flax are not installed")
+def test_the_same_holds_for_jax_itself(runs, scripts):
+    check_jax_run(runs, scripts / "climb_jax.py")
 
 
 @pytest.mark.slow
@@ -130,7 +173,7 @@ def test_killed_at_any_moment_its_last_periodic_checkpoint_is_whole_and_nothing_
     process.communicate(timeout=PATIENCE_SECONDS)
     opened = manager.open("latest")
     assert read_notes(next(iter(opened.parts.values())))["source"] == (scripts / "ppo.py").read_text()
-    weights, _ = manager.load_agent()
+    weights, _ = manager.load_weights()
     assert weights["agent.actor.0.weight"].shape == (32, 4)
     if which == "the script":
         record = read_record(directory)
@@ -162,7 +205,7 @@ def test_a_script_for_gymnasium_1_is_left_as_it_is_and_judged_with_what_it_puts_
     assert {"charts/episodic_return", "losses/policy_loss"} <= metric_names(directory)
     (adapted,) = [entry.data for entry in read_journal(directory.journal_file) if entry.event == "script.adapted"]
     assert "vector environments are left as they are: the script speaks of Gymnasium 1" in adapted["measures"]
-    weights, _ = CheckpointManager(directory).load_agent()
+    weights, _ = CheckpointManager(directory).load_weights()
     assert weights["normalisers.vector.count"] > 400
     assert evaluate_target(directory.id, runs.store.root, episodes=2).complete
 
@@ -187,7 +230,7 @@ def test_statistics_in_processes_of_their_own_are_saved_also_after_those_are_gon
     directory = runs.make(scripts / "ppo_continuous_action.py", asynchronous=True, num_envs=2)
     code, output = carry_out(directory)
     assert code == 0, output
-    weights, _ = CheckpointManager(directory).load_agent()
+    weights, _ = CheckpointManager(directory).load_weights()
     assert {f"normalisers.{index}.mean" for index in (0, 1)} <= set(weights)
     assert weights["normalisers.1.count"] >= 300
     assert evaluate_target(directory.id, runs.store.root, episodes=1).complete
@@ -200,7 +243,7 @@ def test_a_script_begins_with_the_weights_of_a_checkpoint(runs, scripts, ppo_age
     directory = runs.make(scripts / "ppo.py", total_timesteps=256, learning_rate=0, start_from=before.id)
     code, output = carry_out(directory)
     assert code == 0, output
-    weights, _ = CheckpointManager(directory).load_agent()
+    weights, _ = CheckpointManager(directory).load_weights()
     for name, value in ppo_agent.state_dict().items():
         assert weights[f"agent.{name}"].equal(value), "with a learning rate of nothing they stay as they began"
     events = {entry.event: entry.data for entry in read_journal(directory.journal_file)}

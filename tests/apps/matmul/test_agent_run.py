@@ -31,7 +31,7 @@ def played(name, say=lambda _text: None, agent=TINY, **settings):
 
 
 def weights(directory):
-    return CheckpointManager(directory).load_agent()[0]
+    return CheckpointManager(directory).load_weights()[0]
 
 
 def test_an_agents_search_is_an_ordinary_run(workplace):

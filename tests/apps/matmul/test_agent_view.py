@@ -11,9 +11,9 @@ from palaestra.apps.matmul.factor_picture import draw_factors
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.masks import to_masks
 from palaestra.contracts.clock import SystemClock
-from palaestra.frames.demand import Demand
-from palaestra.frames.place import VARIABLE, every_lane, lane_path
-from palaestra.frames.reader import FrameReader
+from palaestra.rendering.buffer_paths import VARIABLE, all_frame_buffers, frame_buffer_path
+from palaestra.rendering.demand import Demand
+from palaestra.rendering.frame_reader import FrameReader
 from palaestra.runs.journal import read_journal
 from palaestra.workers.session import RunSession
 
@@ -30,13 +30,13 @@ def session(workplace, monkeypatch):
 
 def test_a_watcher_sees_the_newest_proposal_and_the_best(session, strassen_bits):
     masks = to_masks(strassen_bits)
-    with factor_view(SMALL, session) as view, closing(FrameReader(lane_path(session.directory.id))) as reader:
+    with factor_view(SMALL, session) as view, closing(FrameReader(frame_buffer_path(session.directory.id))) as reader:
         reader.want(Demand(60.0, 0, frozenset({1}), 1, 1), monotonic() + 2)
         view.show(masks[:5], masks, -9.0, 21, 3)
-        assert (reader.slot_count, reader.beat().env_steps) == (2, 21)
+        assert (reader.slot_count, reader.heartbeat().env_steps) == (2, 21)
         frame = reader.read(1)
         assert frame.numbers.total_reward == -7.0
-    assert every_lane() == []
+    assert all_frame_buffers() == []
 
 
 def test_a_tile_is_the_picture_of_its_factors(strassen_bits):
@@ -45,8 +45,8 @@ def test_a_tile_is_the_picture_of_its_factors(strassen_bits):
     view.show(masks[:3], masks, -9.0, 1, 1)
     newest, best = view.view(0), view.view(1)
     assert np.array_equal(best.content, draw_factors(strassen_bits, 8))
-    assert (newest.reward, newest.length) == (-9.0, 3)
-    assert (best.reward, best.length) == (-7.0, 7)
+    assert (newest.numbers.reward, newest.numbers.length) == (-9.0, 3)
+    assert (best.numbers.reward, best.numbers.length) == (-7.0, 7)
 
 
 def test_where_no_lane_can_be_made_the_run_goes_on(session, workplace, monkeypatch, strassen_bits):

@@ -51,7 +51,7 @@ def test_the_page_has_a_picture_and_a_row_for_each_comparison_and_asks_nobody():
 
 def test_a_row_tells_errors_and_what_was_not_timed():
     row = dict(zip(COLUMNS, table_row(asdict(LOST)), strict=True))
-    assert (row["verdict"], row["gain"], row["error"], row["other ways, ms"]) == ("loss", "-", "exact", "leaf 2")
+    assert (row["verdict"], row["x NumPy"], row["error"], row["other ways, ms"]) == ("loss", "-", "exact", "leaf 2")
     row = dict(zip(COLUMNS, table_row(asdict(WON)), strict=True))
     assert (row["error"], row["NumPy's error"]) == ("2.0e-06", "1.0e-06")
 
@@ -61,3 +61,9 @@ def test_every_comparison_is_a_dot():
     assert len(dots) == 2
     assert float(dots[0]["cy"]) < float(dots[1]["cy"])  # the win stands above the loss
     assert "Nothing" in gain_picture([])
+
+
+def test_whole_numbers_are_compared_with_numpy_and_with_float_blas():
+    cell = {**asdict(LOST), "seconds": 2.0, "gain": 29.27, "others": {"leaf": 1.0, "float64 BLAS": 1.0}}
+    row = dict(zip(COLUMNS, table_row(cell), strict=True))
+    assert (row["verdict"], row["x NumPy"], row["x float64 BLAS"]) == ("loss", "29.27", "0.50")

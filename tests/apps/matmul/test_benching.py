@@ -23,7 +23,7 @@ def test_a_benchmark_is_kept_with_its_source_run_and_a_page(strassen, workplace)
     assert answer.data["source_run_id"] == "01RUN"
     assert [row[0] for row in answer.rows] == ["object 64 bits"]
     assert Path(answer.data["page"]).exists()
-    assert [data["id"] for data in BenchStore(Path("runs")).of(entry.file.stem)] == [answer.data["id"]]
+    assert [benchmark.id for benchmark in BenchStore(Path("runs")).of(entry.file.stem)] == [answer.data["id"]]
     assert "01RUN" in answer.notes[-1]
 
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from palaestra.apps.matmul.agent_demonstrations import target_bits
-from palaestra.apps.matmul.bridge import completion, from_another_side, modulo_2, proposal, scheme_lessons
+from palaestra.apps.matmul.bridge import completion, from_another_side, proposal, scheme_lessons
 from palaestra.apps.matmul.contractions import outer_bits
-from palaestra.apps.matmul.factorization import Factorization, schoolbook
+from palaestra.apps.matmul.factorization import Factorization, modulo_2, schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.game import slice_rank

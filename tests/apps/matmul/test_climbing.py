@@ -125,7 +125,8 @@ def test_a_climb_of_the_version_before_shelves_goes_on():
 def test_for_whole_numbers_only_what_lifts_is_extended_or_kept(monkeypatch):
     climb = climbed(begin_climb(SMALL[:2], Field.ZT, 1, 1), replace(RULES, target=11))
     assert proved_over(Field.ZT, climb.best, climb.format).field is Field.ZT
-    monkeypatch.setattr(climbing, "lift", lambda proved: None)
+    monkeypatch.setattr(climbing, "lift", lambda proved, ends: None)
+    monkeypatch.setattr(climbing, "_LIFTED", {})
     climb = begin_climb(SMALL[:2], Field.Z, 1, 1)
     for _ in range(5):
         climb = advance_climb(climb, RULES, 10**9)

@@ -1,16 +1,24 @@
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from palaestra.apps.matmul import climbing
+from palaestra.apps.matmul.archive import Archive, Provenance
+from palaestra.apps.matmul.climbing import begin_climb
 from palaestra.apps.matmul.discover_config import DiscoverConfig
 from palaestra.apps.matmul.discovering import find_or_make
-from palaestra.apps.matmul.discovery_run import checkpoint_file, run_discovery
+from palaestra.apps.matmul.discovery_run import checkpoint_file, finishing_seconds, run_discovery
+from palaestra.apps.matmul.field import Field
+from palaestra.apps.matmul.lifting import OutOfTime, lift
+from palaestra.apps.matmul.verification import verify
 from palaestra.contracts.errors import DamagedFile
 from palaestra.contracts.run import RunState
 from palaestra.runs.journal import read_journal
@@ -73,6 +81,40 @@ def test_a_search_can_begin_with_what_was_found_before(workplace):
     outcome = run_discovery(directory, config, lambda _text: None)
     assert (outcome.rank, outcome.flips) == (14, 0)  # twice seven is the best known: nothing is left to do
     assert json.loads(Path(outcome.file).read_text())["provenance"]["parents"] == [first.fingerprint]
+
+
+def test_a_start_from_the_archive_counts_even_when_its_bits_do_not_lift_again(workplace, monkeypatch, strassen):
+    archive = Archive(workplace / "runs")
+    archive.add(verify(strassen), Provenance("", "brought in", 0, 0, 0.0, 0.0, 0.0))
+    monkeypatch.setattr(climbing, "lift", lambda proved, ends: None)
+    monkeypatch.setattr(climbing, "_LIFTED", {})
+    directory, outcome = searched("first", field="zt", start="archive", target=7, seconds=5, bench=False, polish=0)
+    assert (outcome.rank, outcome.field) == (7, "zt")
+    assert read_record(directory).state is RunState.FINISHED
+
+
+def test_a_lift_that_is_not_done_in_time_leaves_the_search_as_it_was(workplace, monkeypatch):
+    def late(proved, ends):
+        if ends == math.inf:
+            return lift(proved)
+        raise OutOfTime
+
+    monkeypatch.setattr(climbing, "lift", late)
+    monkeypatch.setattr(climbing, "_LIFTED", {})
+    _, outcome = searched("first", field="zt", start="schoolbook", seconds=3, target=7, bench=False)
+    assert (outcome.rank, outcome.exit_code) == (8, 0)
+    monkeypatch.undo()
+    _, second = searched("first", field="zt", start="schoolbook", seconds=30, target=7, bench=False)
+    assert second.rank == 7
+
+
+@pytest.mark.parametrize(("field", "polish", "share"), [("gf2", 5.0, 0.005), ("zt", 5.0, 0.25)])
+def test_a_session_leaves_time_for_its_end(field, polish, share):
+    config = DiscoverConfig(format="3x3x3", field=field, seconds=40.0, polish=polish)
+    begun = begin_climb((config.product,), Field(field), 1, 1)
+    assert finishing_seconds(begun, config) < 0.02 * 40  # nothing that could be polished or timed
+    found = replace(begun, best=begun.best[:23])
+    assert share * 40 <= finishing_seconds(found, config) <= 0.3 * 40
 
 
 def test_the_schoolbooks_scheme_is_no_discovery(workplace):

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from palaestra.apps.matmul.extension import best_start, join, multiplied, products_for
@@ -33,7 +34,7 @@ def test_parts_that_do_not_fit_are_refused(strassen, strassen_bits):
 )
 def test_strassen_is_used_wherever_it_fits(sides, rank, strassen):
     """4x4x4 from eight blocks of 2x2x2, joined by the schoolbook: 8 * 7."""
-    start = best_start(Format(*sides), [("strassens", verify(strassen))])
+    start = best_start(Format(*sides), Field.GF2, [("strassens", verify(strassen))])
     assert (start.scheme.rank, start.scheme.field) == (rank, Field.GF2)
     assert start.parents == (("strassens",) if rank != 4 else ())
 
@@ -42,16 +43,31 @@ def test_a_scheme_serves_all_orders_of_its_sides(strassen):
     joined = verify(join(strassen, schoolbook(Format(2, 2, 1), Field.ZT), "columns"))
     assert joined.rank == 11
     for sides in ((2, 2, 3), (2, 3, 2), (3, 2, 2)):
-        assert best_start(Format(*sides), [("it", joined)]).parents == ("it",)
+        assert best_start(Format(*sides), Field.GF2, [("it", joined)]).parents == ("it",)
 
 
 def test_nothing_known_is_the_schoolbook():
-    assert best_start(Format(2, 3, 2), []).scheme.rank == 12
+    assert best_start(Format(2, 3, 2), Field.GF2, []).scheme.rank == 12
+
+
+def test_only_schemes_that_hold_over_the_field_are_put_together(strassen):
+    base, inverse = np.array([[1, 2], [0, 1]]), np.array([[1, -2], [0, 1]])
+    large = replace(
+        strassen,
+        field=Field.Z,
+        u=(base @ strassen.u.reshape(-1, 2, 2)).reshape(-1, 4),
+        w=(inverse.T @ strassen.w.reshape(-1, 2, 2)).reshape(-1, 4),
+    )
+    known = [("large", verify(large))]
+    assert large.largest_coefficient > 1
+    ranks = {field: best_start(Format(2, 2, 2), field, known).scheme.rank for field in (Field.GF2, Field.ZT, Field.Z)}
+    assert ranks == {Field.GF2: 7, Field.ZT: 8, Field.Z: 7}
+    assert best_start(Format(2, 2, 4), Field.ZT, [*known, ("small", verify(strassen))]).scheme.rank == 14
 
 
 def test_fractions_are_passed_over(strassen):
     halves = replace(strassen, field=Field.Q, u=strassen.u * 2, denominators=(2, 1, 1))
-    assert best_start(Format(2, 2, 2), [("halves", verify(halves))]).scheme.rank == 8
+    assert best_start(Format(2, 2, 2), Field.GF2, [("halves", verify(halves))]).scheme.rank == 8
 
 
 def test_the_product_of_two_schemes_multiplies_larger_matrices(strassen):

@@ -44,7 +44,7 @@ class Notes:
         self.kept.append((event, data))
 
 
-def timed(entry, config, name, *, aloud):
+def timed(entry, config, name, *, aloud, timeout):
     cell = Cell("int64", 256, "NumPy", 3.0, 1.0, 1, 3.0, 2.0, 1.5, "win", 1)
     software = {"blas": "b", "compiler": "c"}
     return Benchmark(

@@ -2,16 +2,33 @@ from dataclasses import replace
 
 import pytest
 
+from palaestra.apps.matmul.additions import count_additions
+from palaestra.apps.matmul.extension import join
 from palaestra.apps.matmul.factorization import schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format, parse_format
-from palaestra.apps.matmul.known_ranks import Verdict, as_of, compare, known_formats, known_rank
+from palaestra.apps.matmul.known_ranks import Verdict, as_of, compare, known_additions, known_formats, known_rank
+from palaestra.apps.matmul.polishing import polished
 from palaestra.apps.matmul.verification import verify
 
 
 def test_fields_are_never_mixed():
     ranks = {field: known_rank(Format(4, 4, 4), field) for field in Field}
     assert ranks == {Field.GF2: 47, Field.ZT: 49, Field.Z: 49, Field.Q: 48}
+
+
+@pytest.mark.parametrize(("columns", "additions"), [(3, 17), (4, 26), (5, 28)])
+def test_additions_are_at_most_those_of_winograds_scheme_joined(columns, additions, strassen):
+    """2x2x2 twice shares its sums of A; a strip of one column takes two further additions."""
+    block = polished(verify(strassen), 60.0, 1).claim
+    whole = block
+    while whole.format.columns < columns:
+        left = columns - whole.format.columns
+        part = block if left >= 2 else schoolbook(Format(2, 2, 1), Field.ZT)
+        whole = join(whole, part, "columns")
+    assert verify(whole).rank == known_rank(whole.format, Field.ZT)
+    assert count_additions(whole, 24).eliminated == additions
+    assert known_additions(whole.format, Field.ZT) <= additions
 
 
 def test_the_order_of_sides_does_not_matter():

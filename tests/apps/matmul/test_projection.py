@@ -45,13 +45,18 @@ def test_it_is_found_from_other_bases_too():
 def test_a_start_from_discoveries_uses_larger_ones(strassen_bits):
     larger = verify(join(strassen_bits, schoolbook(Format(2, 2, 2), Field.GF2), "columns"))
     for sides in set(permutations((2, 2, 3))):
-        start = best_start(Format(*sides), [("larger", larger)])
+        start = best_start(Format(*sides), Field.GF2, [("larger", larger)])
         assert start.parents == ("larger",)
         assert start.scheme.rank == 11
 
 
-def test_what_cannot_be_cut_is_refused(strassen):
-    with pytest.raises(UsageError, match="over zt is not cut down"):
-        projected(strassen, 0)
+def test_over_whole_numbers_one_index_is_left_out(strassen):
+    larger = join(strassen, schoolbook(Format(2, 2, 1), Field.ZT), "columns")
+    assert (verify(projected(larger, 2)).rank, projected(larger, 2).field) == (7, Field.ZT)
+    for at in range(3):
+        assert verify(projected(strassen, at)).rank <= 6
+
+
+def test_what_cannot_be_cut_is_refused():
     with pytest.raises(UsageError, match="side of 1"):
         projected(schoolbook(Format(1, 2, 2), Field.GF2), 0)

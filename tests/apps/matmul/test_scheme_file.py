@@ -58,6 +58,13 @@ def test_alphatensors_npz_is_read_with_all_its_schemes(strassen, tmp_path):
     assert holding(readings)[0].rank == 7
 
 
+def test_fractions_of_a_power_of_two_are_read_as_whole_numbers_and_a_denominator(strassen, tmp_path):
+    file = tmp_path / "halves.npz"
+    np.savez(file, U=strassen.u * 0.125, V=strassen.v * 4.0, W=strassen.w * 2.0)
+    first = holding(read_schemes(file)[""])[0]
+    assert (first.field, first.claim.denominators, first.rank) == (Field.Q, (8, 1, 1), 7)
+
+
 def test_a_field_that_is_given_is_the_only_one_tried(strassen, tmp_path):
     file = tmp_path / "factorizations.npz"
     np.savez(file, **{"2,2,2": np.stack([factor.T for factor in strassen.factors])})

@@ -24,7 +24,7 @@ WITH_WANDB = {"wandb": {"enabled": True, "upload_checkpoints": True, "grace_seco
 TINY = {"width": 16, "batch": 32, "warmup": 3, "updates": 2, "simulations": 2, "children": 4, "device": "cpu"}
 
 
-def timed(entry, config, name, *, aloud):
+def timed(entry, config, name, *, aloud, timeout):
     cell = Cell("int64", 256, "NumPy", 3.0, 1.0, 1, 3.0, 2.0, 1.5, "win", 1)
     run, software = entry.provenance["run"], {"blas": "b", "compiler": "c"}
     return Benchmark(
@@ -70,7 +70,7 @@ def test_an_agents_episodes_become_the_table_of_episodes(workplace, fake):
     assert len(tables(fake, "checkpoints")) == 1
 
 
-def test_a_wandb_that_fails_is_named_and_the_search_finds_the_same(workplace, fake, monkeypatch):
+def test_a_wandb_that_fails_is_named_on_stderr_and_the_search_finds_the_same(workplace, fake, monkeypatch, capsys):
     monkeypatch.setenv("FAKE_WANDB", "raise:init")
     found = []
     for name, sinks in (("with", WITH_WANDB), ("without", {})):
@@ -81,6 +81,7 @@ def test_a_wandb_that_fails_is_named_and_the_search_finds_the_same(workplace, fa
         failed = [entry.data["sink"] for entry in read_journal(directory.journal_file) if entry.event == "sink.failed"]
         assert failed == (["wandb"] if name == "with" else [])
     assert found[0] == found[1]
+    assert capsys.readouterr().err.count("The sink 'wandb' is no longer used") == 1
 
 
 def test_other_sinks_are_chosen_by_name(workplace):

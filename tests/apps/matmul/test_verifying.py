@@ -46,3 +46,14 @@ def test_where_the_field_is_not_said_the_strictest_that_holds_is_found(strassen,
         data = {"n": [2, 2, 2], "u": claim.u.tolist(), "v": claim.v.tolist(), "w": claim.w.tolist()}
         (tmp_path / "one.json").write_text(json.dumps(data))
         assert asked(str(tmp_path / "one.json")).data["schemes"][0]["field"] == field
+
+
+def test_a_scheme_that_holds_over_no_field_is_refused_with_all_that_was_tried(strassen, tmp_path):
+    wrong = strassen.u.copy()
+    wrong[0, 0] += 1
+    data = {"n": [2, 2, 2], "u": wrong.tolist(), "v": strassen.v.tolist(), "w": strassen.w.tolist()}
+    (tmp_path / "one.json").write_text(json.dumps(data))
+    said = asked(str(tmp_path / "one.json")).data["schemes"][0]["said"]
+    assert "zt, z, gf2" in said
+    assert "as it is or transposed" in said
+    assert "wrong in" in said

@@ -227,9 +227,9 @@ class Publisher:
     def __init__(self, is_watched):
         self.is_watched, self.looks = is_watched, []
 
-    def look(self, scene, env_step, bring_up_to_date=lambda: None):
+    def check(self, source, bring_up_to_date=lambda: None):
         bring_up_to_date()
-        self.looks.append((env_step, np.array(scene.last.rewards)))
+        self.looks.append((source.env_step, np.array(source.last.rewards)))
 
 
 class Scene:

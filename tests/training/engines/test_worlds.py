@@ -110,9 +110,9 @@ class Publisher:
         self.seen = []
         self.envs = envs
 
-    def look(self, scene, env_step, bring_up_to_date):
+    def check(self, source, bring_up_to_date):
         bring_up_to_date()
-        self.seen.append((env_step, [env.unwrapped.state.copy() for env in self.envs.envs]))
+        self.seen.append((source.env_step, [env.unwrapped.state.copy() for env in self.envs.envs]))
 
 
 class Scene:

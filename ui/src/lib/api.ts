@@ -2,8 +2,10 @@
 import { readColumns } from './columns.ts';
 import { address, get, getBytes, patch, post, remove } from './http.ts';
 import type {
-  Axis, Batch, Checked, Checkpoints, Difference, Form, JournalPart, Json, LogPart, MetricNames, Recipe, Run, RunDetail, RunPage,
-  RunRequest, Series, StoredFile, System,
+  ArtifactList, CheckoutList, EvaluationList, OneRun, ParsedRequest, RecipeList, ReplayList, SeriesList, TensorBoardPage, VideoList, ConfigDifferences,
+} from './api_types.ts';
+import type {
+  Axis, CheckedRequest, CheckpointList, EvaluateBody, Form, JournalPart, Json, LogPart, MetricNames, RunDetail, RunGroupPage, RunPage, RunRequest, System,
 } from './types.ts';
 
 export { ApiError, isAbort } from './http.ts';
@@ -13,6 +15,8 @@ export interface RunQuery {
   search?: string;
   tag?: string;
   kind?: string;
+  group?: string;
+  run?: readonly string[];
   sort?: string;
   order?: 'asc' | 'desc';
   limit?: number;
@@ -28,39 +32,35 @@ export interface MetricQuery {
   to?: number | null;
 }
 
-export interface EvaluationOrder {
-  selector: string;
-  episodes?: number;
-  video?: boolean;
-  repeat?: boolean;
-  deterministic?: boolean;
-}
-
 const of = (id: string) => `/api/runs/${encodeURIComponent(id)}`;
 export type Nested = { [key: string]: Json };
 
 export const login = (token: string) => post<undefined>('/api/login', { token });
 export const logout = () => post<undefined>('/api/logout');
 export const system = () => get<System>('/api/system');
-export const recipes = async () => (await get<{ recipes: Recipe[] }>('/api/recipes')).recipes;
+export const recipes = async () => (await get<RecipeList>('/api/recipes')).recipes;
 
 export const form = (kind: string, recipe: string, run: string, script = '') =>
   get<Form>(`/api/kinds/${encodeURIComponent(kind)}/form`, { recipe, run, script });
+export const checkouts = async (kind: string) => (await get<CheckoutList>(`/api/kinds/${encodeURIComponent(kind)}/checkouts`)).checkouts;
+export const addCheckout = async (kind: string, path: string) =>
+  (await post<CheckoutList>(`/api/kinds/${encodeURIComponent(kind)}/checkouts`, { path })).checkouts;
 export const check = (request: RunRequest, signal: AbortSignal) =>
-  post<Checked>('/api/requests/check', request, signal);
-export const parse = async (yaml: string) => (await post<{ config: Nested }>('/api/requests/parse', { yaml })).config;
+  post<CheckedRequest>('/api/requests/check', request, signal);
+export const parse = async (yaml: string) => (await post<ParsedRequest>('/api/requests/parse', { yaml })).config;
 
 export const runs = (query: RunQuery, signal?: AbortSignal) => get<RunPage>('/api/runs', { ...query }, signal);
-export const submit = async (request: RunRequest) => (await post<{ run: Run }>('/api/runs', request)).run;
+export const runGroups = (query: RunQuery, signal?: AbortSignal) => get<RunGroupPage>('/api/run-groups', { ...query }, signal);
+export const submit = async (request: RunRequest) => (await post<OneRun>('/api/runs', request)).run;
 export const run = (id: string) => get<RunDetail>(of(id));
 export const change = async (id: string, what: { tags?: string[]; note?: string }) =>
-  (await patch<{ run: Run }>(of(id), what)).run;
+  (await patch<OneRun>(of(id), what)).run;
 export const act = async (id: string, action: 'stop' | 'cancel' | 'retry', how: { grace_seconds?: number } = {}) =>
-  (await post<{ run: Run }>(`${of(id)}/${action}`, how)).run;
+  (await post<OneRun>(`${of(id)}/${action}`, how)).run;
 export const clone = async (id: string, changes: { name?: string; config?: Nested } = {}) =>
-  (await post<{ run: Run }>(`${of(id)}/clone`, changes)).run;
-export const evaluate = async (id: string, order: EvaluationOrder) =>
-  (await post<{ run: Run }>(`${of(id)}/evaluate`, order)).run;
+  (await post<OneRun>(`${of(id)}/clone`, changes)).run;
+export const evaluate = async (id: string, order: EvaluateBody) =>
+  (await post<OneRun>(`${of(id)}/evaluate`, order)).run;
 export const forget = (id: string) => remove(of(id));
 
 export const metricNames = (id: string) => get<MetricNames>(`${of(id)}/metrics`);
@@ -70,26 +70,26 @@ export const series = async (query: MetricQuery, signal?: AbortSignal) => {
   return readColumns(await getBytes('/api/metrics', { run, name, buckets, axis, from, to, form: 'columns' }, signal));
 };
 export const sparklines = async (ids: readonly string[], name: string) =>
-  (await get<{ series: Series[] }>('/api/sparklines', { run: ids, name })).series;
+  (await get<SeriesList>('/api/sparklines', { run: ids, name })).series;
 
-export const checkpoints = (id: string, signal?: AbortSignal) => get<Checkpoints>(`${of(id)}/checkpoints`, {}, signal);
+export const checkpoints = (id: string, signal?: AbortSignal) => get<CheckpointList>(`${of(id)}/checkpoints`, {}, signal);
 export const checkpointFile = (id: string, epoch: number) => `${of(id)}/checkpoints/${epoch}/download`;
 export const batches = async (id: string, signal?: AbortSignal) =>
-  (await get<{ batches: Batch[] }>(`${of(id)}/evaluations`, {}, signal)).batches;
+  (await get<EvaluationList>(`${of(id)}/evaluations`, {}, signal)).batches;
 export const videos = async (id: string, signal?: AbortSignal) =>
-  (await get<{ videos: StoredFile[] }>(`${of(id)}/videos`, {}, signal)).videos;
+  (await get<VideoList>(`${of(id)}/videos`, {}, signal)).videos;
 export const replays = async (id: string, signal?: AbortSignal) =>
-  (await get<{ replays: StoredFile[] }>(`${of(id)}/replays`, {}, signal)).replays;
+  (await get<ReplayList>(`${of(id)}/replays`, {}, signal)).replays;
 export const artifacts = async (id: string, signal?: AbortSignal) =>
-  (await get<{ artifacts: StoredFile[] }>(`${of(id)}/artifacts`, {}, signal)).artifacts;
+  (await get<ArtifactList>(`${of(id)}/artifacts`, {}, signal)).artifacts;
 export const fileOf = (id: string, shelf: 'videos' | 'replays' | 'artifacts', name: string) =>
   `${of(id)}/${shelf}/${encodeURIComponent(name)}`;
 export const log = (id: string, where: { stream: string; tail?: number; from?: number; limit?: number }) =>
   get<LogPart>(`${of(id)}/log`, { ...where });
 export const journal = (id: string, after: number, limit: number) => get<JournalPart>(`${of(id)}/journal`, { after, limit });
-export const tensorboard = async (ids: string[]) => (await post<{ path: string }>('/api/tensorboard', { runs: ids })).path;
+export const tensorboard = async (ids: string[]) => (await post<TensorBoardPage>('/api/tensorboard', { runs: ids })).path;
 export const diff = async (id: string, other: string) =>
-  (await get<{ differences: Difference[] }>(`${of(id)}/diff`, { other })).differences;
+  (await get<ConfigDifferences>(`${of(id)}/diff`, { other })).differences;
 
 /** Where the event socket is; the browser keeps the cookie to it. */
 export function eventsAddress(after: number | null, boot: string): string {

@@ -6,6 +6,7 @@ import { leaveTurn, takeTurn } from './turns.ts';
 import type { Axis, Run } from './types.ts';
 
 const MOST_POINTS = 10_000; // of one chart; more curves get fewer stretches each, and none loses a spike
+const SIDE_BY_SIDE = 2; // questions of one chart: the others have their first curves as soon
 const AT_ONCE = 100; // runs per question: what the daemon has begun for somebody who leaves is not much
 
 export interface Wanted {
@@ -24,6 +25,7 @@ export function bucketsFor(width: number, runs: number): number {
 export class ChartData {
   series: Columns[] = $state.raw([]);
   isLoaded = $state(false);
+  arrived: number | null = $state(null); // runs whose curves have come, while others have not
   problem: unknown = $state(null);
   private asked: Asked | null = null; // and not shown yet
   private later: Wanted | null = null; // the same of a later hour
@@ -49,13 +51,14 @@ export class ChartData {
   leave(): void {
     leaveTurn(this);
     this.asked?.aborter.abort();
-    this.asked = this.later = null;
+    this.asked = this.later = this.arrived = null;
   }
 
   private async load(key: string, wanted: Wanted): Promise<void> {
     const asked = (this.asked = { view: viewOf(wanted), aborter: new AbortController() });
+    this.arrived = wanted.runs.length > AT_ONCE ? 0 : null;
     try {
-      const found = await fetchSeries(wanted, asked.aborter.signal);
+      const found = await fetchSeries(wanted, asked.aborter.signal, (part, count) => this.showPart(asked, part, count));
       if (this.asked !== asked) return;
       if (!wanted.range) this.whole = [key, found];
       takeTurn(this, () => this.show(key, found));
@@ -66,8 +69,21 @@ export class ChartData {
     }
   }
 
+  /** A chart that shows nothing yet shows what has come so far, and says how much that is. */
+  private showPart(asked: Asked, found: Columns[], count: number): void {
+    if (this.asked !== asked) return;
+    this.arrived = count;
+    if (this.shown === '') takeTurn(this, () => this.asked === asked && this.draw(found));
+  }
+
+  private draw(found: Columns[]): void {
+    this.series = found;
+    this.isLoaded = true;
+  }
+
   private show(key: string, found: Columns[]): void {
     this.shown = key;
+    this.arrived = null;
     this.series = found;
     this.isLoaded = true;
     this.problem = null;
@@ -87,13 +103,22 @@ function viewOf({ runs, name, axis, range, width }: Wanted): string {
   return [name, axis, width, range, ...runs.map((run) => run.id)].join();
 }
 
-async function fetchSeries({ runs, name, axis, range, width }: Wanted, signal: AbortSignal): Promise<Columns[]> {
+/** `onpart` is called with all that has come so far, in the order of the runs, and with the number of runs that is. */
+async function fetchSeries({ runs, name, axis, range, width }: Wanted, signal: AbortSignal, onpart: (found: Columns[], runs: number) => void): Promise<Columns[]> {
   const buckets = bucketsFor(width, runs.length);
   const [from, to] = range ?? [null, null];
-  const parts: Promise<Columns[]>[] = [];
-  for (let start = 0; start < runs.length; start += AT_ONCE) {
+  const parts: Columns[][] = [];
+  let arrived = 0;
+  const fetchPart = async (start: number) => {
     const ids = runs.slice(start, start + AT_ONCE).map((run) => run.id);
-    parts.push(api.series({ runs: ids, names: [name], buckets, axis, from, to }, signal));
-  }
-  return (await Promise.all(parts)).flat();
+    parts[start / AT_ONCE] = await api.series({ runs: ids, names: [name], buckets, axis, from, to }, signal);
+    arrived += ids.length;
+    if (arrived < runs.length) onpart(parts.flat(), arrived);
+  };
+  let next = 0;
+  const fetchInTurn = async () => {
+    while (next < runs.length) await fetchPart((next += AT_ONCE) - AT_ONCE);
+  };
+  await Promise.all(Array.from({ length: SIDE_BY_SIDE }, fetchInTurn));
+  return parts.flat();
 }

@@ -1,5 +1,5 @@
 // What a chart draws, made from what the daemon says: pure, so that tests can ask it anything.
-import { groupName, groupRuns, type RunGroup } from './groups.ts';
+import { groupName, groupRuns, seedCount, seedText, type ComparedGroup } from './groups.ts';
 import type { Columns } from './columns.ts';
 import type { Look } from './palette.ts';
 import { reachOf, smooth } from './smoothing.ts';
@@ -58,9 +58,11 @@ export function groupedCurves(runs: readonly Run[], series: readonly Columns[], 
 }
 
 /** Only where every seed has something to say: elsewhere the mean would jump as seeds come and go. */
-function meanCurve(group: RunGroup, members: readonly Curve[], look: Look): Curve {
+function meanCurve(group: ComparedGroup, members: readonly Curve[], look: Look): Curve {
   const [start, end] = [Math.max(...members.map((one) => one.x[0]!)), Math.min(...members.map((one) => one.x.at(-1)!))];
-  const label = group.runs.length > 1 ? `${groupName(group)} (${members.length} seeds)` : group.runs[0]!.name;
+  const known = new Set(members.map((one) => one.id));
+  const shown = group.runs.filter((run) => known.has(run.id));
+  const label = group.runs.length > 1 ? `${groupName(group)} (${seedText(shown.length, seedCount(shown))})` : group.runs[0]!.name;
   if (members.length === 1) return { ...members[0]!, label, id: group.key };
   const length = members.length === 0 || end < start ? 0 : GRID;
   const [x, low, high, mean] = [new Float64Array(length), new Float64Array(length), new Float64Array(length), new Float64Array(length)];
@@ -132,8 +134,12 @@ export function extentY(curves: readonly Curve[], range: Range, isLog: boolean):
   }
 }
 
+const FLAT = 1e-9; // share of a value below which a difference is one of rounding, not of what was measured
+
 /** A little air above and below; a flat line stands in the middle. */
-export function padded([low, high]: Range, isLog: boolean): Range {
+export function padded(range: Range, isLog: boolean): Range {
+  let [low, high] = range;
+  if (high - low <= FLAT * Math.max(Math.abs(low), Math.abs(high))) low = high = (low + high) / 2;
   if (isLog) return low === high ? [low / 2, high * 2] : [low / (high / low) ** 0.05, high * (high / low) ** 0.05];
   const air = low === high ? Math.abs(low) * 0.1 || 1 : (high - low) * 0.06;
   return [low - air, high + air];

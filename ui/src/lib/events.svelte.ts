@@ -1,16 +1,19 @@
 // One socket for everything that changes. It comes back by itself and goes on where it was.
 import * as api from './api.ts';
 import { session } from './session.svelte.ts';
-import type { Run } from './types.ts';
+import type { EventMessage } from './types.ts';
 
-export interface Message {
-  sequence?: number;
-  type: string;
-  run?: Run | string; // whole where the run changed, its id for its log and metrics
-  [key: string]: unknown;
-}
+/** What the daemon says, and "again", which is ours: the connection is back, look anew. */
+export type Message = EventMessage | { type: 'again' };
 
 type Listener = (message: Message) => void;
+
+/** The id of the run that a message is about. */
+export function runIdOf(message: Message): string | undefined {
+  if (!('run' in message)) return undefined;
+  return typeof message.run === 'object' ? message.run.id : message.run;
+}
+
 const FIRST_WAIT = 400; // milliseconds; doubles up to LONGEST_WAIT
 const LONGEST_WAIT = 5000;
 
@@ -25,7 +28,7 @@ class Events {
   private readonly listeners = new Set<Listener>();
   private follows: object | null = null;
 
-  /** Hears every message until the returned function is called. "again" is ours: the connection is back, look anew. */
+  /** Hears every message until the returned function is called. */
   listen(listener: Listener): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
@@ -64,9 +67,9 @@ class Events {
   }
 
   private heard(text: string): void {
-    const message = JSON.parse(text) as Message;
-    if (typeof message['boot'] === 'string') this.boot = message['boot'];
-    if (typeof message.sequence === 'number') this.sequence = message.sequence;
+    const message = JSON.parse(text) as EventMessage;
+    if (message.type === 'hello') this.boot = message.boot;
+    if ('sequence' in message) this.sequence = message.sequence;
     this.tell(message);
   }
 

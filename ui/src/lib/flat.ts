@@ -18,6 +18,11 @@ export function flatten(config: Nested, prefix = ''): Map<string, Json> {
   return found;
 }
 
+/** The key by which a setting was asked for: a script's arguments have their bare names there, and "settings." before them in its config. */
+export function requestKey(asked: ReadonlyMap<string, Json>, key: string): string {
+  return asked.has(key) ? key : key.replace(/^settings\./, '');
+}
+
 export function isSame(one: Json | undefined, other: Json | undefined): boolean {
   if (one === other) return true;
   if (Array.isArray(one) && Array.isArray(other)) return one.length === other.length && one.every((value, place) => isSame(value, other[place]));

@@ -3,7 +3,7 @@ import * as api from './api.ts';
 import { changesTo, flatten, layOver, type Nested } from './flat.ts';
 import { readForm, SCRIPTED, type Field } from './form_model.ts';
 import { valueAt, without, withValue } from './form_values.ts';
-import type { Checked, FieldError, Form, Json, RunRequest } from './types.ts';
+import type { CheckedRequest, FieldError, Form, Json, RunRequest } from './types.ts';
 
 const PAUSE = 250; // milliseconds after the last change, then the daemon is asked
 
@@ -12,7 +12,7 @@ export class FormState {
   readonly root: Field;
   readonly defaults: Nested;
   changes: Nested = $state.raw({});
-  checked: Checked | null = $state.raw(null);
+  checked: CheckedRequest | null = $state.raw(null);
   errors: FieldError[] = $state.raw([]);
   problem: unknown = $state(null);
   private timer: ReturnType<typeof setTimeout> | undefined;

@@ -8,14 +8,14 @@ export interface Spread {
   count: number;
 }
 
-export interface RunGroup {
+export interface ComparedGroup {
   key: string;
   runs: Run[]; // never empty, in the order they came
 }
 
 /** In the order in which each group's first run comes; a run without a group stands alone. */
-export function groupRuns(runs: readonly Run[]): RunGroup[] {
-  const groups = new Map<string, RunGroup>();
+export function groupRuns(runs: readonly Run[]): ComparedGroup[] {
+  const groups = new Map<string, ComparedGroup>();
   for (const run of runs) {
     const key = run.group || run.id;
     const group = groups.get(key);
@@ -33,8 +33,20 @@ export function spreadOf(values: readonly (number | null | undefined)[]): Spread
   return { mean, low: Math.min(...known), high: Math.max(...known), count: known.length };
 }
 
+/** Runs of one seed are not several seeds. */
+export function seedText(runCount: number, seedCount: number): string {
+  const seeds = `${seedCount.toLocaleString('en-US')} ${seedCount === 1 ? 'seed' : 'seeds'}`;
+  if (seedCount === runCount) return seeds;
+  const runs = `${runCount.toLocaleString('en-US')} ${runCount === 1 ? 'run' : 'runs'}`;
+  return seedCount === 0 ? runs : `${runs} of ${seeds}`;
+}
+
+export function seedCount(runs: readonly Run[]): number {
+  return new Set(runs.flatMap((run) => (run.seed === null ? [] : [run.seed]))).size;
+}
+
 /** A group's name: what its members' names begin with, else the recipe. */
-export function groupName(group: RunGroup): string {
+export function groupName(group: ComparedGroup): string {
   const [first] = group.runs;
   if (!first) return '';
   const start = group.runs.reduce((common, run) => sharedStart(common, run.name), first.name).replace(/[-_. \d]+$/, '');

@@ -1,5 +1,5 @@
 // One way to the daemon: JSON in and out, every refusal an ApiError that can be shown where it happened.
-import type { FieldError, Json } from './types.ts';
+import type { ErrorResponse, FieldError, Json } from './api_types.ts';
 
 export const AWAY = 0; // no answer at all: the daemon is not there
 
@@ -40,7 +40,7 @@ export function address(path: string, query: Query = {}): string {
 
 async function refusal(response: Response): Promise<ApiError> {
   const body: unknown = await response.json().catch(() => null);
-  const error = (body as { error?: { message?: string; hint?: string; fields?: FieldError[] } } | null)?.error;
+  const error = (body as Partial<ErrorResponse> | null)?.error; // a proxy on the way may answer anything
   const message = error?.message ?? `The daemon answered ${response.status} ${response.statusText}.`;
   return new ApiError(response.status, message, error?.hint ?? '', error?.fields ?? []);
 }

@@ -1,9 +1,11 @@
 // Follows one log: its end first, then whatever is added, a piece at a time.
 import { untrack } from 'svelte';
 import * as api from './api.ts';
-import { events } from './events.svelte.ts';
+import { events, runIdOf } from './events.svelte.ts';
 import { journalLine, LogLines } from './log_text.ts';
 import type { LogPart } from './types.ts';
+
+type Piece = Omit<LogPart, 'stream' | 'streams'> & { streams?: string[] }; // the journal is one stream
 
 export const WORKER = 'worker'; // what the worker printed
 export const JOURNAL = 'journal'; // what happened to the run
@@ -36,7 +38,7 @@ export class LogFollow {
 
   start(): () => void {
     const stop = events.listen((message) => {
-      const id = typeof message.run === 'object' ? message.run.id : message.run;
+      const id = runIdOf(message);
       if (id === this.run || message.type === 'again') this.soon(REST);
     });
     untrack(() => void this.look());
@@ -73,16 +75,16 @@ export class LogFollow {
     if (wait > 0) this.soon(wait);
   }
 
-  private async piece(): Promise<LogPart> {
+  private async piece(): Promise<Piece> {
     if (this.stream === JOURNAL) return this.happenings();
     const where = this.next === null ? { tail: FIRST_LINES } : { from: this.next };
     const part = await api.log(this.run, { stream: this.actual, ...where });
-    if (part.size > 0 || this.actual !== WORKER || !part.streams?.includes(FIRST_RANK)) return part;
+    if (part.size > 0 || this.actual !== WORKER || !part.streams.includes(FIRST_RANK)) return part;
     this.actual = FIRST_RANK; // the worker printed nothing; its first rank may have more to say
     return api.log(this.run, { stream: this.actual, tail: FIRST_LINES });
   }
 
-  private async happenings(): Promise<LogPart> {
+  private async happenings(): Promise<Piece> {
     const after = this.next ?? Math.max(0, (await api.journal(this.run, Number.MAX_SAFE_INTEGER, 1)).total - FIRST_LINES);
     const { entries, next, total } = await api.journal(this.run, after, FIRST_LINES);
     return { text: entries.map((entry) => `${journalLine(entry)}\n`).join(''), from: after, next, size: total };

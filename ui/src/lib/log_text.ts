@@ -1,5 +1,5 @@
 // A log as lines that can be shown and searched, however long it is.
-import type { JournalEntry } from './types.ts';
+import type { JournalEvent } from './types.ts';
 
 // Colours and cursor moves of a terminal; here they would only be noise.
 const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
@@ -65,7 +65,7 @@ export function toneOf(line: string): 'bad' | 'warn' | 'soft' | '' {
 }
 
 /** An entry of the journal as one line of a log. */
-export function journalLine({ at, event, level, rank, data }: JournalEntry): string {
+export function journalLine({ at, event, level, rank, data }: JournalEvent): string {
   const words = Object.entries(data).map(([key, value]) => `${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`);
   const time = new Date(at * 1000).toISOString().slice(0, 19).replace('T', ' ');
   return [time, level.toUpperCase(), event, rank === 0 ? '' : `rank=${rank}`, ...words].filter(Boolean).join(' ').replace(/[\r\n]+/g, ' ');

@@ -14,8 +14,9 @@ interface Settings {
 class PlotView {
   private settings: Settings = $state.raw(stored());
 
+  /** Axis and scale stand in the address too, where they are not the usual. */
   get axis(): Axis {
-    return this.settings.axis;
+    return route.query['axis'] === 'time' ? 'time' : this.settings.axis;
   }
 
   get smoothing(): number {
@@ -23,7 +24,7 @@ class PlotView {
   }
 
   get isLog(): boolean {
-    return this.settings.isLog;
+    return route.query['scale'] === 'log' || this.settings.isLog;
   }
 
   /** Zoom stands in the address, so that reloading and sharing keep it; null: the whole. */
@@ -36,6 +37,20 @@ class PlotView {
     if (change.axis && change.axis !== this.axis) this.zoom(null);
     this.settings = { ...this.settings, ...change };
     localStorage.setItem(STORED, JSON.stringify(this.settings));
+    this.writeAddress();
+  }
+
+  /** A link wins over what was chosen before; what it leaves open is as it was chosen. */
+  readAddress(): void {
+    const { axis, isLog } = this;
+    this.settings = { ...this.settings, axis, isLog };
+    this.writeAddress();
+  }
+
+  /** So that the address, copied, shows somebody else the same. */
+  private writeAddress(): void {
+    const [axis, scale] = [this.settings.axis === 'time' ? 'time' : '', this.settings.isLog ? 'log' : ''];
+    if ((route.query['axis'] ?? '') !== axis || (route.query['scale'] ?? '') !== scale) route.refine({ axis, scale });
   }
 
   zoom(range: Range | null): void {

@@ -1,5 +1,5 @@
 // Beats when runs that are watched have moved on: at most every few seconds, and not while nobody looks.
-import { events } from './events.svelte.ts';
+import { events, runIdOf } from './events.svelte.ts';
 import type { Run } from './types.ts';
 
 const REST = 2500; // milliseconds between two beats
@@ -15,7 +15,7 @@ export class Pulse {
 
   start(): () => void {
     const stop = events.listen((message) => {
-      const id = typeof message.run === 'object' ? message.run.id : message.run;
+      const id = runIdOf(message);
       if (message.type === 'again' || this.runs().some((run) => run.id === id)) this.beat();
     });
     return () => {

@@ -48,10 +48,10 @@ export class RunWatch {
   }
 
   private hear(message: Message): void {
-    const id = typeof message.run === 'object' ? message.run.id : message.run;
     if (message.type === 'again') void this.load();
-    if (id !== this.run?.id) return;
+    if (message.type !== 'run' && message.type !== 'removed') return;
+    if (message.run.id !== this.run?.id) return;
     if (message.type === 'removed') this.isRemoved = !this.isGoing;
-    else if (message.type === 'run' && typeof message.run === 'object') this.put(message.run);
+    else this.put(message.run);
   }
 }

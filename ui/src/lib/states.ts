@@ -25,3 +25,11 @@ export function actionsFor(run: Run): Action[] {
   if (run.state === 'stopping') return ['kill', 'clone'];
   return run.state === 'finished' ? ['clone', 'remove'] : ['retry', 'clone', 'remove'];
 }
+
+/** As fast as it went so far; null when that cannot be known, or when nothing is left. */
+export function secondsLeft(run: Run, passed: number | null): number | null {
+  if (run.state !== 'running' || !run.progress || run.progress >= 1 || !passed) return null;
+  const speed = run.summary['steps_per_second'];
+  const steps = run.total_steps - run.agent_step;
+  return speed && run.total_steps > 0 ? Math.max(0, steps / speed) : (passed * (1 - run.progress)) / run.progress;
+}

@@ -1,173 +1,46 @@
-// The words of the daemon's API, as docs/api.md says them. Times are seconds since 1970, sizes bytes.
+// The types of the daemon's API. They are generated from its schema (api_types.ts); here is only what the page adds.
+import type * as api from './api_types.ts';
 
-export const STATES = ['queued', 'running', 'stopping', 'finished', 'failed', 'cancelled', 'lost'] as const;
-export type State = (typeof STATES)[number];
+export type {
+  Batch, BenchmarkCell, CheckedRequest, Checkout, CheckpointList, ConfigDifference, EvaluateBody, Failure, FieldError, FoundScheme, HelloMessage, Hud,
+  InspectedCheckpoint, JournalEvent, JournalPart, Json, LiveHud, LiveState, LogPart, MatchMessage, MatchPlan, MatchReady, MatchResult, MetricNames, OfferedScript,
+  Recipe, Run, RunBody, RunDetail, RunGroup, RunGroupPage, RunPage, SchemeBenchmark, SchemeDetail, SchemeList, Series, StoredFile, System,
+} from './api_types.ts';
 
-export interface Run {
-  id: string;
-  name: string;
-  kind: string;
-  recipe: string;
-  state: State;
-  created_at: number;
-  started_at: number | null;
-  ended_at: number | null;
-  updated_at: number | null;
-  epoch: number;
-  agent_step: number;
-  total_steps: number;
-  progress: number | null; // 0..1
-  exit_code: number | null;
-  failure: string;
-  summary: Record<string, number | null>;
-  tags: string[];
-  note?: string;
-  group: string; // equal for runs that differ in their seed only
-  seed: number | null;
-  env: string | null;
-  priority: number;
-  asked_by: string;
-  executor: string;
-  nproc: number;
-  parent: string | null;
-  is_live: boolean;
-  is_silent?: boolean; // no heartbeat for a while
-  queue_position: number | null;
-}
-
-export interface RunPage {
-  runs: Run[];
-  total: number;
-  sequence: number;
-  boot?: string;
-}
-
-export interface Failure {
-  message: string;
-  signal: string;
-  log_tail: string[];
-}
-
-export interface RunDetail {
-  run: Run;
-  request: { [key: string]: Json } | null;
-  config: { [key: string]: Json } | null;
-  command: string;
-  environment: { [key: string]: Json } | null;
-  failure: Failure | null;
-}
-
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
-
-export interface FieldError {
-  key: string;
-  message: string;
-  hint: string;
-}
-
-export interface Series {
-  run: string;
-  name: string;
-  x: number[];
-  min: (number | null)[];
-  max: (number | null)[];
-  mean: (number | null)[];
-  count: number[];
-  bad?: number[]; // how many in each stretch were not numbers
-}
-
+export const STATES = ['queued', 'running', 'stopping', 'finished', 'failed', 'cancelled', 'lost'] as const satisfies readonly api.RunState[];
+export type State = api.RunState;
 export type Axis = 'step' | 'time';
 
-export interface MetricNames {
-  names: string[];
-  last: Record<string, { step: number; value: number | null }>;
-}
+export type EventMessage =
+  | api.HelloMessage | api.RunMessage | api.RemovedMessage | api.SystemMessage | api.ErrorMessage | api.LogMessage | api.MetricsMessage;
 
-export interface Checkpoint {
-  epoch: number;
-  agent_step: number;
-  score: number | null;
-  avg_reward: number | null;
-  created_at: number;
-  bytes: number;
-  is_best: boolean;
-  is_latest: boolean;
-  metrics: Record<string, number | null>;
-}
+/** A form as the page reads it: the JSON schema in it, as far as forms need it. */
+export type Form = Omit<api.Form, 'schema'> & { schema: Schema };
+export type RunRequest = api.RunBody & Required<Pick<api.RunBody, 'kind' | 'recipe' | 'config' | 'name'>>;
 
-export interface Checkpoints {
-  checkpoints: Checkpoint[];
-  refused: { file: string; reason: string }[];
+// What pydantic writes of JSON schema.
+export interface Schema {
+  $ref?: string;
+  $defs?: Record<string, Schema>;
+  type?: string | string[];
+  title?: string;
+  description?: string;
+  default?: api.Json;
+  enum?: api.Json[];
+  const?: api.Json;
+  anyOf?: Schema[];
+  oneOf?: Schema[];
+  allOf?: Schema[];
+  properties?: Record<string, Schema>;
+  required?: string[];
+  additionalProperties?: boolean | Schema;
+  items?: Schema;
+  prefixItems?: Schema[];
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  exclusiveMaximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  pattern?: string;
 }
-
-export interface Batch {
-  batch: number;
-  epoch: number;
-  episodes: number;
-  avg: number | null;
-  min: number | null;
-  max: number | null;
-  std: number | null;
-  seconds: number | null;
-  suite: string;
-  complete: boolean;
-  at: number;
-}
-
-export interface StoredFile {
-  name: string;
-  bytes: number;
-  created_at: number;
-}
-
-export interface LogPart {
-  text: string;
-  from: number;
-  next: number;
-  size: number;
-  streams?: string[];
-}
-
-export interface JournalEntry {
-  number: number;
-  at: number;
-  event: string;
-  level: string;
-  rank: number;
-  data: { [key: string]: Json };
-}
-
-export interface JournalPart {
-  entries: JournalEntry[];
-  next: number;
-  total: number;
-}
-
-export interface Difference {
-  key: string;
-  here: Json;
-  there: Json;
-  only?: 'here' | 'there' | '';
-}
-
-export interface System {
-  version: string;
-  pid: number;
-  started_at: number;
-  cores: number;
-  memory: { total: number; available: number };
-  cpu?: string;
-  load?: number[];
-  gpus: string[];
-  slots: { cpus: number; gpus: number; memory: number; used: { cpus: number; gpus: number; memory: number } }; // memory in MB
-  queued: number;
-  queue_limit?: number;
-  running: number;
-  disk: { path: string; total: number | null; free: number | null };
-  ray: { configured: boolean; address: string | null };
-  executors: string[];
-  kinds: string[];
-  runs_root: string;
-}
-
-export type { Checked, Form, Recipe, RunRequest, Schema } from './form_types.ts';

@@ -1,6 +1,7 @@
 // The socket of a live view: says what is wanted, says what has arrived, comes back by itself.
 import * as api from '../lib/api.ts';
 import { session } from '../lib/session.svelte.ts';
+import type { Hud, LiveHud, LiveState, MatchMessage } from '../lib/types.ts';
 import { readFrame, type Frame } from './frame.ts';
 import { isCondition, type Condition } from './words.ts';
 
@@ -8,20 +9,6 @@ export interface Wish {
   fps: number;
   side: number; // pixels
   slots: number[] | null; // null: all that there are
-}
-
-export interface Hud {
-  line: string;
-  role: string;
-  roles?: string[]; // lanes that the run has now
-  slots: number;
-  step: number | null;
-  steps_per_second: number | null;
-  cost: number | null; // share of the run's time
-  sent: number;
-  skipped: number;
-  dropped: number;
-  evaluation?: string;
 }
 
 const FIRST_WAIT = 500; // milliseconds; doubles up to LONGEST_WAIT
@@ -48,7 +35,7 @@ export class Feed {
     private readonly url: () => string,
     private readonly show: (frame: Frame) => Promise<void> | void,
     private readonly greeting: () => object | null = () => null, // said first, wherever the server wants it
-    private readonly hear: (message: Record<string, unknown>) => void = () => undefined,
+    private readonly hear: (message: MatchMessage) => void = () => undefined,
   ) {}
 
   open(): () => void {
@@ -113,14 +100,12 @@ export class Feed {
   }
 
   private heard(text: string): void {
-    const message = JSON.parse(text) as Record<string, unknown>;
-    if (isCondition(message['state'])) {
-      this.condition = message['state'];
-      this.why = String(message['why'] ?? '');
-    }
-    if (typeof message['role'] === 'string') this.role = message['role'];
-    if (message['hud']) this.hud = message['hud'] as Hud;
-    this.hear(message);
+    const message = JSON.parse(text) as LiveState | LiveHud | MatchMessage;
+    if ('state' in message) {
+      if (isCondition(message.state)) this.condition = message.state; // not a state that only a newer daemon knows
+      [this.why, this.role] = [message.why, message.role];
+    } else if ('hud' in message) this.hud = message.hud;
+    else this.hear(message);
   }
 
   private async arrived(socket: WebSocket, data: ArrayBuffer): Promise<void> {

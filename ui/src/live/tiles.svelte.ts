@@ -19,6 +19,7 @@ export class Tile {
 
 export class Tiles {
   shape = $state(1.5); // width / height of the pictures
+  hasPictures = $state(false);
   private readonly tiles = new Map<number, Tile>();
   private arrivals = 0;
 
@@ -33,6 +34,7 @@ export class Tiles {
     const picture = await decode(frame);
     this.shape = shapeOf(picture);
     this.of(frame.slot).put(picture, arrival);
+    this.hasPictures = true;
   }
 }
 

@@ -1,8 +1,10 @@
 // The states of a live view, in words; colour only helps.
 import { number } from '../lib/format.ts';
+import type { LiveState } from '../lib/types.ts';
 import type { Frame } from './frame.ts';
 
-export type Condition = 'connecting' | 'connected' | 'unavailable' | 'stale' | 'failed' | 'closed' | 'away' | 'refused';
+/** As the daemon says it, and what only the page can know. */
+export type Condition = LiveState['state'] | 'connecting' | 'away' | 'refused';
 
 export const CONDITIONS: Record<Condition, { words: string; tone: 'calm' | 'good' | 'warn' | 'bad' }> = {
   connecting: { words: 'connecting …', tone: 'calm' },

@@ -1,34 +1,13 @@
 // What a checkpoint says of itself, and the order to let it play.
-import { ApiError, type EvaluationOrder } from '../lib/api.ts';
+import { ApiError } from '../lib/api.ts';
+import type { ErrorResponse, Normalisers, OneRun, Tensor, UploadedCheckpoint } from '../lib/api_types.ts';
 import { address, get, post } from '../lib/http.ts';
-import type { Checkpoint, Json, Run } from '../lib/types.ts';
+import type { EvaluateBody, InspectedCheckpoint } from '../lib/types.ts';
 
-type Mapping = { [key: string]: Json };
+export const inspect = (target: string) => get<InspectedCheckpoint>('/api/checkpoints/inspect', { target });
 
-export interface Inspected {
-  target: string; // RUN:EPOCH
-  checkpoint: Omit<Checkpoint, 'is_best' | 'is_latest'> & { run: string; run_name: string; total_time: number | null; git_commit: string };
-  env: Mapping;
-  policy: Mapping;
-  interface: Mapping | null;
-  seed: number;
-  normalisers: { observations: boolean; returns: boolean };
-  suite: Json;
-  versions: Mapping;
-  tensors: { name: string; dtype: string; shape: number[] }[];
-}
-
-export const inspect = (target: string) => get<Inspected>('/api/checkpoints/inspect', { target });
-
-export interface PlayOrder extends EvaluationOrder {
-  seed?: number;
-  replays?: boolean;
-  suite?: string;
-  overrides?: Mapping;
-}
-
-export const letPlay = async (run: string, order: PlayOrder) =>
-  (await post<{ run: Run }>(`/api/runs/${encodeURIComponent(run)}/evaluate`, order)).run;
+export const letPlay = async (run: string, order: EvaluateBody) =>
+  (await post<OneRun>(`/api/runs/${encodeURIComponent(run)}/evaluate`, order)).run;
 
 const LARGEST = 1 << 30; // bytes
 
@@ -47,12 +26,16 @@ export async function upload(files: readonly File[]): Promise<string> {
   const made = parcel(files);
   if (typeof made === 'string') throw new ApiError(422, made);
   const response = await fetch(address('/api/checkpoints'), { method: 'POST', credentials: 'same-origin', body: made.body, headers: { 'Content-Type': made.type } });
-  const answer = (await response.json()) as { target?: string; error?: { message: string; hint: string } };
+  const answer = (await response.json()) as Partial<UploadedCheckpoint & ErrorResponse>;
   if (!response.ok || !answer.target) throw new ApiError(response.status, answer.error?.message ?? `The daemon answered ${response.status}.`, answer.error?.hint ?? '');
   return answer.target;
 }
 
-/** Settings as people read and change them: `max_steps: 100`, one a line, values as JSON. */
-export function parameterCount(tensors: Inspected['tensors']): number {
+export function describeNormalisers({ observations, returns, copies }: Normalisers): string {
+  const each = copies > 1 ? `observations (${copies}, one for each environment)` : 'observations';
+  return [observations ? each : '', returns ? 'returns' : ''].filter(Boolean).join(', ') || 'none';
+}
+
+export function parameterCount(tensors: readonly Tensor[]): number {
   return tensors.reduce((sum, { shape }) => sum + shape.reduce((product, side) => product * side, 1), 0);
 }

@@ -1,49 +1,20 @@
 // A match as the page sees it: who plays, how each round ended, and the pictures.
 import { Feed, socketAddress } from '../live/feed.svelte.ts';
+import type { MatchMessage, MatchPlan, MatchReady, MatchResult } from '../lib/types.ts';
 import { Tiles } from '../live/tiles.svelte.ts';
-
-export interface SeatOrder {
-  player: string; // RUN:EPOCH, "random" or "person"
-  others?: string;
-  agent?: number;
-}
-
-export interface MatchOrder {
-  seats: SeatOrder[];
-  seed?: number;
-  pace?: number;
-  rounds?: 'together' | 'apart';
-  deterministic?: boolean;
-  follow?: boolean;
-  env_of?: string;
-}
-
-export interface Ready {
-  env: string;
-  players: number;
-  actions: number | null;
-  seats: { player: string; agent: number | null; run: string | null; epoch: number | null }[];
-}
-
-export interface Ended {
-  seat: number;
-  seed: number;
-  return: number;
-  length: number;
-}
 
 const MOST_RESULTS = 500;
 
 export class Match {
   readonly tiles = new Tiles();
   readonly feed: Feed;
-  ready: Ready | null = $state.raw(null);
-  results: Ended[] = $state.raw([]);
+  ready: MatchReady | null = $state.raw(null);
+  results: MatchResult[] = $state.raw([]);
   seed = $state(0);
   pace: number; // steps a second, as it was chosen last
   epoch: number | null = $state(null); // of the newest checkpoint, where it is followed
 
-  constructor(readonly order: MatchOrder) {
+  constructor(readonly order: MatchPlan) {
     this.seed = order.seed ?? 0;
     this.pace = order.pace ?? 10;
     this.feed = new Feed(() => socketAddress('/api/match'), (frame) => this.tiles.show(frame), () => ({ ...this.order, pace: this.pace }), (message) => this.hear(message));
@@ -57,18 +28,18 @@ export class Match {
   }
 
   /** Means over the rounds that a seat has finished. */
-  standing(seat: number): { rounds: number; mean: number; last: Ended | undefined } {
+  standing(seat: number): { rounds: number; mean: number; last: MatchResult | undefined } {
     const own = this.results.filter((one) => one.seat === seat);
     return { rounds: own.length, mean: own.reduce((sum, one) => sum + one.return, 0) / own.length, last: own.at(-1) };
   }
 
-  private hear(message: Record<string, unknown>): void {
-    if (message['ready']) {
-      this.ready = message['ready'] as Ready;
+  private hear(message: MatchMessage): void {
+    if (message.ready) {
+      this.ready = message.ready;
       this.results = [];
     }
-    if (message['round']) this.seed = (message['round'] as { seed: number }).seed;
-    if (message['ended']) this.results = [...this.results.slice(1 - MOST_RESULTS), message['ended'] as Ended];
-    if (message['newer']) this.epoch = (message['newer'] as { epoch: number }).epoch;
+    if (message.round) this.seed = message.round.seed;
+    if (message.ended) this.results = [...this.results.slice(1 - MOST_RESULTS), message.ended];
+    if (message.newer) this.epoch = message.newer.epoch;
   }
 }

@@ -1,5 +1,5 @@
 // What somebody changes of what a checkpoint says. Closed, it changes nothing.
-import type { Inspected } from './inspect.ts';
+import type { InspectedCheckpoint } from '../lib/types.ts';
 import { changed, read, write, type Settings } from './settings.ts';
 
 export class Overrides {
@@ -9,7 +9,7 @@ export class Overrides {
   seed: number | null = $state(null);
   suite = $state('');
 
-  constructor(private readonly found: Inspected) {
+  constructor(private readonly found: InspectedCheckpoint) {
     this.reset();
   }
 

@@ -18,10 +18,10 @@ from palaestra.apps.cleanrl.notes import read_notes
 from palaestra.apps.cleanrl.order import read_order
 from palaestra.checkpoints.names import model_name
 from palaestra.contracts.errors import DamagedFile, UsageError
-from palaestra.envs.headless import prepare_rendering
 from palaestra.evaluation.crowd import Program, Troupe
 from palaestra.evaluation.request import weights_of
 from palaestra.evaluation.video import DEFAULT_FRAME_RATE
+from palaestra.rendering.headless import prepare_rendering
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -56,15 +56,23 @@ class ScriptGuest:
             )
 
     def troupe(self, count: int, videos: Path | None) -> Troupe:
+        return ScriptTroupe(self._start(), count, self._program("play"), self._checkpoint, videos)
+
+    def match_player(self) -> tuple[dict[str, Any], Program]:
+        return self._start(), self._program("match")
+
+    def _start(self) -> dict[str, Any]:
         prepare_rendering("rgb_array")  # for whoever films or watches; the processes inherit it
-        start = {
+        return {
             "weights": str(self._weights),
             "sha256": weights_of(self._checkpoint),
             "script": self._order.script,
             "families": families(),
         }
-        program = Program((self._python, str(BEGIN), "play"), self._order.environment(), self._order.run_directory)
-        return ScriptTroupe(start, count, program, self._checkpoint, videos)
+
+    def _program(self, helper: str) -> Program:
+        command = (self._python, str(BEGIN), helper)
+        return Program(command, self._order.environment(), self._order.run_directory)
 
 
 class ScriptTroupe(Troupe):

@@ -7,9 +7,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.cleanrl.notes import read_notes
-from palaestra.checkpoints.manager import CheckpointManager, PreparedSave
+from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.names import model_name
 from palaestra.checkpoints.safetensors_header import read_header
+from palaestra.checkpoints.store import PreparedSave
 from palaestra.config.checkpoints import CheckpointConfig
 from palaestra.contracts.checkpoint import Checkpoint
 from palaestra.contracts.errors import PalaestraError
@@ -86,5 +87,6 @@ class Keeper:
             avg_reward=self._ledger.average_return,
             seed=seed if isinstance(seed, int) and seed >= 0 else 0,
             metrics={"episodes": float(self._ledger.episodes)},
+            git_commit=self._order.commit,
             versions={"palaestra": version("palaestra"), **self.versions},
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,20 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.cleanrl.arguments import command_words, complete
 from palaestra.apps.cleanrl.interpreters import absent_packages, find_interpreter
+from palaestra.apps.cleanrl.requirements import implied_packages, install_hint
+from palaestra.apps.cleanrl.scan import offered_scripts, scan
 from palaestra.apps.cleanrl.schema import own_schema, script_schema
 from palaestra.apps.cleanrl.script import NO_ARGUMENTS, Script, read_script
 from palaestra.apps.cleanrl.settings import OWN_KEYS, LaunchConfig
 from palaestra.apps.cleanrl.starting import pin_start
 from palaestra.config.resolve import resolve_config
-from palaestra.contracts.errors import PalaestraError, UsageError, did_you_mean
-from palaestra.contracts.worker_kind import Complaint, Prepared, RequestRefused, Resources
+from palaestra.contracts.errors import MissingExtra, PalaestraError, UsageError, did_you_mean
+from palaestra.contracts.worker_kind import Checkout, Complaint, Prepared, RequestRefused, Resources
 from palaestra.workers.complaints import complaints_of
 
 if TYPE_CHECKING:
     from palaestra.contracts.run import RunRequest
-
-LATER = {"track": "wandb", "upload_model": "huggingface_hub"}  # by the switch of CleanRL's scripts
-ATARI = re.compile(r"ALE/|.*NoFrameskip-v\d+$")  # ids of games
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class ScriptKind:
             raise RequestRefused([Complaint("script", error.message, error.hint)]) from error
         given = {key: value for key, value in request.config.items() if key not in OWN_KEYS}
         values, wrong = _script_settings(script, given)
-        launch, complaints = _own_settings(request.config, script, runs_root, _needed_later(values))
+        launch, complaints = _own_settings(request.config, script, runs_root, implied_packages(script, values))
         complaints += wrong
         if request.nproc != 1 or request.executor != "local":
             complaints.append(Complaint("nproc", "A script runs in one process on this machine.", "Leave it out."))
@@ -65,6 +63,13 @@ class ScriptKind:
             total_steps=_total_steps(values),
         )
 
+    def checkouts(self, runs_root: Path) -> list[Checkout]:
+        return offered_scripts(runs_root)
+
+    def add_checkout(self, path: Path, runs_root: Path) -> None:
+        if all(one.problem for one in scan(path, runs_root)):
+            raise UsageError(f"No script that takes an env_id was found in {path}.", "Give the folder of a checkout.")
+
     def command(self, run_directory: Path) -> list[str]:
         return [sys.executable, "-m", "palaestra.apps.cleanrl.worker", str(run_directory)]
 
@@ -79,12 +84,6 @@ class ScriptKind:
                 "Any script that uses Gymnasium can be run as 'script' instead of 'cleanrl'.",
             )
         return script
-
-
-def _needed_later(values: dict[str, Any]) -> list[str]:
-    """What is wanted only by some settings: to track, to upload, to play games."""
-    switched = [package for switch, package in LATER.items() if values.get(switch) is True]
-    return [*switched, "ale_py"] if ATARI.match(str(values.get("env_id", ""))) else switched
 
 
 def _own_settings(
@@ -106,8 +105,8 @@ def _own_settings(
         return None, [Complaint("start_from", error.message, error.hint)]
     launch = launch.model_copy(update={"script": str(script.path), "python": interpreter, "start_from": start})
     missing = f"{script.path.name} needs {', '.join(absent)}, which {interpreter} does not have."
-    hint = "Install it there, or name the interpreter that has it: python=/path/to/venv/bin/python"
-    return launch, [Complaint("python", missing, hint)] if absent else []
+    complaint = Complaint("python", missing, install_hint(absent, interpreter), MissingExtra.exit_code)
+    return launch, [complaint] if absent else []
 
 
 def _script_settings(script: Script, given: dict[str, Any]) -> tuple[dict[str, Any], list[Complaint]]:

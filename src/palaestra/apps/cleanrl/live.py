@@ -9,10 +9,10 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, Self
 
 from palaestra.contracts.errors import PalaestraError
-from palaestra.frames.beat import Beat
-from palaestra.frames.lane import LaneOwner, sweep_dead_lanes
-from palaestra.frames.place import TRAIN
-from palaestra.frames.writer import FrameWriter
+from palaestra.rendering.buffer_paths import TRAIN
+from palaestra.rendering.frame_buffer import FrameBufferOwner, remove_dead_frame_buffers
+from palaestra.rendering.frame_writer import FrameWriter
+from palaestra.rendering.heartbeat import Heartbeat
 from palaestra.runs.processes import is_alive, process_started_at
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ScriptLane:
         self._writer: FrameWriter | None = None
         self._stack = ExitStack()
         if path is not None:
-            sweep_dead_lanes(is_alive)
+            remove_dead_frame_buffers(is_alive)
 
     def __enter__(self) -> Self:
         return self
@@ -48,7 +48,7 @@ class ScriptLane:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._writer is not None:
-            self._writer.beat(Beat(time.monotonic(), 0, 0, 0, 0.0, 0.0, "closed"))
+            self._writer.write_heartbeat(Heartbeat(time.monotonic(), 0, 0, 0, 0.0, 0.0, "closed"))
         self._stack.close()
 
     @property
@@ -71,7 +71,7 @@ class ScriptLane:
     def _open(self, path: Path) -> None:
         try:
             started_at = process_started_at(os.getpid()) or 0.0
-            owner = LaneOwner(path, min(self._count, TILES), 3 * LARGEST_SIDE**2, started_at)
+            owner = FrameBufferOwner(path, min(self._count, TILES), 3 * LARGEST_SIDE**2, started_at)
             self._stack.enter_context(owner)
             self._writer = self._stack.enter_context(closing(FrameWriter(owner.descriptor, owner.about)))
         except (OSError, PalaestraError) as error:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import ast
 import hashlib
 import io
+import os
 import tokenize
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from palaestra.apps.cleanrl.argparse_calls import argparse_arguments
 from palaestra.apps.cleanrl.argument_types import ArgumentType, NotFitting, read_type
 from palaestra.apps.cleanrl.arguments import Argument
 from palaestra.apps.cleanrl.expressions import NotPlain, work_out
 from palaestra.contracts.errors import NotFound, UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TYRO = "tyro"
 ARGPARSE = "argparse"
@@ -34,6 +33,7 @@ class Script:
     imports: tuple[str, ...]  # top-level packages that it cannot do without
     classes: tuple[str, ...]
     action_spaces: tuple[str, ...] = ()  # kinds of spaces that it asks its actions to be of
+    wrappers: tuple[str, ...] = ()  # of Gymnasium that it names, and modules of wrappers that it imports
 
     @property
     def asked(self) -> tuple[Argument, ...]:
@@ -42,7 +42,7 @@ class Script:
 
 
 def read_script(path: Path) -> Script:
-    path = path.expanduser().absolute()
+    path = Path(os.path.expanduser(path)).absolute()  # noqa: PTH111  an unknown `~user` is no error here
     source = read_source(path)
     tree = _parse(source, path)
     arguments, style = _dataclass_arguments(tree, source, path.stem), TYRO
@@ -57,17 +57,19 @@ def read_script(path: Path) -> Script:
         imports=tuple(sorted(_needed_packages(tree))),
         classes=tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
         action_spaces=tuple(sorted(_action_spaces(tree))),
+        wrappers=tuple(sorted(_wrappers(tree))),
     )
 
 
 def read_source(path: Path) -> bytes:
-    if path.is_dir():
-        raise UsageError(f"{path} is a directory.", f"Name one script; 'palaestra cleanrl scan {path}' lists them.")
     try:
         with path.open("rb") as stream:
             source = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise NotFound(f"There is no script {path}.", "Give its path: script=cleanrl/ppo.py") from None
+    except IsADirectoryError as error:
+        hint = f"Name one script; 'palaestra cleanrl scan {path}' lists them."
+        raise UsageError(f"{path} is a directory.", hint) from error
     except OSError as error:
         raise UsageError(f"The script {path} cannot be read: {error.strerror}.") from error
     if len(source) > MAX_BYTES:
@@ -186,4 +188,15 @@ def _action_spaces(tree: ast.Module) -> set[str]:
             what, kind = map(ast.unparse, node.test.args)
             if ast.unparse(node.test.func) == "isinstance" and what.endswith("action_space"):
                 found.add(kind.rpartition(".")[2])
+    return found
+
+
+def _wrappers(tree: ast.Module) -> set[str]:
+    """`gym.wrappers.ResizeObservation`, `from cleanrl_utils.atari_wrappers import NoopResetEnv`"""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("wrappers"):
+            found.add(node.attr)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").endswith("wrappers"):
+            found |= {(node.module or "").rpartition(".")[2], *(alias.name for alias in node.names)}
     return found

@@ -9,20 +9,22 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palaestra.apps.cleanrl.checkouts import remember_checkout_of
 from palaestra.apps.cleanrl.child import KILL_SECONDS, started
 from palaestra.apps.cleanrl.films import keep_film
 from palaestra.apps.cleanrl.keeping import Keeper
 from palaestra.apps.cleanrl.ledger import Ledger
 from palaestra.apps.cleanrl.live import ScriptLane
-from palaestra.apps.cleanrl.order import make_room, read_order
+from palaestra.apps.cleanrl.order import make_room, read_order, record_checkout
 from palaestra.apps.cleanrl.script import read_source
 from palaestra.apps.cleanrl.starting import hand_over
 from palaestra.contracts.clock import SystemClock
 from palaestra.contracts.errors import PalaestraError, RunFailed
-from palaestra.envs.headless import prepare_rendering
+from palaestra.rendering.headless import prepare_rendering
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
@@ -117,6 +119,7 @@ class ScriptRun:
             "sha256": found,
             "argv": list(self._order.argv),
             "python": self._order.python,
+            "commit": self._order.commit,
             "versions": versions,
             "adapted": measures,
         }
@@ -138,7 +141,8 @@ def main(directory: RunDirectory) -> int:
         order = read_order(directory)
         with run_lock(directory), run_log(directory), stop_on_signals() as stop:
             make_room(directory, order)
-            order = hand_over(order)
+            remember_checkout_of(directory.path.parent, Path(order.script))
+            order = replace(hand_over(order), commit=record_checkout(directory, order))
             total = order.settings.get("total_timesteps")
             session = RunSession(directory, int(total) if isinstance(total, int | float) else 0, SystemClock())
             return _carry_out(session, order, stop)

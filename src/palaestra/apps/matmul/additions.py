@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul.straight_line import plain_program, scheme_programs
@@ -17,7 +18,7 @@ class Additions:
     eliminated: int  # greedy: an upper bound of what is possible
 
 
-def count_additions(claim: Factorization, tries: int = 4) -> Additions:
-    """Sums of entries of A, sums of entries of B, sums of products."""
+def count_additions(claim: Factorization, tries: int = 4, ends: float = inf) -> Additions:
+    """Sums of entries of A, sums of entries of B, sums of products; fewer tries when `ends` comes first."""
     naive = sum(plain_program(table).additions for table in (claim.u, claim.v, claim.w.T))
-    return Additions(naive, scheme_programs(claim, tries).additions)
+    return Additions(naive, scheme_programs(claim, tries, ends).additions)

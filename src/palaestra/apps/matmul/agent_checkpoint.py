@@ -29,7 +29,7 @@ def save_learner(learner: AgentLearner, state: dict[str, Any], session: RunSessi
     """Durable when it returns. `state`: all that decides how the run goes on beside the weights, as plain data."""
     begun = time.monotonic()
     manager = CheckpointManager(session.directory, KEPT)
-    saved = manager.save_agent(learner.network, _describe(learner, session, seed), state)
+    saved = manager.save(learner.network, _describe(learner, session, seed), state)
     session.journal.record(
         "checkpoint.saved",
         epoch=saved.epoch,

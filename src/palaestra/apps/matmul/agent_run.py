@@ -27,7 +27,8 @@ from palaestra.apps.matmul.agent_progress import (
 from palaestra.apps.matmul.agent_settling import settle
 from palaestra.apps.matmul.agent_view import FactorView, factor_view
 from palaestra.apps.matmul.archive import Archive, sound_entries
-from palaestra.apps.matmul.bridge import modulo_2
+from palaestra.apps.matmul.discovery_run import LEAST_FINISHING
+from palaestra.apps.matmul.factorization import modulo_2
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.masks import to_masks
 from palaestra.apps.matmul.search_sinks import open_sinks
@@ -41,6 +42,7 @@ from palaestra.contracts.sink import Sample
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
 from palaestra.training.joining import open_group
+from palaestra.workers.logs import warnings_on_stderr
 from palaestra.workers.session import RunSession
 from palaestra.workers.signals import exit_code_of, stop_on_signals
 
@@ -72,6 +74,7 @@ def run_agent(
             return None
         stack.enter_context(run_lock(directory))
         stack.enter_context(run_log(directory))
+        stack.enter_context(warnings_on_stderr())
         return _lead(RunSession(directory, 0, SystemClock()), learner, config, stop, say)
 
 
@@ -88,6 +91,7 @@ class Book:
 def _lead(
     session: RunSession, learner: AgentLearner, config: DiscoverConfig, stop: StopRequest, say: Callable[[str], None]
 ) -> Outcome:
+    ends = time.monotonic() + config.seconds
     with ending_told(session, stop):
         progress = _opened(learner, config, session)
         with (
@@ -97,14 +101,16 @@ def _lead(
             sinks.rewind(learner.moves)
             progress = rounds(learner, progress, config, stop, Book(session, sinks, view, say))
             exit_code = 0 if stop.signal is None else exit_code_of(stop.signal)
-            return settle(progress, config, session, sinks, learner.moves, exit_code)
+            ends = max(ends, time.monotonic() + LEAST_FINISHING)
+            return settle(progress, config, session, sinks, learner.moves, exit_code, ends)
 
 
 def rounds(
     learner: AgentLearner, progress: Progress, config: DiscoverConfig, stop: StopRequest, book: Book | None
 ) -> Progress:
     """Until the time is up, the target is reached, or somebody says stop; at least one."""
-    begun_at, first = time.monotonic(), learner.rounds
+    begun_at = round_began = time.monotonic()
+    first = learner.rounds
     if progress.best_rank <= config.rules.target:
         return progress
     for report in learner.learn():
@@ -112,7 +118,8 @@ def rounds(
         progress = absorb(progress, report, config)
         progress = _taught(learner, progress)
         is_done = progress.best_rank <= config.rules.target
-        is_late = book is not None and time.monotonic() - begun_at >= config.seconds
+        took, round_began = time.monotonic() - round_began, time.monotonic()
+        is_late = book is not None and round_began + took - begun_at >= config.seconds  # the next one would end late
         enough, due = learner.group.agree(int(is_done or is_late or bool(stop)), int(progress.best_rank < before))
         if book is not None:
             rate = (report.round - first) / max(time.monotonic() - begun_at, 1e-9)

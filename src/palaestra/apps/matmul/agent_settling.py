@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import inf
 from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul.archive import Provenance
@@ -27,8 +28,15 @@ NOT_LIFTED = "None of the schemes could be lifted to that field; what was kept h
 
 
 def settle(
-    progress: Progress, config: DiscoverConfig, session: RunSession, sinks: Fanout, moves: int, exit_code: int
+    progress: Progress,
+    config: DiscoverConfig,
+    session: RunSession,
+    sinks: Fanout,
+    moves: int,
+    exit_code: int,
+    ends: float = inf,
 ) -> Outcome:
+    """`ends` (of time.monotonic): when the session should be over."""
     proved = prove(progress, config)
     method = progress.found_by if proved.field is Field.GF2 else f"{progress.found_by} and lift"
     provenance = Provenance(
@@ -46,7 +54,7 @@ def settle(
     remarks = [REPRODUCED] if progress.is_reproduced else []
     if proved.field is Field.GF2 and config.field != Field.GF2:
         remarks.append(NOT_LIFTED)
-    kept = keep(proved, provenance, session, sinks, bench=config.bench and not exit_code)
+    kept = keep(proved, provenance, session, sinks, bench=config.bench and not exit_code, ends=ends)
     remarks.append(kept.remark)
     place = compare(proved)
     return Outcome(

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from palaestra.apps.matmul.factor_picture import draw_factors
 from palaestra.apps.matmul.masks import from_masks
 from palaestra.contracts.errors import PalaestraError
-from palaestra.envs.publish import Publisher
-from palaestra.envs.scene import View
-from palaestra.frames.lane import LaneOwner, sweep_dead_lanes
-from palaestra.frames.place import lane_path
-from palaestra.frames.writer import FrameWriter
+from palaestra.rendering.buffer_paths import frame_buffer_path
+from palaestra.rendering.frame_buffer import FrameBufferOwner, remove_dead_frame_buffers
+from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_writer import FrameWriter
+from palaestra.rendering.live_view import LiveView, View
 from palaestra.runs.processes import is_alive, process_started_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from palaestra.apps.matmul.format import Format
     from palaestra.apps.matmul.masks import Masks
@@ -36,24 +36,34 @@ class FactorView:
 
     tiles = 2
 
-    def __init__(self, format_: Format, publisher: Publisher | None) -> None:
+    def __init__(self, format_: Format, view: LiveView | None) -> None:
         self._format = format_
-        self._publisher = publisher
+        self._view = view
         self._shown: tuple[Masks, Masks] = ([], [])
-        self._reward = 0.0
+        self._reward, self._step = 0.0, 0
 
     def show(self, newest: Masks, best: Masks, reward: float, step: int, episodes: int) -> None:
         self._shown, self._reward = (newest, best), reward
-        publisher = self._publisher
-        if publisher is not None and monotonic() >= publisher.due:
-            publisher.env_steps, publisher.episodes = step, episodes
-            publisher.look(self, step)
+        self._step = step
+        view = self._view
+        if view is not None and monotonic() >= view.due:
+            view.env_steps, view.episodes = step, episodes
+            view.check(self)
 
-    def view(self, tile: int) -> View:
-        scheme = self._shown[tile]
-        picture = draw_factors(from_masks(scheme, self._format), self._format.schoolbook_rank)
-        reward = self._reward if tile == 0 else -float(len(scheme))
-        return View(picture, reward, reward, len(scheme))
+    def slots(self) -> Sequence[int]:
+        return range(self.tiles)
+
+    def describable(self, slot: int) -> None:
+        """Only this process can render it."""
+
+    def numbers(self, slot: int) -> Numbers:
+        size = len(self._shown[slot])
+        reward = self._reward if slot == 0 else -float(size)
+        return Numbers(self._step, reward, reward, size)
+
+    def view(self, slot: int) -> View:
+        scheme = from_masks(self._shown[slot], self._format)
+        return View(draw_factors(scheme, self._format.schoolbook_rank), self.numbers(slot))
 
 
 @contextmanager
@@ -63,17 +73,23 @@ def factor_view(format_: Format, session: RunSession) -> Iterator[FactorView]:
     def tell(reason: str) -> None:
         session.journal.record("frames.failed", reason=reason, role="train")
 
+    def warn(reason: str) -> None:
+        logger.warning("The live view is off from here on; the run goes on as before. %s.", reason)
+        tell(reason)
+
     with ExitStack() as stack:
-        publisher = None
+        view = None
         try:
-            sweep_dead_lanes(is_alive)
+            remove_dead_frame_buffers(is_alive)
             started_at = process_started_at(os.getpid()) or 0.0
-            owner = LaneOwner(lane_path(session.directory.id), FactorView.tiles, 3 * LARGEST_SIDE**2, started_at)
+            owner = FrameBufferOwner(
+                frame_buffer_path(session.directory.id), FactorView.tiles, 3 * LARGEST_SIDE**2, started_at
+            )
             stack.enter_context(owner)
             writer = stack.enter_context(closing(FrameWriter(owner.descriptor, owner.about)))
-            publisher = stack.enter_context(closing(Publisher(writer, BUDGET, LARGEST_SIDE, on_failure=tell)))
+            view = stack.enter_context(closing(LiveView(writer, BUDGET, LARGEST_SIDE, on_failure=warn)))
         except (OSError, PalaestraError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            logger.warning("This run cannot be watched, and goes on without: its lane could not be made. %s.", reason)
+            logger.warning("This run cannot be watched and goes on without: its lane could not be made. %s.", reason)
             tell(reason)
-        yield FactorView(format_, publisher)
+        yield FactorView(format_, view)

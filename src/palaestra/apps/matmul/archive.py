@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.additions import count_additions
@@ -56,25 +57,30 @@ class Archive:
     def __init__(self, runs_root: Path) -> None:
         self.path = runs_root / FOLDER
 
-    def add(self, scheme: VerifiedFactorization, provenance: Provenance) -> tuple[Discovery, bool]:
-        """The entry, and whether it is new; a scheme that is known from another side is not."""
+    def add(self, scheme: VerifiedFactorization, provenance: Provenance, ends: float = inf) -> tuple[Discovery, bool]:
+        """The entry, and whether it is new; a scheme that is known from another side is not.
+
+        After `ends` (of time.monotonic) no more is tried to count fewer additions.
+        """
         mark, word = fingerprint(scheme), canonical_word(scheme)
         stem = f"{scheme.format.ascending}-{scheme.field}-r{scheme.rank}-{mark}"
         kin = sorted(self.path.glob(f"{stem}*.json"))
         for file in kin:
             known = self.read(file)
             if _is_this(known, scheme, word):
-                return self._lighter(known, scheme, provenance), False
+                return self._lighter(known, scheme, provenance, ends), False
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        additions = count_additions(scheme.claim, TRIES)
+        additions = count_additions(scheme.claim, TRIES, ends)
         file = self.path / (f"{stem}-{len(kin) + 1}.json" if kin else f"{stem}.json")
         entry = Discovery(scheme, mark, word, additions.naive, additions.eliminated, asdict(provenance), file)
         write_json(file, stamped(_encode(entry), SCHEMA_VERSION))
         return entry, True
 
-    def _lighter(self, known: Discovery, scheme: VerifiedFactorization, provenance: Provenance) -> Discovery:
+    def _lighter(
+        self, known: Discovery, scheme: VerifiedFactorization, provenance: Provenance, ends: float
+    ) -> Discovery:
         """The same scheme seen from bases in which it takes fewer additions stands in the entry from then on."""
-        additions = count_additions(scheme.claim, TRIES)
+        additions = count_additions(scheme.claim, TRIES, ends)
         is_alike = known.scheme.field is scheme.field
         if not is_alike or additions.eliminated >= known.additions_eliminated:
             return known

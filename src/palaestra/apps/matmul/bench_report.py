@@ -15,6 +15,7 @@ from palaestra.apps.matmul.bench_exact import check_exactly
 from palaestra.apps.matmul.big_integers import BigIntegerExecutor
 from palaestra.apps.matmul.compiler import compiler_version, find_compiler
 from palaestra.apps.matmul.executor import Executor
+from palaestra.contracts.errors import DamagedFile
 from palaestra.runs.environment import describe_hardware
 
 if TYPE_CHECKING:
@@ -83,6 +84,14 @@ def auto_table(cells: list[Cell]) -> AutoTable:
 
 def plain(benchmark: Benchmark) -> dict[str, Any]:
     return asdict(benchmark)
+
+
+def decode_benchmark(data: dict[str, Any], source: str) -> Benchmark:
+    """From plain data; `DamagedFile` when a key is missing or unknown."""
+    try:
+        return Benchmark(**{**data, "cells": tuple(Cell(**cell) for cell in data["cells"])})
+    except (KeyError, TypeError) as error:
+        raise DamagedFile(f"{source} is not a benchmark of this version: {error}.") from error
 
 
 def describe_software() -> dict[str, str]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul.archive import FOLDER
 from palaestra.apps.matmul.auto import AutoTable
-from palaestra.apps.matmul.bench_cells import Cell
 from palaestra.apps.matmul.bench_plot import make_page
-from palaestra.apps.matmul.bench_report import SCHEMA_VERSION, Benchmark, auto_table, describe_software, plain
+from palaestra.apps.matmul.bench_report import (
+    SCHEMA_VERSION,
+    Benchmark,
+    auto_table,
+    decode_benchmark,
+    describe_software,
+    plain,
+)
 from palaestra.contracts.errors import PalaestraError
 from palaestra.runs.environment import describe_hardware
 from palaestra.runs.files import read_json, write_atomic, write_json
@@ -32,24 +38,24 @@ class BenchStore:
     def page(self, name: str) -> Path:
         return self.path / f"{name}.html"
 
-    def of(self, discovery: str) -> list[dict[str, Any]]:
+    def of(self, discovery: str) -> list[Benchmark]:
         """All of one discovery, the newest first; one that cannot be read is left out, it proves nothing."""
-        return [data for data in self.all() if data.get("discovery") == discovery]
+        return [benchmark for benchmark in self.all() if benchmark.discovery == discovery]
 
     def auto_table(self, discovery: str, threads: int) -> AutoTable:
         """What was measured on a processor, BLAS and compiler like ours; all measurements must agree on a gain."""
         ours = (describe_hardware().get("cpu"), describe_software(), threads)
         table = AutoTable()
-        for data in self.of(discovery):
-            if (data["hardware"].get("cpu"), data["software"], data["threads"]) == ours:
-                table = table.agreeing(auto_table([Cell(**cell) for cell in data["cells"]]))
+        for made in self.of(discovery):
+            if (made.hardware.get("cpu"), made.software, made.threads) == ours:
+                table = table.agreeing(auto_table(list(made.cells)))
         return table
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[Benchmark]:
         found = []
         for file in sorted(self.path.glob("*.json"), reverse=True):
             try:
-                found.append(unstamped(read_json(file), SCHEMA_VERSION, file))
+                found.append(decode_benchmark(unstamped(read_json(file), SCHEMA_VERSION, file), file.name))
             except PalaestraError:
                 continue
         return found

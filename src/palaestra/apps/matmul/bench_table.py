@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from palaestra.apps.matmul.bench_cells import FLOATS
+
 if TYPE_CHECKING:
     from palaestra.apps.matmul.bench_cells import Cell
     from palaestra.apps.matmul.bench_report import Benchmark
@@ -25,6 +27,7 @@ COLUMNS = (
     "Baseline",
     "Baseline (ms)",
     "Gain",
+    "Gain over float64 BLAS",
     "Kernel's gain",
     "Algorithm's gain",
     "Error",
@@ -50,6 +53,7 @@ def _comparison(cell: Cell) -> list[Any]:
         cell.baseline,
         None if cell.baseline_seconds is None else 1e3 * cell.baseline_seconds,
         cell.gain,
+        cell.others[FLOATS] / cell.seconds if FLOATS in cell.others else None,
         cell.kernel_gain,
         cell.algorithm_gain,
         cell.error,

@@ -11,43 +11,45 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul.archive import Archive
-from palaestra.apps.matmul.bench_cells import Cell
 from palaestra.apps.matmul.bench_config import BenchConfig
-from palaestra.apps.matmul.bench_report import Benchmark, plain, run_benchmark
+from palaestra.apps.matmul.bench_report import decode_benchmark, plain, run_benchmark
 from palaestra.contracts.errors import PalaestraError, RunFailed
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.archive import Discovery
+    from palaestra.apps.matmul.bench_report import Benchmark
 
 MODULE = "palaestra.apps.matmul.bench_worker"
 THREAD_COUNTS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
-def benchmark_apart(entry: Discovery, config: BenchConfig, name: str, *, aloud: bool) -> Benchmark:
+def benchmark_apart(
+    entry: Discovery, config: BenchConfig, name: str, *, aloud: bool, timeout: float | None = None
+) -> Benchmark:
     """The benchmark, made by a child; what it says goes to stderr, or nowhere."""
     with tempfile.TemporaryDirectory(prefix="palaestra-bench-") as folder:
         request, answer = Path(folder) / "request.json", Path(folder) / "answer.json"
         asked = {"file": str(entry.file), "name": name, "config": config.model_dump(mode="json")}
         request.write_text(json.dumps(asked))
-        done = subprocess.run(
-            [sys.executable, "-m", MODULE, str(request), str(answer)],
-            env={**os.environ, **dict.fromkeys(THREAD_COUNTS, str(config.threads))},
-            stdout=subprocess.DEVNULL,
-            stderr=None if aloud else subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", MODULE, str(request), str(answer)],
+                env={**os.environ, **dict.fromkeys(THREAD_COUNTS, str(config.threads))},
+                stdout=subprocess.DEVNULL,
+                stderr=None if aloud else subprocess.PIPE,
+                text=True,
+                check=False,
+                timeout=timeout,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise RunFailed(f"The benchmark did not end within {timeout:.0f} s.") from error
         if not answer.exists():
             told = (done.stderr or "").strip().splitlines()[-1:] or ["see above"]
             raise RunFailed(f"The benchmark ended with {done.returncode}: {told[0]}")
-        return decode(json.loads(answer.read_text()))
-
-
-def decode(data: dict[str, Any]) -> Benchmark:
-    return Benchmark(**{**data, "cells": tuple(Cell(**cell) for cell in data["cells"])})
+        return decode_benchmark(json.loads(answer.read_text()), "The worker's report")
 
 
 def main(request: Path, answer: Path) -> int:

@@ -55,14 +55,6 @@ def scheme_lessons(schemes: list[Masks], format_: Format, count: int, dice: np.r
     return Lessons(np.array(tensors), np.array(moves), np.array(remaining, np.int64), np.ones(count, bool))
 
 
-def modulo_2(claim: Factorization) -> Factorization:
-    """A scheme over whole numbers holds modulo 2, too; rows that become nothing are left out."""
-    factors = [factor % 2 for factor in claim.factors]
-    kept = np.logical_and.reduce([factor.any(axis=1) for factor in factors])
-    u, v, w = (np.ascontiguousarray(factor[kept]) for factor in factors)
-    return replace(claim, field=Field.GF2, u=u, v=v, w=w)
-
-
 def completion(left: Bits) -> Moves:
     """Moves [moves, 3] that take away all that is left [A, B, C], slice by slice along the cheapest axis."""
     ways = [_slices(np.moveaxis(left, axis, 0), axis) for axis in range(3)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul.archive import Archive, Discovery
 from palaestra.apps.matmul.bench_store import BenchStore
@@ -15,6 +15,10 @@ from palaestra.contracts.errors import DamagedFile, NotFound, did_you_mean
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from palaestra.apps.matmul.bench_cells import Cell
+    from palaestra.apps.matmul.bench_report import Benchmark
+    from palaestra.contracts.catalogue import BenchmarkCell, FoundScheme, SchemeBenchmark, SchemeDetail, SchemeList
+
 Stamp = tuple[str, int, int]  # path, bytes, time of change
 
 
@@ -25,19 +29,20 @@ class DiscoveryCatalogue:
         self._guard = threading.Lock()
         self._known: dict[Stamp, Discovery | DamagedFile] = {}
 
-    def listing(self, runs_root: Path, wanted: str) -> dict[str, Any]:
+    def listing(self, runs_root: Path, wanted: str) -> SchemeList:
         format_ = parse_format(wanted).ascending if wanted else None
         counts = _bench_counts(runs_root)
-        found, damaged = [], []
+        found: list[FoundScheme] = []
+        damaged: list[str] = []
         for entry in self.entries(runs_root):
             if isinstance(entry, DamagedFile):
                 damaged.append(str(entry))
             elif format_ is None or entry.scheme.format.ascending == format_:
-                found.append({**describe(entry), "benchmark_count": counts.get(entry.file.stem, 0)})
+                found.append(describe(entry, counts.get(entry.file.stem, 0)))
         found.sort(key=lambda one: (one["format"], one["field"], one["rank"], one["id"]))
         return {"known_as_of": as_of(), "known": known_table(), "discoveries": found, "damaged": damaged}
 
-    def entry(self, runs_root: Path, name: str) -> dict[str, Any]:
+    def entry(self, runs_root: Path, name: str) -> SchemeDetail:
         entries = [entry for entry in self.entries(runs_root) if isinstance(entry, Discovery)]
         for entry in entries:
             if entry.file.stem == name:
@@ -57,7 +62,7 @@ class DiscoveryCatalogue:
             return list(fresh.values())
 
 
-def describe(entry: Discovery) -> dict[str, Any]:
+def describe(entry: Discovery, benchmark_count: int) -> FoundScheme:
     """One line of the list."""
     scheme, origin = entry.scheme, entry.provenance
     place = compare(scheme)
@@ -69,7 +74,7 @@ def describe(entry: Discovery) -> dict[str, Any]:
         "rank": scheme.rank,
         "naive_rank": scheme.format.schoolbook_rank,
         "known": place.known,
-        "comparison": str(place.verdict),
+        "comparison": place.verdict.value,
         "known_as_of": place.as_of,
         "additions_naive": entry.additions_naive,
         "additions_eliminated": entry.additions_eliminated,
@@ -86,20 +91,54 @@ def describe(entry: Discovery) -> dict[str, Any]:
         "found_at": origin.get("found_at"),
         "verdict": origin.get("origin") or ("reproduced" if origin.get("demonstrations") else "discovered"),
         "parents": list(origin.get("parents", ())),
+        "benchmark_count": benchmark_count,
         "file": str(entry.file),
     }
 
 
-def describe_fully(entry: Discovery, benchmarks: list[dict[str, Any]]) -> dict[str, Any]:
+def describe_fully(entry: Discovery, benchmarks: list[Benchmark]) -> SchemeDetail:
     claim = entry.scheme.claim
     return {
-        **describe(entry),
+        **describe(entry, len(benchmarks)),
         "formulas": formulas(claim),
         "straight_line": straight_line(claim),
         "code": python_code(claim),
         "machine": entry.provenance.get("machine", {}),
-        "benchmark_count": len(benchmarks),
-        "benchmarks": benchmarks,
+        "benchmarks": [describe_benchmark(benchmark) for benchmark in benchmarks],
+    }
+
+
+def describe_benchmark(benchmark: Benchmark) -> SchemeBenchmark:
+    return {
+        "id": benchmark.id,
+        "made_at": benchmark.made_at,
+        "cpu": str(benchmark.hardware.get("cpu", "")),
+        "threads": benchmark.threads,
+        "hardware": benchmark.hardware,
+        "software": benchmark.software,
+        "products_checked": benchmark.products_checked,
+        "crossovers": benchmark.crossovers,
+        "cells": [describe_cell(cell) for cell in benchmark.cells],
+    }
+
+
+def describe_cell(cell: Cell) -> BenchmarkCell:
+    return {
+        "dtype": cell.dtype,
+        "detail": cell.detail,
+        "size": cell.size,
+        "levels": cell.levels,
+        "seconds": cell.seconds,
+        "baseline": cell.baseline,
+        "baseline_seconds": cell.baseline_seconds,
+        "gain": cell.gain,
+        "kernel_gain": cell.kernel_gain,
+        "algorithm_gain": cell.algorithm_gain,
+        "error": cell.error,
+        "baseline_error": cell.baseline_error,
+        "is_exact": cell.is_exact,
+        "others": cell.others,
+        "verdict": cell.verdict,
     }
 
 
@@ -112,8 +151,8 @@ def _read(archive: Archive, file: Path) -> Discovery | DamagedFile:
 
 def _bench_counts(runs_root: Path) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for data in BenchStore(runs_root).all():
-        name = str(data.get("discovery", ""))
+    for benchmark in BenchStore(runs_root).all():
+        name = str(benchmark.discovery)
         counts[name] = counts.get(name, 0) + 1
     return counts
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.extension import SIDES, join
@@ -19,7 +20,7 @@ from palaestra.apps.matmul.factorization import schoolbook
 from palaestra.apps.matmul.field import Field, parse_field
 from palaestra.apps.matmul.format import Format, parse_format
 from palaestra.apps.matmul.known_ranks import known_rank
-from palaestra.apps.matmul.lifting import lift
+from palaestra.apps.matmul.lifting import OutOfTime, lift
 from palaestra.apps.matmul.masks import Masks, from_masks, to_masks
 from palaestra.apps.matmul.projection import projected
 from palaestra.apps.matmul.search import (
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 
     from palaestra.apps.matmul.verification import VerifiedFactorization
 
+LIFTED_COUNT = 64
+# A lift takes seconds, and what was lifted when it was found is asked for again at the end.
+_LIFTED: dict[tuple[Format, tuple[tuple[int, ...], ...]], VerifiedFactorization | None] = {}
 DIRECT = 27  # products of the schoolbook: up to here a walk from there arrives at once
 PATIENT = 16  # after so many ascents each rung gets more flips
 RUNG_WORDS = 1000  # seeds of rungs lie beyond those of walkers
@@ -107,8 +111,10 @@ def may_turn(climb: Climb) -> bool:
     return IS_COMPILED and len(climb.rungs) > 1 and climb.field is Field.GF2 and can_turn(climb.format)
 
 
-def advance_climb(climb: Climb, rules: Rules, rung_flips: int, pool: ThreadPoolExecutor | None = None) -> Climb:
-    """One round; `rules.target` is that of the last rung."""
+def advance_climb(
+    climb: Climb, rules: Rules, rung_flips: int, pool: ThreadPoolExecutor | None = None, ends: float = inf
+) -> Climb:
+    """One round; `rules.target` is that of the last rung. `OutOfTime` when a lift is not done at `ends`."""
     target = rules.target if climb.is_on_top else rung_target(climb)
     if climb.search.is_turning:
         period, patience = max(rules.plus_period // OFTENER, 1), rules.patience // SOONER
@@ -120,27 +126,34 @@ def advance_climb(climb: Climb, rules: Rules, rung_flips: int, pool: ThreadPoolE
     spent = search.flips - climb.fallen_at >= rung_flips * (1 + climb.ascents // PATIENT)
     if climb.is_on_top:
         better = [masks for masks in search.pool if search.rank_of(masks) < climb.best_rank]
-        found, climb = _sound(climb, better)
+        found, climb = _sound(climb, better, ends)
         climb = climb if found is None else replace(climb, best=found)
         may_start_again = spent and len(climb.rungs) > 1 and climb.best_rank > rules.target
-        return _again(climb) if may_start_again else climb
+        return _again(climb, ends) if may_start_again else climb
     if search.best_rank > target and not spent:
         return climb
-    found, climb = _sound(climb, search.pool)
+    found, climb = _sound(climb, search.pool, ends)
     if found is None:  # none of them lifts
         return _moved(climb, climb.rung, climb.ascents + 1, None) if spent else climb
     climb = _shelved(climb, found)
     return _moved(climb, climb.rung + 1, climb.ascents, extended(found, *climb.rungs[climb.rung : climb.rung + 2]))
 
 
-def best_so_far(climb: Climb) -> Masks:
+def best_so_far(climb: Climb, ends: float = inf) -> Masks:
     """Also when time ends on a lower rung: what was found there, extended to the format that is wanted."""
-    found, _ = (None, climb) if climb.is_on_top else _sound(climb, [climb.search.best, *climb.search.pool])
+    try:
+        return _best_extended(climb, ends)
+    except OutOfTime:
+        return climb.best
+
+
+def _best_extended(climb: Climb, ends: float) -> Masks:
+    found, _ = (None, climb) if climb.is_on_top else _sound(climb, [climb.search.best, *climb.search.pool], ends)
     if found is None:
         return climb.best
     for given, wanted in pairwise(climb.rungs[climb.rung :]):
         found = extended(found, given, wanted)
-    is_good = len(found) < climb.best_rank and proved_over(climb.field, found, climb.format) is not None
+    is_good = len(found) < climb.best_rank and proved_over(climb.field, found, climb.format, ends) is not None
     return found if is_good else climb.best
 
 
@@ -157,12 +170,16 @@ def extended(masks: Masks, given: Format, wanted: Format) -> Masks:
     return to_masks(join(from_masks(masks, given), strip, SIDES[at]))
 
 
-def proved_over(field: Field, masks: Masks, format_: Format) -> VerifiedFactorization | None:
+def proved_over(field: Field, masks: Masks, format_: Format, ends: float = inf) -> VerifiedFactorization | None:
     """The scheme over the field that is wanted; None when it cannot be lifted so."""
-    proved = verify(from_masks(masks, format_))
     if field is Field.GF2:
-        return proved
-    lifted = lift(proved)
+        return verify(from_masks(masks, format_))
+    key = (format_, tuple(map(tuple, masks)))
+    if key not in _LIFTED:
+        _LIFTED[key] = lift(verify(from_masks(masks, format_)), ends)
+        while len(_LIFTED) > LIFTED_COUNT:
+            del _LIFTED[next(iter(_LIFTED))]
+    lifted = _LIFTED[key]
     return None if lifted is None or (field is Field.ZT and lifted.field is not Field.ZT) else lifted
 
 
@@ -197,14 +214,14 @@ def decode_climb(data: dict[str, Any]) -> Climb:
         raise DamagedFile(f"A search cannot be read: {error.message}", "Begin again with another run=NAME.") from error
 
 
-def _sound(climb: Climb, schemes: Iterable[Masks]) -> tuple[Masks | None, Climb]:
+def _sound(climb: Climb, schemes: Iterable[Masks], ends: float) -> tuple[Masks | None, Climb]:
     """The best of them that holds over the field that is wanted, whole; better ones that do not leave the search."""
     is_below = climb.field is Field.ZT and not climb.is_on_top  # larger coefficients on the way do no harm
     field = Field.Z if is_below else climb.field
     bad: list[Masks] = []
     for masks in sorted(schemes, key=climb.search.rank_of):
         whole = climb.search.whole(masks)
-        if proved_over(field, whole, climb.search.format) is not None:
+        if proved_over(field, whole, climb.search.format, ends) is not None:
             return whole, _without(climb, bad)
         bad.append(masks)
     return None, _without(climb, bad)
@@ -214,9 +231,9 @@ def _without(climb: Climb, bad: list[Masks]) -> Climb:
     return replace(climb, search=drop_schemes(climb.search, bad)) if bad else climb
 
 
-def _again(climb: Climb) -> Climb:
+def _again(climb: Climb, ends: float) -> Climb:
     """The next ascent: from the bottom, or on some rung from what stands on the shelf below or above."""
-    found, climb = _sound(climb, climb.search.pool)
+    found, climb = _sound(climb, climb.search.pool, ends)
     climb = climb if found is None else _shelved(climb, found)
     ascents = climb.ascents + 1
     word = throw(climb.seed, AGAIN_WORDS, ascents)

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def _verify_words(parser: ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="schemes as .json, or as .npz with U, V and W")
+    files = "schemes as .json, or as .npz: with U, V and W, or as AlphaTensor published them"
+    parser.add_argument("files", nargs="+", metavar="FILE", help=files)
     parser.add_argument("--field", help="gf2, zt, z or q, where the file does not say; default: the strictest it holds")
 
 

@@ -34,7 +34,11 @@ class DiscoverConfig(Frozen):
     method: Literal["flip", "agent", "auto"] = Field(
         default="flip", description="a walk on the flip graph, the agent that learns, or both side by side"
     )
-    seconds: float = Field(default=60.0, gt=0, description="how long this session searches, at most")
+    seconds: float = Field(
+        default=60.0,
+        gt=0,
+        description="how long this session lasts, at most: the search, and proof, polish and benchmark at its end",
+    )
     seed: int = Field(default=1, ge=0, description="the same seed takes the same steps")
     walkers: int = Field(default=1, ge=1, le=256, description="searches side by side, a thread each")
     target: int = Field(default=-1, ge=-1, description="stop at this rank; -1: at the best known, 0: never")

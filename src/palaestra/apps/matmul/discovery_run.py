@@ -20,15 +20,19 @@ from palaestra.apps.matmul.climbing import (
     rungs_to,
 )
 from palaestra.apps.matmul.extension import best_start
+from palaestra.apps.matmul.factorization import modulo_2
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.fingerprint import fingerprint
 from palaestra.apps.matmul.keeping import keep
 from palaestra.apps.matmul.known_ranks import compare
+from palaestra.apps.matmul.lifting import OutOfTime
 from palaestra.apps.matmul.masks import Masks, to_masks
 from palaestra.apps.matmul.polishing import lightest
+from palaestra.apps.matmul.scheme_file import decode_scheme, encode_scheme
 from palaestra.apps.matmul.search_log import log_checkpoint
 from palaestra.apps.matmul.search_sinks import open_sinks
 from palaestra.apps.matmul.telling import ending_told
+from palaestra.apps.matmul.verification import VerifiedFactorization, verify
 from palaestra.contracts.checkpoint import Checkpoint
 from palaestra.contracts.clock import SystemClock
 from palaestra.contracts.errors import RunFailed
@@ -37,6 +41,7 @@ from palaestra.runs.files import read_json, write_json
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
 from palaestra.runs.schema import stamped, unstamped
+from palaestra.workers.logs import warnings_on_stderr
 from palaestra.workers.session import RunSession
 from palaestra.workers.signals import exit_code_of, stop_on_signals
 
@@ -45,13 +50,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.apps.matmul.discover_config import DiscoverConfig
-    from palaestra.apps.matmul.verification import VerifiedFactorization
     from palaestra.runs.directory import RunDirectory
     from palaestra.sinks.fanout import Fanout
     from palaestra.workers.signals import StopRequest
 
 SCHEMA_VERSION = 4  # 2: a climb over several formats; 3: with shelves; 4: among schemes that can be turned
 SAVE_SECONDS = 10.0
+PER_PAIR = 4e-4  # seconds for each two rows of a scheme, twice what a quiet machine takes
+BENCH_SECONDS = 6.0
+LARGEST_SHARE = 0.3  # of a session that its end may take
+LEAST_FINISHING = 2.0  # seconds, when the search itself was late
 
 
 @dataclass(frozen=True)
@@ -73,14 +81,23 @@ class Outcome:
 
 
 def run_discovery(directory: RunDirectory, config: DiscoverConfig, say: Callable[[str], None]) -> Outcome:
-    with run_lock(directory), run_log(directory), stop_on_signals() as stop:
+    with run_lock(directory), run_log(directory), warnings_on_stderr(), stop_on_signals() as stop:
         session = RunSession(directory, 0, SystemClock())
         with ending_told(session, stop):
+            ends = time.monotonic() + config.seconds
             search = _opened(directory, config, session)
             with open_sinks(config.sinks, session, config.model_dump(mode="json")) as sinks:
                 sinks.rewind(search.flips)
-                search = _searched(search, config, session, sinks, stop, say)
-                return _settled(search, config, session, sinks, stop)
+                search = _searched(search, config, session, sinks, stop, say, ends)
+                return _settled(search, config, session, sinks, stop, max(ends, time.monotonic() + LEAST_FINISHING))
+
+
+def finishing_seconds(search: Climb, config: DiscoverConfig) -> float:
+    """What proving, archiving, polishing and a first benchmark of the best scheme take at the end of a session."""
+    needed = PER_PAIR * search.best_rank**2  # the fingerprint compares each two rows
+    if search.field is not Field.GF2 and search.best_rank < search.format.schoolbook_rank:
+        needed += (config.polish if search.field is Field.ZT else 0.0) + (BENCH_SECONDS if config.bench else 0.0)
+    return min(needed, LARGEST_SHARE * config.seconds)
 
 
 def checkpoint_file(directory: RunDirectory) -> Path:
@@ -102,14 +119,25 @@ def _opened(directory: RunDirectory, config: DiscoverConfig, session: RunSession
 
 
 def _start(directory: RunDirectory, config: DiscoverConfig) -> Masks | None:
-    """What discoveries make of it; kept beside the checkpoint, since the archive grows. For z only of such over z."""
+    """What discoveries over this field make of it; kept beside the checkpoint, since the archive grows."""
     if config.start != "archive":
         return None
     entries = sound_entries(Archive(directory.path.parent))
-    usable = [entry for entry in entries if config.field == Field.GF2 or entry.scheme.field is not Field.GF2]
-    start = best_start(config.product, [(entry.fingerprint, entry.scheme) for entry in usable])
-    write_json(parents_file(directory), {"rank": start.scheme.rank, "parents": list(start.parents)})
-    return to_masks(start.scheme.claim)
+    start = best_start(config.product, Field(config.field), [(entry.fingerprint, entry.scheme) for entry in entries])
+    content = {
+        "rank": start.scheme.rank,
+        "parents": list(start.parents),
+        "scheme": encode_scheme(start.scheme.claim),
+    }
+    write_json(parents_file(directory), content)
+    return to_masks(modulo_2(start.scheme.claim))
+
+
+def _started_with(directory: RunDirectory) -> VerifiedFactorization | None:
+    """The scheme that the search began with, over its own field; None when it began with the schoolbook's."""
+    file = parents_file(directory)
+    scheme = read_json(file).get("scheme") if file.exists() else None
+    return None if scheme is None else verify(decode_scheme(scheme))
 
 
 def parents_file(directory: RunDirectory) -> Path:
@@ -128,6 +156,7 @@ def _searched(
     sinks: Fanout,
     stop: StopRequest,
     say: Callable[[str], None],
+    ends: float,
 ) -> Climb:
     """Rounds until the time is up, the target is reached, or somebody says stop; at least one."""
     rules, begun_with, rounds = config.rules, search.flips, 0
@@ -135,10 +164,14 @@ def _searched(
     begun_at = saved_at = time.monotonic()
     with ThreadPoolExecutor(config.walkers) as pool:
         while not stop and search.best_rank > rules.target:
-            if rounds and time.monotonic() - begun_at >= config.seconds:
+            limit = ends - finishing_seconds(search, config)
+            if rounds and time.monotonic() >= limit:
                 break
             before = (search.ascents, search.rung, -search.search.best_rank)
-            search = advance_climb(search, rules, config.rung_flips, pool if config.walkers > 1 else None)
+            try:
+                search = advance_climb(search, rules, config.rung_flips, pool if config.walkers > 1 else None, limit)
+            except OutOfTime:  # the round is made again by the next session
+                break
             rounds += 1
             rate = (search.flips - begun_with) / max(time.monotonic() - begun_at, 1e-9)
             session.beat(rounds, search.flips, rate, {"best_rank": search.best_rank})
@@ -200,9 +233,12 @@ def _described(search: Climb, session: RunSession, number: int, file: Path) -> C
     )
 
 
-def _settled(search: Climb, config: DiscoverConfig, session: RunSession, sinks: Fanout, stop: StopRequest) -> Outcome:
+def _settled(
+    search: Climb, config: DiscoverConfig, session: RunSession, sinks: Fanout, stop: StopRequest, ends: float
+) -> Outcome:
     directory = session.directory
-    proved, kin = _light(_proved(search), Archive(directory.path.parent), config, stop)
+    best = _proved(search, _started_with(directory), ends)
+    proved, kin = _light(best, Archive(directory.path.parent), config, stop, ends)
     provenance = Provenance(
         run=directory.id,
         method="flip" if proved.field is Field.GF2 else "flip and lift",
@@ -215,7 +251,7 @@ def _settled(search: Climb, config: DiscoverConfig, session: RunSession, sinks: 
         machine=read_json(directory.environment_file),
     )
     place = compare(proved)
-    kept = keep(proved, provenance, session, sinks, bench=config.bench and not stop)
+    kept = keep(proved, provenance, session, sinks, bench=config.bench and not stop, ends=ends)
     return Outcome(
         run=directory.id,
         name=session.record.name,
@@ -234,19 +270,25 @@ def _settled(search: Climb, config: DiscoverConfig, session: RunSession, sinks: 
 
 
 def _light(
-    proved: VerifiedFactorization, archive: Archive, config: DiscoverConfig, stop: StopRequest
+    proved: VerifiedFactorization, archive: Archive, config: DiscoverConfig, stop: StopRequest, ends: float
 ) -> tuple[VerifiedFactorization, tuple[str, ...]]:
     """With fewer additions, where there is time for it; and the discoveries that were used for it."""
     if not config.polish or stop or proved.field is not Field.ZT:
         return proved, ()
     known = [(entry.fingerprint, entry.scheme) for entry in sound_entries(archive)]
     is_found = proved.rank < proved.format.schoolbook_rank
-    return lightest(proved, known, config.polish if is_found else 0.0, config.seed)
+    left = ends - time.monotonic() - (BENCH_SECONDS if config.bench else 0.0)
+    return lightest(proved, known, max(min(config.polish, left), 0.0) if is_found else 0.0, config.seed)
 
 
-def _proved(search: Climb) -> VerifiedFactorization:
-    """What is kept was lifted when it was found; the schoolbook's scheme holds everywhere."""
-    proved = proved_over(search.field, best_so_far(search), search.format)
-    if proved is None:
-        raise RunFailed(f"The best scheme for {search.format} does not hold over {search.field}.")
-    return proved
+def _proved(search: Climb, start: VerifiedFactorization | None, ends: float) -> VerifiedFactorization:
+    """The best of what the search found and what it began with.
+
+    What is kept was lifted when it was found, and the schoolbook's scheme holds everywhere. The start holds over the
+    field as it was archived; lifted again from its bits, it may come out with larger coefficients.
+    """
+    found = proved_over(search.field, best_so_far(search, ends), search.format)
+    schemes = [one for one in (start, found) if one is not None]
+    if not schemes:
+        raise RunFailed(f"No scheme for {search.format} that the search kept holds over {search.field}.")
+    return min(schemes, key=lambda one: one.rank)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.apps.matmul.factorization import Factorization, Integers, schoolbook
+from palaestra.apps.matmul.factorization import Factorization, Integers, modulo_2, schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.projection import projected
@@ -26,11 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SIDES = ("rows", "inner", "columns")
+# Which schemes hold over a field: a half has no meaning modulo 2, and a 2 is no coefficient of zt.
+HOLDING = {
+    Field.GF2: frozenset({Field.GF2, Field.ZT, Field.Z}),
+    Field.ZT: frozenset({Field.ZT}),
+    Field.Z: frozenset({Field.ZT, Field.Z}),
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A scheme to begin with, modulo 2, and the fingerprints of those it was put together from."""
+    """A scheme to begin with, and the fingerprints of those it was put together from."""
 
     scheme: VerifiedFactorization
     parents: tuple[str, ...]
@@ -87,19 +93,22 @@ def products_for(format_: Format, known: Iterable[Factorization]) -> list[tuple[
     return found
 
 
-def best_start(format_: Format, known: Iterable[tuple[str, VerifiedFactorization]]) -> Start:
-    """The scheme of lowest rank that the known ones (by fingerprint) and the schoolbook put together; modulo 2."""
+def best_start(format_: Format, field: Field, known: Iterable[tuple[str, VerifiedFactorization]]) -> Start:
+    """The scheme of lowest rank over `field` that the known ones (by fingerprint) and the schoolbook put together.
+
+    Known schemes that do not hold over this field are left out.
+    """
     best: dict[Format, tuple[str, Factorization]] = {}
     for mark, proved in known:
-        if proved.field is Field.Q:
-            continue  # a half has no meaning modulo 2
-        claim = _modulo_2(proved.claim)
+        if proved.field not in HOLDING[field]:
+            continue
+        claim = modulo_2(proved.claim) if field is Field.GF2 else replace(proved.claim, field=field)
         key = claim.format.ascending
         if key not in best or claim.rank < best[key][1].rank:
             best[key] = (mark, claim)
     _project_down(format_.ascending, best)
     made: dict[Format, tuple[Factorization, frozenset[str]]] = {}
-    scheme, parents = _grown(format_, best, made)
+    scheme, parents = _grown(format_, field, best, made)
     return Start(verify(scheme), tuple(sorted(parents)))
 
 
@@ -122,20 +131,21 @@ def _project_down(wanted: Format, best: dict[Format, tuple[str, Factorization]])
 
 def _grown(
     format_: Format,
+    field: Field,
     best: dict[Format, tuple[str, Factorization]],
     made: dict[Format, tuple[Factorization, frozenset[str]]],
 ) -> tuple[Factorization, frozenset[str]]:
     """Every cut of every side is tried, and every part grown in the same way."""
     if format_ in made:
         return made[format_]
-    found: tuple[Factorization, frozenset[str]] = (schoolbook(format_, Field.GF2), frozenset())
+    found: tuple[Factorization, frozenset[str]] = (schoolbook(format_, field), frozenset())
     if format_.ascending in best:
         mark, claim = best[format_.ascending]
         found = (turned_to(claim, format_), frozenset({mark}))
     for at, side in enumerate(SIDES):
         for cut in range(1, format_.sides[at] // 2 + 1):
-            first, one = _grown(_with_side(format_, at, format_.sides[at] - cut), best, made)
-            second, other = _grown(_with_side(format_, at, cut), best, made)
+            first, one = _grown(_with_side(format_, at, format_.sides[at] - cut), field, best, made)
+            second, other = _grown(_with_side(format_, at, cut), field, best, made)
             if first.rank + second.rank < found[0].rank:
                 found = (join(first, second, side), one | other)
     made[format_] = found
@@ -161,11 +171,3 @@ def _blocked(first: Integers, second: Integers, outer: list[int], inner: list[in
     """Row by row the product of Kronecker, [rank, outer rows * inner rows * outer columns * inner columns]."""
     blocks = np.einsum("rij,skl->rsikjl", first.reshape(-1, *outer), second.reshape(-1, *inner))
     return np.ascontiguousarray(blocks.reshape(len(first) * len(second), -1))
-
-
-def _modulo_2(claim: Factorization) -> Factorization:
-    """Whole coefficients hold modulo 2, too; rows that become nothing are left out."""
-    factors = [factor % 2 for factor in claim.factors]
-    kept = np.logical_and.reduce([factor.any(axis=1) for factor in factors])
-    u, v, w = (factor[kept] for factor in factors)
-    return replace(claim, field=Field.GF2, u=u, v=v, w=w)

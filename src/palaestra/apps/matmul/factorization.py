@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palaestra.apps.matmul.field import Field
 from palaestra.contracts.errors import UsageError
 
 if TYPE_CHECKING:
-    from palaestra.apps.matmul.field import Field
     from palaestra.apps.matmul.format import Format
 
 Integers = NDArray[np.int64]
@@ -80,3 +80,11 @@ def schoolbook(format_: Format, field: Field) -> Factorization:
     places = (row * format_.inner + inner, inner * format_.columns + column, row * format_.columns + column)
     u, v, w = (np.eye(size, dtype=np.int64)[place] for size, place in zip(format_.sizes, places, strict=True))
     return Factorization(format_, field, u, v, w)
+
+
+def modulo_2(claim: Factorization) -> Factorization:
+    """A scheme over whole numbers holds modulo 2, too; rows that become nothing are left out."""
+    factors = [factor % 2 for factor in claim.factors]
+    kept = np.logical_and.reduce([factor.any(axis=1) for factor in factors])
+    u, v, w = (np.ascontiguousarray(factor[kept]) for factor in factors)
+    return replace(claim, field=Field.GF2, u=u, v=v, w=w)

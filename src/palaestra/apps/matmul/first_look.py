@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from math import inf
 from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul import bench_table
@@ -19,15 +21,22 @@ if TYPE_CHECKING:
     from palaestra.sinks.fanout import Fanout
     from palaestra.workers.session import Events
 
+SHORTEST = 2.0  # seconds: compiling alone takes about one
 FOR_NUMBERS = frozenset({Field.ZT, Field.Z})
 
 
-def first_look(entry: Discovery, directory: RunDirectory, journal: Events, sinks: Fanout) -> str:
-    """What to tell the user, empty when there is nothing; a benchmark that fails takes nothing from the discovery."""
+def first_look(entry: Discovery, directory: RunDirectory, journal: Events, sinks: Fanout, ends: float = inf) -> str:
+    """What to tell the user, empty when there is nothing; a benchmark that fails takes nothing from the discovery.
+
+    One that cannot be done before `ends` (of time.monotonic) is left to the user.
+    """
     if entry.scheme.field not in FOR_NUMBERS:
         return ""
+    left = ends - time.monotonic()
+    if left < SHORTEST:
+        return f"Not benchmarked: the time was up. To do it: palaestra bench {entry.fingerprint}"
     try:
-        made = benchmark_apart(entry, BRIEF, new_run_id(), aloud=False)
+        made = benchmark_apart(entry, BRIEF, new_run_id(), aloud=False, timeout=None if left == inf else left)
     except PalaestraError as error:
         return f"It could not be timed: {error}"
     file = BenchStore(directory.path.parent).add(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul.archive import Archive
@@ -25,12 +26,19 @@ class Kept:
 
 
 def keep(
-    proved: VerifiedFactorization, provenance: Provenance, session: RunSession, sinks: Fanout, *, bench: bool
+    proved: VerifiedFactorization,
+    provenance: Provenance,
+    session: RunSession,
+    sinks: Fanout,
+    *,
+    bench: bool,
+    ends: float = inf,
 ) -> Kept:
+    """`ends` (of time.monotonic): when the session should be over."""
     if proved.rank >= proved.format.schoolbook_rank:  # what everybody knows is no discovery
         return Kept()
-    entry, is_new = Archive(session.directory.path.parent).add(proved, provenance)
+    entry, is_new = Archive(session.directory.path.parent).add(proved, provenance, ends)
     session.journal.record("artifact.saved", file=str(entry.file), kind="discovery")
     sinks.files_made(ARTIFACT, KIND, [entry.file])
-    remark = first_look(entry, session.directory, session.journal, sinks) if bench else ""
+    remark = first_look(entry, session.directory, session.journal, sinks, ends) if bench else ""
     return Kept(str(entry.file), is_new, remark)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.discover_config import DiscoverConfig
+from palaestra.config.overrides import override_words
 from palaestra.config.resolve import resolve_config
 from palaestra.config.schema import config_schema
 from palaestra.contracts.errors import PalaestraError
@@ -41,6 +42,17 @@ class MatmulKind:
 
     def command(self, run_directory: Path) -> list[str]:
         return [sys.executable, "-m", "palaestra.apps.matmul.worker", str(run_directory)]
+
+    def command_line(self, request: RunRequest, config: dict[str, Any]) -> list[str]:
+        """The format stands first, without a key."""
+        default = DiscoverConfig.model_fields["format"].default
+        settings = {key: value for key, value in request.config.items() if key != "format"}
+        return [
+            "discover",
+            str(request.config.get("format") or config.get("format") or default),
+            *([f"run={request.name}"] if request.name else []),
+            *override_words(settings),
+        ]
 
 
 KIND = MatmulKind()

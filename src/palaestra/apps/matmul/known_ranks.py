@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from palaestra.apps.matmul.format import Format, parse_format
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.field import Field
     from palaestra.apps.matmul.verification import VerifiedFactorization
+    from palaestra.contracts.catalogue import KnownRank
 
 
 class Verdict(StrEnum):
@@ -46,10 +47,11 @@ def known_additions(format_: Format, field: Field) -> int | None:
     return additions
 
 
-def known_table() -> list[dict[str, Any]]:
+def known_table() -> list[KnownRank]:
     """Every format with its ranks by field."""
     return [
-        {"format": name, "naive": parse_format(name).schoolbook_rank, **row} for name, row in _table()["ranks"].items()
+        cast("KnownRank", {"format": name, "naive": parse_format(name).schoolbook_rank, **row})
+        for name, row in _table()["ranks"].items()
     ]
 
 

@@ -5,7 +5,9 @@ Each step is one linear system modulo 2 with the same matrix. Many schemes lift;
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,18 +25,26 @@ Bits = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 
 
-def lift(proved: VerifiedFactorization) -> VerifiedFactorization | None:
-    """The same scheme over zt, or over z where it needs larger coefficients; None when it cannot be lifted so."""
+class OutOfTime(Exception):
+    """A lift was not done when its time was up; nothing is known of the scheme then."""
+
+
+def lift(proved: VerifiedFactorization, ends: float = inf) -> VerifiedFactorization | None:
+    """The same scheme over zt, or over z where it needs larger coefficients; None when it cannot be lifted so.
+
+    `OutOfTime` after `ends` (of time.monotonic): for 5x5x5 the linear system takes a minute.
+    """
     if proved.field is not Field.GF2:
         raise UsageError(f"A scheme over {proved.field} need not be lifted.", "Only those over gf2 are.")
     factors = list(proved.claim.factors)
-    system = _System(proved.claim)
+    system: _System | None = None
     for step in range(1, STEPS + 1):
         modulus = 2**step
         found = _held(proved.claim, factors, modulus)
         if found is not None:
             return found
         wrong = residual(_claim(proved.claim, factors)) // modulus % 2
+        system = system or _System(proved.claim, ends)  # not needed where the bits themselves hold
         correction = system.solve(wrong.ravel())
         if correction is None:
             return None
@@ -61,13 +71,13 @@ def _held(origin: Factorization, factors: list[Integers], modulus: int) -> Verif
 class _System:
     """The derivative of a scheme modulo 2, reduced once: its matrix is the same in every step."""
 
-    def __init__(self, claim: Factorization) -> None:
+    def __init__(self, claim: Factorization, ends: float) -> None:
         self._shapes = [factor.shape for factor in claim.factors]
         values = np.concatenate([factor.ravel() for factor in claim.factors])
         self._order = np.argsort(1 - values, kind="stable")  # entries that are 1 first: corrections then are signs
         matrix = _derivative(claim)[:, self._order]
         self._equations, self._unknowns = matrix.shape
-        self._operations, self._pivots = _reduce(matrix)
+        self._operations, self._pivots = _reduce(matrix, ends)
 
     def solve(self, wrong: Integers) -> list[Integers] | None:
         """What to add to each factor, in units of the modulus; None when nothing helps."""
@@ -92,12 +102,14 @@ def _derivative(claim: Factorization) -> Bits:
     return np.concatenate([by_u, by_v, by_w], axis=1)
 
 
-def _reduce(matrix: Bits) -> tuple[Integers, NDArray[np.intp]]:
+def _reduce(matrix: Bits, ends: float) -> tuple[Integers, NDArray[np.intp]]:
     """Gauss and Jordan on packed bits: the operations that were made, [equations, equations], and the pivots."""
     equations, unknowns = matrix.shape
     work = _packed(np.concatenate([matrix, np.eye(equations, dtype=np.uint8)], axis=1))
     pivots: list[int] = []
     for column in range(unknowns):
+        if time.monotonic() > ends:
+            raise OutOfTime
         word, bit = column // 64, np.uint64(1) << np.uint64(column % 64)
         holds = (work[:, word] & bit) != 0
         below = np.flatnonzero(holds[len(pivots) :])

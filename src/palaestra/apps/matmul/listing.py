@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.catalogue import CATALOGUE
 from palaestra.apps.matmul.known_ranks import as_of
@@ -29,12 +29,17 @@ NO_FORM = "-"  # too many symmetries of its own: found again, it is recognised b
 
 
 def list_discoveries(arguments: Namespace) -> Answer:
-    data = CATALOGUE.listing(runs_root(), arguments.format or "")
-    found, damaged = data["discoveries"], data["damaged"]
-    rows = tuple((*(one[key] for key in KEYS), one["canonical"][:LETTERS] or NO_FORM) for one in found)
+    listing = CATALOGUE.listing(runs_root(), arguments.format or "")
+    data: dict[str, Any] = {**listing}
+    found, damaged = listing["discoveries"], listing["damaged"]
+    rows = tuple(_row({**one}) for one in found)
     notes = (*damaged, f"Known ranks as of {as_of()}, non-commutative, each of the same field.")
     if not found:
         notes = (*damaged, "Nothing was found yet. Try: palaestra discover 2x2x2 seconds=1")
     if arguments.format and found:
-        data = {**data, "entries": [CATALOGUE.entry(runs_root(), one["id"]) for one in found]}
+        data["entries"] = [CATALOGUE.entry(runs_root(), one["id"]) for one in found]
     return Answer(data, COLUMNS if found else (), rows, notes)
+
+
+def _row(one: dict[str, Any]) -> tuple[Any, ...]:
+    return (*(one[key] for key in KEYS), one["canonical"][:LETTERS] or NO_FORM)

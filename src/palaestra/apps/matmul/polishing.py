@@ -37,14 +37,14 @@ def polished(proved: VerifiedFactorization, seconds: float, seed: int) -> Verifi
     """The same rank, proved again, and never more additions; what is known to be possible ends it early."""
     if proved.field is not Field.ZT:
         return proved
-    best, count = proved.claim, count_additions(proved.claim, THOROUGH).eliminated
     ends, turn = time.monotonic() + seconds, 0
+    best, count = proved.claim, count_additions(proved.claim, THOROUGH, ends).eliminated
     enough = known_additions(proved.format, proved.field) or 0
     while count > enough and time.monotonic() < ends:
         dice = random.Random(throw(seed, turn, 0))  # noqa: S311 - a search, not a secret
         origin = proved.claim if turn % 2 == 0 else best
         claim = _in_better_bases(_cooled(origin, throw(seed, turn, 1)), dice, ends)
-        fewer = count_additions(claim, THOROUGH).eliminated
+        fewer = count_additions(claim, THOROUGH, ends).eliminated
         if claim.rank <= best.rank and (claim.rank, fewer) < (best.rank, count):
             best, count = claim, fewer
         turn += 1
@@ -57,9 +57,10 @@ def lightest(
     """The polished scheme, or a lighter product of known ones (by fingerprint) of the same rank; and its parents."""
     if proved.field is not Field.ZT:
         return proved, ()
+    ends = time.monotonic() + seconds
     best = polished(proved, seconds, seed)
     parents: tuple[str, ...] = ()
-    count = count_additions(best.claim, THOROUGH).eliminated
+    count = count_additions(best.claim, THOROUGH, ends).eliminated
     signed = [(mark, one.claim) for mark, one in known if one.field is Field.ZT]
     for claim, i, j in products_for(proved.format, [one for _, one in signed]):
         fewer = count_additions(claim, ROUGH).eliminated

@@ -7,6 +7,7 @@ and W the one that takes most rows away is chosen.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -22,13 +23,14 @@ Word = tuple[int, ...]  # a vector of 0 and 1
 
 
 def projected(claim: Factorization, at: int) -> Factorization:
-    """With side `at` (0: rows, 1: inner, 2: columns) one shorter."""
+    """With side `at` (0: rows, 1: inner, 2: columns) one shorter; over other fields than gf2 one index is left out."""
     side = claim.format.sides[at]
-    if claim.field is not Field.GF2 or side < 2:
+    if side < 2:
         raise UsageError(
-            f"A scheme for {claim.format} over {claim.field} is not cut down along a side of {side}.",
-            "Over gf2, a side of two or more can be.",
+            f"A scheme for {claim.format} is not cut down along a side of {side}.", "A side of two or more can be."
         )
+    if claim.field is not Field.GF2:
+        return min((_without_index(claim, at, index) for index in range(side)), key=lambda one: one.rank)
     factors = list(trace_form(claim))
     before = (at + 2) % 3  # the factor that comes from this space; factor `at` leads to it
     line, plane = _best_cut(factors[at], factors[before].transpose(0, 2, 1))
@@ -39,6 +41,18 @@ def projected(claim: Factorization, at: int) -> Factorization:
     u, v, w = from_trace_form(*(factor[kept] for factor in factors))
     sides = [length - (k == at) for k, length in enumerate(claim.format.sides)]
     return Factorization(Format(sides[0], sides[1], sides[2]), Field.GF2, u, v, w)
+
+
+def _without_index(claim: Factorization, at: int, index: int) -> Factorization:
+    """One row or column of the two matrices that share side `at` is taken as 0; rows that multiply nothing leave."""
+    factors = list(trace_form(claim))
+    before = (at + 2) % 3
+    factors[at] = np.delete(factors[at], index, axis=1)
+    factors[before] = np.delete(factors[before], index, axis=2)
+    kept = np.logical_and.reduce([factor.any(axis=(1, 2)) for factor in factors])
+    u, v, w = from_trace_form(*(factor[kept] for factor in factors))
+    sides = [length - (k == at) for k, length in enumerate(claim.format.sides)]
+    return replace(claim, format=Format(*sides), u=u, v=v, w=w)
 
 
 def _best_cut(leading: Integers, coming: Integers) -> tuple[Word, Word]:

@@ -6,7 +6,6 @@ one way cannot hold the other way by accident.
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +14,23 @@ import numpy as np
 from palaestra.apps.matmul.factorization import Factorization, Integers, whole_numbers
 from palaestra.apps.matmul.field import Field, parse_field
 from palaestra.apps.matmul.format import Format, parse_format
-from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, UsageError
+from palaestra.apps.matmul.npz_file import Tables, read_npz
+from palaestra.contracts.errors import DamagedFile, UsageError
 from palaestra.runs.files import read_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MAX_NPZ_BYTES = 64 << 20
+    from numpy.typing import NDArray
+
+DENOMINATORS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def read_schemes(path: Path, field: Field | None = None) -> dict[str, list[Factorization]]:
     """For each scheme of a file (by its key there) the readings that could be meant, the likeliest first."""
     try:
         if path.suffix == ".npz":
-            return {key: _readings(*parts, field) for key, parts in _read_npz(path).items()}
+            return {key: _table_readings(*parts, field) for key, parts in read_npz(path).items()}
         data = read_json(path)
         if not isinstance(data, dict):
             raise DamagedFile(f"{path} does not hold a scheme.", "A JSON object with u, v and w is wanted.")
@@ -75,6 +77,25 @@ def _read_object(data: dict[str, Any], field: Field | None) -> list[Factorizatio
     return _readings(Format(*sides), u, v, w, stated)
 
 
+def _table_readings(format_: Format, tables: Tables, field: Field | None) -> list[Factorization]:
+    """Tables of numbers as a file has them; fractions of a power of two become whole numbers and a denominator."""
+    scaled = [_whole_and_denominator(table) for table in tables]
+    u, v, w = (numbers for numbers, _ in scaled)
+    first, second, third = (denominator for _, denominator in scaled)
+    if (first, second, third) == (1, 1, 1):
+        return _readings(format_, u, v, w, field)
+    thirds = (w, _transposed(w, format_))
+    return [Factorization(format_, Field.Q, u, v, one, (first, second, third)) for one in thirds]
+
+
+def _whole_and_denominator(table: NDArray[Any]) -> tuple[Integers, int]:
+    for denominator in DENOMINATORS:
+        scaled = table.astype(np.float64) * denominator if denominator > 1 else table
+        if denominator == DENOMINATORS[-1] or (np.asarray(scaled) == np.round(scaled)).all():
+            return whole_numbers(scaled), denominator
+    raise AssertionError("the last denominator is always tried")
+
+
 def _readings(format_: Format, u: Integers, v: Integers, w: Integers, field: Field | None) -> list[Factorization]:
     """Every field that the coefficients allow, the strictest first; the third factor both ways."""
     fields = [Field.ZT, Field.Z, Field.GF2] if field is None else [field]
@@ -92,28 +113,3 @@ def _transposed(w: Integers, format_: Format) -> Integers:
         return w  # refused by its shape a moment later
     turned = w.reshape(len(w), format_.columns, format_.rows).transpose(0, 2, 1)
     return np.ascontiguousarray(turned.reshape(len(w), -1))
-
-
-def _read_npz(path: Path) -> dict[str, tuple[Format, Integers, Integers, Integers]]:
-    """Members called "3,4,5", each u, v and w of shape [entries, rank]; nothing in the file is ever run."""
-    if not path.is_file():
-        raise NotFound(f"There is no file {path}.")
-    if path.stat().st_size > MAX_NPZ_BYTES:
-        raise DamagedFile(f"{path} is longer than {MAX_NPZ_BYTES} bytes.")
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as members:
-            return {key: _member(key, members[key]) for key in members.files}
-    except ValueError as error:
-        raise RefusedFile(
-            f"{path} holds Python objects, or is damaged: {error}.", "Save u, v and w as one array of whole numbers."
-        ) from error
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
-        raise DamagedFile(f"{path} is not a .npz file: {error}.") from error
-
-
-def _member(key: str, array: Any) -> tuple[Format, Integers, Integers, Integers]:
-    format_ = parse_format(key.replace(",", "x"))
-    if array.ndim != 3 or len(array) != 3:
-        raise UsageError(f"'{key}' has the shape {list(array.shape)}.", "u, v and w as [3, entries, rank] are wanted.")
-    u, v, w = (np.ascontiguousarray(whole_numbers(factor, key).T) for factor in array)
-    return format_, u, v, w

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from palaestra.checkpoints.log import LOG_NAME, SCHEMA_VERSION, LogEntry, read_log
+from palaestra.checkpoints.log import LOG_NAME, SCHEMA_VERSION, LogEntry, entry_fields, read_log
 from palaestra.contracts.errors import DamagedFile
 from palaestra.runs.files import write_json
 
@@ -26,6 +26,6 @@ def log_checkpoint(directory: Path, flips: int, seconds: float, file: str) -> in
     number = before[-1].epoch + 1 if before else 1
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     entries = [*gone, LogEntry(number, flips, None, now, round(seconds, 3), file)]
-    content = {"schema_version": SCHEMA_VERSION, "checkpoints": [asdict(entry) for entry in entries]}
+    content = {"schema_version": SCHEMA_VERSION, "checkpoints": [entry_fields(entry) for entry in entries]}
     write_json(directory / LOG_NAME, content)
     return number

@@ -7,9 +7,10 @@ A program turned around computes the transposed table, so each table is tried fr
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,15 +49,20 @@ class SchemePrograms:
         return self.left.additions + self.right.additions + self.product.additions
 
 
-def scheme_programs(claim: Factorization, tries: int = 4) -> SchemePrograms:
-    left, right, product = (shortest_program(table, tries) for table in (claim.u, claim.v, claim.w.T))
+def scheme_programs(claim: Factorization, tries: int = 4, ends: float = inf) -> SchemePrograms:
+    left, right, product = (shortest_program(table, tries, ends) for table in (claim.u, claim.v, claim.w.T))
     return SchemePrograms(left, right, product)
 
 
-def shortest_program(table: Integers, tries: int) -> Program:
-    """Outputs are `table` times the inputs; [outputs, inputs]. The same tries give the same program."""
+def shortest_program(table: Integers, tries: int, ends: float = inf) -> Program:
+    """Outputs are `table` times the inputs; [outputs, inputs]. The same tries give the same program.
+
+    After `ends` (of time.monotonic) no further try is begun; one is always made.
+    """
     found = [plain_program(table)]
     for attempt in range(tries):
+        if attempt and time.monotonic() >= ends:
+            break
         dice = random.Random(attempt)  # noqa: S311 - for ties, not for secrets
         found.append(_eliminated(table, dice))
         found.append(transposed(_eliminated(table.T, dice), table.shape[1]))
@@ -118,20 +124,36 @@ def _eliminated(table: Integers, dice: random.Random) -> Program:
         first, second, one, other = best
         name = inputs + len(steps)
         steps.append(((first, one), (second, other)))
+        gone: set[Pair] = set()
         for each in work:
             if first in each and second in each and _pair(first, each[first], second, each[second]) == best:
-                counts.subtract(_pairs(each))
+                before = [pair for value in (first, second) for pair in _pairs_with(value, each)]
+                counts.subtract(before)
+                counts[best] += 1  # it stands in both lists
                 times = each[first] // one
                 del each[first], each[second]
                 each[name] = times
-                counts.update(_pairs(each))
-        counts = +counts
+                counts.update(_pairs_with(name, each))
+                gone.update(before)
+        for pair in gone:
+            if counts[pair] <= 0:
+                del counts[pair]
     return Program(inputs, tuple(steps), tuple(tuple(sorted(each.items())) for each in work))
 
 
 def _pairs(each: Sum) -> Iterable[Pair]:
     terms = sorted(each.items())
     return [_pair(*first, *second) for i, first in enumerate(terms) for second in terms[i + 1 :]]
+
+
+def _pairs_with(value: int, each: Sum) -> list[Pair]:
+    """All pairs of a sum that this value is in, by the other value."""
+    times = each[value]
+    return [
+        _pair(other, factor, value, times) if other < value else _pair(value, times, other, factor)
+        for other, factor in sorted(each.items())
+        if other != value
+    ]
 
 
 def _pair(first: int, one: int, second: int, other: int) -> Pair:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.apps.matmul.field import parse_field
+import numpy as np
+
+from palaestra.apps.matmul.field import Field, parse_field
 from palaestra.apps.matmul.fingerprint import fingerprint
 from palaestra.apps.matmul.known_ranks import compare
 from palaestra.apps.matmul.scheme_file import read_schemes
-from palaestra.apps.matmul.verification import NotAnAlgorithm, VerifiedFactorization, verify
+from palaestra.apps.matmul.verification import NotAnAlgorithm, VerifiedFactorization, residual, verify
 from palaestra.contracts.command import Answer
 from palaestra.contracts.errors import PalaestraError
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.apps.matmul.factorization import Factorization
-    from palaestra.apps.matmul.field import Field
 
 COLUMNS = ("file", "format", "field", "rank", "best known", "verdict")
 
@@ -65,11 +66,22 @@ def judge_scheme(name: str, readings: Sequence[Factorization]) -> dict[str, Any]
 
 
 def prove_any(readings: Sequence[Factorization]) -> VerifiedFactorization:
-    """The first reading that holds; when none does, what was wrong with the likeliest."""
+    """The first reading that holds; when none does, how near the nearest of them came."""
     refusals = []
     for reading in readings:
         try:
             return verify(reading)
         except NotAnAlgorithm as error:
-            refusals.append(error)
-    raise refusals[0]
+            refusals.append((reading.field, error))
+    if len(readings) == 1:
+        raise refusals[0][1]
+    tried = ", ".join(dict.fromkeys(str(field) for field, _ in refusals))
+    wrong = min(
+        (int(np.count_nonzero(residual(reading))) for reading in readings if reading.field is Field.GF2), default=None
+    )
+    nearest = "" if wrong is None else f" Modulo 2 the nearest reading is wrong in {wrong} entries."
+    raise NotAnAlgorithm(
+        f"This does not multiply {readings[0].format} matrices over any field that was tried ({tried}), "
+        f"with the third factor as it is or transposed.{nearest}",
+        "Is the file complete, and the format the right one?",
+    )

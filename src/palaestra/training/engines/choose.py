@@ -24,19 +24,30 @@ else:
 
 
 def choose_engine(state: TrainingState) -> Engine:
-    """`engine=native` with something that it cannot take is refused by name."""
-    asked = state.config.engine
-    if asked == "torch":
+    """`engine=native` with something that it cannot take is refused by name. A collective, where `native` is looked at.
+
+    All ranks get the same engine: they make the same collectives only then.
+    """
+    if state.config.engine == "torch":
         return _torch(state)
+    engine, unfit = _native(state)
+    (are_unfit,) = state.group.agree(int(unfit is not None))
+    if engine is not None and not are_unfit:
+        return engine
+    reason = unfit or Unfit("another rank's machine")
+    if state.config.engine == "auto":
+        return _torch(state, f"torch; native cannot take it: {reason}")
+    raise UsageError(
+        f"engine=native cannot take {reason}.", "Set engine=torch, or engine=auto to take native wherever it fits."
+    ) from reason
+
+
+def _native(state: TrainingState) -> tuple[Engine | None, Unfit | None]:
     try:
         _refuse_unfit(state)
-        return NativeEngine(state)
+        return NativeEngine(state), None
     except Unfit as unfit:
-        if asked == "auto":
-            return _torch(state, f"torch; native cannot take it: {unfit}")
-        raise UsageError(
-            f"engine=native cannot take {unfit}.", "Set engine=torch, or engine=auto to take native wherever it fits."
-        ) from unfit
+        return None, unfit
 
 
 def engine_to_go_on_with(state: TrainingState, began_with: str) -> Engine:
@@ -56,8 +67,6 @@ def _refuse_unfit(state: TrainingState) -> None:
     """What is asked of the update, as far as only torch can do it; networks are looked at by `plan_network`."""
     if not state.tape.is_on_cpu:
         raise Unfit(f"device={state.tape.device.type}")
-    if state.group.world_size > 1:
-        raise Unfit(f"{state.group.world_size} processes that train together")
     for setting, is_asked in _only_torch(state.config).items():
         if is_asked:
             raise Unfit(setting)

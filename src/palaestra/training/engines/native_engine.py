@@ -26,6 +26,7 @@ from palaestra.training.engines.landings import Landings
 from palaestra.training.engines.seen import Seen, vector_input
 from palaestra.training.engines.worlds import EngineWorlds, stepped_by
 from palaestra.training.schedules import value_at
+from palaestra.training.tape import refuse_non_finite_ends
 
 learner: ModuleType | None
 try:
@@ -201,6 +202,7 @@ class NativeEngine:
 
     def _judge(self, cuts: list[tuple[int, Ending]]) -> None:
         vector, codes = self._seen.stacked([ending.final_observation for _, ending in cuts])
+        refuse_non_finite_ends(vector, [ending.env_index for _, ending in cuts])
         self._learner.judge(vector, [step for step, _ in cuts], [ending.env_index for _, ending in cuts], codes)
 
     def _learn(self, state: TrainingState) -> UpdateStats:
@@ -209,7 +211,7 @@ class NativeEngine:
         rates.clip = value_at(ppo.clip, progress)
         rates.entropy = value_at(ppo.entropy_coefficient, progress)
         rates.learning_rate = learning_rate = value_at(ppo.learning_rate, progress)
-        norm = self._learner.update(state.shuffler.bit_generator.capsule, rates)
+        norm = self._learner.update(state.shuffler.bit_generator.capsule, rates, state.group.reducer)
         if not math.isfinite(norm):
             raise NonFinite(f"The gradient's norm is {norm}.")
         stats = UpdateStats(**self._learner.stats(), learning_rate=learning_rate)

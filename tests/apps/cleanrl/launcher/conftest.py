@@ -4,31 +4,24 @@ from contextlib import ExitStack, closing
 import gymnasium
 import pytest
 
-from palaestra.apps.cleanrl.launcher.lane import Lane
-from palaestra.apps.cleanrl.launcher.live import Show
-from palaestra.envs.headless import prepare_rendering
-from palaestra.frames.lane import LaneOwner
-from palaestra.frames.reader import FrameReader
+from palaestra.apps.cleanrl.launcher.live import ScriptView
+from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_reader import FrameReader
+from palaestra.rendering.headless import prepare_rendering
 
 
 @pytest.fixture
-def lane_file(tmp_path):
-    """The path of a lane of three slots, made by our side, and our reader of it."""
-    with LaneOwner(tmp_path / "a.lane", 3, 3 * 64**2, 0.0) as owner, closing(FrameReader(owner.path)) as reader:
+def frame_buffer(tmp_path):
+    """The path of a frame buffer of three slots, made by our side, and our reader of it."""
+    with FrameBufferOwner(tmp_path / "a.lane", 3, 3 * 64**2, 0.0) as owner, closing(FrameReader(owner.path)) as reader:
         assert owner.about.owner_pid == os.getpid()
         yield owner.path, reader
 
 
 @pytest.fixture
-def open_lane():
+def open_view():
     with ExitStack() as stack:
-        yield lambda path: stack.enter_context(closing(Lane(path)))
-
-
-@pytest.fixture
-def open_show():
-    with ExitStack() as stack:
-        yield lambda *given: stack.enter_context(closing(Show(*given)))
+        yield lambda *given: stack.enter_context(closing(ScriptView(*given)))
 
 
 @pytest.fixture

@@ -39,9 +39,70 @@ def test_without_the_scripts_own_words_arguments_are_found_by_their_names(defini
 
 def test_a_class_that_is_gone_is_named(definitions, scripts):
     script = definitions(scripts / "dqn.py", {}, env_id="CartPole-v1")
-    assert building.make_networks(script, {"agent": "Agent"}, {})[1] == [
-        "the script has no class Agent any more, of which 'agent' was"
-    ]
+    (problem,) = building.make_networks(script, {"agent": "Agent"}, {})[1]
+    assert problem.startswith("'agent' (Agent) cannot be made again: no statement 'agent = …' that makes it was found;")
+    assert "the script must have a statement 'agent = …'" in problem
+    script.envs.close()
+
+
+PLAIN = """
+import gymnasium as gym
+from torch import nn
+env = gym.make("CartPole-v1")
+sizes = [env.observation_space.shape[0], 16]
+policy = nn.Sequential(nn.Linear(*sizes), nn.Tanh(), nn.Linear(sizes[-1], env.action_space.n))
+"""
+
+
+def test_a_plain_script_with_a_sequential_is_made_again(definitions, tmp_path):
+    path = tmp_path / "plain.py"
+    path.write_text(PLAIN)
+    script = definitions(path, {"policy": "Sequential"})
+    before = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
+    tensors, classes = take({"policy": before})
+    made, problems = building.make_networks(script, classes, tensors)
+    assert problems == []
+    assert torch.equal(made["policy"](torch.ones(1, 4)), before(torch.ones(1, 4)))
+    script.envs.close()
+
+
+# As CleanRL's ppo_trxl.py makes its agent: of values that its main block works out.
+OF_THE_MAIN_BLOCK = """
+import gymnasium as gym
+from torch import nn
+class Agent(nn.Module):
+    def __init__(self, args, action_space_shape, max_episode_steps):
+        super().__init__()
+        self.limit = max_episode_steps
+        self.branches = nn.ModuleList(nn.Linear(args.width, actions) for actions in action_space_shape)
+if __name__ == "__main__":
+    envs = gym.vector.SyncVectorEnv([lambda: gym.make(args.env_id) for i in range(3)])
+    action_space_shape = (envs.single_action_space.n,)
+    max_episode_steps = envs.envs[0].spec.max_episode_steps
+    if max_episode_steps > 100:
+        max_episode_steps = 100
+    agent = Agent(args, action_space_shape, max_episode_steps).to(device)
+"""
+
+
+def test_an_agent_is_made_of_what_the_main_block_works_out(definitions, tmp_path):
+    path = tmp_path / "trxl.py"
+    path.write_text(OF_THE_MAIN_BLOCK)
+    script = definitions(path, {"agent": "Agent"}, env_id="CartPole-v1", width=6)
+    before = script.Agent(script.args, (2,), 100)
+    tensors, classes = take({"agent": before})
+    made, problems = building.make_networks(script, classes, tensors)
+    assert problems == []
+    assert (made["agent"].limit, made["agent"].branches[0].weight.shape) == (100, (2, 6))
+    script.envs.close()
+
+
+def test_what_a_script_would_have_to_offer_is_told(definitions, tmp_path):
+    path = tmp_path / "plain.py"
+    path.write_text("from torch import nn\nfor size in [4]:\n    net = nn.Linear(size, size)\n")
+    script = definitions(path, {"net": "Linear"}, env_id="CartPole-v1")
+    (problem,) = building.make_networks(script, {"net": "Linear"}, {})[1]
+    assert problem.startswith("'net' (Linear) cannot be made again: name 'size' is not defined; the script must have")
     script.envs.close()
 
 

@@ -50,3 +50,21 @@ print(envs.reset(seed=1)[0].shape)
 def test_a_script_for_gymnasium_1_has_its_vector_environments_as_they_are():
     done = subprocess.run([sys.executable, "-c", NEW_PROGRAM], capture_output=True, text=True)
     assert (done.stdout.split(), done.stderr) == (["(1,", "4)"], "")
+
+
+JAX_PROGRAM = """
+import jax, numpy
+def clip(array, /, min=None, max=None):
+    return numpy.clip(array, min, max)
+jax.numpy.clip = clip
+from palaestra.apps.cleanrl.launcher import compat
+compat.install("jnp.clip(x, 0, 1)")
+assert jax.numpy.clip is clip
+assert "jax.numpy.clip takes a_min and a_max" in compat.install("y = jnp.clip(x, a_min=0, a_max=2)")
+print(jax.numpy.clip(numpy.arange(4), a_min=1, a_max=2), jax.numpy.clip(numpy.arange(4), 1, 2))
+"""
+
+
+def test_a_jax_script_clips_by_the_names_that_jax_had(jax_stand_in):
+    done = subprocess.run([sys.executable, "-c", JAX_PROGRAM], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("[1 1 2 2] [1 1 2 2]", "")

@@ -69,6 +69,13 @@ def test_a_time_limit_of_the_scripts_own_ends_an_episode(referee):
     env.close()
 
 
+def test_an_episode_without_an_end_is_stopped_at_max_steps(referee):
+    env = Lives(Probe(gymnasium.make("CartPole-v1"), referee, 0))
+    played = play(env, act, 3, referee, is_likeliest=True, max_steps=2)
+    assert (played["total_reward"], played["length"], played["terminated"], played["capped"]) == (2.0, 2, False, True)
+    env.close()
+
+
 def test_an_environment_that_nobody_probed_is_counted_from_above(referee):
     env = gymnasium.make("CartPole-v1")
     assert play(env, act, 3, referee, is_likeliest=True)["total_reward"] == by_hand(3)

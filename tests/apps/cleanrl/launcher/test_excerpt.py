@@ -3,7 +3,8 @@ import sys
 
 import pytest
 
-from palaestra.apps.cleanrl.launcher.excerpt import ENV_MAKER, NAME, NETWORK_MAKER, excerpt, load_excerpt
+from palaestra.apps.cleanrl.launcher.excerpt import ENV_MAKER, ENV_NAMES, NAME, excerpt, load_excerpt
+from palaestra.apps.cleanrl.launcher.network_makers import NETWORK_MAKER
 
 GUARDED = """
 import math
@@ -57,9 +58,21 @@ def test_of_a_script_without_a_main_block_only_definitions_are_left(load):
     assert getattr(script, NETWORK_MAKER + "net")().size == 3
 
 
-def test_a_network_of_another_class_or_name_has_no_maker():
-    made = ast.unparse(excerpt(ast.parse(GUARDED), {"net": "Other", "agent": "Net"}))
+def test_a_name_that_is_never_assigned_has_no_maker():
+    made = ast.unparse(excerpt(ast.parse(GUARDED), {"agent": "Net"}))
     assert NETWORK_MAKER not in made
+
+
+def test_an_assignment_that_needs_what_is_left_out_is_left_out_too(load):
+    script = load("import math\nenv = math.sqrt(4)\nsize = env\nfor turn in [1]: pass\nlast = turn\nKEPT = 3\n", {})
+    assert not {"env", "size", "last"} & set(vars(script))
+    assert script.KEPT == 3
+
+
+def test_the_names_of_environments_are_told(load):
+    assert getattr(load("env = gym.make('X')\n", {}), ENV_NAMES) == {"env": "single"}
+    vector = load("if __name__ == '__main__':\n    many = gym.vector.SyncVectorEnv([lambda: 5])\n", {})
+    assert getattr(vector, ENV_NAMES) == {"many": "vector"}
 
 
 def test_a_vector_of_one_lambda_has_a_maker_without_a_counter(load):

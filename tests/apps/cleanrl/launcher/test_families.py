@@ -8,6 +8,7 @@ from torch import nn
 from torch.distributions import Bernoulli, Categorical, Normal
 
 from palaestra.apps.cleanrl.launcher.families import expected, family_of, likeliest
+from palaestra.apps.cleanrl.launcher.weights import NotFitting
 
 SEEN = torch.tensor([[1.0, -2.0, 0.5]])
 DISCRETE = gymnasium.spaces.Discrete(4)
@@ -165,3 +166,19 @@ def test_a_plugins_family_goes_before_ours_and_nobody_may_know():
     mine = Mine()
     assert family_of({"agent": Discrete()}, [mine]) is mine
     assert family_of({"critic": Critic()}, [mine]) is None
+
+
+def test_a_plain_network_gives_the_largest_value_or_the_continuous_action_itself():
+    policy = nn.Sequential(nn.Linear(3, 2))
+    family = family_of({"policy": policy}, [])
+    given = policy(SEEN)
+    assert family.actor({"policy": policy}, DISCRETE)(SEEN, True).tolist() == given.argmax(1).tolist()
+    action = family.actor({"policy": policy}, BOX)(SEEN, True)
+    assert action.tolist() == given.clamp(-0.5, 0.5).tolist()
+
+
+def test_a_plain_network_of_another_shape_tells_what_it_would_have_to_offer():
+    policy = nn.Sequential(nn.Linear(3, 5))
+    act = family_of({"policy": policy}, []).actor({"policy": policy}, BOX)
+    with pytest.raises(NotFitting, match=r"gives \[5\] where an action has the shape \[2\]; it must have a method"):
+        act(SEEN, True)

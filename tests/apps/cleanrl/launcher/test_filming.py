@@ -9,7 +9,7 @@ import pytest
 from palaestra.apps.cleanrl.films import pictures_in
 from palaestra.apps.cleanrl.launcher import moviepy_stand_in
 from palaestra.apps.cleanrl.launcher.filming import controlled, is_wanted
-from palaestra.envs.headless import prepare_rendering
+from palaestra.rendering.headless import prepare_rendering
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from palaestra.apps.cleanrl.launcher.infos import OneNumber, old_infos
+from palaestra.apps.cleanrl.launcher.infos import old_infos
 
 
 @pytest.fixture
@@ -43,5 +43,3 @@ def test_a_return_is_an_array_of_one_number_and_a_number(infos):
     assert (float(total), int(total)) == (5.0, 5)
     assert np.mean([total, total]) == 5.0
     assert torch.as_tensor(total).tolist() == [5.0]
-    with pytest.raises(ValueError, match="size 1"):
-        float(np.array([1.0, 2.0]).view(OneNumber))

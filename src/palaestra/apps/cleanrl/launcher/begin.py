@@ -1,5 +1,5 @@
 """`python begin.py JSON`: become the script that the JSON names; `python begin.py play FD`: play a checkpoint of one;
-`python begin.py paint FD`: draw for one that trains.
+`python begin.py match FD`: the same step by step.
 
 Run by path, in whatever interpreter.
 """
@@ -7,27 +7,28 @@ Run by path, in whatever interpreter.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import sys
+import types
 from pathlib import Path
 
-PACKAGE = "palaestra_launcher"  # a name that no script's own module has
+ROOT = "palaestra_injected"  # no script has a module of this name
+PACKAGE = f"{ROOT}.apps.cleanrl.launcher"
 
-HELPERS = {"play": "playing", "paint": "painting"}
+HELPERS = {"play": "playing", "match": "match_playing"}
 
 
 def load_launcher() -> None:
-    """This folder as a package of its own name, so that nothing is put on the script's path."""
-    folder = Path(__file__).resolve().parent
-    spec = importlib.util.spec_from_file_location(
-        PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
-    assert spec is not None, "a file that is there has a spec"
-    assert spec.loader is not None, "and a loader"
-    package = importlib.util.module_from_spec(spec)
-    sys.modules[PACKAGE] = package
-    spec.loader.exec_module(package)
+    """Our source folder under a name of its own, so that nothing is put on the script's path and nothing of ours is
+    imported but what stands beside the launcher and in `rendering`, which need only NumPy."""
+    parts = PACKAGE.split(".")
+    folder = Path(__file__).resolve().parents[len(parts) - 1]
+    for depth in range(1, len(parts)):
+        name = ".".join(parts[:depth])
+        package = types.ModuleType(name)
+        package.__path__ = [str(folder.joinpath(*parts[1:depth]))]
+        sys.modules[name] = package
+    importlib.import_module(PACKAGE)
 
 
 if __name__ == "__main__":

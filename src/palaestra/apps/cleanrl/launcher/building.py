@@ -9,13 +9,18 @@ from typing import Any
 import gymnasium
 import torch
 
-from .excerpt import ENV_MAKER, NETWORK_MAKER
+from .excerpt import ENV_MAKER, ENV_NAMES
 from .names import ARGUMENTS
+from .network_makers import NETWORK_MAKER
 from .weights import NotFitting, fill, of_network
-from .wrapping import FACTORIES, WRAPPING
+from .wrapping import FACTORIES, VECTOR, WRAPPING
 
 SWITCHED_OFF = {"capture_video": False, "track": False, "cuda": False, "save_model": False, "upload_model": False}
 TARGET = "target"  # in the name of a network that only learning needs
+WANTED = (
+    "the script must have a statement '{name} = …' that needs nothing but its arguments (args), its environments "
+    "(envs, env), device, its definitions and plain assignments before it"
+)
 
 
 def arguments_again(saved: dict[str, Any], env_id: str) -> types.SimpleNamespace:
@@ -30,6 +35,13 @@ def set_scene(script: Any, args: types.SimpleNamespace) -> None:
     known = {**called, "device": torch.device("cpu"), "run_name": "evaluation", "writer": None}
     for name, value in known.items():
         setattr(script, name, value)
+
+
+def set_environments(script: Any, env: Any, envs: Any) -> None:
+    """`env`: one environment; `envs`: a vector of it. Under the names that the script has for them."""
+    script.envs = envs
+    for name, kind in getattr(script, ENV_NAMES, {}).items():
+        setattr(script, name, envs if kind == VECTOR else env)
 
 
 def make_env(script: Any, args: types.SimpleNamespace, seed: int) -> Any:
@@ -89,7 +101,7 @@ def make_networks(script: Any, classes: dict[str, str], tensors: dict[str, Any])
         if TARGET in name.lower():
             continue
         try:
-            network = _network(script, name, kind)
+            network = make_network(script, name, kind)
             fill(network, of_network(tensors, name), name)
         except NotFitting as error:
             problems.append(str(error))
@@ -98,18 +110,22 @@ def make_networks(script: Any, classes: dict[str, str], tensors: dict[str, Any])
     return made, problems
 
 
-def _network(script: Any, name: str, kind: str) -> Any:
+def make_network(script: Any, name: str, kind: str) -> Any:
+    """By the script's own words, else by its class with arguments found by their names; without its weights."""
     maker = getattr(script, NETWORK_MAKER + name, None)
+    reason = f"no statement '{name} = …' that makes it was found"
     if maker is not None:
         try:
             return maker()
-        except (NameError, AttributeError):  # as above
-            pass
+        except (NameError, AttributeError) as error:  # it spoke of something that the main block had
+            reason = str(error)
     known_class = getattr(script, kind, None)
     if known_class is None:
-        raise NotFitting(f"the script has no class {kind} any more, of which '{name}' was")
+        raise NotFitting(f"'{name}' ({kind}) cannot be made again: {reason}; {WANTED.format(name=name)}")
     known = {**vars(script.args), "args": script.args, "envs": script.envs, "env": script.envs, "device": script.device}
     try:
         return call_by_names(known_class, known, script.envs)
+    except NotFitting as error:
+        raise NotFitting(f"{error} ({reason}); {WANTED.format(name=name)}") from error
     except TypeError as error:
         raise NotFitting(f"'{name}' could not be made: {kind}: {error}") from error

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
+import re
 from typing import Any
 
 import gymnasium
 import numpy as np
 
+from . import one_number
 from .era import speaks_of_gymnasium_1
 from .infos import old_infos
 
 ROOMS = ("ale_py", "minigrid")  # they registered themselves once; now somebody must ask for it
+OLD_CLIP = re.compile(r"jnp\.clip\([^#]*?\ba_(min|max)=")  # keywords that jax has no more
 OLD_NUMBERS = {"bool8": "bool_", "float_": "float64", "complex_": "complex128", "Inf": "inf", "NaN": "nan"}
 
 
@@ -26,7 +30,9 @@ def install(source: str = "") -> list[str]:
         vector = [LEFT_ALONE] if speaks_of_gymnasium_1(source) else _vector_envs()
         done += [*vector, *_wrappers(), *_registered()]
     if _major(np.__version__) >= 2:
-        done += _numbers()
+        done += [*_numbers(), *one_number.install()]
+    if OLD_CLIP.search(source) and importlib.util.find_spec("jax") is not None:
+        done += _jax_clip()
     return done
 
 
@@ -43,13 +49,18 @@ def _vector_envs() -> list[str]:
 
 
 def _old_vector_env(base: Any, same_step: Any) -> Any:
+    refuses_arrays = one_number.is_needed()
+
     class OldVectorEnv(base):  # type: ignore[misc]  # the class is only known now
         def __init__(self, env_fns: Any, *arguments: Any, **options: Any) -> None:
             options.setdefault("autoreset_mode", same_step)
             super().__init__(env_fns, *arguments, **options)
+            self._is_single = self.num_envs == 1 and refuses_arrays
 
         def step(self, actions: Any) -> Any:
             observations, rewards, terminated, truncated, infos = super().step(actions)
+            if self._is_single:
+                rewards, terminated, truncated = map(one_number.as_one_number, (rewards, terminated, truncated))
             return observations, rewards, terminated, truncated, old_infos(infos, self.num_envs)
 
     OldVectorEnv.__name__ = base.__name__
@@ -93,3 +104,17 @@ def _numbers() -> list[str]:
     for old, new in lacking.items():
         setattr(np, old, getattr(np, new))
     return [f"numpy.{old} is numpy.{new}" for old, new in lacking.items()]
+
+
+def _jax_clip() -> list[str]:
+    jnp: Any = importlib.import_module("jax.numpy")
+    clip = jnp.clip
+    if "a_min" in inspect.signature(clip).parameters:
+        return []
+
+    def old_clip(array: Any, *bounds: Any, a_min: Any = None, a_max: Any = None, **options: Any) -> Any:
+        named = {"min": a_min, "max": a_max}
+        return clip(array, *bounds, **{name: value for name, value in named.items() if value is not None}, **options)
+
+    jnp.clip = old_clip
+    return ["jax.numpy.clip takes a_min and a_max"]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LARGEST_SEED = 2**32  # of NumPy's
+DEFAULT_MAX_STEPS = 10_000  # as palaestra.contracts.evaluation has it
 
 
 class Referee:
@@ -62,6 +63,7 @@ def play(
     referee: Referee,
     *,
     is_likeliest: bool,
+    max_steps: int | None = None,
     look: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """As `palaestra.contracts.episodes.EpisodeResult`; `look` is called after the reset and after every step."""
@@ -69,8 +71,9 @@ def play(
     observation, _ = env.reset(seed=seed)
     referee.forget()  # wrappers may step, and even end an episode, while they reset
     total, length = 0.0, 0
+    limit = max_steps or time_limit_of(env) or DEFAULT_MAX_STEPS
     look()
-    while True:
+    while length < limit:
         with torch.no_grad():
             action = act(batch_of(observation), is_likeliest)
         observation, reward, terminated, truncated, _ = env.step(as_action(action))
@@ -82,9 +85,24 @@ def play(
             observation, _ = env.reset()  # a life is lost, or the script's own time limit has come
         if referee.ended is not None:
             return result(seed, *referee.ended)
+    if referee.probe is not None:  # rewards before the script's wrappers scale or clip them
+        total, length = referee.probe.total, referee.probe.length
+    return result(seed, total, length, terminated=False, capped=True)
 
 
-def result(seed: int, total: float, length: int, terminated: bool) -> dict[str, Any]:
+def time_limit_of(env: Any) -> int | None:
+    """In steps of the environment under the script's wrappers, which are never more than one each."""
+    spec = getattr(env, "spec", None)
+    if spec is None:
+        return None
+    frames, skip = spec.kwargs.get("max_num_frames_per_episode"), spec.kwargs.get("frameskip", 1)
+    if spec.max_episode_steps is None and isinstance(frames, int) and isinstance(skip, int) and skip > 0:
+        return frames // skip
+    limit: int | None = spec.max_episode_steps
+    return limit
+
+
+def result(seed: int, total: float, length: int, terminated: bool, capped: bool = False) -> dict[str, Any]:
     return {
         "seed": seed,
         "total_reward": float(total),
@@ -93,6 +111,7 @@ def result(seed: int, total: float, length: int, terminated: bool) -> dict[str, 
         "env_index": 0,
         "env_step": 0,
         "extras": {},
+        "capped": capped,
     }
 
 

@@ -12,13 +12,16 @@ import types
 from importlib.abc import SourceLoader
 from typing import Any
 
-from .wrapping import last_name, single_env, vector_wrapping
+from .names import ARGUMENTS
+from .network_makers import assigned_names, loaded_names, network_makers, stored_names
+from .wrapping import env_names, last_name, single_env, vector_wrapping
 
 NAME = "palaestra_script"
-NETWORK_MAKER = "palaestra_make_network_"
 ENV_MAKER = "palaestra_make_env"
 IMPORTS = (ast.Import, ast.ImportFrom)
 DEFINITIONS = (*IMPORTS, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+ENV_NAMES = "palaestra_env_names"  # of the script's globals with environments, and which kind each is
+SCENE = {*ARGUMENTS, "device", "run_name", "writer", "envs"}  # set by building.set_scene and set_environments
 
 
 def load_excerpt(source: bytes, path: str, networks: dict[str, str]) -> Any:
@@ -51,14 +54,29 @@ class _Loader(SourceLoader):
 def excerpt(tree: ast.Module, networks: dict[str, str]) -> ast.Module:
     """Without its main block; a script without one is left with its imports and definitions alone."""
     has_guard = any(_is_guard(node) for node in tree.body)
-    kept = [node for node in tree.body if (not _is_guard(node) if has_guard else _defines(node))]
-    made = [_function(f"{NETWORK_MAKER}{name}", call, []) for name, call in _network_calls(tree, networks).items()]
+    kept = [node for node in tree.body if not _is_guard(node)] if has_guard else _definitions(tree.body)
+    named = env_names(tree)
+    known = {*SCENE, *named, *(name for node in kept for name in assigned_names(node))}
+    made = network_makers(tree, networks, known)
     env = _env_expression(tree)
     if env is not None:
         made.append(_function(ENV_MAKER, *env))
     lifted = (vector_wrapping(tree), single_env(tree, ENV_MAKER) if env is None else None)
     made += [function for function in lifted if function is not None]
+    made += ast.parse(f"{ENV_NAMES} = {named!r}").body
     return ast.fix_missing_locations(ast.Module(body=[*kept, *made], type_ignores=[]))
+
+
+def _definitions(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Without assignments that need something that is left out."""
+    kept: list[ast.stmt] = []
+    left_out: set[str] = set()
+    for node in body:
+        if _defines(node) and not (isinstance(node, (ast.Assign, ast.AnnAssign)) and loaded_names(node) & left_out):
+            kept.append(node)
+        else:
+            left_out |= stored_names(node)
+    return kept
 
 
 def _is_guard(node: ast.stmt) -> bool:
@@ -74,19 +92,6 @@ def _defines(node: ast.stmt) -> bool:
     if isinstance(node, (ast.Assign, ast.AnnAssign)):
         return not any(isinstance(one, ast.Call) for one in ast.walk(node))
     return isinstance(node, DEFINITIONS)
-
-
-def _network_calls(tree: ast.Module, networks: dict[str, str]) -> dict[str, ast.expr]:
-    """`agent = Agent(envs, args.size).to(device)`: of that the innermost call."""
-    found: dict[str, ast.expr] = {}
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
-            continue
-        name = node.targets[0].id
-        for call in ast.walk(node.value):
-            if isinstance(call, ast.Call) and name in networks and last_name(call.func) == networks[name]:
-                found.setdefault(name, call)
-    return found
 
 
 def _env_expression(tree: ast.Module) -> tuple[ast.expr, list[str]] | None:

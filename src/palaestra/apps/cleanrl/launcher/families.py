@@ -16,6 +16,9 @@ import numpy as np
 import torch
 from torch import distributions
 
+from .transformer_memory import TransformerMemory, has_transformer_memory
+from .weights import NotFitting
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -100,6 +103,26 @@ class RecurrentPolicyGradient:
         return act
 
 
+class TransformerPolicyGradient:
+    """The same with a transformer: `get_action_and_value(observations, memory, memory_mask, memory_indices)`."""
+
+    name = "policy gradient with a transformer's memory"
+
+    def fits(self, networks: Networks) -> bool:
+        return any(map(has_transformer_memory, networks.values()))
+
+    def actor(self, networks: Networks, space: Any) -> Actor:
+        memory = TransformerMemory(next(one for one in networks.values() if has_transformer_memory(one)))
+        is_one_branch = not space.shape
+
+        def act(observations: Any, is_likeliest: bool) -> Any:
+            with likeliest(is_likeliest):
+                actions = memory.act(observations)
+            return actions[:, 0] if is_one_branch else actions
+
+        return act
+
+
 class StochasticActor:
     """SAC: `actor.get_action(observations)` gives an action, its logarithm and, of continuous ones, a mean."""
 
@@ -156,7 +179,10 @@ class Distributional:
 
 
 class QLearning:
-    """The action of the largest value: of values [1, actions], or of distributions [1, actions, atoms]."""
+    """The action of the largest value: of values [1, actions], or of distributions [1, actions, atoms].
+
+    A policy without further methods gives logits, which are taken so too, or the continuous action itself.
+    """
 
     name = "Q-learning"
 
@@ -164,11 +190,12 @@ class QLearning:
         return _needed(_q_of(networks), "forward") == 1
 
     def actor(self, networks: Networks, space: Any) -> Actor:
-        del space
         network = _q_of(networks)
 
         def act(observations: Any, _is_likeliest: bool) -> Any:
             given = network(observations)
+            if hasattr(space, "low"):
+                return _within(_of_shape(given, space), space)
             return expected(given[0] if isinstance(given, tuple) else given, network).argmax(-1)
 
         return act
@@ -184,6 +211,7 @@ def expected(values: Any, network: Any) -> Any:
 
 FAMILIES = (
     RecurrentPolicyGradient(),
+    TransformerPolicyGradient(),
     PolicyGradient(),
     StochasticActor(),
     DeterministicActor(),
@@ -217,6 +245,16 @@ def _q_of(networks: Networks) -> Any:
         if name in networks:
             return networks[name]
     return next(iter(networks.values()), None)
+
+
+def _of_shape(given: Any, space: Any) -> Any:
+    if isinstance(given, torch.Tensor) and given.shape[1:] == space.shape:
+        return given
+    shape = list(given.shape[1:]) if isinstance(given, torch.Tensor) else type(given).__name__
+    raise NotFitting(
+        f"the network gives {shape} where an action has the shape {list(space.shape)}; it must have a method "
+        "get_action(x) or get_action_and_value(x), or give the action itself"
+    )
 
 
 def _within(action: Any, space: Any) -> Any:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .one_number import OneNumber
+
 
 class FinalInfos(np.ndarray):
     """One dictionary or None per environment; asked by a name, what all of them say under it, as in Gymnasium 1."""
@@ -17,16 +19,6 @@ class FinalInfos(np.ndarray):
 
     def __contains__(self, key: Any) -> bool:
         return key in self.batched if isinstance(key, str) else bool(super().__contains__(key))
-
-
-class OneNumber(np.ndarray):
-    """An array of one number that `float` and `int` take, as they took every such array before NumPy 2.4."""
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
 
 
 def old_infos(infos: dict[str, Any], count: int) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class Observer:
         names = names_of(self.script)
         if is_step or self.warm.is_ready(names):
             warm, self.warm = self.warm, None
-            warm.fill_in(names)
+            warm.fill_in(names, self.script)
 
     @property
     def stop_signal(self) -> int:

@@ -18,12 +18,13 @@ import gymnasium
 import torch
 
 from . import compat, probe
-from .building import arguments_again, has_wrapping, make_env, make_networks, set_scene, wrapped
+from .building import arguments_again, has_wrapping, make_env, make_networks, set_environments, set_scene, wrapped
 from .episodes import Referee, play
 from .excerpt import load_excerpt
 from .families import family_of
 from .film import Film, as_picture
-from .live import Show
+from .jax_networks import make_jax_networks
+from .live import ScriptView
 from .normalisers import freeze
 from .of_one import OfOne
 from .running import die_with_parent, set_paths, stand_in_for_tyro
@@ -39,9 +40,10 @@ class Player:
     def __init__(self, start: dict[str, Any]) -> None:
         notes, self._tensors = read(Path(start["weights"]), start["sha256"])
         self._classes: dict[str, str] = json.loads(notes["classes"])
+        self._states: dict[str, str] = json.loads(notes.get("states", "{}"))
         self._saved: dict[str, Any] = json.loads(notes["args"])
         self._films = start.get("films")
-        self._show = None if start.get("lane") is None else Show(Path(start["lane"]), WATCHED_SHARE, _unheard)
+        self._show = None if start.get("lane") is None else ScriptView(Path(start["lane"]), WATCHED_SHARE, _unheard)
         self._slot = int(start.get("slot", 0))
         self._steps = self._played = 0
         if self._show is not None and self._slot == 0:  # there is one beat for all who write into a lane
@@ -64,19 +66,19 @@ class Player:
         if self._env_id != plan["env_id"]:
             self._prepare(args, plan["env_id"])
         for seed in plan["seeds"]:
-            yield self._episode(args, seed, is_likeliest=bool(plan["deterministic"]))
+            yield self._episode(args, seed, plan)
 
     def _be_seen(self) -> None:
         self._steps += 1
         now = time.monotonic()
         if self._show is not None and self._referee.probe is not None and now >= self._look_at:
-            self._look_at = self._show.look({self._slot: self._referee.probe}, now)
+            self._look_at = self._show.check({self._slot: self._referee.probe}, now)
 
     def _prepare(self, args: Any, env_id: str) -> None:
         """Networks are made once; scripts make them from the spaces of a vector environment."""
         env = make_env(self._script, args, 0)
-        self._script.envs = wrapped(self._script, gymnasium.vector.SyncVectorEnv([lambda: env]))
-        self._networks, problems = make_networks(self._script, self._classes, self._tensors)
+        set_environments(self._script, env, wrapped(self._script, gymnasium.vector.SyncVectorEnv([lambda: env])))
+        self._networks, problems = self._make_networks()
         self._family = family_of(self._networks, self._others)
         if self._family is None:
             known = ", ".join(f"{name} ({kind})" for name, kind in self._classes.items())
@@ -84,13 +86,18 @@ class Player:
         self._env_id = env_id
         env.close()
 
+    def _make_networks(self) -> tuple[dict[str, Any], list[str]]:
+        if not self._states:
+            return make_networks(self._script, self._classes, self._tensors)
+        return make_jax_networks(self._script, self._classes, self._states, self._tensors)
+
     def _env(self, args: Any, seed: int) -> Any:
         env = make_env(self._script, args, seed)
         if not has_wrapping(self._script):
             return env
         return OfOne(wrapped(self._script, gymnasium.vector.SyncVectorEnv([lambda: env])))
 
-    def _episode(self, args: Any, seed: int, *, is_likeliest: bool) -> dict[str, Any]:
+    def _episode(self, args: Any, seed: int, plan: dict[str, Any]) -> dict[str, Any]:
         self._referee.begin()
         env = self._env(args, seed)
         film = Film(Path(self._films) / f"{os.getpid()}-{seed}.pictures") if self._films else None
@@ -103,7 +110,15 @@ class Player:
                     film.add(demanded(as_picture(env.render())))
                 self._be_seen()
 
-            episode = play(env, act, seed, self._referee, is_likeliest=is_likeliest, look=look)
+            episode = play(
+                env,
+                act,
+                seed,
+                self._referee,
+                is_likeliest=bool(plan["deterministic"]),
+                max_steps=plan.get("max_steps"),
+                look=look,
+            )
         finally:
             env.close()
             if film is not None:

@@ -38,12 +38,13 @@ def run(order: dict[str, Any]) -> None:
     if importlib.util.find_spec("torch") is not None:
         saver = sibling("saving").Saver(observer, Path(order["outbox"]), script, source)
         observer.save, observer.remember = saver.save, saver.remember
+    else:
+        wire.say("unsaved", "start", "the script's interpreter has no torch, which writes checkpoints")
     if order["lane"] is not None and importlib.util.find_spec("gymnasium") is not None:
-        lane = Path(order["lane"])
-        painter = sibling("painter").Painter(lane, wire.say)
-        show = sibling("live").Show(lane, float(order["live_budget"]), wire.say, painter)
-        show.figures = lambda: (observer.global_step, observer.episodes)
-        observer.show = show.look
+        frame_buffer = Path(order["lane"])
+        view = sibling("live").script_view(frame_buffer, float(order["live_budget"]), wire.say)
+        view.figures = lambda: (observer.global_step, observer.episodes)
+        observer.show = view.check
     if order.get("start") is not None:
         observer.warm = sibling("warm").WarmStart(order["start"], wire.say)
     listen(observer)

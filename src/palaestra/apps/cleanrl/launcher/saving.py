@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from . import normalisers, snapshot
+from .jax_states import find_states
 from .names import names_of
 
 if TYPE_CHECKING:
@@ -38,13 +39,19 @@ class Saver:
     def save(self, why: str) -> None:
         names = self._known()
         tensors, classes = snapshot.take(names)
+        states = find_states(names)
+        classes.update(states.classes)
         if not classes:
             self._observer.say("unsaved", why, "no network was found among the names of the script")
             return
+        if states.networks:
+            tensors = {**tensors, **states.tensors, **normalisers.collect(names)}
         found = {name: one for name, one in tensors.items() if name.startswith(f"{normalisers.NORMALISERS}.")}
         self._statistics = found or self._statistics
         arguments = json.dumps(snapshot.arguments_of(names))
         notes = {**self._notes, "args": arguments, "classes": json.dumps(classes), "env_id": self._observer.env_id}
+        if states.networks:
+            notes["states"] = json.dumps(states.networks)
         self._count += 1
         path = self._outbox / f"{self._count:06d}.safetensors"
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import normalisers
+from . import jax_states, normalisers
 from .snapshot import OPTIMISERS, TENSORS
 from .weights import NotFitting, fill, of_network, read
 
@@ -21,14 +21,19 @@ class WarmStart:
 
     def __init__(self, start: dict[str, str], say: Callable[..., None]) -> None:
         notes, self._tensors = read(Path(start["weights"]), start["sha256"])
-        self._classes: dict[str, str] = json.loads(notes["classes"])
+        self._states: dict[str, str] = json.loads(notes.get("states", "{}"))  # of JAX, with the names of their networks
+        of_states = {*self._states, *self._states.values()}
+        classes: dict[str, str] = json.loads(notes["classes"])
+        self._classes = {name: kind for name, kind in classes.items() if name not in of_states}
         self._say = say
 
     def is_ready(self, script: dict[str, Any]) -> bool:
         """Whether the script has made all that was saved."""
-        return all(isinstance(script.get(name), torch.nn.Module) for name in self._classes)
+        has_networks = all(isinstance(script.get(name), torch.nn.Module) for name in self._classes)
+        return has_networks and all(name in script for name in self._states)
 
-    def fill_in(self, script: dict[str, Any]) -> None:
+    def fill_in(self, script: dict[str, Any], script_globals: dict[str, Any] | None = None) -> None:
+        """`script`: its names; `script_globals`: those among them that can be given another value."""
         for name, kind in self._classes.items():
             network = script.get(name)
             if not isinstance(network, torch.nn.Module):
@@ -43,7 +48,15 @@ class WarmStart:
         world = normalisers.world_of(script)
         if world is not None:
             normalisers.fill(world, self._tensors)
-        self._say("warmed", sorted(self._classes), filled)
+        for name in self._states:
+            self._replace_state(name, script if script_globals is None else script_globals)
+        self._say("warmed", sorted({*self._classes, *self._states}), filled)
+
+    def _replace_state(self, name: str, script: dict[str, Any]) -> None:
+        """JAX's states never change; the script's global gets another one."""
+        if name not in script:
+            raise NotFitting(f"the checkpoint has a state '{name}', and this script has no such global")
+        script[name] = jax_states.fill_tree(script[name], of_network(self._tensors, name), name)
 
     def _fill_optimiser(self, optimiser: Any, name: str) -> bool:
         """Moments and step counts; False where it has others now, and begins without."""

@@ -18,6 +18,7 @@ WRAPPING = "palaestra_wrap_envs"
 VECTORS = ("VectorEnv", "make_vec")
 FACTORIES = ("make_env", "make_thunk", "make_environment")  # as scripts call their own
 SINGLES = ("make", *FACTORIES)
+VECTOR, SINGLE = "vector", "single"
 
 
 class Chain(NamedTuple):
@@ -28,7 +29,7 @@ class Chain(NamedTuple):
 
 def vector_wrapping(tree: ast.Module) -> ast.stmt | None:
     """A function of a vector environment; None when nothing is put around it."""
-    chain = _chain(tree, lambda value: any(map(_is_vector, ast.walk(value))))
+    chain = _chain(tree, _makes_vector)
     if chain is None:
         return None
     first = _Without(chain.name).visit(copy.deepcopy(chain.first))
@@ -42,6 +43,12 @@ def single_env(tree: ast.Module, name: str) -> ast.stmt | None:
     return None if chain is None else _function(name, "", chain.name, [chain.first, *chain.further])
 
 
+def env_names(tree: ast.Module) -> dict[str, str]:
+    """Names of the script's globals with environments: VECTOR or SINGLE."""
+    chains = {VECTOR: _chain(tree, _makes_vector), SINGLE: _chain(tree, _is_single)}
+    return {chain.name: kind for kind, chain in chains.items() if chain is not None}
+
+
 def last_name(function: ast.expr) -> str:
     if isinstance(function, ast.Attribute):
         return function.attr
@@ -50,6 +57,10 @@ def last_name(function: ast.expr) -> str:
 
 def _is_vector(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and last_name(node.func).endswith(VECTORS)
+
+
+def _makes_vector(value: ast.expr) -> bool:
+    return any(map(_is_vector, ast.walk(value)))
 
 
 def _is_single(node: ast.expr) -> bool:

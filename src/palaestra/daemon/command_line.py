@@ -1,0 +1,28 @@
+"""The shell command that does the same as a request, for whoever wants to repeat a run without a daemon."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from palaestra import plugins
+from palaestra.config.overrides import override_words
+from palaestra.contracts.worker_kind import HasCommandLine
+from palaestra.daemon.kinds import GROUP
+
+if TYPE_CHECKING:
+    from palaestra.contracts.run import RunRequest
+    from palaestra.daemon.kinds import Kinds
+
+
+def shell_command(kinds: Kinds, request: RunRequest, config: dict[str, Any] | None = None) -> str:
+    """`config` is the complete configuration, where it is known. Empty for a kind that nobody can start, such as an
+    uploaded checkpoint."""
+    if request.kind not in kinds.names():
+        return ""
+    kind = kinds.get(request.kind)
+    if isinstance(kind, HasCommandLine):
+        return shlex.join(["palaestra", *kind.command_line(request, config or {})])
+    start = ["train", request.kind] if request.kind in plugins.names(GROUP) else ["submit", f"--kind={request.kind}"]
+    name = [f"run={request.name}"] if request.name else []
+    return shlex.join(["palaestra", *start, *name, *override_words(request.config)])

@@ -1,0 +1,67 @@
+import shlex
+
+import pytest
+
+from palaestra.cli.words import read_words
+from palaestra.contracts.run import RunRequest
+from palaestra.daemon.command_line import shell_command
+from palaestra.daemon.kinds import Kinds
+
+
+def command(*request, config=None, kinds=None, **further):
+    return shell_command(kinds or Kinds(), RunRequest(*request, **further), config)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"total_steps": 1000, "ppo": {"gamma": 0.9, "clip": 0.3}},
+        {"env": {"id": "ALE/Breakout-v5", "settings": {}}, "a": None, "b": True, "c": [1, "x y"]},
+        {"text": "null", "other": "it's", "empty": "", "number": "1e5", "yes": "yes", "dash": "-a", "eq": "a=b"},
+    ],
+)
+def test_the_command_line_of_a_training_means_the_same_request(config):
+    program, verb, *words = shlex.split(command("native", "cartpole", config, "my run", nproc=2))
+    read = read_words(words)
+    assert (program, verb, read.recipe, read.run, read.nproc) == ("palaestra", "train", "cartpole", "my run", 2)
+    assert read.overrides == config
+
+
+def test_a_kind_without_a_verb_of_its_own_is_submitted():
+    kinds = Kinds({"nap": object()})
+    assert command("nap", "", {"seconds": 1}, kinds=kinds) == "palaestra submit --kind=nap seconds=1"
+
+
+def test_a_script_is_trained_by_the_name_of_its_kind():
+    found = command("cleanrl", "ppo", {"script": "ppo.py", "seed": 3}, name="x")
+    assert found == "palaestra train cleanrl run=x 'script=\"ppo.py\"' seed=3"
+
+
+def test_a_search_names_its_format_also_when_the_default_was_taken():
+    search = {"format": "3x3x3", "field": "z", "seconds": 5.0}
+    found = command("matmul", "discover 3x3x3", search, "mine")
+    assert found == "palaestra discover 3x3x3 run=mine field=z seconds=5.0"
+    assert command("matmul", "", {"seconds": 5}) == "palaestra discover 2x2x2 seconds=5"
+
+
+def test_an_evaluation_is_told_with_all_that_was_asked():
+    asked = {
+        "target": "first",
+        "suite": "arena.tiny",
+        "episodes": 50,
+        "seed": 7,
+        "workers": 2,
+        "deterministic": False,
+        "repeat": True,
+        "video": False,
+        "env": {"id": "Acrobot-v1", "kwargs": {"render_mode": None}},
+    }
+    assert command("evaluate", "", asked, config={"target": "01ABC:best"}) == (
+        "palaestra eval 01ABC:best --episodes 50 --seed 7 --workers 2 --stochastic --repeat suite=arena.tiny "
+        "env.id=Acrobot-v1 env.kwargs.render_mode=null"
+    )
+    assert command("evaluate", "", {"target": "a", "deterministic": True}) == "palaestra eval a --deterministic"
+
+
+def test_what_nobody_can_start_has_no_command():
+    assert command("upload", "", {}) == ""

@@ -1,0 +1,338 @@
+import itertools
+from math import inf
+from time import monotonic, perf_counter
+
+import numpy as np
+import pytest
+
+from palaestra.rendering import live_view
+from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
+from palaestra.rendering.demand import Demand
+from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_reader import FrameReader
+from palaestra.rendering.frame_writer import FrameWriter
+from palaestra.rendering.live_view import CHECK_SECONDS, LiveView, View
+from palaestra.rendering.render_client import Status
+
+
+class Source:
+    """Counts how often it was rendered."""
+
+    def __init__(self, slots=range(4), content=None, error=None):
+        self._slots, self.content, self.error, self.rendered = list(slots), content, error, []
+
+    def slots(self):
+        return self._slots
+
+    def numbers(self, slot):
+        return Numbers(17, 1.0, 2.0, 3)
+
+    def view(self, slot):
+        self.rendered.append(slot)
+        if self.error is not None:
+            raise self.error
+        content = self.content if self.content is not None else np.full((8, 8, 3), slot, np.uint8)
+        return View(content, self.numbers(slot))
+
+    def describable(self, slot):
+        return object(), dict
+
+
+@pytest.fixture
+def frame_buffer(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with FrameBufferOwner(frame_buffer_path("RUN"), 4, 64 * 64 * 3, 1.0) as owner:
+        yield owner
+
+
+@pytest.fixture
+def writer(frame_buffer):
+    made = FrameWriter(frame_buffer.descriptor, frame_buffer.about)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def reader(frame_buffer):
+    made = FrameReader(frame_buffer.path)
+    yield made
+    made.close()
+
+
+def want(reader, slots=range(4), fps=60.0, side=0, now=None):
+    reader.want(Demand(fps, side, frozenset(slots), 1, 1), (now or monotonic()) + 2)
+
+
+def test_nobody_watches_so_nothing_is_drawn(writer, reader):
+    view, source = LiveView(writer, 0.02, 64), Source()
+    began = monotonic()
+    view.check(source)
+    assert source.rendered == []
+    assert view.due >= began + CHECK_SECONDS
+    assert reader.heartbeat().condition == "open"
+
+
+def test_what_is_wanted_is_drawn_and_nothing_else(writer, reader):
+    want(reader, slots=[1, 3, 900])
+    view, source = LiveView(writer, 1.0, 64), Source()
+    view.check(source)
+    assert source.rendered == [1, 3]
+    frame = reader.read(3)
+    assert (frame.payload[0], frame.numbers.env_step, frame.numbers.length) == (3, 17, 3)
+    assert reader.read(0) is None
+
+
+def test_tiles_beyond_those_of_the_source_are_not_drawn(writer, reader):
+    want(reader)
+    source = Source(range(2))
+    LiveView(writer, 1.0, 64).check(source)
+    assert source.rendered == [0, 1]
+
+
+def test_a_process_of_several_writes_its_own_slot_and_leaves_the_beat_to_the_first(writer, reader):
+    want(reader)
+    LiveView(writer, 1.0, 64, writes_heartbeat=False).check(Source([2]))
+    assert reader.read(2) is not None
+    assert reader.read(0) is None
+    assert reader.heartbeat() is None
+
+
+@pytest.mark.fault("F6")
+@pytest.mark.parametrize("side", [0, 32, 16])
+def test_huge_pictures_are_made_small_before_they_leave(writer, reader, side):
+    want(reader, slots=[0], side=side)
+    LiveView(writer, 1.0, 64).check(Source(content=np.broadcast_to(np.uint8(9), (4320, 7680, 3))))
+    frame = reader.read(0)
+    assert 2 / 3 * (side or 64) <= max(frame.note.width, frame.note.height) <= min(64, 1.5 * (side or 64))
+    assert set(frame.payload) == {9}
+
+
+def test_a_renderer_that_raises_ends_the_live_view_with_one_message(writer, reader):
+    want(reader)
+    told = []
+    view = LiveView(writer, 1.0, 64, on_failure=told.append)
+    source = Source(error=RuntimeError("no display."))
+    view.check(source)
+    assert view.due == inf
+    assert told == ["RuntimeError: no display"]
+    assert (reader.heartbeat().condition, reader.heartbeat().reason) == ("failed", "RuntimeError: no display")
+    view.close()
+    assert reader.heartbeat().condition == "failed"
+
+
+def test_a_picture_that_finds_no_room_ends_the_live_view_too(writer, reader):
+    want(reader)
+    view = LiveView(writer, 1.0, 64)
+    view.check(Source(content=b"x" * (64 * 64 * 3 + 1)))
+    assert view.due == inf
+    assert "do not fit" in reader.heartbeat().reason
+
+
+def test_whoever_interrupts_is_not_swallowed(writer, reader):
+    want(reader)
+    with pytest.raises(KeyboardInterrupt):
+        LiveView(writer, 1.0, 64).check(Source(error=KeyboardInterrupt()))
+
+
+def test_the_end_is_said(writer, reader):
+    view = LiveView(writer, 1.0, 64)
+    view.close()
+    assert reader.heartbeat().condition == "closed"
+    assert view.due == inf
+
+
+def test_what_can_no_longer_be_shown_is_not_watched(writer, reader):
+    want(reader)
+    view = LiveView(writer, 1.0, 64)
+    view.check(Source(error=RuntimeError("no display.")))
+    assert not view.is_watched
+
+
+def test_the_share_of_time_is_measured(writer, reader):
+    view, source = LiveView(writer, 0.05, 64), Source()
+    ending = perf_counter() + 0.5
+    while perf_counter() < ending:
+        want(reader)
+        if monotonic() >= view.due:
+            view.check(source)
+    beat = reader.heartbeat()
+    assert beat.frames == writer.frames > 1
+    assert 0 < beat.cost < 0.06
+    assert beat.seconds_watched == pytest.approx(0.5, abs=0.2)
+
+
+class Client:
+    """A render process that writes down what it is sent."""
+
+    def __init__(self, status=Status.READY, takes=9999, waits=True):
+        self.status, self.takes, self.waits = status, takes, waits
+        self.sent, self.rested, self.is_closed, self.is_ended, self.busy = [], 0, False, False, set()
+
+    def attend(self, now, frames):
+        return self.status
+
+    def can_describe(self, slot, env, recipe):
+        return True
+
+    def must_wait(self, now):
+        return self.waits
+
+    def is_due(self, slot, writer, now):
+        return slot not in self.busy
+
+    def send(self, slot, numbers, writer, now):
+        self.sent.append((slot, numbers.env_step))
+        if len(self.sent) >= self.takes:
+            self.status = Status.IDLE
+
+    def rest(self, now):
+        self.rested += 1
+
+    def end(self):
+        self.is_ended = True
+
+    def close(self):
+        self.is_closed = True
+
+
+def test_what_is_sent_to_the_render_process_is_not_rendered_here(writer, reader):
+    want(reader, slots=[0, 2])
+    client, source = Client(), Source()
+    LiveView(writer, 1.0, 64, client=client).check(source)
+    assert client.sent == [(0, 17), (2, 17)]
+    assert source.rendered == []
+
+
+def test_a_state_that_is_not_rendered_yet_is_not_followed_by_another(writer, reader):
+    want(reader)
+    client = Client()
+    client.busy = {1, 3}
+    LiveView(writer, 1.0, 64, client=client).check(Source())
+    assert [slot for slot, _ in client.sent] == [0, 2]
+
+
+def test_frames_are_counted_where_they_are_written(frame_buffer, writer, reader):
+    want(reader)
+    view = LiveView(writer, 1.0, 64, client=Client())
+    elsewhere = FrameWriter(frame_buffer.descriptor, frame_buffer.about)
+    for slot in (0, 3, 3):
+        elsewhere.write(slot, b"rendered elsewhere", Numbers(1, 0.0, 0.0, 1))
+    elsewhere.close()
+    view.check(Source())
+    assert reader.heartbeat().frames == 3
+
+
+def test_a_render_process_that_starts_is_waited_for_where_rendering_here_is_costly(writer, reader):
+    want(reader)
+    client, source = Client(Status.STARTING), Source()
+    view = LiveView(writer, 1.0, 64, client=client)
+    began = monotonic()
+    view.check(source)
+    assert (client.sent, source.rendered) == ([], [])
+    assert view.due >= began + CHECK_SECONDS
+    client.waits = False
+    view.check(source)
+    assert source.rendered
+
+
+def test_a_render_process_that_is_lost_in_the_middle_is_sent_no_more_in_this_round(writer, reader):
+    want(reader)
+    client, source = Client(takes=2, waits=False), Source()
+    view = LiveView(writer, 1.0, 64, client=client)
+    view.check(source)
+    assert (client.sent, source.rendered) == ([(0, 17), (1, 17)], [])
+    view.check(source)
+    assert source.rendered, "the view goes on"
+
+
+def test_one_that_has_failed_is_ended_and_frames_are_rendered_here(writer, reader):
+    want(reader)
+    client, source = Client(Status.FAILED), Source()
+    LiveView(writer, 1.0, 64, client=client).check(source)
+    assert client.is_ended
+    assert source.rendered
+
+
+def test_an_environment_that_only_this_process_can_render_is_rendered_here(writer, reader):
+    want(reader)
+    client, source = Client(), Source()
+    source.describable = lambda slot: None
+    LiveView(writer, 1.0, 64, client=client).check(source)
+    assert client.sent == []
+    assert source.rendered
+
+
+def test_each_slot_is_sent_as_often_as_requested_and_not_more(writer, reader, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(live_view, "monotonic", lambda: now[0])
+    client = Client()
+    view = LiveView(writer, 0.015, 64, client=client)
+    for _ in range(1000):  # ten seconds of a hundred steps
+        now[0] += 0.01
+        want(reader, fps=15.0, now=now[0])
+        if now[0] >= view.due:
+            view.check(Source())
+    sent = [sum(slot == each for slot, _ in client.sent) for each in range(4)]
+    assert max(sent) == min(sent)
+    assert 120 <= sent[0] <= 151
+
+
+def test_slots_that_were_rendered_one_by_one_are_sent_together(writer, reader, monkeypatch):
+    now, rounds = [1000.0], []
+    monkeypatch.setattr(live_view, "monotonic", lambda: now[0])
+    client, source = Client(Status.STARTING, waits=False), Source()
+    view = LiveView(writer, 0.015, 64, client=client)
+
+    def slowly(slot):
+        now[0] += 0.002
+        return Source.view(source, slot)
+
+    source.view = slowly
+    for count in range(2000):
+        now[0] += 0.005
+        want(reader, fps=15.0, now=now[0])
+        client.status = Status.STARTING if count < 1000 else Status.READY
+        if now[0] >= view.due:
+            view.check(source)
+            rounds.append(len(client.sent))
+    assert 10 < len(source.rendered) < 50, "the budget spread them"
+    per_round = [after - before for before, after in itertools.pairwise(rounds) if after > before]
+    assert set(per_round[1:]) == {4}
+    assert 60 <= len(per_round) <= 76, "in five seconds"
+
+
+def test_sending_has_a_small_part_of_the_budget_of_rendering(writer, reader, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(live_view, "monotonic", lambda: now[0])
+    client = Client(takes=10**9)
+    send = client.send
+
+    def slowly(*given):
+        now[0] += 0.01
+        send(*given)
+
+    client.send = slowly
+    view = LiveView(writer, 0.02, 64, client=client)
+    for _ in range(12_000):
+        now[0] += 0.01
+        want(reader, now=now[0])
+        if now[0] >= view.due:
+            view.check(Source())
+    assert 0.002 < reader.heartbeat().cost <= 0.004  # of 0.003, and the first round is free
+
+
+def test_without_viewers_a_render_process_may_rest_and_it_is_closed_with_the_view(writer, reader):
+    client = Client()
+    view = LiveView(writer, 1.0, 64, client=client)
+    view.check(Source())
+    assert (client.rested, client.sent, client.is_closed) == (1, [], False)
+    view.close()
+    assert client.is_closed
+
+
+def test_a_live_view_that_ends_takes_its_render_process_along(writer, reader):
+    want(reader)
+    client = Client(Status.FAILED)
+    LiveView(writer, 1.0, 64, client=client).check(Source(error=RuntimeError("no display.")))
+    assert client.is_closed

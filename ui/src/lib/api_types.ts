@@ -1,0 +1,746 @@
+// Generated from the API's schema by `make api-types`; do not edit.
+// Times are seconds since 1970, sizes bytes.
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+export interface Amount {
+  cpus: number;
+  gpus: number;
+  memory: number;
+}
+
+export interface ArtifactList {
+  artifacts: StoredFile[];
+}
+
+export interface Batch {
+  batch: number;
+  epoch: number;
+  episodes: number;
+  avg: number | null;
+  min: number | null;
+  max: number | null;
+  std: number | null;
+  seconds: number | null;
+  suite: string;
+  complete: boolean;
+  capped: number;
+  evaluation: string;
+  at: number;
+}
+
+/** A type of numbers and a size: the scheme beside what the platform offers. */
+export interface BenchmarkCell {
+  dtype: string;
+  detail: string;
+  size: number;
+  levels: number;
+  seconds: number;
+  baseline: string;
+  baseline_seconds: number | null;
+  gain: number | null;
+  kernel_gain: number | null;
+  algorithm_gain: number;
+  error: number | null;
+  baseline_error: number | null;
+  is_exact: boolean | null;
+  others: Record<string, number>;
+  verdict: string;
+}
+
+export interface ChangeBody {
+  tags?: string[] | null; // all tags from now on
+  note?: string | null; // free text
+  priority?: number | null; // of a run that waits; higher goes first
+}
+
+export interface CheckedRequest {
+  errors: FieldError[];
+  config: { [key: string]: Json } | null;
+  yaml: string;
+  command: string;
+}
+
+export interface Checkout {
+  path: string;
+  scripts: OfferedScript[];
+}
+
+export interface CheckoutBody {
+  path: string; // folder of a checkout
+}
+
+export interface CheckoutList {
+  checkouts: Checkout[];
+}
+
+export interface CheckpointList {
+  checkpoints: ListedCheckpoint[];
+  refused: RefusedFile[];
+}
+
+export interface CheckpointSummary {
+  epoch: number;
+  agent_step: number;
+  score: number | null;
+  avg_reward: number | null;
+  created_at: number;
+  total_time: number | null;
+  run: string;
+  run_name: string;
+  bytes: number;
+  metrics: Record<string, number | null>;
+  git_commit: string;
+}
+
+export interface Chosen {
+  runs: string[]; // runs to look at
+}
+
+export interface CloneBody {
+  name?: string; // of the new run; empty: a nickname
+  config?: { [key: string]: Json }; // settings laid over, nested
+}
+
+export interface ConfigDifference {
+  key: string;
+  here: Json;
+  there: Json;
+  only: "here" | "there" | "";
+}
+
+export interface ConfigDifferences {
+  here: string;
+  there: string;
+  differences: ConfigDifference[];
+}
+
+export interface Disk {
+  path: string;
+  total: number | null;
+  free: number | null;
+}
+
+export interface DiskUse {
+  bytes: number;
+  parts: Record<string, number>;
+}
+
+export interface ErrorDetails {
+  message: string;
+  hint: string;
+  fields: FieldError[];
+}
+
+export interface ErrorMessage {
+  error: ErrorDetails;
+  type: "error";
+}
+
+export interface ErrorResponse {
+  error: ErrorDetails;
+}
+
+export interface EvaluateBody {
+  selector?: string; // best, latest or an epoch
+  suite?: string; // by name
+  episodes?: number | null;
+  repeat?: boolean;
+  video?: boolean;
+  replays?: boolean; // record each episode, where the environment can be replayed
+  deterministic?: boolean | null;
+  seed?: number | null; // of the first episode; null: as the suite has it
+  overrides?: { [key: string]: Json }; // settings of the environment
+  name?: string;
+}
+
+export interface EvaluatedEpisodes {
+  rows: { [key: string]: Json }[];
+}
+
+export interface EvaluationList {
+  batches: Batch[];
+  files: StoredFile[];
+}
+
+export interface Failure {
+  message: string;
+  signal: string;
+  log_tail: string[];
+}
+
+export interface FieldError {
+  key: string;
+  message: string;
+  hint: string;
+  exit_code: number;
+}
+
+export interface FollowBody {
+  run: string;
+  log?: boolean;
+  metrics?: boolean;
+}
+
+export interface FollowMessage {
+  follow: FollowBody | null;
+}
+
+export interface Form {
+  schema: { [key: string]: Json };
+  defaults: { [key: string]: Json };
+  keys: SettingKey[];
+  recipe: string;
+}
+
+/** One algorithm, without its formulas. */
+export interface FoundScheme {
+  id: string;
+  format: string;
+  field: string;
+  field_meaning: string;
+  rank: number;
+  naive_rank: number;
+  known: number | null;
+  comparison: "matches" | "above" | "below" | "unknown";
+  known_as_of: string;
+  additions_naive: number;
+  additions_eliminated: number;
+  additions_known: number | null;
+  largest_coefficient: number;
+  fingerprint: string;
+  canonical: string;
+  run: string;
+  method: string;
+  seed: number | null;
+  step: number | null;
+  wall_seconds: number | null;
+  cpu_seconds: number | null;
+  found_at: number | null;
+  verdict: string;
+  parents: string[];
+  benchmark_count: number;
+  file: string;
+}
+
+export interface HelloMessage {
+  type: "hello";
+  sequence: number;
+  boot: string;
+  missed: boolean;
+}
+
+export interface Hud {
+  line: string;
+  role: string;
+  roles: string[];
+  slots: number;
+  step: number | null;
+  steps_per_second: number | null;
+  cost: number | null;
+  sent: number;
+  skipped: number;
+  dropped: number;
+  evaluation?: string;
+}
+
+export interface InspectedCheckpoint {
+  target: string;
+  checkpoint: CheckpointSummary;
+  env: { [key: string]: Json };
+  policy: { [key: string]: Json };
+  interface: { [key: string]: Json };
+  seed: number;
+  normalisers: Normalisers;
+  suite: Json;
+  versions: Record<string, string>;
+  tensors: Tensor[];
+}
+
+export interface JournalEvent {
+  number: number;
+  at: number;
+  event: string;
+  level: string;
+  rank: number;
+  data: { [key: string]: Json };
+}
+
+export interface JournalPart {
+  entries: JournalEvent[];
+  next: number;
+  total: number;
+}
+
+/** The best known ranks of one format, by field; a field that is missing has no known rank. */
+export interface KnownRank {
+  format: string;
+  naive: number;
+  gf2?: number;
+  zt?: number;
+  z?: number;
+  q?: number;
+  additions?: number;
+}
+
+export interface LastPoint {
+  step: number;
+  value: number | null;
+}
+
+export interface LimitsBody {
+  memory?: number; // MB; a run that takes more is ended; 0: no limit
+  log?: number | null; // bytes of output that are kept
+  grace?: number | null; // seconds between a stop and the kill
+}
+
+export interface ListedCheckpoint {
+  epoch: number;
+  agent_step: number;
+  score: number | null;
+  avg_reward: number | null;
+  created_at: number;
+  total_time: number | null;
+  run: string;
+  run_name: string;
+  bytes: number;
+  metrics: Record<string, number | null>;
+  git_commit: string;
+  is_best: boolean;
+  is_latest: boolean;
+}
+
+export interface LiveHud {
+  hud: Hud;
+}
+
+export interface LiveState {
+  state: "unavailable" | "connected" | "stale" | "failed" | "closed";
+  why: string;
+  role: string;
+}
+
+export interface LogMessage {
+  type: "log";
+  run: string;
+  text: string;
+  from: number;
+  next: number;
+}
+
+export interface LogPart {
+  text: string;
+  from: number;
+  next: number;
+  size: number;
+  stream: string;
+  streams: string[];
+}
+
+export interface LoginBody {
+  token: string;
+}
+
+export interface LoginLink {
+  link: string;
+}
+
+export interface MatchError {
+  message: string;
+  hint: string;
+}
+
+/** What the process of a match reports; one of these at a time. */
+export interface MatchMessage {
+  ready?: MatchReady;
+  round?: MatchRound;
+  ended?: MatchResult;
+  newer?: NewerCheckpoint;
+  error?: MatchError;
+}
+
+export interface MatchPlan {
+  seats: SeatPlan[];
+  env_of?: string; // the checkpoint whose environment is played; default: the first
+  seed?: number; // of the first round; the others follow
+  pace?: number; // steps a second; 0: a step for each key
+  rounds?: "together" | "apart"; // apart: each begins anew by itself
+  deterministic?: boolean; // the likeliest action instead of a drawn one
+  follow?: boolean; // newer checkpoints take over when a round begins
+}
+
+export interface MatchReady {
+  env: string;
+  players: number;
+  actions: number | null;
+  seats: MatchSeat[];
+}
+
+export interface MatchResult {
+  seat: number;
+  seed: number;
+  return: number;
+  length: number;
+}
+
+export interface MatchRound {
+  seed: number;
+}
+
+export interface MatchSeat {
+  player: string;
+  agent: number | null;
+  run: string | null;
+  epoch: number | null;
+}
+
+export interface Memory {
+  total: number;
+  available: number;
+}
+
+export interface MetricNames {
+  names: string[];
+  last: Record<string, LastPoint>;
+}
+
+export interface MetricPoint {
+  row: number;
+  step: number;
+  name: string;
+  value: number | null;
+}
+
+export interface MetricTail {
+  points: MetricPoint[];
+  row: number;
+}
+
+export interface MetricsMessage {
+  type: "metrics";
+  run: string;
+  points: MetricPoint[];
+  row: number;
+}
+
+export interface NewerCheckpoint {
+  target: string;
+  epoch: number;
+}
+
+export interface Normalisers {
+  observations: boolean;
+  returns: boolean;
+  copies: number;
+}
+
+export interface OfferedScript {
+  path: string;
+  name: string;
+  algorithm: string;
+  actions: string;
+  lacks: string[];
+}
+
+export interface OneRun {
+  run: Run;
+}
+
+export interface ParsedRequest {
+  config: { [key: string]: Json };
+}
+
+export interface RaySetup {
+  configured: boolean;
+  address: string | null;
+}
+
+export interface Recipe {
+  name: string;
+  summary: string;
+  env: string;
+  kind: string;
+  total_steps: number;
+  missing_extra: string | null;
+}
+
+export interface RecipeList {
+  recipes: Recipe[];
+}
+
+export interface RefusedFile {
+  file: string;
+  reason: string;
+}
+
+export interface RemovedMessage {
+  type: "removed";
+  sequence: number;
+  run: RemovedRun;
+}
+
+export interface RemovedRun {
+  id: string;
+}
+
+export interface ReplayList {
+  replays: StoredFile[];
+}
+
+export interface Run {
+  id: string;
+  name: string;
+  kind: string;
+  recipe: string;
+  state: RunState;
+  created_at: number;
+  started_at: number | null;
+  ended_at: number | null;
+  updated_at: number | null;
+  epoch: number;
+  agent_step: number;
+  total_steps: number;
+  progress: number | null;
+  exit_code: number | null;
+  failure: string;
+  summary: Record<string, number | null>;
+  tags: string[];
+  note: string;
+  group: string;
+  seed: number | null;
+  env: string | null;
+  priority: number;
+  asked_by: string;
+  executor: string;
+  nproc: number;
+  attempt: number;
+  parent: string | null;
+  is_live: boolean;
+  is_silent: boolean;
+  queue_position: number | null;
+}
+
+/** What may be asked: the same from browser, command line, Python and elsewhere. */
+export interface RunBody {
+  kind?: string; // worker kind
+  recipe?: string; // by name; empty: the defaults
+  config?: { [key: string]: Json }; // settings laid over the recipe, nested
+  name?: string; // empty: a nickname
+  executor?: string; // who places its processes
+  nproc?: number; // processes that train together
+  priority?: number; // higher goes first
+  limits?: LimitsBody;
+  asked_by?: string; // empty: how the caller signed in
+  command?: string; // the command line that it came from; empty: one that does the same
+}
+
+export interface RunDetail {
+  run: Run;
+  request: { [key: string]: Json } | null;
+  config: { [key: string]: Json } | null;
+  command: string;
+  environment: { [key: string]: Json } | null;
+  failure: Failure | null;
+  disk: DiskUse;
+}
+
+/** Runs whose configs differ in nothing but the seed. The figures are of all of them that fit the filter. */
+export interface RunGroup {
+  key: string;
+  name: string;
+  first: Run;
+  ids: string[];
+  seed_count: number;
+  states: Record<string, number>;
+  returns: Spread | null;
+  scores: Spread | null;
+}
+
+export interface RunGroupPage {
+  groups: RunGroup[];
+  total: number;
+  run_total: number;
+  sequence: number;
+  boot: string;
+}
+
+export interface RunMessage {
+  type: "run";
+  sequence: number;
+  happening: string;
+  run: Run;
+}
+
+export interface RunPage {
+  runs: Run[];
+  total: number;
+  sequence: number;
+  boot: string;
+}
+
+export type RunState = "queued" | "running" | "stopping" | "finished" | "failed" | "cancelled" | "lost";
+
+export interface SchemeBenchmark {
+  id: string;
+  made_at: number;
+  cpu: string;
+  threads: number;
+  hardware: { [key: string]: Json };
+  software: Record<string, string>;
+  products_checked: number;
+  crossovers: Record<string, number | null>;
+  cells: BenchmarkCell[];
+}
+
+export interface SchemeDetail {
+  id: string;
+  format: string;
+  field: string;
+  field_meaning: string;
+  rank: number;
+  naive_rank: number;
+  known: number | null;
+  comparison: "matches" | "above" | "below" | "unknown";
+  known_as_of: string;
+  additions_naive: number;
+  additions_eliminated: number;
+  additions_known: number | null;
+  largest_coefficient: number;
+  fingerprint: string;
+  canonical: string;
+  run: string;
+  method: string;
+  seed: number | null;
+  step: number | null;
+  wall_seconds: number | null;
+  cpu_seconds: number | null;
+  found_at: number | null;
+  verdict: string;
+  parents: string[];
+  benchmark_count: number;
+  file: string;
+  formulas: string[];
+  straight_line: string[];
+  code: string;
+  machine: { [key: string]: Json };
+  benchmarks: SchemeBenchmark[];
+}
+
+export interface SchemeList {
+  known_as_of: string;
+  known: KnownRank[];
+  discoveries: FoundScheme[];
+  damaged: string[];
+}
+
+/** One world. A person plays one agent of it; everybody else there is played by `others`. */
+export interface SeatPlan {
+  player: string; // RUN:EPOCH and the like, 'random' or 'person'
+  others?: string; // beside a person: RUN:EPOCH or 'random'
+  agent?: number; // whom the person plays
+}
+
+/** A curve in buckets: every column has one entry for each. */
+export interface Series {
+  run: string;
+  name: string;
+  x: number[];
+  min: (number | null)[];
+  max: (number | null)[];
+  mean: (number | null)[];
+  count: number[];
+  bad: number[];
+}
+
+export interface SeriesList {
+  series: Series[];
+}
+
+export interface SettingKey {
+  key: string;
+  help: string;
+  default: Json;
+  type: string;
+  choices: Json[];
+  limits: string;
+}
+
+export interface Slots {
+  cpus: number;
+  gpus: number;
+  memory: number;
+  used: Amount;
+}
+
+export interface Spread {
+  mean: number;
+  low: number;
+  high: number;
+  count: number;
+}
+
+export interface StopBody {
+  grace_seconds?: number | null; // then its processes are killed
+}
+
+export interface StoredFile {
+  name: string;
+  bytes: number;
+  created_at: number;
+}
+
+export interface System {
+  load: number[];
+  memory: Memory;
+  slots: Slots;
+  queued: number;
+  queue_limit: number;
+  running: number;
+  version: string;
+  pid: number;
+  is_well: boolean;
+  boot: string;
+  started_at: number;
+  cores: number;
+  cpu: string;
+  gpus: string[];
+  disk: Disk;
+  ray: RaySetup;
+  executors: string[];
+  kinds: string[];
+  runs_root: string;
+}
+
+export interface SystemMessage {
+  load: number[];
+  memory: Memory;
+  slots: Slots;
+  queued: number;
+  queue_limit: number;
+  running: number;
+  type: "system";
+}
+
+export interface Tensor {
+  name: string;
+  dtype: string;
+  shape: number[];
+}
+
+export interface TensorBoardPage {
+  path: string;
+}
+
+export interface UploadedCheckpoint {
+  target: string;
+  run: string;
+  checkpoint: CheckpointSummary;
+}
+
+export interface VideoList {
+  videos: StoredFile[];
+}
+
+export interface YamlBody {
+  yaml: string;
+}
