@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -10,6 +11,7 @@ from playwright.sync_api import expect
 pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 PATIENCE = 90_000  # milliseconds; a match loads torch first
+SCRIPT = Path(__file__).parents[1] / "apps" / "cleanrl" / "scripts" / "ppo.py"
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +24,32 @@ def arena(serving):
     judging = serving.ask(f"/api/runs/{run}/evaluate", {"selector": "latest", "episodes": 1, "replays": True})
     serving.wait_for(judging["run"]["id"], "finished")
     return run
+
+
+@pytest.fixture(scope="module")
+def scripted(serving):
+    """A finished run of a script in CleanRL's manner, with a checkpoint of its own networks."""
+    config = {"script": str(SCRIPT), "total_timesteps": 1024, "num_envs": 2}
+    run = serving.ask("/api/runs", {"kind": "cleanrl", "name": "scripted", "config": config})["run"]["id"]
+    serving.wait_for(run, "finished")
+    return run
+
+
+def test_the_newest_policy_of_a_script_plays_smoothly(open_page, scripted):
+    page = open_page(f"#/run/{scripted}/live")
+    page.get_by_role("button", name="Latest policy, smooth").click()
+    expect(page.locator("figcaption").nth(3)).to_contain_text(re.compile(r"scripted.*len"), timeout=PATIENCE)
+    expect(page.locator(".state")).to_contain_text("connected")
+
+
+def test_a_scripts_policy_plays_beside_ours_and_a_random_player_on_the_same_seeds(open_page, scripted, trained):
+    page = open_page(f"#/side?seats={scripted}:latest,{trained[0]}:latest,random")
+    page.get_by_role("button", name="Begin").click()
+    rows = page.locator("tbody tr")
+    for row in range(3):
+        expect(rows.nth(row)).to_contain_text(re.compile(r"\s[1-9]"), timeout=PATIENCE)  # the first round is over
+    expect(page.locator("figure")).to_have_count(3)
+    expect(page.locator("figcaption").nth(0)).to_contain_text("scripted")
 
 
 def test_the_shadow_plays_the_newest_checkpoint_in_four_worlds(open_page, trained):

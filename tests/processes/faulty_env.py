@@ -1,5 +1,6 @@
 """A CartPole that goes wrong in one rank only; made with `env.id=faulty_env:Faulty-v0`."""
 
+import ctypes
 import os
 import signal
 import sys
@@ -38,6 +39,8 @@ class Faulty(CartPoleEnv):
                 print("the cart squeaks")
             if self.how == "hang for good":
                 hang_for_good()
+            if self.how == "hang with the lock":
+                ctypes.PyDLL(None).sleep(3600)  # unlike CDLL it keeps Python's global interpreter lock
             if self.how == "pause" and "PAUSE_ONCE" in os.environ:
                 pause_once(Path(os.environ["PAUSE_ONCE"]))
             if self.how == "slow":

@@ -1,6 +1,7 @@
 """Environments in the process that trains which exit, print or hang, from the shell."""
 
 import json
+import signal
 
 import pytest
 
@@ -45,3 +46,12 @@ def test_a_step_that_swallows_every_exception_is_ended_with_the_process(train, p
     assert "palaestra: A step has not returned for " in done.err
     assert "faulty_env.py" in done.err
     assert read_record(palaestra.run("faulty")).state is RunState.FAILED
+
+
+def test_a_step_that_hangs_with_the_global_lock_ends_the_process_and_shows_where(train, palaestra):
+    pytest.importorskip("palaestra.workers.lock_watch", reason="no compiler has been here")
+    done = train("hang with the lock", "env.step_timeout=1")
+    assert (done.code, done.out) == (-signal.SIGABRT, "")
+    assert "palaestra: No Python code has run for 6 s" in done.err
+    assert "faulty_env.py" in done.err
+    assert read_record(palaestra.run("faulty")).state is not RunState.FINISHED

@@ -1,6 +1,6 @@
 import itertools
 from math import inf
-from time import monotonic, perf_counter
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -149,17 +149,27 @@ def test_what_can_no_longer_be_shown_is_not_watched(writer, reader):
     assert not view.is_watched
 
 
-def test_the_share_of_time_is_measured(writer, reader):
+def test_the_share_of_time_is_measured(writer, reader, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(live_view, "monotonic", lambda: now[0])
     view, source = LiveView(writer, 0.05, 64), Source()
-    ending = perf_counter() + 0.5
-    while perf_counter() < ending:
-        want(reader)
-        if monotonic() >= view.due:
+    render = source.view
+
+    def slowly(slot):
+        now[0] += 0.001
+        return render(slot)
+
+    source.view = slowly
+    for _ in range(1000):
+        now[0] += 0.001
+        want(reader, now=now[0])
+        if now[0] >= view.due:
             view.check(source)
     beat = reader.heartbeat()
     assert beat.frames == writer.frames > 1
-    assert 0 < beat.cost < 0.06
-    assert beat.seconds_watched == pytest.approx(0.5, abs=0.2)
+    assert beat.seconds_spent == pytest.approx(0.001 * writer.frames)
+    assert 0.04 < beat.cost <= 0.055  # of 0.05, and the first frame is free
+    assert beat.seconds_watched == pytest.approx(1.0, abs=0.1)
 
 
 class Client:
@@ -319,7 +329,7 @@ def test_sending_has_a_small_part_of_the_budget_of_rendering(writer, reader, mon
         want(reader, now=now[0])
         if now[0] >= view.due:
             view.check(Source())
-    assert 0.002 < reader.heartbeat().cost <= 0.004  # of 0.003, and the first round is free
+    assert 0.003 < reader.heartbeat().cost <= 0.005  # of 0.004, and the first round is free
 
 
 def test_without_viewers_a_render_process_may_rest_and_it_is_closed_with_the_view(writer, reader):

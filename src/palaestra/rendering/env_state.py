@@ -132,6 +132,8 @@ def encode_value(value: Any, where: str, bodies: box2d_state.BodyTable | None = 
         return bodies.encode(value, lambda part, name: encode_value(part, f"{where}.{name}", bodies, depth + 1))
 
     def items(values: Any) -> list[Any]:
+        if LEAVES.issuperset(map(type, values)):
+            return list(values)
         return [encode_value(item, f"{where}[{place}]", bodies, depth + 1) for place, item in enumerate(values)]
 
     if kind is list:

@@ -2,7 +2,8 @@
 
 It looks once a second at the stack of the thread that trains; the steps themselves do nothing for it. What hangs is
 interrupted with an exception. Compiled code that does not come back to Python cannot be: then the process is ended.
-Code that keeps Python's global lock for itself also keeps this thread from looking.
+Code that hangs while it holds Python's global interpreter lock keeps this thread from running too; a thread of the
+compiled module `lock_watch`, which needs no lock, notices that and ends the process.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from palaestra.contracts.tracebacks import shorten_stack
 from palaestra.envs.step_in_progress import StepInProgress, find_step
 from palaestra.workers.logs import log_lines
 from palaestra.workers.signals import StopNow, StopRequest
+
+try:
+    from palaestra.workers.lock_watch import LockWatch
+except ImportError:  # no compiler has been here
+    LockWatch = None  # type: ignore[assignment, misc]
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,8 +122,10 @@ def watch_steps(timeout: float, abort: Abort) -> Iterator[Watchdog]:
     watchdog, is_over = Watchdog(timeout, abort), threading.Event()
 
     def check_until_over() -> None:
-        while not is_over.wait(CHECK_SECONDS):
-            watchdog.check()
+        with lock_watched(timeout) as feed:
+            while not is_over.wait(CHECK_SECONDS):
+                watchdog.check()
+                feed()
 
     thread = threading.Thread(target=check_until_over, name="palaestra-watchdog", daemon=True)
     thread.start()
@@ -126,3 +134,23 @@ def watch_steps(timeout: float, abort: Abort) -> Iterator[Watchdog]:
     finally:
         is_over.set()
         thread.join()
+
+
+@contextmanager
+def lock_watched(timeout: float) -> Iterator[Callable[[], None]]:
+    """Call what it yields at least once a second: if nobody can for `timeout` seconds, the process ends (SIGABRT)."""
+    if LockWatch is None or not timeout:
+        yield lambda: None
+        return
+    limit = timeout + RETURN_SECONDS
+    watch = LockWatch(
+        limit,
+        f"palaestra: No Python code has run for {limit:.0f} s: compiled code hangs and holds the global interpreter "
+        "lock, so it cannot be interrupted, and the process ends. The stack below shows where.\n  If one step may take "
+        "so long, set env.step_timeout higher (seconds; 0: no limit). With env.workers=N the environments run in "
+        "processes of their own.\n",
+    )
+    try:
+        yield watch.feed
+    finally:
+        watch.close()
