@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from palaestra.training.group import Group, PeerLost
+from palaestra.training.ordered_sum import exchange, sum_in_rank_order
 from palaestra.training.peer_watch import UNKNOWN_END, PeerWatch, describe_process
 from palaestra.training.shared_memory_group import reducer_of, share_memory
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 NOTICE = "palaestra/first_failure"
 PROCESS = "palaestra/process"
+ORDERED_DTYPES = (torch.float32, torch.float64)
 END_SECONDS = 1.0  # that gloo may notice the end of a process before the kernel has told us
 
 
@@ -74,16 +76,25 @@ class TorchGroup(Group):
         return self._explain("") if message.endswith(f"{UNKNOWN_END}.") else message
 
     def sum_(self, tensor: Tensor) -> Tensor:
+        """On the CPU in the order of ranks, as shared memory does it; on devices the backend decides."""
         with self._together():
-            dist.all_reduce(tensor)
+            if tensor.is_cpu and tensor.dtype in ORDERED_DTYPES:
+                values = tensor.detach().contiguous()
+                sum_in_rank_order(values.view(-1), self.rank, self.world_size)
+                if values.data_ptr() != tensor.data_ptr():
+                    tensor.detach().copy_(values)
+            else:
+                dist.all_reduce(tensor)
         return tensor
 
     def average_(self, tensor: Tensor) -> Tensor:
         return self.sum_(tensor).div_(self.world_size)
 
     def stack(self, tensor: Tensor) -> Tensor:
-        parts = [torch.empty_like(tensor) for _ in range(self.world_size)]
         with self._together():
+            if tensor.is_cpu:
+                return exchange(tensor, self.world_size)
+            parts = [torch.empty_like(tensor) for _ in range(self.world_size)]
             dist.all_gather(parts, tensor.contiguous())
         return torch.stack(parts)
 
@@ -93,10 +104,7 @@ class TorchGroup(Group):
         return tensor
 
     def agree(self, *wishes: int) -> tuple[int, ...]:
-        largest = torch.tensor(wishes, dtype=torch.int64)
-        with self._together():
-            dist.all_reduce(largest, op=dist.ReduceOp.MAX)
-        return tuple(largest.tolist())
+        return tuple(self.stack(torch.tensor(wishes, dtype=torch.int64)).amax(dim=0).tolist())
 
     def gather_bytes(self, data: bytes) -> list[bytes]:
         sizes = self.stack(torch.tensor([len(data)])).flatten().tolist()
