@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # What a rank receives at most in one round: above it a second round of latency is cheaper than the additional bytes.
-ONE_ROUND_BYTES = 64 << 10
+ONE_ROUND_BYTES = 128 << 10
 
 
 def sum_in_rank_order(values: Tensor, rank: int, world_size: int) -> None:
