@@ -56,7 +56,7 @@ class TorchGroup(Group):
 
     def close(self) -> None:
         self._watch.close()
-        self.__dict__.pop("reducer", None)  # it refers to this group, and nanobind's objects are not collected in cycles
+        self.__dict__.pop("reducer", None)  # it refers to this group; nanobind's objects are not collected
         dist.destroy_process_group()
 
     @property
