@@ -24,8 +24,8 @@ def first_other_limit(costs: EvaluationCosts) -> str:
     for workers in range(1, max(WORKERS) + 1):
         prediction = predict_evaluations(costs, workers, PER_MACHINE, 10e9 / 8)
         if prediction.first_limit != "workers":
-            rate = prediction.evaluations_per_second
-            return f"from {workers} workers on the limit is: {prediction.first_limit} ({rate:,.0f} evaluations/s)"
+            found = rate(prediction.evaluations_per_second)
+            return f"from {workers} workers on the limit is: {prediction.first_limit} ({found} evaluations/s)"
     return "up to 1,000 workers the workers themselves are the limit"
 
 
@@ -44,10 +44,10 @@ def evaluation_text(result: Result) -> str:
                     costs.name,
                     f"{workers:,}",
                     f"{costs.share_size(workers)}",
-                    f"{prediction.evaluations_per_second:,.0f}",
+                    rate(prediction.evaluations_per_second),
                     prediction.first_limit,
-                    f"{min(parts.values()):,.0f} / {simulated:,.0f}",
-                    f"{more.evaluations_per_second:,.0f} ({more.first_limit})",
+                    f"{rate(min(parts.values()))} / {rate(simulated)}",
+                    f"{rate(more.evaluations_per_second)} ({more.first_limit})",
                 ]
             )
     head = ["evaluation", "workers", "episodes of a share", "evaluations/s", "limit"]
@@ -55,7 +55,9 @@ def evaluation_text(result: Result) -> str:
     return f"""{measured_evaluations(result)}
 
 Predicted for one command, 8 workers a machine, 10 Gbit/s. A command has at most {REQUESTS_AT_ONCE} requests under way
-(`palaestra.cluster.requesting.AT_ONCE`); a machine fetches the weights of a checkpoint once.
+(`palaestra.cluster.requesting.AT_ONCE`); a machine fetches the weights of a checkpoint once. Many workers get smaller
+shares, so that all of them have something to do; each share costs the driver as much as a large one. Where the driver is
+the limit, more workers therefore make short evaluations slower, not faster.
 
 {table(head, rows)}"""
 
@@ -95,6 +97,10 @@ def rate_here(costs: EvaluationCosts, workers: int, cores: int) -> float:
     playing = costs.episodes * costs.episode + shares * costs.task
     work = costs.episodes * costs.episode + shares * (costs.driver + costs.head) + costs.requester
     return min(workers / playing, cores / work)
+
+
+def rate(per_second: float) -> str:
+    return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.1f}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
