@@ -209,7 +209,7 @@ def request_policy_eval(
     orders = make_orders(targets, root, asked, again=again)
     if dry_run:
         return orders
-    answered = {order.number: order for order in request_evaluations(orders, address)}
+    answered = {order.number: order for order in request_evaluations(orders, {"address": address} if address else {})}
     return [answered.get(order.number, order) for order in orders]
 
 

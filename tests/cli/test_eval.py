@@ -156,7 +156,7 @@ def test_words_are_targets_a_suite_and_settings_in_any_order():
 
 def test_who_plays_is_a_word_and_not_a_setting_of_the_environment():
     words = read_words(["first", "remote=true", "cluster.address=head:6379", "env.max_episode_steps=5"])
-    assert (words.is_remote, words.address) == (True, "head:6379")
+    assert (words.is_remote, words.cluster) == (True, {"address": "head:6379"})
     assert words.overrides == {"env": {"max_episode_steps": 5}}
     assert not read_words(["first", "remote=false"]).is_remote
 
@@ -172,6 +172,9 @@ def test_who_plays_is_a_word_and_not_a_setting_of_the_environment():
         (["remote=true", "--replays"], "--replays"),
         (["remote=true", "--workers", "2"], "--workers 2"),
         (["remote=true", "cluster.address=nonsense"], "not an address of the form HOST:PORT"),
+        (["remote=true", "cluster.cpus=0"], "cluster.cpus"),
+        (["remote=true", "cluster.wings=2"], "cluster.wings"),
+        (["cluster.cpus=2"], "remote=true"),
     ],
 )
 def test_what_cannot_be_played_elsewhere_is_refused(call, runs, words, said):

@@ -57,8 +57,9 @@ def elsewhere(runs, monkeypatch):
 def test_words_may_come_in_any_order():
     words = read_words(["suite=a", "first", "env.max_episode_steps=5", "suite=b.yaml", "second:all"])
     assert (words.targets, words.suites) == (["first", "second:all"], ["a", "b.yaml"])
-    assert (words.overrides, words.address) == ({"env": {"max_episode_steps": 5}}, "")
-    assert read_words(["first", "cluster.address=head:6379"]).address == "head:6379"
+    assert (words.overrides, words.cluster) == ({"env": {"max_episode_steps": 5}}, {})
+    given = read_words(["first", "cluster.address=[::1]:6379", "cluster.cpus=2", "cluster.allow_different_code=true"])
+    assert given.cluster == {"address": "[::1]:6379", "cpus": 2, "allow_different_code": True}
 
 
 def test_results_come_back_to_each_run_and_the_next_time_all_are_known(call, elsewhere):
@@ -109,6 +110,7 @@ def test_when_ray_is_away_it_is_one_line_and_a_bad_end(call, elsewhere):
         (["first", "suite="], 2, "no name"),
         (["first", "suite=nothing"], 3, "No suite is called 'nothing'"),
         (["first", "cluster.address=a:1", "cluster.address=b:2"], 2, "set twice"),
+        (["first", "cluster.cpus=none"], 2, "cluster.cpus"),
         (["first", "--episodes", "0"], 2, "at least 1"),
         (["first", "env.nonsense=1"], 2, "nonsense"),
         (["first", "--wrong"], 2, "--wrong"),

@@ -4,7 +4,7 @@ import math
 import pytest
 
 from palaestra.cluster import answers
-from palaestra.cluster.answers import Garbage, Played, Refusal, read_answer
+from palaestra.cluster.answers import CodeRefusal, Garbage, OtherCode, Played, Refusal, Worker, read_answer
 from palaestra.contracts.evaluation import EvaluationPlan
 
 PLAN = EvaluationPlan("run:3", "CartPole-v1", {}, (7, 8))
@@ -53,6 +53,7 @@ def test_a_refusal_says_what_and_why():
         json.dumps(answer(episodes=[row(7), row(8, surprise=1)])),
         json.dumps(answer(seconds=math.inf)),
         json.dumps(answer(command="rm")),
+        json.dumps(answer(other_code={"versions": [1], "package": None, "modules": {}})),
         json.dumps({"host": "there", "pid": 1, "refused": {"message": "No.", "hint": "", "exit_code": 0}}),
     ],
 )
@@ -65,3 +66,12 @@ def test_an_endless_answer_is_refused_before_it_is_read(monkeypatch):
     monkeypatch.setattr(answers, "LARGEST_ANSWER", 10)
     with pytest.raises(Garbage, match="characters, more than 10"):
         read_answer(json.dumps(answer()), PLAN)
+
+
+def test_other_code_without_episodes_is_a_refusal_and_with_them_a_result():
+    code = {"versions": ["torch 1.0 (here 2.0)"], "package": None, "modules": {}}
+    refused = read_answer(json.dumps({"host": "there", "pid": 1, "node": "b", "other_code": code}), PLAN)
+    assert refused == CodeRefusal(Worker("there", "b"), OtherCode(("torch 1.0 (here 2.0)",), None, {}))
+    accepted = read_answer(json.dumps(answer(other_code=code)), PLAN)
+    assert (len(accepted.episodes), accepted.code) == (2, refused.code)
+    assert read_answer(json.dumps(answer()), PLAN).code is None

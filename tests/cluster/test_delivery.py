@@ -51,12 +51,13 @@ def test_what_nobody_plays_is_let_go_when_there_is_no_room(trained_run, saved):
 
 def test_the_sidecar_that_travels_names_the_weights_alone_and_no_score(trained_run, saved):
     assert trained_run.save(epoch=4, seed=1).path == saved.path
-    sidecar, weights = packed(saved.path, weights_of(saved))
+    sidecar, weights, policy = packed(saved.path, weights_of(saved))
     read = decode(sidecar, "what travels")
     assert set(read.files) == {model_name(4)}
     assert trainer_state_name(4) not in read.files
     assert (read.score, read.metrics) == (None, {})
     assert hashlib.sha256(weights).hexdigest() == weights_of(saved)
+    assert policy == saved.policy
 
 
 def test_other_weights_than_were_asked_for_are_not_sent(saved):

@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
-from palaestra.cluster.answers import Played, Refusal
+from palaestra.cluster.answers import Played, Refusal, Worker
 from palaestra.cluster.dispatch import LARGEST_SHARE, RETRIES, Dispatch
 from palaestra.contracts.episodes import EpisodeResult
 from palaestra.contracts.evaluation import EvaluationPlan, EvaluationRequest
@@ -87,3 +89,75 @@ def test_requests_are_served_in_the_order_in_which_they_came():
     for number in (5, 3, 4):
         dispatch.add(number, request_of(1))
     assert [work.number for work in all_work(dispatch)] == [5, 3, 4]
+
+
+def test_a_suspected_share_is_dealt_again_only_when_nothing_else_waits_and_counts_once():
+    dispatch = Dispatch()
+    dispatch.add(1, request_of(4))
+    first = dispatch.next(2)
+    dispatch.suspect(first)
+    rest = [dispatch.next(2) for _ in range(3)]
+    assert first not in rest
+    copy = dispatch.next(2)
+    assert (copy.index, copy.plan) == (first.index, first.plan)
+    assert dispatch.next(2) is None, "one copy is enough"
+    for work in rest:
+        dispatch.played(work, played(work))
+    rows, done = dispatch.played(copy, played(copy))
+    assert [row["seed"] for row in rows["episodes"]] == [0]
+    assert (done["done"], done["retries"]) == (True, 1)
+    assert dispatch.played(first, played(first)) == [], "the late one is dropped"
+    assert dispatch.lost(first, "gone") == []
+
+
+def test_a_suspected_share_that_is_answered_meanwhile_is_not_played_twice():
+    dispatch = Dispatch()
+    dispatch.add(1, request_of(2))
+    first, second = all_work(dispatch)
+    dispatch.suspect(first)
+    dispatch.played(first, played(first))
+    assert dispatch.next(2) is None
+    assert dispatch.played(second, played(second))[-1]["retries"] == 0
+
+
+def test_a_share_is_dealt_again_when_its_last_copy_is_lost_and_not_before():
+    dispatch = Dispatch()
+    dispatch.add(1, request_of(1))
+    first = dispatch.next(2)
+    dispatch.suspect(first)
+    copy = dispatch.next(2)
+    assert dispatch.lost(first, "the node died.") == []
+    assert dispatch.next(2) is None, "its copy is still out"
+    assert dispatch.lost(copy, "that one too.") == []
+    again = dispatch.next(2)
+    assert (again.index, again.attempt) == (first.index, 1)
+
+
+def test_a_suspected_share_that_ray_reports_lost_is_not_dealt_twice():
+    dispatch = Dispatch()
+    dispatch.add(1, request_of(1))
+    first = dispatch.next(2)
+    dispatch.suspect(first)
+    dispatch.lost(first, "the node died.")
+    assert dispatch.next(2).attempt == 1
+    assert dispatch.next(2) is None
+
+
+def test_what_a_node_that_cannot_be_used_gives_back_costs_no_attempt():
+    dispatch = Dispatch()
+    dispatch.add(1, request_of(1))
+    work = dispatch.next(2)
+    for _ in range(RETRIES + 2):
+        dispatch.returned(work)
+        work = dispatch.next(2)
+        assert work.attempt == 0
+    assert dispatch.played(work, played(work))[-1]["error"] == ""
+
+
+def test_code_that_was_accepted_is_in_the_result_by_host():
+    dispatch = Dispatch()
+    dispatch.add(1, request_of(2))
+    first, second = all_work(dispatch)
+    dispatch.played(first, replace(played(first), worker=Worker("b", "id")), ["palaestra/envs/make.py"])
+    done = dispatch.played(second, replace(played(second), worker=Worker("a", "id")))[-1]
+    assert done["code_differences"] == {"b": ["palaestra/envs/make.py"]}

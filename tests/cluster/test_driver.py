@@ -11,7 +11,9 @@ import pytest
 from palaestra.cluster import driver as driver_module
 from palaestra.cluster.dispatch import RETRIES
 from palaestra.cluster.driver import Driver, in_words, play
+from palaestra.cluster.heartbeat import Change
 from palaestra.cluster.share import share_from_json
+from palaestra.config.cluster import ClusterConfig
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.local import evaluate_target
 from palaestra.evaluation.plan import make_plan
@@ -34,6 +36,12 @@ class OutOfMemoryError(RayError):
     pass
 
 
+class RayTaskError(RayError):
+    def __init__(self, ip, text="OSError: No space left on device"):
+        super().__init__(text)
+        self.ip = ip
+
+
 class StandIn:
     """Ray as far as the driver knows it: tasks are carried out when somebody waits for them."""
 
@@ -42,11 +50,25 @@ class StandIn:
         WorkerCrashedError=WorkerCrashedError,
         NodeDiedError=NodeDiedError,
         OutOfMemoryError=OutOfMemoryError,
+        RayTaskError=RayTaskError,
     )
 
     def __init__(self, act=lambda number, play, words: play(*words), cpus=2.0):
         self.act, self.cpus, self.tasks, self.options, self.most = act, cpus, [], {}, 0
-        self.ray = self
+        self.ray, self.names, self.selectors = self, ["a"], []
+
+    def nodes(self):
+        """Each has all CPUs that are asked for, and no port at which it could be pinged."""
+        return [
+            {
+                "NodeID": name,
+                "NodeManagerAddress": f"10.0.0.{name}",
+                "NodeManagerHostname": name,
+                "Alive": True,
+                "Resources": {"CPU": self.cpus},
+            }
+            for name in self.names
+        ]
 
     def put(self, data):
         return data
@@ -55,11 +77,14 @@ class StandIn:
         self.options = options
 
         def wrap(function):
-            def start(*words):
+            def start(*words, label_selector=None):
                 self.tasks.append((function, words))
+                self.selectors.append(label_selector)
                 return len(self.tasks)
 
-            return SimpleNamespace(remote=start)
+            return SimpleNamespace(
+                remote=start, options=lambda **given: SimpleNamespace(remote=lambda *words: start(*words, **given))
+            )
 
         return wrap
 
@@ -78,13 +103,13 @@ def drive(trained_run):
     checkpoint = load_judged("judged:3", trained_run.root).checkpoint
     plan = make_plan("judged:3", trained_run.env, episodes=6, seed=50)
 
-    def run(stand_in, plan=plan, also=()):
+    def run(stand_in, plan=plan, also=(), cluster=None):
         asked_read, asked = os.pipe()
         answered_read, answered = os.pipe()
         request = request_to_json(make_request(checkpoint, [plan]))
         asking = [{"id": 1, "request": request, "sidecar": str(checkpoint.path), "trust_module": False}, *also]
         os.write(asked, "".join(json.dumps(one) + "\n" for one in asking).encode())
-        driver = Driver(stand_in, answered)
+        driver = Driver(stand_in, answered, cluster)
         say = driver.say
 
         def say_and_stop(message):
@@ -98,6 +123,7 @@ def drive(trained_run):
         with os.fdopen(answered_read) as answers:
             messages = [json.loads(line) for line in answers]
         os.close(asked_read)
+        run.notes = [message["note"] for message in messages if "note" in message]
         return [message for message in messages if "id" in message]
 
     return run
@@ -144,12 +170,109 @@ def test_a_share_that_always_fails_leaves_a_partial_result_with_the_reason(drive
     assert "from seed 50 on failed 4 times: the answer was garbage (Invalid JSON" in done["error"]
 
 
-def test_a_worker_of_another_version_is_one_clear_refusal(drive):
-    refusal = {"message": "The worker on x has Python 3.9", "hint": "Install the same.", "exit_code": 2}
-    answer = json.dumps({"host": "x", "pid": 1, "refused": refusal})
-    ray = StandIn(lambda number, function, words: answer)
-    (done,) = drive(ray)
-    assert (done["error"], done["exit_code"], done["retries"]) == ("The worker on x has Python 3.9", 2, 0)
+def on_node(name, answer):
+    return json.dumps({**json.loads(answer), "host": f"host-{name}", "node": name})
+
+
+OTHER_CODE = {"versions": ["torch 1.0 (here 2.0)"], "package": None, "modules": {}}
+
+
+def placed(ray, number):
+    """Ray's own scheduling: odd tasks to the first node, even ones to the second, unless that is to be avoided."""
+    wanted = ray.names[number % 2]
+    avoided = (ray.selectors[number - 1] or {}).get("ray.io/node-id", "")
+    return ray.names[1 - number % 2] if wanted in avoided else wanted
+
+
+def test_a_node_with_other_code_is_left_out_by_name_and_the_others_play_on(drive):
+    def act(number, function, words):
+        node = placed(ray, number)
+        if node == "b":
+            return json.dumps({"host": "host-b", "pid": 1, "node": "b", "other_code": OTHER_CODE})
+        return on_node(node, function(*words))
+
+    ray = StandIn(act)
+    ray.names = ["a", "b"]
+    *parts, done = drive(ray)
+    assert seeds_of(parts) == list(range(50, 56))
+    assert (done["error"], done["retries"]) == ("", 0)
+    assert drive.notes == ["Node left out: b (10.0.0.b): its code differs: torch 1.0 (here 2.0)"]
+    assert ray.selectors[-1] == {"ray.io/node-id": "!in(b)"}
+
+
+def test_when_every_node_has_other_code_it_is_an_error_with_the_names(drive):
+    answer = json.dumps({"host": "host-a", "pid": 1, "node": "a", "other_code": OTHER_CODE})
+    (done,) = drive(StandIn(lambda number, function, words: answer))
+    assert "its code differs: torch 1.0 (here 2.0)" in done["error"]
+    assert (done["exit_code"], "cluster.allow_different_code=true" in done["hint"]) == (2, True)
+
+
+def test_code_that_is_accepted_is_recorded_by_host(drive):
+    def act(number, function, words):
+        assert share_from_json(words[0]).allow_different_code
+        return json.dumps({**json.loads(function(*words)), "host": "host-a", "other_code": OTHER_CODE})
+
+    *parts, done = drive(StandIn(act), cluster=ClusterConfig(allow_different_code=True))
+    assert seeds_of(parts) == list(range(50, 56))
+    assert done["code_differences"] == {"host-a": ["torch 1.0 (here 2.0)"]}
+
+
+def test_a_node_on_which_everything_fails_is_avoided_and_named_once(drive):
+    """A full disk, or a broken installation: it fails at once and would take all shares there are."""
+
+    def act(number, function, words):
+        node = placed(ray, number)
+        if node == "b":
+            raise RayTaskError("10.0.0.b")
+        return on_node(node, function(*words))
+
+    ray = StandIn(act)
+    ray.names = ["a", "b"]
+    *parts, done = drive(ray)
+    assert seeds_of(parts) == list(range(50, 56))
+    assert done["error"] == ""
+    assert drive.notes == ["Node left out: b (10.0.0.b): OSError: No space left on device"]
+
+
+def test_a_request_that_fails_everywhere_says_why_and_not_that_no_node_is_left(drive):
+    def act(number, function, words):
+        raise RayTaskError(f"10.0.0.{placed(ray, number)}", "ValueError: bad level")
+
+    ray = StandIn(act)
+    ray.names = ["a", "b"]
+    *parts, done = drive(ray)
+    assert parts == []
+    assert "ValueError: bad level" in done["error"]
+
+
+def test_shares_on_a_node_that_falls_silent_are_played_again_and_late_results_dropped(drive, monkeypatch):
+    """Node b is lost while it holds shares that never end; nobody knows which, and each episode comes once."""
+    lost = []
+
+    class Monitor(driver_module.NodeMonitor):
+        def update(self):
+            changes = super().update()
+            if ray.tasks and not lost:
+                lost.append(self.node("b"))
+                self._silent.add("b")
+                changes.append(Change(self.node("b"), is_lost=True, reason="no sign of life for 20 s"))
+            return changes
+
+    class Holding(StandIn):
+        def wait(self, references, num_returns, timeout):
+            free = [each for each in references if placed(self, each) == "a"]
+            return free[:num_returns], [each for each in references if each not in free[:num_returns]]
+
+    monkeypatch.setattr(driver_module, "NodeMonitor", Monitor)
+    ray = Holding(lambda number, function, words: on_node("a", function(*words)))
+    ray.names = ["a", "b"]
+    *parts, done = drive(ray)
+    assert seeds_of(parts) == list(range(50, 56)), "each exactly once"
+    assert done["error"] == ""
+    assert done["retries"] > 0
+    assert drive.notes == [
+        "Node left out: b (10.0.0.b): no sign of life for 20 s. Its work is done elsewhere.",
+    ]
 
 
 def test_a_checkpoint_that_cannot_be_read_is_told(drive, trained_run):

@@ -18,7 +18,7 @@ def pipes():
 
 
 def start_line():
-    return json.dumps({"address": "head:1", "cpus": 3, "parent": os.getppid()}).encode() + b"\n"
+    return json.dumps({"cluster": {"address": "head:1", "cpus": 3}, "parent": os.getppid()}).encode() + b"\n"
 
 
 def test_ray_that_cannot_be_opened_is_told_in_its_own_words(pipes, monkeypatch):
@@ -26,7 +26,8 @@ def test_ray_that_cannot_be_opened_is_told_in_its_own_words(pipes, monkeypatch):
     opened = []
 
     @contextmanager
-    def refuse(address, *, cpus):
+    def refuse(address, *, cpus, is_checked):
+        assert not is_checked, "every share is"
         opened.append((address, cpus))
         raise RunFailed("Nobody is there.", "Try tomorrow.")
         yield

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from palaestra.cluster.address import VARIABLE
 from palaestra.cluster.evaluator import RayEvaluator, open_evaluator
-from palaestra.cluster.whereabouts import VARIABLE, Whereabouts
+from palaestra.config.cluster import ClusterConfig
 from palaestra.config.env import EnvConfig
 from palaestra.evaluation.crowd import Crowd
 from palaestra.evaluation.judged import load_judged
@@ -29,7 +30,7 @@ HERE = str(Path(__file__).parent)
 def evaluator():
     sys.path.append(HERE)  # where waiting_env is, also for Ray's workers
     try:
-        with RayEvaluator(Whereabouts(cpus=2)) as opened:
+        with RayEvaluator(ClusterConfig(cpus=2)) as opened:
             yield opened
     finally:
         sys.path.remove(HERE)
@@ -118,7 +119,7 @@ def test_many_requests_are_under_way_at_once_and_a_refusal_concerns_one(evaluato
 @pytest.mark.slow
 def test_when_the_process_that_speaks_with_ray_is_lost_all_are_told_and_another_may_be_asked(judged, trained_run):
     plan = make_plan("judged:3", trained_run.env, episodes=2, seed=0)
-    with RayEvaluator(Whereabouts(cpus=1)) as evaluator:
+    with RayEvaluator(ClusterConfig(cpus=1)) as evaluator:
         number = evaluator.send(make_request(judged.checkpoint, [plan]), judged.checkpoint.path, trust_module=True)
         os.kill(evaluator._link.pid, signal.SIGKILL)
         answer = answer_of(evaluator, number)
@@ -132,7 +133,7 @@ def test_a_port_at_which_nobody_listens_is_one_line_at_once(judged, trained_run)
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
     plan = make_plan("judged:3", trained_run.env, episodes=2, seed=0)
-    with RayEvaluator(Whereabouts(f"127.0.0.1:{port}")) as evaluator:
+    with RayEvaluator(ClusterConfig(address=f"127.0.0.1:{port}")) as evaluator:
         evaluator.submit(make_request(judged.checkpoint, [plan]), judged.checkpoint.path)
         deadline, heard = time.monotonic() + PATIENCE_SECONDS, []
         while not heard and time.monotonic() < deadline:
@@ -150,7 +151,7 @@ def test_a_black_hole_that_accepts_and_never_answers_is_given_up_within_40_secon
     plan = make_plan("judged:3", trained_run.env, episodes=2, seed=0)
     with socket.create_server(("127.0.0.1", 0)) as hole:
         address = f"127.0.0.1:{hole.getsockname()[1]}"
-        with RayEvaluator(Whereabouts(address)) as evaluator:
+        with RayEvaluator(ClusterConfig(address=address)) as evaluator:
             began = time.monotonic()
             answer = answer_to(evaluator, judged, plan)
             assert time.monotonic() - began < 40

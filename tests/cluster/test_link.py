@@ -9,7 +9,7 @@ import pytest
 
 from palaestra.cluster import link as link_module
 from palaestra.cluster.link import Link
-from palaestra.cluster.whereabouts import Whereabouts
+from palaestra.config.cluster import ClusterConfig
 from palaestra.contracts.errors import RunFailed
 
 PATIENCE_SECONDS = 60.0
@@ -21,9 +21,9 @@ say = lambda **message: os.write(fd, json.dumps(message).encode() + b"\\n")
 ECHO = f"""{HEAD}
 say(ready=True)
 for line in sys.stdin:
-    say(id=1, heard=len(line), start=json.loads(line).get("address"))
+    say(id=1, heard=len(line), start=json.loads(line).get("cluster", dict()).get("address"))
 """
-HERE = Whereabouts()
+HERE = ClusterConfig()
 
 
 class SetClock:
@@ -40,11 +40,11 @@ class SetClock:
 def open_link(tmp_path, monkeypatch):
     links = []
 
-    def start(script, where=HERE, log=None, clock=None):
+    def start(script, cluster=HERE, log=None, clock=None):
         (tmp_path / "stand_in_driver.py").write_text(script)
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.setattr(link_module, "DRIVER", "stand_in_driver")
-        links.append(Link(where, log, clock))
+        links.append(Link(cluster, log, clock))
         return links[-1]
 
     yield start
@@ -73,7 +73,7 @@ def failure(link):
 
 
 def test_what_is_said_arrives_and_is_answered(open_link):
-    link = open_link(ECHO, Whereabouts("head:6379"))
+    link = open_link(ECHO, ClusterConfig(address="head:6379"))
     link.say({"id": 1})
     assert [message["start"] for message in heard(link, 2)] == ["head:6379", None]
     pid = link.pid
@@ -126,7 +126,7 @@ def test_what_it_said_before_it_died_is_heard(open_link):
 )
 def test_one_that_falls_silent_is_given_up_in_time(open_link, script, limit):
     clock = SetClock()
-    link = open_link(HEAD + script, Whereabouts("head:1"), clock=clock)
+    link = open_link(HEAD + script, ClusterConfig(address="head:1"), clock=clock)
     if "ready" in script:
         link.wait(PATIENCE_SECONDS)
     assert link.hear() == []
@@ -146,3 +146,9 @@ def test_what_it_prints_goes_to_the_log_and_nowhere_else(open_link, tmp_path, ca
     failure(link)
     assert (tmp_path / "log").read_text().split() == ["noise", "more"]
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_note_is_a_warning_and_no_answer(open_link, caplog):
+    link = open_link(HEAD + "say(ready=True)\nsay(note='Node left out: b.')\nsay(id=1)\nsys.stdin.read()\n")
+    assert heard(link, 1) == [{"id": 1}]
+    assert [record.getMessage() for record in caplog.records] == ["Node left out: b."]

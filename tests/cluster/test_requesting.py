@@ -165,7 +165,7 @@ def test_the_address_is_handed_on(run, monkeypatch):
         return Elsewhere(run)
 
     monkeypatch.setattr(requesting_module, "RayEvaluator", opened)
-    assert len(list(request_evaluations(orders_of(run), "head:1"))) == 2
+    assert len(list(request_evaluations(orders_of(run), {"address": "head:1"}))) == 2
     assert places == ["head:1"]
 
 

@@ -4,24 +4,24 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaestra.cluster import share as share_module
 from palaestra.cluster import tasks
-from palaestra.cluster.answers import Played, Refusal, read_answer
+from palaestra.cluster.answers import CodeRefusal, Played, Refusal, read_answer
 from palaestra.cluster.delivery import packed
-from palaestra.cluster.share import share_to_json
+from palaestra.cluster.share import describe_other_code, own_code, share_to_json
 from palaestra.config.env import EnvConfig
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.plan import make_plan
 from palaestra.evaluation.player import Player
 from palaestra.evaluation.request import make_request, weights_of
 from palaestra.policies.agent import Agent
+from palaestra.runs.code_identity import package_files
 
 
 @pytest.fixture
 def asked(trained_run):
     checkpoint = load_judged("judged:3", trained_run.root).checkpoint
     plan = make_plan("judged:3", trained_run.env, episodes=3, seed=50, deterministic=False)
-    return make_request(checkpoint, [plan]), *packed(checkpoint.path, weights_of(checkpoint))
+    return make_request(checkpoint, [plan]), *packed(checkpoint.path, weights_of(checkpoint))[:2]
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,9 @@ def _fresh_worker(monkeypatch):
 
 def played(request, sidecar, weights, **changes):
     plan = replace(request.plans[0], **changes)
-    return read_answer(tasks.play_share(share_to_json(request, plan, trust_module=False), sidecar, weights), plan)
+    return read_answer(
+        tasks.play_share(share_to_json(request, plan, trust_module=False, code=own_code(())), sidecar, weights), plan
+    )
 
 
 def test_a_share_is_played_as_at_home(trained_run, asked):
@@ -51,7 +53,7 @@ def test_a_policy_is_loaded_once_and_the_one_used_longest_ago_is_forgotten(train
     assert len(loads) == 1
     other = trained_run.save(epoch=4, seed=1)
     monkeypatch.setattr(tasks, "POLICIES_KEPT", 1)
-    played(replace(request, weights=weights_of(other)), *packed(other.path, weights_of(other)))
+    played(replace(request, weights=weights_of(other)), *packed(other.path, weights_of(other))[:2])
     assert len(tasks._players) == 1
     played(request, sidecar, weights)
     assert len(loads) == 3
@@ -70,7 +72,7 @@ def test_one_thread_plays_and_the_others_are_left_as_they_were(asked, monkeypatc
     monkeypatch.setattr(Player, "episodes", lambda self, plan: threads.append(torch.get_num_threads()) or iter(()))
     before = torch.get_num_threads()
     request, sidecar, weights = asked
-    tasks.play_share(share_to_json(request, request.plans[0], trust_module=False), sidecar, weights)
+    tasks.play_share(share_to_json(request, request.plans[0], trust_module=False, code=own_code(())), sidecar, weights)
     assert threads == [1]
     assert torch.get_num_threads() == before
 
@@ -93,12 +95,28 @@ def test_other_weights_than_those_of_the_request_are_refused(asked):
     assert "another sha256 than was asked for" in answer.message
 
 
-def test_another_version_is_refused_in_words(asked, monkeypatch):
+def test_other_code_is_refused_with_its_files_or_played_and_said(asked, monkeypatch):
     request, sidecar, weights = asked
-    text = share_to_json(request, request.plans[0], trust_module=False)
-    monkeypatch.setattr(share_module, "own_versions", lambda: ("3.99", "7.0"))
-    answer = read_answer(tasks.play_share(text, sidecar, weights), request.plans[0])
-    assert (answer.exit_code, "Python 3.99 and Palaestra 7.0" in answer.message) == (2, True)
+    plan = request.plans[0]
+    code = replace(own_code(()), package="of another edit")
+    texts = {
+        allowed: share_to_json(request, plan, trust_module=False, code=code, allow_different_code=allowed)
+        for allowed in (False, True)
+    }
+    theirs = {**tasks_files(), "training/ppo.py": "edited"}
+    monkeypatch.setattr("palaestra.cluster.share.package_files", lambda: theirs)
+    refused = read_answer(tasks.play_share(texts[False], sidecar, weights, "node-b"), plan)
+    assert isinstance(refused, CodeRefusal)
+    assert refused.worker.node == "node-b"
+    accepted = read_answer(tasks.play_share(texts[True], sidecar, weights), plan)
+    assert isinstance(accepted, Played)
+    monkeypatch.undo()
+    for code_there in (refused.code, accepted.code):
+        assert describe_other_code(code_there) == ["palaestra/training/ppo.py"]
+
+
+def tasks_files():
+    return dict(package_files())
 
 
 def test_what_this_policy_cannot_play_is_refused_in_words(asked):
@@ -111,7 +129,9 @@ def test_what_this_policy_cannot_play_is_refused_in_words(asked):
 def test_the_answer_says_who_played(asked):
     request, sidecar, weights = asked
     answer = json.loads(
-        tasks.play_share(share_to_json(request, request.plans[0], trust_module=False), sidecar, weights)
+        tasks.play_share(
+            share_to_json(request, request.plans[0], trust_module=False, code=own_code(())), sidecar, weights
+        )
     )
     assert answer["pid"] > 0
     assert answer["host"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from dataclasses import replace
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -277,3 +278,12 @@ def test_rows_that_are_damaged_are_named(trained_run, checkpoint):
     (trained_run.directory.evaluations / "4-1.json").write_text('{"schema_version": 1, "rows": [{}]}')
     with pytest.raises(DamagedFile, match="4-1.json holds no episodes"):
         find_judgement(trained_run.directory, checkpoint, [report.reports[0].plan])
+
+
+def test_code_that_differed_and_was_accepted_is_in_the_record_and_the_result_is_not_reused(trained_run, checkpoint):
+    report = replace(report_of(10.0, 20.0), code_differences={"worker-b": ("palaestra/envs/make.py",)})
+    write_down(report, checkpoint, trained_run.directory)
+    write_down(report_of(10.0, 20.0), checkpoint, trained_run.directory)
+    other, same = read_batches(trained_run.directory)
+    assert other["code_differences"] == {"worker-b": ["palaestra/envs/make.py"]}
+    assert (other["key"], bool(same["key"]), "code_differences" in same) == ("", True, False)

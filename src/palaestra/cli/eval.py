@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.targets import find_target
 from palaestra.cli.command import Command
-from palaestra.cli.judging import ADDRESS_KEY, SUITE_KEY, add_plan_flags, read_deterministic
+from palaestra.cli.judging import SUITE_KEY, add_plan_flags, is_cluster_word, read_cluster_words, read_deterministic
 from palaestra.cli.output import note, print_json, print_pairs, print_table
 from palaestra.cli.parser import positive
 from palaestra.cli.progress import Progress
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from palaestra.workers.signals import StopRequest
 
 REMOTE_KEY = "remote"
-OWN_KEYS = (SUITE_KEY, REMOTE_KEY, ADDRESS_KEY)
+OWN_KEYS = (SUITE_KEY, REMOTE_KEY)
 TRUTH = {"true": True, "false": False, "": False}
 
 
@@ -43,7 +43,7 @@ class EvalWords:
     suite: str
     overrides: dict[str, Any]
     is_remote: bool = False
-    address: str = ""  # of a Ray cluster; empty: as the runs say
+    cluster: dict[str, Any] = field(default_factory=dict)  # settings of the Ray cluster; else as the runs say
 
 
 def add_arguments(parser: Parser) -> None:
@@ -67,7 +67,8 @@ def add_arguments(parser: Parser) -> None:
 
 
 def read_words(words: Sequence[str]) -> EvalWords:
-    settings = [word for word in words if "=" in word]
+    settings = [word for word in words if "=" in word and not is_cluster_word(word)]
+    cluster = read_cluster_words(words)
     own = {key: [split_word(word)[1] for word in settings if split_word(word)[0] == key] for key in OWN_KEYS}
     for key, values in own.items():
         if len(values) > 1:
@@ -76,12 +77,13 @@ def read_words(words: Sequence[str]) -> EvalWords:
             raise UsageError(f"'{key}=' has no value.", "Leave it out for what the run says.")
     rest = [word for word in settings if split_word(word)[0] not in OWN_KEYS]
     targets = [word for word in words if "=" not in word]
-    suite, remote, address = ("".join(own[key]) for key in OWN_KEYS)
+    suite, remote = ("".join(own[key]) for key in OWN_KEYS)
     if remote not in TRUTH:
         raise UsageError(f"remote={remote} is neither true nor false.", "Write remote=true to play on Ray.")
-    if address and not TRUTH[remote]:
-        raise UsageError(f"{ADDRESS_KEY}={address} is of no use here.", "Write remote=true to play on Ray.")
-    return EvalWords(targets, suite, parse_overrides(rest), TRUTH[remote], address)
+    if cluster and not TRUTH[remote]:
+        key = next(iter(cluster))
+        raise UsageError(f"cluster.{key}={cluster[key]} is of no use here.", "Write remote=true to play on Ray.")
+    return EvalWords(targets, suite, parse_overrides(rest), TRUTH[remote], cluster)
 
 
 def run(arguments: Namespace) -> int:
@@ -147,12 +149,12 @@ def _players(subjects: Sequence[Subject], words: EvalWords, stack: ExitStack) ->
     """Of Ray, for each; None: whoever judges plays."""
     if not words.is_remote:
         return [None] * len(subjects)
+    from palaestra.cluster.address import common_cluster
     from palaestra.cluster.evaluator import RayEvaluator
     from palaestra.cluster.players import RemotePlayers
-    from palaestra.cluster.whereabouts import common_whereabouts
 
-    where = common_whereabouts([subject.directory for subject in subjects], words.address)
-    evaluator = stack.enter_context(RayEvaluator(where))
+    cluster = common_cluster([subject.directory for subject in subjects], words.cluster)
+    evaluator = stack.enter_context(RayEvaluator(cluster))
     return [RemotePlayers(evaluator, subject) for subject in subjects]
 
 

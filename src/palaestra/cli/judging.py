@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
 
 from palaestra.cli.parser import natural, positive
+from palaestra.config.base import Frozen
+from palaestra.config.cluster import ClusterConfig
+from palaestra.config.overrides import parse_overrides, split_word
+from palaestra.config.resolve import resolve_config
 from palaestra.contracts.errors import UsageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
 
     from palaestra.cli.parser import Parser
 
 SUITE_KEY = "suite"
 ADDRESS_KEY = "cluster.address"
+CLUSTER_SECTION = "cluster"
+
+
+class _ClusterSection(Frozen):
+    """The settings of a command that names a cluster and nothing else of a run's configuration."""
+
+    cluster: ClusterConfig = Field(default=ClusterConfig())
+
+
+def is_cluster_word(word: str) -> bool:
+    return word.startswith(f"{CLUSTER_SECTION}.") and "=" in word
+
+
+def read_cluster_words(words: Sequence[str]) -> dict[str, Any]:
+    """The `cluster.…=…` settings among the words of a command line, checked; only those that are given."""
+    settings = []
+    for word in filter(is_cluster_word, words):
+        key, value = split_word(word)
+        settings.append(f"{key}={json.dumps(value)}" if key == ADDRESS_KEY else word)  # [::1]:6379 is no YAML list
+    given: dict[str, Any] = parse_overrides(settings).get(CLUSTER_SECTION, {})
+    resolve_config(_ClusterSection, None, {CLUSTER_SECTION: given})
+    return given
 
 
 def read_deterministic(arguments: Namespace) -> bool | None:

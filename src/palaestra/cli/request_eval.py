@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.targets import find_target
 from palaestra.cli.command import Command
-from palaestra.cli.judging import ADDRESS_KEY, SUITE_KEY, add_plan_flags, read_deterministic
+from palaestra.cli.judging import SUITE_KEY, add_plan_flags, is_cluster_word, read_cluster_words, read_deterministic
 from palaestra.cli.output import note, print_json, print_table
 from palaestra.cli.request_progress import RequestProgress
 from palaestra.cli.targets import run_names, run_selectors
@@ -38,7 +38,7 @@ class RequestWords:
     targets: list[str]
     suites: list[str]
     overrides: dict[str, Any]
-    address: str
+    cluster: dict[str, Any]  # settings of the Ray cluster; else as the runs say
 
 
 def add_arguments(parser: Parser) -> None:
@@ -55,16 +55,13 @@ def add_arguments(parser: Parser) -> None:
 
 
 def read_words(words: Sequence[str]) -> RequestWords:
-    pairs = [split_word(word) for word in words if "=" in word]
-    suites = [value for key, value in pairs if key == SUITE_KEY]
-    addresses = [value for key, value in pairs if key == ADDRESS_KEY]
+    settings = [word for word in words if "=" in word and not is_cluster_word(word)]
+    suites = [value for key, value in map(split_word, settings) if key == SUITE_KEY]
     if "" in suites:
         raise UsageError("'suite=' has no name.", "Leave it out for the run's own.")
-    if len(addresses) > 1:
-        raise UsageError(f"'{ADDRESS_KEY}' is set twice: {addresses[0]!r} and {addresses[1]!r}.", "Keep one of them.")
-    rest = [word for word in words if "=" in word and split_word(word)[0] not in {SUITE_KEY, ADDRESS_KEY}]
+    rest = [word for word in settings if split_word(word)[0] != SUITE_KEY]
     targets = [word for word in words if "=" not in word]
-    return RequestWords(targets, suites, parse_overrides(rest), "".join(addresses))
+    return RequestWords(targets, suites, parse_overrides(rest), read_cluster_words(words))
 
 
 def run(arguments: Namespace) -> int:
@@ -79,7 +76,7 @@ def run(arguments: Namespace) -> int:
         return 0
     with stop_on_signals() as stop:
         try:
-            answered = _answered(orders, words.address, stop)
+            answered = _answered(orders, words.cluster, stop)
         except StopNow as now:
             return now.exit_code
     show([answered.get(order.number, order) for order in orders], as_json=arguments.json)
@@ -105,7 +102,7 @@ def _orders(words: RequestWords, arguments: Namespace) -> list[Order]:
     return make_orders(words.targets, runs_root(), asked, again=arguments.again)
 
 
-def _answered(orders: list[Order], address: str, stop: StopRequest) -> dict[int, Order]:
+def _answered(orders: list[Order], cluster: dict[str, Any], stop: StopRequest) -> dict[int, Order]:
     """By number, as far as they were answered before somebody had enough."""
     from palaestra.cluster.requesting import request_evaluations
 
@@ -113,7 +110,7 @@ def _answered(orders: list[Order], address: str, stop: StopRequest) -> dict[int,
     answered: dict[int, Order] = {}
     with RequestProgress(len(new), sum(order.episodes for order in new)) as progress:
         try:
-            for order in request_evaluations(orders, address, progress.count, lambda: bool(stop)):
+            for order in request_evaluations(orders, cluster, progress.count, lambda: bool(stop)):
                 answered[order.number] = order
                 progress.answered(failed=order.status not in GOOD)
         except Stopped:

@@ -1,19 +1,35 @@
-"""Where a cluster is: `HOST:PORT` and nothing else, so that no other scheme of Ray's can be smuggled in."""
+"""Which cluster is meant: a run's configuration, then Ray's own variable, then a Ray on this machine.
+
+An address is `HOST:PORT` and nothing else, so that no other scheme of Ray's can be smuggled in.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import os
 import re
+import socket
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import UsageError
+from pydantic import ValidationError
+
+from palaestra.config.cluster import ClusterConfig
+from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.runs.documents import read_config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from palaestra.runs.directory import RunDirectory
 
 HOST_NAME = re.compile(
     r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*"
 )
 LAST_PORT = 65535
 VARIABLE = "RAY_ADDRESS"
+KEY = "cluster.address"
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,55 @@ def asked_address(configured: str | None) -> str | None:
     return configured or os.environ.get(VARIABLE) or None
 
 
-def read_address(text: str, *, key: str = "cluster.address") -> Address:
+def cluster_of(directory: RunDirectory) -> ClusterConfig:
+    """For a training whose checkpoints are evaluated remotely: what its configuration says, else the variable."""
+    configured = _configured(directory)
+    return configured.model_copy(update={"address": asked_address(configured.address)})
+
+
+def common_cluster(directories: Iterable[RunDirectory | None], given: Mapping[str, Any] | None = None) -> ClusterConfig:
+    """For several runs at once: `given` on the command line; else those that name a cluster must name the same."""
+    given = dict(given or {})
+    if not given.get("address"):
+        found = sorted({one for each in directories if each is not None and (one := _configured(each).address)})
+        if len(found) > 1:
+            raise UsageError(
+                f"These runs name different clusters: {', '.join(found)}.", f"Choose one of them: {KEY}={found[0]}"
+            )
+        given["address"] = asked_address(found[0] if found else None)
+    return ClusterConfig(**given)
+
+
+def _configured(directory: RunDirectory) -> ClusterConfig:
+    """What the run's configuration says; a run from before there were clusters says nothing."""
+    settings: Any = None
+    with suppress(NotFound):
+        settings = read_config(directory).get("cluster")
+    try:
+        return ClusterConfig.model_validate(settings or {})
+    except ValidationError:  # written by another version
+        return ClusterConfig()
+
+
+def address_towards(address: Address) -> str:
+    """This machine's own address on the route to `address`; the host name may resolve to a loopback address.
+
+    Connecting a datagram socket sends nothing: it only asks the kernel for the route.
+    """
+    try:
+        family, kind, _, _, target = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)[0]
+        with closing(socket.socket(family, kind)) as probe:
+            probe.connect(target)
+            own: str = probe.getsockname()[0]
+            return own
+    except OSError as error:
+        raise UsageError(
+            f"There is no route from this machine to {address}: {error.strerror or error}.",
+            "Check the address and the network.",
+        ) from error
+
+
+def read_address(text: str, *, key: str = KEY) -> Address:
     """`10.0.0.5:6379`, `head.lab:6379`, `[::1]:6379`; `key` is what the user calls it."""
     host, colon, port = text.rpartition(":")
     if "://" in text:

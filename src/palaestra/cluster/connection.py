@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.address import Address, read_address
 from palaestra.cluster.folders import private_folder
 from palaestra.cluster.installed import load_ray, on_loopback, quiet, ray_variables
-from palaestra.cluster.nodes import demand_same_palaestra
+from palaestra.cluster.nodes import check_code, selector
 from palaestra.cluster.probe import probe
 from palaestra.cluster.token import access, fresh_access
 from palaestra.contracts.errors import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from palaestra.cluster.nodes import LeftOut
 
 LOOPBACK = "127.0.0.1"
 OBJECT_STORE_BYTES = 256 * 2**20
@@ -31,6 +33,7 @@ class RaySession:
     ray: Any
     address: str  # of the head, HOST:PORT
     is_embedded: bool  # it ends with the block that opened it
+    left_out: tuple[LeftOut, ...] = ()  # nodes that cannot be used
 
     @property
     def cpus(self) -> float:
@@ -38,14 +41,26 @@ class RaySession:
         return float(self.ray.cluster_resources().get("CPU", 0.0))
 
     @property
+    def label_selector(self) -> dict[str, str]:
+        """For tasks, actors and placement: any node but those that are left out."""
+        return selector(one.node.id for one in self.left_out)
+
+    @property
     def gpus(self) -> float:
         return float(self.ray.cluster_resources().get("GPU", 0.0))
 
 
 @contextmanager
-def open_ray(address: str | None = None, *, cpus: int | None = None) -> Iterator[RaySession]:
+def open_ray(
+    address: str | None = None,
+    *,
+    cpus: int | None = None,
+    is_checked: bool = True,
+    allow_different_code: bool = False,
+) -> Iterator[RaySession]:
     """Ray for the block's duration: at `address`, else on this machine alone, told that it has `cpus`.
 
+    The nodes of a cluster are asked for their code first, unless `is_checked` is false: then the caller does so.
     A session that is open already in this process is used as it is, whoever opened it, and stays open.
     """
     ray = load_ray()
@@ -56,7 +71,11 @@ def open_ray(address: str | None = None, *, cpus: int | None = None) -> Iterator
         if address is None:
             yield _embedded(stack, cpus)
         else:
-            yield _joined(stack, read_address(address))
+            session = _joined(stack, read_address(address))
+            if is_checked:
+                left_out = check_code(session.ray, allow_different_code=allow_different_code)
+                session = replace(session, left_out=left_out)
+            yield session
 
 
 def _embedded(stack: ExitStack, cpus: int | None) -> RaySession:
@@ -97,7 +116,6 @@ def _joined(stack: ExitStack, address: Address) -> RaySession:
         reason = str(error).strip().partition("\n")[0]
         raise RunFailed(f"The cluster at {address} answered, and then did not: {reason}", "Try again.") from error
     stack.callback(ray.shutdown)
-    demand_same_palaestra(ray)
     return RaySession(ray, context.address_info["gcs_address"], is_embedded=False)
 
 

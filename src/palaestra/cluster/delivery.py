@@ -24,13 +24,14 @@ class Parcel:
     sha256: str  # of the weights
     sidecar: bytes
     weights: Any  # a reference into the store of Ray
+    policy: dict[str, Any]  # as the sidecar has it
 
 
 @dataclass
 class _Stored:
     weights: Any
     size: int
-    sidecars: dict[Path, bytes] = field(default_factory=dict)
+    sidecars: dict[Path, tuple[bytes, dict[str, Any]]] = field(default_factory=dict)  # and the policy in each
     users: int = 0
 
 
@@ -46,13 +47,14 @@ class Deliveries:
         """The checkpoint of that sidecar, if its weights are those that were asked for."""
         stored = self._stored.get(sha256)
         if stored is None or path not in stored.sidecars:
-            sidecar, weights = packed(path, sha256)
+            sidecar, weights, policy = packed(path, sha256)
             if stored is None:
                 stored = self._stored[sha256] = _Stored(self._put(weights), len(weights))
-            stored.sidecars[path] = sidecar
+            stored.sidecars[path] = sidecar, policy
         stored.users += 1
         self._stored.move_to_end(sha256)
-        return Parcel(sha256, stored.sidecars[path], stored.weights)
+        sidecar, policy = stored.sidecars[path]
+        return Parcel(sha256, sidecar, stored.weights, policy)
 
     def give_back(self, parcel: Parcel) -> None:
         """Ray frees what nobody refers to; what may be wanted again is kept as far as there is room."""
@@ -65,11 +67,14 @@ class Deliveries:
             size -= self._stored.pop(key).size
 
 
-def packed(path: Path, sha256: str) -> tuple[bytes, bytes]:
-    """Sidecar and weights, verified. Without what changes later and no player needs: scores and the trainer's state."""
+def packed(path: Path, sha256: str) -> tuple[bytes, bytes, dict[str, Any]]:
+    """Sidecar, weights and policy, verified.
+
+    Without what changes later and no player needs: scores and the trainer's state.
+    """
     checkpoint, parts = verify(path.parent, epoch_of_path(path))
     name = model_name(checkpoint.epoch)
     if checkpoint.files[name]["sha256"] != sha256:
         raise NotFound(f"{path} has other weights by now.", "Ask again.")
     bare = replace(checkpoint, score=None, avg_reward=None, metrics={}, files={name: checkpoint.files[name]}, path=None)
-    return encode(bare), parts[name]
+    return encode(bare), parts[name], dict(checkpoint.policy)

@@ -5,67 +5,81 @@ from __future__ import annotations
 import json
 import os
 import select
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from palaestra.cluster.answers import Garbage, Refusal, read_answer
+from palaestra.cluster.answers import CodeRefusal, Garbage, Refusal, read_answer
 from palaestra.cluster.delivery import Deliveries
 from palaestra.cluster.dispatch import Dispatch
-from palaestra.cluster.share import share_to_json
+from palaestra.cluster.heartbeat import NodeMonitor
+from palaestra.cluster.nodes import LeftOut, last_line, no_node_left, selector
+from palaestra.cluster.share import describe_other_code, imported_modules, own_code, share_to_json, shorten
+from palaestra.config.cluster import ClusterConfig
 from palaestra.contracts.errors import PalaestraError
 from palaestra.evaluation.request import request_from_json
 
 if TYPE_CHECKING:
+    from palaestra.cluster.answers import Played, Worker
     from palaestra.cluster.connection import RaySession
     from palaestra.cluster.delivery import Parcel
     from palaestra.cluster.dispatch import Message, Work
+    from palaestra.cluster.heartbeat import Change
+    from palaestra.runs.code_identity import CodeIdentity
 
 LOOK_SECONDS = 0.05  # how long nothing is heard of new requests while shares are played
-BEAT_SECONDS = 2.0  # between two signs of life
-COUNT_SECONDS = 1.0  # between two questions how many processors there are
+HEARTBEAT_SECONDS = 2.0  # between two signs of life
 PER_PROCESSOR = 4  # shares that Ray is given for each: the next one lies ready when one is done
 STARVED_SECONDS = 60.0  # for so long a cluster may have no processor at all
+DEATH_SECONDS = 10.0  # Ray reports what was on a dead node by itself; what it has not by then is played again
+FAILURES = 2  # shares that fail on a node before their request avoids it
 TASK = {"num_cpus": 1, "max_retries": 0}  # retries are counted by us
 
 
 def play(text: str, sidecar: bytes, weights: bytes) -> str:
     """On the worker; by name, so that torch is loaded there and not here."""
-    answer: str = import_module("palaestra.cluster.tasks").play_share(text, sidecar, weights)
+    ray: Any = import_module("ray")
+    node = ray.get_runtime_context().get_node_id() if ray.is_initialized() else ""
+    answer: str = import_module("palaestra.cluster.tasks").play_share(text, sidecar, weights, node)
     return answer
 
 
 class Driver:
-    def __init__(self, session: RaySession, answers: int) -> None:
+    def __init__(self, session: RaySession, answers: int, cluster: ClusterConfig | None = None) -> None:
         self._ray = session.ray
-        self._session = session
         self._answers = answers
+        self._cluster = cluster or ClusterConfig()
         self._dispatch = Dispatch()
         self._deliveries = Deliveries(self._ray.put)
-        self._parcels: dict[int, tuple[Parcel, bool]] = {}  # by number of the request; and whether it is trusted
-        self._under_way: dict[Any, Work] = {}  # by Ray's reference to the answer
+        self._sendings: dict[int, _Sending] = {}  # by number of the request
+        self._in_flight: dict[Any, Work] = {}  # by Ray's reference to the answer
+        self._suspected: dict[Any, Work] = {}  # the same, for those that may be on a lost node
+        self._monitor = NodeMonitor(self._ray, self._cluster.node_timeout)
+        self._left_out: dict[str, LeftOut] = {}  # by id of the node, for every request
+        self._checks: list[tuple[float, list[Any]]] = []  # when, and which references should have ended by then
         self._task = self._ray.remote(**TASK)(play)
         self._said_at = monotonic()
         self._fed_at = monotonic()  # when there was a processor
-        self._found = 0
-        self._counted_at = float("-inf")
 
     def run(self, lines: int) -> None:
         """Until standard input is closed; what is under way then is given up."""
         text, is_open = b"", True
         while is_open:
-            wait = 0.0 if self._under_way or len(self._dispatch) else BEAT_SECONDS
+            is_waited_for = self._in_flight or self._suspected  # in `_hear`
+            wait = 0.0 if is_waited_for else LOOK_SECONDS if len(self._dispatch) else HEARTBEAT_SECONDS
             if select.select([lines], [], [], wait)[0]:
                 data = os.read(lines, 1 << 20)
                 is_open = bool(data)
                 *whole, text = (text + data).split(b"\n")
                 for line in whole:
                     self._take(json.loads(line))
+            self._watch_nodes()
             self._send()
             self._hear()
-            if monotonic() - self._said_at > BEAT_SECONDS:
-                self.say({"beat": len(self._under_way)})
+            if monotonic() - self._said_at > HEARTBEAT_SECONDS:
+                self.say({"heartbeat": len(self._in_flight)})
 
     def say(self, message: Message) -> None:
         data = json.dumps(message).encode() + b"\n"
@@ -77,68 +91,152 @@ class Driver:
         number = int(asked["id"])
         if asked.get("drop"):
             if number in self._dispatch.numbers():
-                self._tell(self._dispatch.given_up(number, "Nobody wants it any more."))
+                self._report(self._dispatch.given_up(number, "Nobody wants it any more."))
             return
         request = request_from_json(asked["request"])
         self._dispatch.add(number, request)
         try:
             parcel = self._deliveries.take(Path(asked["sidecar"]), request.weights)
         except PalaestraError as error:
-            self._tell(self._dispatch.given_up(number, error.message, error.hint, error.exit_code))
+            self._report(self._dispatch.given_up(number, error.message, error.hint, error.exit_code))
             return
-        self._parcels[number] = (parcel, bool(asked["trust_module"]))
+        code = own_code(imported_modules(request.plans, parcel.policy))
+        self._sendings[number] = _Sending(parcel, bool(asked["trust_module"]), code)
+
+    def _watch_nodes(self) -> None:
+        """A node that falls silent or dies is named once; what may have been there is played again elsewhere."""
+        for change in self._monitor.update():
+            if not change.is_lost:
+                self.say({"note": f"Node {change.node.name} answers again and is used."})
+                continue
+            if change.node.cpus:
+                self._note_loss(change)
+            delay = DEATH_SECONDS if change.node.id not in self._monitor.silent else 0.0
+            self._checks.append((monotonic() + delay, list(self._in_flight)))
+        due = [references for at, references in self._checks if at <= monotonic()]
+        self._checks = [check for check in self._checks if check[0] > monotonic()]
+        for reference in (each for references in due for each in references if each in self._in_flight):
+            work = self._suspected[reference] = self._in_flight.pop(reference)
+            self._dispatch.suspect(work)
+
+    def _note_loss(self, change: Change) -> None:
+        self.say({"note": f"Node left out: {change.node.name}: {change.reason}. Its work is done elsewhere."})
 
     def _send(self) -> None:
         if not len(self._dispatch):
             return
         processors = self._processors()
-        while len(self._under_way) < PER_PROCESSOR * max(1, processors):
+        while processors and len(self._in_flight) < PER_PROCESSOR * processors:
             work = self._dispatch.next(processors)
             if work is None:
                 return
-            parcel, trust_module = self._parcels[work.number]
-            text = share_to_json(self._dispatch.request_of(work), work.plan, trust_module=trust_module)
-            self._under_way[self._task.remote(text, parcel.sidecar, parcel.weights)] = work
+            sending = self._sendings[work.number]
+            text = share_to_json(
+                self._dispatch.request_of(work),
+                work.plan,
+                trust_module=sending.trust_module,
+                code=sending.code,
+                allow_different_code=self._cluster.allow_different_code,
+            )
+            avoided = selector(self._monitor.silent | self._left_out.keys() | sending.avoided.keys())
+            task = self._task.options(label_selector=avoided) if avoided else self._task
+            self._in_flight[task.remote(text, sending.parcel.sidecar, sending.parcel.weights)] = work
 
     def _processors(self) -> int:
+        found = int(sum(node.cpus for node in self._monitor.usable if node.id not in self._left_out))
         now = monotonic()
-        if now > self._counted_at + COUNT_SECONDS:
-            self._found, self._counted_at = int(self._session.cpus), now
-        if self._found:
+        if found:
             self._fed_at = now
         elif now - self._fed_at > STARVED_SECONDS:
             for number in self._dispatch.numbers():
                 error = f"The Ray cluster has had no processor for {STARVED_SECONDS:g} s."
-                self._tell(self._dispatch.given_up(number, error, "Are its workers up? See 'ray status'."))
-        return self._found
+                self._report(self._dispatch.given_up(number, error, "Are its workers up? See 'palaestra cluster'."))
+        return found
 
     def _hear(self) -> None:
-        if not self._under_way:
+        references = [*self._in_flight, *self._suspected]
+        if not references:
             return
-        ready, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=LOOK_SECONDS)
+        ready, _ = self._ray.wait(references, num_returns=1, timeout=LOOK_SECONDS)
         if ready:
-            ready, _ = self._ray.wait(list(self._under_way), num_returns=len(self._under_way), timeout=0)
+            ready, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
         for reference in ready:
-            self._tell(self._judged(reference, self._under_way.pop(reference)))
+            work = self._in_flight.pop(reference, None) or self._suspected.pop(reference)
+            self._report(self._read(reference, work))
 
-    def _judged(self, reference: Any, work: Work) -> list[Message]:
+    def _read(self, reference: Any, work: Work) -> list[Message]:
         try:
             answer = read_answer(self._ray.get(reference), work.plan)
         except Garbage as garbage:
             return self._dispatch.lost(work, f"the answer was garbage ({garbage}).")
         except self._ray.exceptions.RayError as error:
+            self._count_failure(work, error)
             return self._dispatch.lost(work, in_words(error, self._ray.exceptions))
         if isinstance(answer, Refusal):
             return self._dispatch.refused(work, answer)
-        return self._dispatch.played(work, answer)
+        if isinstance(answer, CodeRefusal):
+            return self._refuse_code(work, answer)
+        return self._dispatch.played(work, answer, self._accepted(answer))
 
-    def _tell(self, messages: list[Message]) -> None:
+    def _refuse_code(self, work: Work, refusal: CodeRefusal) -> list[Message]:
+        """The worker's node is not asked again; the share goes to another. Without another it is an error."""
+        if not self._dispatch.is_open(work):
+            return []
+        names = shorten(describe_other_code(refusal.code))
+        sending = self._sendings[work.number]
+        avoided = self._left_out if refusal.code.concerns_all else sending.avoided
+        self._leave_out(avoided, refusal.worker, f"its code differs: {names}")
+        everywhere = {**self._left_out, **sending.avoided}
+        if all(node.id in everywhere for node in self._monitor.usable if node.cpus):
+            error = no_node_left(everywhere.values())
+            return self._dispatch.given_up(work.number, error.message, error.hint, error.exit_code)
+        self._dispatch.returned(work)
+        return []
+
+    def _leave_out(self, avoided: dict[str, LeftOut], worker: Worker, reason: str) -> None:
+        node = self._monitor.node(worker.node)
+        if node is None or node.id in avoided:
+            return
+        avoided[node.id] = LeftOut(node, reason, has_other_code=True)
+        self.say({"note": f"Node left out: {avoided[node.id]}"})
+
+    def _accepted(self, played: Played) -> list[str] | None:
+        return None if played.code is None else describe_other_code(played.code)
+
+    def _count_failure(self, work: Work, error: Exception) -> None:
+        """A node on which our function itself fails (a broken installation, a full disk) is avoided by the request.
+
+        The last node is not: then it is the request that is at fault, and its own error must be seen.
+        """
+        node = self._monitor.node_at(getattr(error, "ip", ""))
+        sending = self._sendings.get(work.number)
+        if node is None or sending is None or not isinstance(error, self._ray.exceptions.RayTaskError):
+            return
+        sending.failures[node.id] += 1
+        taken = self._left_out.keys() | sending.avoided.keys()
+        others = [each for each in self._monitor.usable if each.cpus and each.id not in taken and each.id != node.id]
+        if sending.failures[node.id] >= FAILURES and others and node.id not in sending.avoided:
+            sending.avoided[node.id] = LeftOut(node, last_line(error))
+            self.say({"note": f"Node left out: {sending.avoided[node.id]}"})
+
+    def _report(self, messages: list[Message]) -> None:
         for message in messages:
             self.say(message)
             if message.get("done"):
-                parcel, _ = self._parcels.pop(message["id"], (None, False))
-                if parcel is not None:
-                    self._deliveries.give_back(parcel)
+                sending = self._sendings.pop(message["id"], None)
+                if sending is not None:
+                    self._deliveries.give_back(sending.parcel)
+
+
+class _Sending:
+    """What every share of a request is sent with, and which nodes it avoids."""
+
+    def __init__(self, parcel: Parcel, trust_module: bool, code: CodeIdentity) -> None:
+        self.parcel = parcel
+        self.trust_module = trust_module
+        self.code = code
+        self.avoided: dict[str, LeftOut] = {}  # by id of the node
+        self.failures: Counter[str] = Counter()
 
 
 def in_words(error: Exception, known: Any) -> str:
@@ -148,5 +246,4 @@ def in_words(error: Exception, known: Any) -> str:
     if isinstance(error, known.OutOfMemoryError):
         return "the worker that played them had no memory left."
     cause = getattr(error, "cause", None) or error
-    line = next((text.strip() for text in reversed(str(cause).splitlines()) if text.strip()), "")
-    return f"{type(cause).__name__}: {line[:300]}"
+    return f"{type(cause).__name__}: {last_line(error)}"

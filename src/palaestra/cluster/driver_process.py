@@ -13,6 +13,7 @@ import sys
 
 from palaestra.cluster.connection import open_ray
 from palaestra.cluster.driver import Driver
+from palaestra.config.cluster import ClusterConfig
 from palaestra.contracts.errors import PalaestraError
 from palaestra.runs.processes import die_with_parent
 
@@ -21,8 +22,9 @@ def main(lines: int, answers: int) -> int:
     start = json.loads(first_line(lines))
     die_with_parent(start["parent"])
     try:
-        with open_ray(start["address"], cpus=start["cpus"]) as session:
-            driver = Driver(session, answers)
+        cluster = ClusterConfig(**start["cluster"])
+        with open_ray(cluster.address, cpus=cluster.cpus, is_checked=False) as session:  # every share is
+            driver = Driver(session, answers, cluster)
             driver.say({"ready": True})
             driver.run(lines)
     except PalaestraError as error:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from palaestra.cluster.address import cluster_of
 from palaestra.cluster.installed import demand_ray
 from palaestra.cluster.link import Link
-from palaestra.cluster.whereabouts import Whereabouts, whereabouts_of
+from palaestra.config.cluster import ClusterConfig
 from palaestra.contracts.errors import PalaestraError, RunFailed
 from palaestra.contracts.evaluation import SuiteReport
 from palaestra.evaluation.request import episode_from, request_to_json
@@ -58,9 +59,9 @@ def _nothing(_episodes: list[EpisodeResult]) -> None:
 class RayEvaluator:
     """A `RemoteEvaluator`, and what the command line needs beyond that. Ray is opened by the first request."""
 
-    def __init__(self, where: Whereabouts | None = None, log: Path | None = None) -> None:
+    def __init__(self, cluster: ClusterConfig | None = None, log: Path | None = None) -> None:
         demand_ray()
-        self._where = where or Whereabouts()
+        self._cluster = cluster or ClusterConfig()
         self._log = log
         self._link: Link | None = None
         self._pending: dict[int, _Pending] = {}
@@ -141,7 +142,7 @@ class RayEvaluator:
 
     def _opened(self) -> Link:
         try:
-            return Link(self._where, self._log)
+            return Link(self._cluster, self._log)
         except OSError as error:
             raise RunFailed(f"No process to speak with Ray could be started: {error.strerror}.") from error
 
@@ -157,9 +158,17 @@ class RayEvaluator:
         if message["error"]:
             error = RunFailed(message["error"], message["hint"])
             error.exit_code = message["exit_code"]
-        return self._settled(message["id"], message["seconds"], message["retries"], error)
+        code = {host: tuple(names) for host, names in message.get("code_differences", {}).items()}
+        return self._settled(message["id"], message["seconds"], message["retries"], error, code)
 
-    def _settled(self, number: int, seconds: float, retries: int, error: RunFailed | None) -> Answer:
+    def _settled(
+        self,
+        number: int,
+        seconds: float,
+        retries: int,
+        error: RunFailed | None,
+        code_differences: dict[str, tuple[str, ...]] | None = None,
+    ) -> Answer:
         pending = self._pending.pop(number)
         plans = pending.request.plans
         reports = tuple(
@@ -168,10 +177,13 @@ class RayEvaluator:
             if plan.simulation in pending.episodes
         )
         missing = tuple(plan.simulation for plan in plans if plan.simulation not in pending.episodes)
-        report = SuiteReport(reports, seconds or sum(pending.seconds.values()), missing) if reports else None
+        report = None
+        if reports:
+            total = seconds or sum(pending.seconds.values())
+            report = SuiteReport(reports, total, missing, code_differences or {})
         return Answer(number, pending.request, report, retries, error)
 
 
 def open_evaluator(directory: RunDirectory) -> RayEvaluator:
     """For a training: what Ray has to say is in the run's logs."""
-    return RayEvaluator(whereabouts_of(directory), directory.logs / LOG)
+    return RayEvaluator(cluster_of(directory), directory.logs / LOG)

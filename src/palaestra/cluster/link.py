@@ -6,6 +6,7 @@ No call but `wait` waits. What it prints and what Ray prints goes to a log.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import select
 import signal
@@ -13,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from palaestra.contracts.clock import Clock, SystemClock
@@ -23,7 +23,9 @@ from palaestra.runs.environment import RANK_VARIABLES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.cluster.whereabouts import Whereabouts
+    from palaestra.config.cluster import ClusterConfig
+
+logger = logging.getLogger(__name__)
 
 OPEN_SECONDS = 120.0  # a busy machine takes its time to start Ray; a cluster that does not answer is known much sooner
 SILENT_SECONDS = 60.0  # without a sign of life
@@ -34,8 +36,8 @@ DRIVER = "palaestra.cluster.driver_process"
 class Link:
     """Raises `RunFailed` from `hear` when there is nobody to be heard any more; a link that failed is closed."""
 
-    def __init__(self, where: Whereabouts, log: Path | None = None, clock: Clock | None = None) -> None:
-        self._where = where
+    def __init__(self, cluster: ClusterConfig, log: Path | None = None, clock: Clock | None = None) -> None:
+        self._cluster = cluster
         self._clock = clock or SystemClock()
         self._text = b""
         self._to_say = b""
@@ -58,7 +60,7 @@ class Link:
         self._input = self._process.stdin.fileno()
         os.set_blocking(self._input, False)
         self._heard_at = self._clock.monotonic()
-        self.say({**asdict(where), "parent": os.getpid()})
+        self.say({"cluster": cluster.model_dump(), "parent": os.getpid()})
 
     @property
     def pid(self) -> int:
@@ -66,7 +68,7 @@ class Link:
 
     @property
     def name(self) -> str:
-        return f"Ray at {self._where.address}" if self._where.address else "Ray on this machine"
+        return f"Ray at {self._cluster.address}" if self._cluster.address else "Ray on this machine"
 
     def say(self, message: dict[str, Any]) -> None:
         """At once or, when it is busy, with the next call."""
@@ -80,6 +82,8 @@ class Link:
         for message in messages:
             if "error" in message and "id" not in message:
                 raise self._failed(message["error"], message["hint"], message["exit_code"])
+            if "note" in message:
+                logger.warning("%s", message["note"])
         self._is_ready = self._is_ready or any("ready" in message for message in messages)
         limit = SILENT_SECONDS if self._is_ready else OPEN_SECONDS
         if self._clock.monotonic() - self._heard_at > limit:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from palaestra.evaluation.request import make_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
     from palaestra.cluster.evaluator import Answer, RayEvaluator
@@ -27,6 +27,11 @@ class RemotePlayers:
     def __init__(self, evaluator: RayEvaluator, subject: Subject) -> None:
         self._evaluator = evaluator
         self._subject = subject
+        self._code_differences: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def code_differences(self) -> Mapping[str, tuple[str, ...]]:
+        return self._code_differences
 
     def __enter__(self) -> Self:
         return self
@@ -57,10 +62,12 @@ class RemotePlayers:
         finally:
             self._evaluator.drop(number)  # when it got late; else it is answered and gone
         if answer is not None:
-            _tell(answer)
+            if answer.report is not None:
+                self._code_differences.update(answer.report.code_differences)
+            _report(answer)
 
 
-def _tell(answer: Answer) -> None:
+def _report(answer: Answer) -> None:
     if answer.error is None:
         return
     if answer.report is None:

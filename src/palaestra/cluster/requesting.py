@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from palaestra.cluster.address import common_cluster
 from palaestra.cluster.evaluator import RayEvaluator
 from palaestra.cluster.orders import Order, Status
-from palaestra.cluster.whereabouts import common_whereabouts
 from palaestra.contracts.errors import PalaestraError, RunFailed
 from palaestra.contracts.evaluation import Stopped
 from palaestra.evaluation.curves import Curves
@@ -17,7 +17,7 @@ from palaestra.evaluation.records import Records
 from palaestra.runs.journal import Journal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from palaestra.cluster.evaluator import Answer
@@ -116,16 +116,19 @@ class Requesting:
 
 def request_evaluations(
     orders: Sequence[Order],
-    address: str | None = None,
+    cluster: Mapping[str, Any] | None = None,
     on_episodes: Callable[[list[EpisodeResult]], None] = lambda _episodes: None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[Order]:
-    """Every new order with what became of it, as they are answered; Ray is opened only when there is one."""
+    """Every new order with what became of it, as they are answered; Ray is opened only when there is one.
+
+    `cluster` are settings of `ClusterConfig` that go before what the runs say.
+    """
     new = [order for order in orders if order.status is Status.NEW]
     if not new:
         return
-    where = common_whereabouts((order.subject.directory for order in _one_of_each_run(new)), address)
-    with RayEvaluator(where) as evaluator:
+    chosen = common_cluster((order.subject.directory for order in _one_of_each_run(new)), cluster)
+    with RayEvaluator(chosen) as evaluator:
         yield from Requesting(evaluator, on_episodes, is_stopped).run(new)
 
 

@@ -19,7 +19,7 @@ from palaestra.checkpoints.loaded import policy_from
 from palaestra.checkpoints.names import model_name
 from palaestra.checkpoints.reading import OpenedCheckpoint
 from palaestra.checkpoints.sidecar import decode, digest
-from palaestra.cluster.share import refuse_other_versions, share_from_json
+from palaestra.cluster.share import other_code, share_from_json
 from palaestra.contracts.errors import DamagedFile, PalaestraError
 from palaestra.evaluation.player import Player, one_thread
 
@@ -31,15 +31,20 @@ POLICIES_KEPT = 8  # in each worker process
 _players: OrderedDict[str, Player] = OrderedDict()  # by what they were loaded from; the last one used at the end
 
 
-def play_share(text: str, sidecar: bytes, weights: bytes) -> str:
-    """Play all seeds of the share in `text`; the answer is what `palaestra.cluster.answers` reads."""
+def play_share(text: str, sidecar: bytes, weights: bytes, node: str = "") -> str:
+    """Play all seeds of the share in `text`; the answer is what `palaestra.cluster.answers` reads.
+
+    Where the code here is not that of who asks, nothing is played unless that was allowed; the answer says so.
+    """
     try:
         share = share_from_json(text)
-        refuse_other_versions(share)
-        answer = _played(share, sidecar, weights)
+        different = other_code(share.code)
+        answer: dict[str, Any] = {} if different is None else {"other_code": different}
+        if different is None or share.allow_different_code:
+            answer |= _played(share, sidecar, weights)
     except PalaestraError as error:
         answer = {"refused": {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}}
-    return json.dumps({**answer, "host": platform.node(), "pid": os.getpid()})
+    return json.dumps({**answer, "host": platform.node(), "pid": os.getpid(), "node": node})
 
 
 def _played(share: Share, sidecar: bytes, weights: bytes) -> dict[str, Any]:

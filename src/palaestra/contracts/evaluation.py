@@ -7,6 +7,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from palaestra.contracts.episodes import EpisodeResult
@@ -65,6 +66,7 @@ class SuiteReport:
     reports: tuple[EvaluationReport, ...]
     seconds: float  # of wall time, from the first step to the last
     missing: tuple[str, ...] = ()  # simulations of which no episode was played in time
+    code_differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by host whose code was accepted
 
     @property
     def checkpoint(self) -> str:

@@ -21,7 +21,7 @@ from palaestra.contracts.errors import RunFailed
 from palaestra.evaluation.request import episode_from
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -125,6 +125,11 @@ class Troupe:
 
     def _start_of(self, number: int) -> dict[str, Any]:
         return {**self._start, "lane": None if self.lane is None else str(self.lane), "slot": number}
+
+    @property
+    def code_differences(self) -> Mapping[str, tuple[str, ...]]:
+        """None: they are started from the code that is here."""
+        return {}
 
     @property
     def pids(self) -> list[int]:

@@ -71,6 +71,11 @@ class Watcher:
 class Players(Protocol):
     """Those who play a plan instead of this process: several of this machine, or of others."""
 
+    @property
+    def code_differences(self) -> Mapping[str, tuple[str, ...]]:
+        """What differs, by host that played with other code than ours; accepted by who asked."""
+        ...
+
     def __enter__(self) -> Self: ...
 
     def __exit__(
@@ -188,7 +193,8 @@ class Evaluation:
             )
         played = {report.plan.simulation for report in reports}
         missing = tuple(plan.simulation for plan in plans if plan.simulation not in played)
-        return SuiteReport(tuple(reports), self._clock.monotonic() - began, missing)
+        code = {} if self._players is None else self._players.code_differences
+        return SuiteReport(tuple(reports), self._clock.monotonic() - began, missing, code)
 
     def _episodes(self, plan: EvaluationPlan, is_late: Callable[[], bool], watcher: Watcher) -> Iterator[EpisodeResult]:
         player = self._player if self._players is None else self._players
@@ -250,7 +256,8 @@ def _joined(before: SuiteReport, after: SuiteReport) -> SuiteReport:
     """Two batches of one suite as if they were one."""
     later = {one.plan.simulation: one for one in after.reports}
     reports = tuple(_appended(one, later.get(one.plan.simulation)) for one in before.reports)
-    return SuiteReport(reports, before.seconds + after.seconds, before.missing + after.missing)
+    code = {**before.code_differences, **after.code_differences}
+    return SuiteReport(reports, before.seconds + after.seconds, before.missing + after.missing, code)
 
 
 def _appended(one: EvaluationReport, other: EvaluationReport | None) -> EvaluationReport:

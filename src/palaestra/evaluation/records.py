@@ -146,11 +146,13 @@ class Records:
             "overrides": self._manner.overrides,
             "asked_by": self._manner.asked_by,
             "evaluation": self._manner.evaluation,
-            "key": key_of(weights_of(self._checkpoint), plans) if report.complete else "",
+            "key": key_of(weights_of(self._checkpoint), plans) if _is_reusable(report) else "",
             "file": simulations[0]["file"],
             "simulations": simulations,
             "at": self._clock.now(),
         }
+        if report.code_differences:
+            entry["code_differences"] = {host: list(names) for host, names in report.code_differences.items()}
         return add_batch(self._directory, batches, entry)
 
     def _demand_checkpoint(self) -> None:
@@ -221,6 +223,11 @@ def _read_report(path: Path, seconds: float) -> EvaluationReport:
         return EvaluationReport(plan_from(content["plan"]), episodes, float(seconds), bool(content["complete"]))
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile(f"{path} holds no episodes ({error}).", "Move it away and judge again.") from error
+
+
+def _is_reusable(report: SuiteReport) -> bool:
+    """May the same request be answered with it later? Other code may have played it differently."""
+    return report.complete and not report.code_differences
 
 
 def _weight(checkpoint: Checkpoint) -> float:

@@ -1,0 +1,198 @@
+"""Signs of life: a connection to each node's raylet every two seconds says who fell silent and who came back.
+
+Ray declares a node dead by itself, but a cut link takes it a minute and more, unless its head is told otherwise.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from palaestra.contracts.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CONNECT_SECONDS = 5.0  # for a node that should be there
+PING_SECONDS = 2.0  # between two signs of life
+STALE_SECONDS = 4.0  # a new connection is tried then: the kernel repeats its own ever more rarely
+POLL_SECONDS = 0.02
+PENDING = {errno.EINPROGRESS, errno.EALREADY}
+CONNECTED = {0, errno.EISCONN}
+GONE = {errno.ECONNREFUSED, errno.ECONNRESET}  # the machine is there, but its raylet is not
+
+
+@dataclass(frozen=True)
+class Node:
+    id: str
+    address: str
+    cpus: float
+    gpus: float
+    host: str = ""
+    port: int = 0  # of its raylet
+
+    @property
+    def name(self) -> str:
+        return f"{self.host} ({self.address})" if self.host and self.host != self.address else self.address
+
+
+def nodes(ray: Any) -> list[Node]:
+    """Those that are alive, the head among them."""
+    return [node_of(entry) for entry in ray.nodes() if entry["Alive"]]
+
+
+def node_of(entry: dict[str, Any]) -> Node:
+    """From what `ray.nodes()` says of one."""
+    resources = entry["Resources"]
+    return Node(
+        entry["NodeID"],
+        entry["NodeManagerAddress"],
+        resources.get("CPU", 0.0),
+        resources.get("GPU", 0.0),
+        entry.get("NodeManagerHostname", ""),
+        entry.get("NodeManagerPort", 0),
+    )
+
+
+def unreachable(found: Sequence[Node], seconds: float = CONNECT_SECONDS) -> dict[str, str]:
+    """Reasons by id of the nodes at whose raylet nobody answers a connection; all are tried at once."""
+    pings = {node.id: Ping(node) for node in found if node.port}
+    deadline = time.monotonic() + seconds
+    silent: dict[str, str] = {}
+    while pings and time.monotonic() < deadline:
+        for node_id, ping in list(pings.items()):
+            outcome = ping.outcome()
+            if outcome is not None:
+                ping.close()
+                del pings[node_id]
+                if outcome:
+                    silent[node_id] = f"nobody answers at {ping.target} ({outcome})"
+        if pings:
+            time.sleep(POLL_SECONDS)
+    for node_id, ping in pings.items():
+        ping.close()
+        silent[node_id] = f"nobody answers at {ping.target} (no answer in {seconds:g} s)"
+    return silent
+
+
+class Ping:
+    """A connection to a node's raylet that is opened, never waited for, and closed again: a sign of life."""
+
+    def __init__(self, node: Node) -> None:
+        self.target = f"{node.address}:{node.port}"
+        family = socket.AF_INET6 if ":" in node.address else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.settimeout(0.0)  # never waits
+        self._peer = (node.address, node.port)
+        self.code = self._socket.connect_ex(self._peer)
+
+    def outcome(self) -> str | None:
+        """None: not known yet; empty: somebody answered; else why not."""
+        if self.code in PENDING:
+            self.code = self._socket.connect_ex(self._peer)
+        if self.code in PENDING:
+            return None
+        if self.code in CONNECTED:
+            return ""
+        return os.strerror(self.code)
+
+    @property
+    def is_gone(self) -> bool:
+        return self.code in GONE
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@dataclass(frozen=True)
+class Change:
+    """A node that was lost, or that answers again."""
+
+    node: Node
+    is_lost: bool
+    reason: str = ""
+
+
+class NodeMonitor:
+    """Pings every node and says who fell silent and who came back. No call waits, and no clock but ours is read."""
+
+    def __init__(self, ray: Any, timeout: float, clock: Clock | None = None) -> None:
+        self._ray = ray
+        self._timeout = timeout
+        self._clock = clock or SystemClock()
+        self._nodes: dict[str, Node] = {}
+        self._last_sign: dict[str, float] = {}  # by id
+        self._pings: dict[str, tuple[Ping, float]] = {}  # by id; and when it was sent
+        self._silent: set[str] = set()
+        self._next_ping = float("-inf")
+
+    @property
+    def usable(self) -> list[Node]:
+        return [node for node in self._nodes.values() if node.id not in self._silent]
+
+    @property
+    def silent(self) -> set[str]:
+        """Ids of nodes that Ray still counts, though nobody answers there."""
+        return self._silent & self._nodes.keys()
+
+    def node_at(self, address: str) -> Node | None:
+        return next((node for node in self._nodes.values() if node.address == address), None)
+
+    def node(self, node_id: str) -> Node | None:
+        return self._nodes.get(node_id)
+
+    def update(self) -> list[Change]:
+        """What has changed since the last call; to be called often."""
+        changes: list[Change] = []
+        now = self._clock.monotonic()
+        if now >= self._next_ping:
+            self._next_ping = now + PING_SECONDS
+            changes += self._refresh(now)
+            for node in self._nodes.values():
+                if node.port and node.id not in self._pings:
+                    self._pings[node.id] = (Ping(node), now)
+        changes += self._collect(now)
+        return changes
+
+    def close(self) -> None:
+        for ping, _ in self._pings.values():
+            ping.close()
+        self._pings.clear()
+
+    def _refresh(self, now: float) -> list[Change]:
+        """What Ray says: who is new, and who was declared dead."""
+        found = {node.id: node for node in nodes(self._ray)}
+        dead = [self._nodes[key] for key in self._nodes.keys() - found.keys() if key not in self._silent]
+        for key in self._nodes.keys() - found.keys():
+            self._silent.discard(key)
+            if key in self._pings:
+                self._pings.pop(key)[0].close()
+        for key in found.keys() - self._nodes.keys():
+            self._last_sign[key] = now
+        self._nodes = found
+        return [Change(node, is_lost=True, reason="Ray has lost it") for node in dead]
+
+    def _collect(self, now: float) -> list[Change]:
+        changes = []
+        for key, (ping, sent_at) in list(self._pings.items()):
+            outcome = ping.outcome()
+            if outcome is None and now - sent_at < STALE_SECONDS:
+                continue
+            del self._pings[key]
+            ping.close()
+            if outcome == "":
+                self._last_sign[key] = now
+                if key in self._silent:
+                    self._silent.discard(key)
+                    changes.append(Change(self._nodes[key], is_lost=False))
+                continue
+            silence = now - self._last_sign[key]
+            if key not in self._silent and (ping.is_gone or silence > self._timeout):
+                self._silent.add(key)
+                reason = outcome if outcome and ping.is_gone else f"no sign of life for {silence:.0f} s"
+                changes.append(Change(self._nodes[key], is_lost=True, reason=reason))
+        return changes
