@@ -1,5 +1,3 @@
-from contextlib import contextmanager
-
 import pytest
 
 from palaestra.cli import worker
@@ -8,21 +6,17 @@ from palaestra.cluster.node_process import Left
 from palaestra.cluster.token import Token
 
 
-class Up:
-    def wait(self):
-        raise Left(2)
-
-
 @pytest.fixture
 def up(monkeypatch):
+    """A cluster that comes up at once, and a Ctrl-C after that."""
     orders = []
 
-    @contextmanager
-    def node(order):
+    def serve(order, on_up, note, wait):
         orders.append(order)
-        yield Up()
+        on_up()
+        raise Left(2)
 
-    monkeypatch.setattr(worker, "node", node)
+    monkeypatch.setattr(worker, "serve", serve)
     monkeypatch.setattr(worker, "head_token", lambda: Token("/home/me/.ray/auth_token"))
     return orders
 
@@ -52,7 +46,16 @@ def test_a_machine_may_join_with_nothing_to_offer(up, capsys):
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["--head", "--address", "h:1"], ["--address", "auto"], ["--head", "--cpus", "-1"], ["--hed"]]
+    "words",
+    [
+        [],
+        ["--head", "--address", "h:1"],
+        ["--address", "auto"],
+        ["--head", "--cpus", "-1"],
+        ["--hed"],
+        ["--address", "h:1", "--host", "192.0.2.1"],
+        ["--address", "h:1", "--host", "eth0"],
+    ],
 )
 def test_what_cannot_be_is_refused_with_exit_code_2(words, capsys):
     assert main(["worker", *words]) == 2

@@ -9,7 +9,7 @@ from palaestra.cluster.address import Address
 from palaestra.cluster.node import NodeOrder, read_order
 from palaestra.contracts.errors import UsageError
 
-NOTHING = {"head": False, "address": "", "host": "127.0.0.1", "port": 6379, "cpus": None, "gpus": None}
+NOTHING = {"head": False, "address": "", "host": "", "port": 6379, "cpus": None, "gpus": None}
 
 
 def order_of(**given):
@@ -39,11 +39,24 @@ def test_the_words_for_ray_say_where_how_much_and_stay_in_the_foreground():
     folder = Path("/somewhere")
     head = order_of(head=True, cpus=2, gpus=0).words(folder)
     assert {"--head", "--port=6379", "--node-ip-address=127.0.0.1", "--num-cpus=2", "--num-gpus=0"} <= set(head)
-    joined = order_of(address="head:6379").words(folder)
-    assert "--address=head:6379" in joined
-    assert not any(word.startswith(("--head", "--num-cpus", "--node-ip")) for word in joined)
+    joined = order_of(address="127.0.0.1:6379").words(folder)
+    assert "--address=127.0.0.1:6379" in joined
+    assert not any(word.startswith(("--head", "--num-cpus")) for word in joined)
     for words in (head, joined):
         assert {"--block", "--temp-dir=/somewhere", "--disable-usage-stats"} <= set(words)
+
+
+def test_a_worker_is_known_by_its_address_on_the_route_to_the_head_unless_it_is_given_one():
+    routed = order_of(address="127.0.0.1:6379")
+    assert (routed.own_host(), "--node-ip-address=127.0.0.1" in routed.words(Path("/x"))) == ("127.0.0.1", True)
+    given = order_of(address="127.0.0.1:6379", host="127.0.0.3")
+    assert "--node-ip-address=127.0.0.3" in given.words(Path("/x"))
+
+
+@pytest.mark.parametrize(("host", "problem"), [("192.0.2.1", "not an address of this machine"), ("eth0", "not an IP")])
+def test_a_worker_cannot_bind_what_is_not_its_own(host, problem):
+    with pytest.raises(UsageError, match=problem):
+        order_of(address="127.0.0.1:6379", host=host)
 
 
 def test_the_module_is_rays_own_command():

@@ -4,7 +4,7 @@ import stat
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -14,6 +14,7 @@ from palaestra.cluster import node_process
 from palaestra.cluster.address import Address
 from palaestra.cluster.connection import open_ray
 from palaestra.cluster.node import NodeOrder
+from palaestra.cluster.node_process import Left
 from palaestra.contracts.errors import RunFailed, UsageError
 
 
@@ -67,6 +68,81 @@ def test_joining_a_strange_machine_without_a_token_is_refused(home):
 def test_joining_nobody_is_one_clear_line(home):
     with pytest.raises(RunFailed, match="No cluster can be reached"):
         node_process.admit(NodeOrder(Address("127.0.0.1", free_port()), is_head=False))
+
+
+class StartedNode:
+    """In the place of Ray on this machine: up at once, and ends when the test says so."""
+
+    def __init__(self, ends):
+        self._ends = ends
+
+    def wait(self):
+        return self._ends()
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    monkeypatch.setattr(node_process, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(node_process, "LONGEST_PAUSE", 0.02)
+
+
+def worker_order(port=1):
+    return NodeOrder(Address("127.0.0.1", port), is_head=False)
+
+
+def serve_with(monkeypatch, admissions, wait=0.0, order=None):
+    """`admissions`: for each attempt to join None, or the error of it; after the last comes a signal."""
+    attempts, ups, notes = [], [], []
+
+    def admit(_order):
+        attempts.append(1)
+        if len(attempts) > len(admissions):
+            raise Left(signal.SIGTERM)
+        error = admissions[len(attempts) - 1]
+        if error is not None:
+            raise error
+        return {}
+
+    @contextmanager
+    def started(_order, _variables):
+        yield StartedNode(lambda: 1)
+
+    monkeypatch.setattr(node_process, "admit", admit)
+    monkeypatch.setattr(node_process, "_started", started)
+    try:
+        node_process.serve(order or worker_order(), lambda: ups.append(1), notes.append, wait)
+    except (Left, RunFailed, UsageError) as end:
+        return len(attempts), len(ups), notes, end
+
+
+def test_a_worker_whose_cluster_is_lost_joins_again_and_says_so_once(monkeypatch, fast):
+    away = RunFailed("No cluster can be reached.")
+    attempts, ups, notes, end = serve_with(monkeypatch, [None, away, away, away, None])
+    assert (attempts, ups, type(end)) == (6, 2, Left)
+    assert (
+        notes
+        == [
+            "Lost the cluster at 127.0.0.1:1: its head cannot be reached (Connection refused). "
+            "Joining again as soon as it answers."
+        ]
+        * 2
+    )
+
+
+def test_a_head_that_is_not_there_at_first_is_an_error_unless_it_is_waited_for(monkeypatch, fast):
+    away = RunFailed("No cluster can be reached.")
+    assert serve_with(monkeypatch, [away])[3] is away
+    assert serve_with(monkeypatch, [away, away, None], wait=60.0)[1] == 1
+
+
+def test_a_worker_that_is_refused_when_it_comes_back_ends_with_the_reason(monkeypatch, fast):
+    refused = UsageError("The cluster does not accept the token.")
+    assert serve_with(monkeypatch, [None, refused])[3] is refused
+
+
+def test_a_head_that_ends_by_itself_is_an_error(monkeypatch, fast):
+    _, _, notes, end = serve_with(monkeypatch, [None], order=head_order(1))
+    assert (type(end), notes) == (RunFailed, [])
 
 
 def started_worker(port):
@@ -123,3 +199,36 @@ def test_a_worker_that_is_killed_takes_its_ray_with_it(home):
     worker.kill()
     worker.communicate()
     wait_until_gone(started, 20)
+
+
+@pytest.mark.full
+@pytest.mark.slow
+def test_a_worker_comes_back_to_a_head_that_was_killed_and_started_again(home):
+    port = free_port()
+    words = [sys.executable, "-m", "palaestra", "worker", "--address", f"127.0.0.1:{port}", "--cpus", "1"]
+    head, _ = started_worker(port)
+    joined = subprocess.Popen(
+        [*words, "--host", "127.0.0.3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert "belongs to the cluster" in joined.stdout.readline()
+        kill_family(head)
+        assert f"Lost the cluster at 127.0.0.1:{port}" in joined.stderr.readline()
+        head, _ = started_worker(port)
+        assert "belongs to the cluster" in joined.stdout.readline()
+        joined.send_signal(signal.SIGINT)
+        _, rest = joined.communicate(timeout=40)
+    finally:
+        kill_family(joined)
+        kill_family(head)
+    assert joined.returncode == 130
+    assert rest.count("\n") == 1, rest
+
+
+def kill_family(process):
+    """As a machine that is switched off."""
+    if process.poll() is None:
+        for one in [*family(process.pid), psutil.Process(process.pid)]:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+        process.communicate()

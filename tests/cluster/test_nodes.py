@@ -26,7 +26,7 @@ def answered(monkeypatch):
     def answer(**by_node):
         said = {name: (f"host-{name}", what) for name, what in by_node.items() if not isinstance(what, str)}
         silent = tuple(LeftOut(node(name), what) for name, what in by_node.items() if isinstance(what, str))
-        monkeypatch.setattr(nodes, "ask_nodes", lambda ray, question, *arguments: Answers(said, silent))
+        monkeypatch.setattr(nodes, "ask_nodes", lambda ray, question, *arguments: Answers(said, {}, silent))
 
     return answer
 

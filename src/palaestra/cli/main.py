@@ -33,6 +33,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "play": ("palaestra.cli.play", "take one agent by keyboard"),
     "runs": ("palaestra.cli.runs", "list, show, stop, remove and compare runs"),
     "checkpoints": ("palaestra.cli.checkpoints", "list, show, verify, export and convert checkpoints"),
+    "cluster": ("palaestra.cli.cluster", "show the nodes of a Ray cluster"),
     "worker": ("palaestra.cli.worker", "give this machine to a Ray cluster, or start one"),
     "serve": ("palaestra.cli.serve", "run the daemon: queue, API and web page"),
     "submit": ("palaestra.cli.submit", "ask the daemon for a run"),

@@ -8,7 +8,7 @@ from palaestra.cli.command import Command
 from palaestra.cli.output import note
 from palaestra.cli.parser import natural, positive
 from palaestra.cluster.node import LOOPBACK, PORT, read_order
-from palaestra.cluster.node_process import Left, head_token, node
+from palaestra.cluster.node_process import Left, head_token, serve
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -24,9 +24,13 @@ def add_arguments(parser: Parser) -> None:
     parser.add_flag("--gpus", type=natural, metavar="N", help="GPUs to offer; default: all of this machine")
     parser.add_flag(
         "--host",
-        default=LOOPBACK,
+        default="",
         metavar="IP",
-        help=f"with --head: the address of this machine that others can reach; default: {LOOPBACK}, this machine alone",
+        help="address of this machine that others can reach; default with --head: "
+        f"{LOOPBACK}, this machine alone; with --address: the one on the route to the head",
+    )
+    parser.add_flag(
+        "--wait", type=natural, default=0, metavar="SECONDS", help="with --address: how long the head may not be up yet"
     )
     parser.add_flag("--port", type=positive, default=PORT, metavar="N", help=f"with --head; default: {PORT}")
 
@@ -41,9 +45,7 @@ def run(arguments: Namespace) -> int:
         gpus=arguments.gpus,
     )
     try:
-        with node(order) as process:
-            print(_line(order), flush=True)
-            process.wait()
+        serve(order, lambda: print(_line(order), flush=True), note, arguments.wait)
     except Left as left:
         note(f"{left}: this machine has left the cluster at {order.address}.")
         return left.exit_code

@@ -1,8 +1,9 @@
-"""A machine's part in a cluster as one process that is started, watched, and ended with everything it started."""
+"""A machine's part in a cluster: a process that is started, watched, ended, and started again when the link was cut."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from palaestra.cluster.token import Token, access, find_token, keep_fresh_token
 from palaestra.contracts.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import FrameType
 
@@ -28,8 +29,19 @@ START_SECONDS = 90.0
 LEAVE_SECONDS = 20.0
 LOOK_SECONDS = 0.2
 STARTED = "Ray runtime started."
+ERROR_LINE = re.compile(r"\b\w*(Error|Exception|refused|failed|Failed|No space)\b")
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-TAIL_LINES = 6
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0  # seconds between two attempts to join again
+REASON_SECONDS = 2.0  # to find out whether the head is still there
+# A cut link is noticed by Ray's head within about 20 s (Ray's own settings: more than a minute), and by the node's
+# own process within 30 s. What the user has set goes before.
+HEALTH = {
+    "RAY_health_check_initial_delay_ms": "5000",
+    "RAY_health_check_period_ms": "2000",
+    "RAY_health_check_timeout_ms": "5000",
+    "RAY_health_check_failure_threshold": "3",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "30",
+}
 
 
 class NodeProcess:
@@ -44,7 +56,7 @@ class NodeProcess:
                 stdin=subprocess.PIPE,  # its end tells of ours, however we go
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **QUIET, **variables, "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"},
+                env={**HEALTH, **os.environ, **QUIET, **variables, "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"},
                 start_new_session=True,
             )
 
@@ -52,17 +64,14 @@ class NodeProcess:
         deadline = time.monotonic() + START_SECONDS
         while STARTED not in self._said():
             if self._process.poll() is not None:
-                raise RunFailed(f"Ray did not start: {self._tail()}", "Is another Ray at work on this machine?")
+                raise RunFailed(f"Ray did not start: {self._reason()}", "Is there room in the temporary directory?")
             if time.monotonic() > deadline:
-                raise RunFailed(f"Ray did not start within {START_SECONDS:.0f} s: {self._tail()}")
+                raise RunFailed(f"Ray did not start within {START_SECONDS:.0f} s: {self._reason()}")
             time.sleep(LOOK_SECONDS)
 
-    def wait(self) -> None:
-        """Until it ends by itself, which it should not."""
-        code = self._process.wait()
-        raise RunFailed(
-            f"Ray on this machine ended by itself, with exit code {code}: {self._tail()}", "Is the cluster's head gone?"
-        )
+    def wait(self) -> int:
+        """Until it ends by itself, which it does when the head is gone or no longer counts this node."""
+        return self._process.wait()
 
     def end(self) -> None:
         """What `ray start` started, it ends; were it too slow, its own watcher does so once it is gone."""
@@ -76,8 +85,11 @@ class NodeProcess:
     def _said(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
-    def _tail(self) -> str:
-        return " / ".join(line.strip() for line in self._said().splitlines()[-TAIL_LINES:] if line.strip())
+    def _reason(self) -> str:
+        """The last line that names an error; frames of a stack and what Ray advises are not shown."""
+        lines = [line.strip() for line in self._said().splitlines() if line.strip()]
+        errors = [line for line in lines if ERROR_LINE.search(line) and not line.startswith("File ")]
+        return (errors or lines or ["it printed nothing"])[-1][:300]
 
 
 class Left(BaseException):
@@ -88,11 +100,61 @@ class Left(BaseException):
         self.exit_code = 128 + number
 
 
+def serve(order: NodeOrder, on_up: Callable[[], None], note: Callable[[str], None], wait: float = 0.0) -> None:
+    """Belong to the cluster until a signal raises `Left`. A worker whose link or head is lost joins again.
+
+    `wait`: for so many seconds the head may not be there yet. A head that ends by itself is an error.
+    """
+    with leaving():
+        _join_first(order, on_up, time.monotonic() + wait)
+        if order.is_head:
+            raise RunFailed("Ray's head on this machine ended by itself.", "Start it again: its workers come back.")
+        while True:
+            note(f"Lost the cluster at {order.address}: {_why_lost(order)}. Joining again as soon as it answers.")
+            _join_again(order, on_up)
+
+
+def _join_first(order: NodeOrder, on_up: Callable[[], None], deadline: float) -> None:
+    while True:
+        try:
+            variables = admit(order)
+            break
+        except RunFailed:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(FIRST_PAUSE)
+    with _started(order, variables) as process:
+        on_up()
+        process.wait()
+
+
+def _join_again(order: NodeOrder, on_up: Callable[[], None]) -> None:
+    """One more time in the cluster; what is the user's to change (`UsageError`) ends it, all else is tried again."""
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            with _started(order, admit(order)) as process:
+                on_up()
+                process.wait()
+                return
+        except RunFailed:  # named once already
+            time.sleep(pause)
+            pause = min(LONGEST_PAUSE, 2 * pause)
+
+
+def _why_lost(order: NodeOrder) -> str:
+    try:
+        socket.create_connection((order.address.host, order.address.port), REASON_SECONDS).close()
+    except OSError as error:
+        reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        return f"its head cannot be reached ({reason})"
+    return "its head no longer counts this node (the link was cut, or the head was restarted)"
+
+
 @contextmanager
-def node(order: NodeOrder) -> Iterator[NodeProcess]:
+def _started(order: NodeOrder, variables: dict[str, str]) -> Iterator[NodeProcess]:
     """A machine's part for the block's duration; it is up when the block begins."""
-    variables = admit(order)
-    with _leaving(), private_folder() as folder:
+    with private_folder() as folder:
         process = NodeProcess(order, variables, folder)
         try:
             process.wait_until_up()
@@ -135,7 +197,9 @@ def _demand_free(order: NodeOrder) -> None:
 
 
 @contextmanager
-def _leaving() -> Iterator[None]:
+def leaving() -> Iterator[None]:
+    """Signals raise `Left`."""
+
     def leave(number: int, _frame: FrameType | None) -> None:
         for each in ENDING:  # whoever asks again while we leave is not heard: leaving is short and must be whole
             signal.signal(each, signal.SIG_IGN)

@@ -59,6 +59,7 @@ class Answers:
     """What the nodes said to one question; who did not answer in time is left out."""
 
     by_node: dict[str, Any] = field(default_factory=dict)  # by id
+    answered_at: dict[str, float] = field(default_factory=dict)  # by id, of this process's monotonic clock
     left_out: tuple[LeftOut, ...] = ()
 
 
@@ -82,6 +83,7 @@ def ask_nodes(ray: Any, question: Any, *arguments: Any) -> Answers:
     }
     left_out = [LeftOut(node, silent[node.id]) for node in found if node.id in silent]
     answers: dict[str, Any] = {}
+    answered_at: dict[str, float] = {}
     limit = time.monotonic() + FIRST_ANSWER_SECONDS
     while asked and time.monotonic() < limit:
         ready, _ = ray.wait(list(asked), num_returns=1, timeout=POLL_SECONDS)
@@ -89,11 +91,13 @@ def ask_nodes(ray: Any, question: Any, *arguments: Any) -> Answers:
             node = asked.pop(reference)
             try:
                 answers[node.id] = ray.get(reference)
-                limit = min(limit, time.monotonic() + ANSWER_SECONDS)
+                answered_at[node.id] = time.monotonic()
+                limit = min(limit, answered_at[node.id] + ANSWER_SECONDS)
             except ray.exceptions.RayError as error:
                 left_out.append(LeftOut(node, f"it cannot run Palaestra: {last_line(error)}"))
     left_out += [LeftOut(node, "it did not answer in time") for node in asked.values()]
-    return Answers({node.id: answers[node.id] for node in found if node.id in answers}, tuple(left_out))
+    in_order = {node.id: answers[node.id] for node in found if node.id in answers}
+    return Answers(in_order, answered_at, tuple(left_out))
 
 
 def check_code(ray: Any, modules: Sequence[str] = (), *, allow_different_code: bool = False) -> tuple[LeftOut, ...]:

@@ -1,0 +1,92 @@
+"""`palaestra cluster [cluster.address=HOST:PORT]`: the nodes of a Ray cluster, and what they do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from palaestra.cli.command import Command
+from palaestra.cli.judging import ADDRESS_KEY, is_cluster_word, read_cluster_words
+from palaestra.cli.output import note, print_json, print_table
+from palaestra.contracts.errors import UsageError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from palaestra.cli.parser import Parser
+    from palaestra.cluster.status import ClusterStatus, NodeStatus
+
+COLUMNS = ("node", "address", "state", "CPUs", "GPUs", "Python", "Ray", "Palaestra", "code", "last sign")
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "words", nargs="*", metavar="key=value", help=f"{ADDRESS_KEY}=HOST:PORT; default: the variable RAY_ADDRESS"
+    )
+    parser.add_flag("--json", action="store_true", help="JSON on stdout, nothing else there")
+
+
+def run(arguments: Namespace) -> int:
+    from palaestra.cluster.address import asked_address, read_address
+    from palaestra.cluster.status import read_status
+
+    for word in arguments.words:
+        if not is_cluster_word(word):
+            raise UsageError(f"'{word}' is not a setting of the cluster.", f"Write {ADDRESS_KEY}=HOST:PORT.")
+    address = asked_address(read_cluster_words(arguments.words).get("address"))
+    if address is None:
+        raise UsageError("No cluster is named.", f"Write {ADDRESS_KEY}=HOST:PORT, or set RAY_ADDRESS.")
+    status = read_status(str(read_address(address)))
+    if arguments.json:
+        print_json(asdict(status))
+    else:
+        show(status)
+    return 0
+
+
+def show(status: ClusterStatus) -> None:
+    print_table(COLUMNS, [_row(node) for node in status.nodes])
+    for node in status.nodes:
+        if node.differences:
+            note(f"{node.host}: {', '.join(node.differences)}")
+        if node.reason:
+            note(f"{node.host} is {node.state}: {node.reason}")
+    for job in status.jobs:
+        note(f"in flight: {job.command or 'a program'} (process {job.pid} on {job.address})")
+    if not status.jobs:
+        note("nothing in flight")
+
+
+def _row(node: NodeStatus) -> tuple[str, ...]:
+    versions = node.versions
+    age = "-" if node.last_sign_seconds is None else f"{node.last_sign_seconds:.1f} s ago"
+    return (
+        f"{node.host} (head)" if node.is_head else node.host,
+        node.address,
+        node.state,
+        f"{node.cpus_used:g}/{node.cpus:g}",
+        f"{node.gpus_used:g}/{node.gpus:g}",
+        versions.get("python", "-"),
+        versions.get("ray", "-"),
+        versions.get("palaestra", "-"),
+        node.code,
+        age,
+    )
+
+
+def candidates(_words: Sequence[str]) -> list[str]:
+    return [f"{ADDRESS_KEY}="]
+
+
+COMMAND = Command(
+    name="cluster",
+    summary="show the nodes of a Ray cluster: load, versions, code, last sign of life, work in flight",
+    examples=(
+        "palaestra cluster cluster.address=10.0.0.5:6379",
+        "palaestra cluster cluster.address=10.0.0.5:6379 --json",
+    ),
+    add_arguments=add_arguments,
+    run=run,
+    candidates=candidates,
+)

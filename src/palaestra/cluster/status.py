@@ -1,0 +1,163 @@
+"""The state of a cluster, node by node: `palaestra cluster`, and the page.
+
+`python -m palaestra.cluster.status HOST:PORT` asks in a process of its own, because Ray may wait for ever or abort.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from palaestra.cluster.answers import OtherCode
+from palaestra.cluster.connection import open_ray
+from palaestra.cluster.heartbeat import node_of
+from palaestra.cluster.nodes import ask_nodes
+from palaestra.cluster.share import describe_other_code, other_code, own_code
+from palaestra.contracts.errors import PalaestraError, RunFailed
+from palaestra.runs.code_identity import CodeIdentity
+
+if TYPE_CHECKING:
+    from palaestra.cluster.heartbeat import Node
+    from palaestra.cluster.nodes import Answers
+
+STATUS_SECONDS = 150.0  # probe, session, and the first answer of a slow node
+UP, SILENT, DEAD = "up", "silent", "dead"
+SAME, DIFFERENT, UNKNOWN = "same", "different", "unknown"
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    host: str
+    address: str
+    state: str  # up; silent: Ray counts it, but it did not answer; dead: Ray has lost it
+    is_head: bool = False
+    cpus: float = 0.0
+    cpus_used: float = 0.0
+    gpus: float = 0.0
+    gpus_used: float = 0.0
+    versions: dict[str, str] = field(default_factory=dict)  # of Python, Ray and Palaestra; empty: no answer
+    code: str = UNKNOWN  # same, different, unknown
+    differences: list[str] = field(default_factory=list)  # versions and files
+    last_sign_seconds: float | None = None  # since it last answered; None: it never did while we asked
+    reason: str = ""  # why it is silent or dead
+
+
+@dataclass(frozen=True)
+class ClusterJob:
+    """Work in flight: a program that is connected to the cluster."""
+
+    address: str  # of the machine that it runs on
+    pid: int
+    command: str
+
+
+@dataclass(frozen=True)
+class ClusterStatus:
+    address: str
+    nodes: list[NodeStatus]
+    jobs: list[ClusterJob]
+
+
+def describe_node(code: dict[str, Any]) -> dict[str, Any]:
+    """Runs on a node."""
+    ray: Any = import_module("ray")
+    versions = {"python": platform.python_version(), "ray": ray.__version__, "palaestra": version("palaestra")}
+    return {"host": platform.node(), "versions": versions, "other_code": other_code(CodeIdentity(**code))}
+
+
+def cluster_status(ray: Any, address: str) -> ClusterStatus:
+    """Of an open session."""
+    answers = ask_nodes(ray, describe_node, asdict(own_code(())))
+    state: Any = import_module("ray._private.state")
+    free = state.available_resources_per_node()
+    entries = ray.nodes()
+    alive = [_alive(entry, answers, free, address) for entry in entries if entry["Alive"]]
+    addresses = {node.address for node in alive}
+    dead = {entry["NodeManagerAddress"]: entry for entry in entries if not entry["Alive"]}  # the last one at each
+    lost = [_dead(entry) for place, entry in dead.items() if place not in addresses]
+    own = (ray.util.get_node_ip_address(), os.getpid())
+    jobs = [
+        ClusterJob(job["DriverIPAddress"], job["DriverPid"], job["Entrypoint"])
+        for job in state.jobs()
+        if not job["IsDead"] and (job["DriverIPAddress"], job["DriverPid"]) != own
+    ]
+    return ClusterStatus(address, sorted(alive, key=lambda node: not node.is_head) + lost, jobs)
+
+
+def _alive(entry: dict[str, Any], answers: Answers, free: dict[str, dict[str, float]], head: str) -> NodeStatus:
+    node = node_of(entry)
+    unused = free.get(node.id, {})
+    known: dict[str, Any] = {
+        "host": node.host,
+        "address": node.address,
+        "is_head": "node:__internal_head__" in entry["Resources"] or node.address == head.rpartition(":")[0],
+        "cpus": node.cpus,
+        "cpus_used": _used(node.cpus, unused.get("CPU", 0.0), free, node),
+        "gpus": node.gpus,
+        "gpus_used": _used(node.gpus, unused.get("GPU", 0.0), free, node),
+    }
+    answer = answers.by_node.get(node.id)
+    if answer is None:
+        reason = next((one.reason for one in answers.left_out if one.node.id == node.id), "it has just joined")
+        return NodeStatus(state=SILENT, reason=reason, **known)
+    different = answer["other_code"]
+    names = [] if different is None else describe_other_code(OtherCode(**different))
+    sign = max(0.0, time.monotonic() - answers.answered_at[node.id])
+    return NodeStatus(
+        state=UP,
+        versions=answer["versions"],
+        code=SAME if different is None else DIFFERENT,
+        differences=names,
+        last_sign_seconds=round(sign, 1),
+        **known,
+    )
+
+
+def _used(total: float, unused: float, free: dict[str, dict[str, float]], node: Node) -> float:
+    """A node that Ray says nothing of is taken for idle."""
+    return total - unused if node.id in free else 0.0
+
+
+def _dead(entry: dict[str, Any]) -> NodeStatus:
+    reason = str(entry.get("DeathReasonMessage", "")).strip().partition("\n")[0]
+    return NodeStatus(entry.get("NodeManagerHostname", ""), entry["NodeManagerAddress"], DEAD, reason=reason)
+
+
+def read_status(address: str) -> ClusterStatus:
+    """From a process of its own; raises what it was told there."""
+    command = [sys.executable, "-m", "palaestra.cluster.status", address]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=STATUS_SECONDS, check=False)
+        found = json.loads(done.stdout.strip().rpartition("\n")[2])
+    except subprocess.TimeoutExpired:
+        raise RunFailed(f"The cluster at {address} did not answer within {STATUS_SECONDS:.0f} s.") from None
+    except ValueError:
+        raise RunFailed(f"The process that asked the cluster at {address} ended with {done.returncode}.") from None
+    if "error" in found:
+        error = RunFailed(found["error"], found["hint"])
+        error.exit_code = found["exit_code"]
+        raise error
+    nodes = [NodeStatus(**node) for node in found["nodes"]]
+    return ClusterStatus(found["address"], nodes, [ClusterJob(**job) for job in found["jobs"]])
+
+
+def main(address: str) -> int:
+    try:
+        with open_ray(address, is_checked=False) as session:
+            print(json.dumps(asdict(cluster_status(session.ray, address))))
+    except PalaestraError as error:
+        print(json.dumps({"error": error.message, "hint": error.hint, "exit_code": error.exit_code}))
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
