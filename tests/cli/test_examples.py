@@ -16,7 +16,7 @@ from palaestra.sweeps.plan import plan_sweep
 from palaestra.sweeps.store import SweepStore
 
 # These stay until told to leave, or need one that has stayed; tests/cluster and tests/web start them.
-STAYING = {"worker", "serve", "submit", "top"}
+STAYING = {"worker", "serve", "submit", "top", "cluster"}
 
 
 def all_examples():

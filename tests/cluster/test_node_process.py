@@ -119,14 +119,8 @@ def test_a_worker_whose_cluster_is_lost_joins_again_and_says_so_once(monkeypatch
     away = RunFailed("No cluster can be reached.")
     attempts, ups, notes, end = serve_with(monkeypatch, [None, away, away, away, None])
     assert (attempts, ups, type(end)) == (6, 2, Left)
-    assert (
-        notes
-        == [
-            "Lost the cluster at 127.0.0.1:1: its head cannot be reached (Connection refused). "
-            "Joining again as soon as it answers."
-        ]
-        * 2
-    )
+    lost = "Lost the cluster at 127.0.0.1:1: its head cannot be reached (Connection refused)."
+    assert notes == [f"{lost} Joining again as soon as it answers."] * 2
 
 
 def test_a_head_that_is_not_there_at_first_is_an_error_unless_it_is_waited_for(monkeypatch, fast):
