@@ -163,6 +163,30 @@ def test_two_native_ranks_killed_and_continued_end_with_the_same_bytes(
     assert resumed.data["exact"] is True
 
 
+@pytest.mark.fault("D1")
+def test_killed_ranks_restart_from_the_last_checkpoint_and_end_with_the_same_bytes(
+    launch, palaestra, differences, wait_until
+):
+    words = ("total_steps=9600", "engine=native", "seed=3", "distributed.restarts=1")
+    assert launch("whole", *words).end(within=60)[0] == 0
+    launched = launch("cut", *words)
+    for goal in (2, 3):  # a newer checkpoint allows another restart
+        wait_until(lambda: len(launched.ranks()) == 2, "both ranks")
+        victim = launched.ranks()[goal % 2]
+        before = launched.saved()
+        wait_until(lambda: launched.saved() > before, "a new checkpoint")  # noqa: B023  waited for at once
+        victim.kill()
+        victim.wait()
+    code, printed = launched.end(within=60)
+    assert code == 0, printed
+    assert printed.count("Restarting from checkpoint") == 2
+    directory = palaestra.run("cut")
+    restarted = [each.data for each in read_journal(directory.journal_file) if each.event == "run.restarted"]
+    assert [each["cause"] for each in restarted] == ["Rank 0 was ended by SIGKILL.", "Rank 1 was ended by SIGKILL."]
+    assert [each["restart"] for each in restarted] == [1, 2]
+    assert differences(directory, palaestra.run("whole")) == []
+
+
 @pytest.mark.fault("D4")
 def test_no_rank_survives_a_killed_launcher(launch, wait_until):
     launched = launch("orphans", "total_steps=1e6", saved=1)

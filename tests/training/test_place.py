@@ -1,7 +1,7 @@
 import pytest
 
 from palaestra.contracts.errors import UsageError
-from palaestra.training.place import Place, read_place
+from palaestra.training.place import Place, elastic_restarts, read_place
 
 WHOLE = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
 
@@ -30,3 +30,8 @@ def test_numbers_that_do_not_fit_together_are_refused_with_the_numbers(wrong):
 def test_a_word_is_no_rank():
     with pytest.raises(UsageError, match="RANK='first' is not a whole number"):
         read_place({**WHOLE, "RANK": "first"})
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, 0), ({"TORCHELASTIC_RESTART_COUNT": "2"}, 2)])
+def test_torchrun_says_how_often_it_has_restarted_the_ranks(given, expected):
+    assert elastic_restarts(given) == expected

@@ -14,6 +14,29 @@ class DistributedConfig(Frozen):
         default="auto",
         description="auto: shared memory between the ranks of --nproc on CPUs, nccl between CUDA devices, else gloo",
     )
+    interface: str = Field(
+        default="",
+        max_length=64,
+        description="network interface of this machine for the ranks' connections, like eth0; "
+        "empty: the one through which rank 0 is reached",
+    )
     timeout_seconds: float = Field(
-        default=300.0, gt=0, description="a rank that another waits for longer than this fails the run"
+        default=300.0,
+        gt=0,
+        description="a rank that another waits for longer than this fails the run; also the limit for joining",
+    )
+    peer_timeout_seconds: float = Field(
+        default=30.0,
+        ge=2.0,
+        description="every rank ends within this time after another one died, was stopped or lost its connection",
+    )
+    restarts: int = Field(
+        default=0,
+        ge=0,
+        description="how often a failed run of --nproc or executor=ray starts again from its last checkpoint; "
+        "a newer checkpoint sets the count back to 0",
+    )
+    allow_different_code: bool = Field(
+        default=False,
+        description="train also when the ranks have different Palaestra code; the journal records the difference",
     )

@@ -48,6 +48,11 @@ EVENTS: dict[str, EventSpec] = {
         ),
         "a process went on from a checkpoint; `exact` says whether bit for bit, `reason` why not",
     ),
+    "run.restarted": EventSpec(
+        "warning",
+        ("restart", "cause", "epoch", "step"),
+        "the ranks failed with `cause` and started again by themselves; from the first step where epoch is 0",
+    ),
     "run.heartbeat": EventSpec(
         "debug", ("epoch", "step", "phase", "steps_per_second"), "the run is alive, also inside long phases"
     ),
@@ -68,6 +73,11 @@ EVENTS: dict[str, EventSpec] = {
         "warning",
         ("rank", "seconds", "others_seconds", "epoch", "step"),
         "the others wait for this rank at every update: its own work of one iteration, and theirs; said once a rank",
+    ),
+    "code.differs": EventSpec(
+        "warning",
+        ("rank", "host", "files"),
+        "a rank has other Palaestra code than rank 0, which distributed.allow_different_code accepted",
     ),
     "run.lost": EventSpec("error", ("pid", "epoch", "step"), "its process was found dead without a word"),
     "config.changed": EventSpec(

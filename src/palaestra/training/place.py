@@ -48,6 +48,12 @@ def read_place(variables: Mapping[str, str]) -> Place | None:
     return Place(rank, local_rank, world_size, variables["MASTER_ADDR"], port)
 
 
+def elastic_restarts(variables: Mapping[str, str]) -> int:
+    """How often torchrun has started the ranks again (`--max-restarts`); 0 elsewhere."""
+    count = variables.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return int(count) if count.isdecimal() else 0
+
+
 def open_memory_file() -> int:
     """The descriptor of an empty file in memory, or on disk where the system has no other; nobody finds it by name."""
     if hasattr(os, "memfd_create"):

@@ -38,6 +38,7 @@ def main() -> int:
             accept_changes=job.accept_changes,
             quiet=job.quiet,
             profile=job.profile,
+            restart=job.restart,
         )
     except PalaestraError as error:
         give(account_of(error, is_consequence=isinstance(error, PeerLost)))

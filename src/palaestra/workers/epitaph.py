@@ -18,18 +18,19 @@ if TYPE_CHECKING:
     from palaestra.workers.job import Job
 
 
-def write_epitaph(job: Job, leader_pid: int, rank: int, cause: str, *, is_told: bool) -> None:
-    """`cause` in status and journal of the run that process `leader_pid` led, if it came as far as that."""
+def write_epitaph(job: Job, leader_pid: int, rank: int, cause: str, *, is_told: bool) -> RunDirectory | None:
+    """`cause` in status and journal of the run that process `leader_pid` led: that run, if it came as far as that."""
     store = RunStore(job.runs_root)
     led = next((record for record in store.list() if record.pid == leader_pid), None)
     if led is None:
-        return
+        return None
     directory = store.directory(led.id)
     try:
         with run_lock(directory):
             _write(directory, rank, cause, is_told=is_told)
     except PalaestraError:  # somebody continues the run already: what was is the journal's and theirs
-        return
+        return None
+    return directory
 
 
 def write_for_dead_leader(directory: RunDirectory, cause: str) -> None:

@@ -19,6 +19,7 @@ class Job:
     accept_changes: frozenset[str] = frozenset()
     quiet: bool = False
     profile: bool = False
+    restart: int = 0  # how often the ranks were started again by themselves
 
     def to_json(self) -> str:
         return json.dumps(
@@ -30,6 +31,7 @@ class Job:
                 "accept_changes": sorted(self.accept_changes),
                 "quiet": self.quiet,
                 "profile": self.profile,
+                "restart": self.restart,
             },
             default=str,
         )
@@ -45,4 +47,5 @@ class Job:
             accept_changes=frozenset(data["accept_changes"]),
             quiet=data["quiet"],
             profile=data["profile"],
+            restart=data["restart"],
         )

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from palaestra.contracts.errors import PalaestraError, RunFailed, UsageError
+from palaestra.contracts.errors import UsageError
 from palaestra.runs.directory import RunDirectory
 from palaestra.training.place import read_place
 from palaestra.workers.epitaph import write_epitaph
 from palaestra.workers.outcome import TrainOutcome, outcome_on_disk
 from palaestra.workers.ranks import Rank, forwarded_signals, started
+from palaestra.workers.restarts import RanksFailed, progress_of, with_restarts
 from palaestra.workers.signals import exit_code_of
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ class Cause:
     exit_code: int = 1
     user_traceback: str = ""
 
-    def error(self) -> PalaestraError:
-        error = RunFailed(self.message, self.hint)
+    def error(self) -> RanksFailed:
+        error = RanksFailed(self.message, self.hint)
         error.exit_code = self.exit_code
         error.user_traceback = self.user_traceback
         return error
@@ -70,6 +71,10 @@ def launch(job: Job, count: int) -> TrainOutcome:
             f"--nproc {count} was asked for, but RANK={os.environ.get('RANK')} says that others start the ranks.",
             "Under torchrun leave --nproc out; alone, unset RANK.",
         )
+    return with_restarts(lambda job: _launch_once(job, count), job)
+
+
+def _launch_once(job: Job, count: int) -> TrainOutcome:
     with started(job, count) as ranks, forwarded_signals(ranks) as came:
         _wait(ranks)
         accounts = [rank.account() for rank in ranks]
@@ -88,8 +93,11 @@ def outcome_of(
         number = came[-1] if came else signal.SIGINT
         name = signal.Signals(number).name
         raise Cause(0, 0.0, f"{name} stopped it before it began to train.", exit_code=exit_code_of(number)).error()
-    write_epitaph(job, leader_pid, cause.rank, str(cause.error()), is_told=_told_it_itself(leader))
-    raise cause.error()
+    error = cause.error()
+    directory = write_epitaph(job, leader_pid, cause.rank, str(error), is_told=_told_it_itself(leader))
+    error.progress = None if directory is None else progress_of(directory)
+    error.was_stopped = bool(came)
+    raise error
 
 
 def _wait(ranks: list[Rank]) -> None:

@@ -22,15 +22,17 @@ from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config, write_config
 from palaestra.runs.environment import describe_git
 from palaestra.runs.files import read_json
+from palaestra.runs.journal import Journal
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
+from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 from palaestra.sinks.build import build_sinks
 from palaestra.sinks.fanout import Fanout
 from palaestra.sinks.status import RunHeader
 from palaestra.training.group import PeerLost
 from palaestra.training.joining import open_group
-from palaestra.training.place import read_place
+from palaestra.training.place import elastic_restarts, read_place
 from palaestra.training.sharing import equalize, import_torch_together
 from palaestra.training.state import TrainingState, new_training_state
 from palaestra.workers.abort import Abort, exits_reported, explain_crashes
@@ -78,8 +80,12 @@ def run_training(
     accept_changes: frozenset[str] = frozenset(),
     quiet: bool = False,
     profile: bool = False,
+    restart: int = 0,
 ) -> TrainOutcome:
-    """Train to the end, or until told to stop; a run of that name is continued. Refusals leave nothing behind."""
+    """Train to the end, or until told to stop; a run of that name is continued. Refusals leave nothing behind.
+
+    `restart`: how often the ranks were started again by themselves after a failure.
+    """
     require_open_files()
     if read_place(os.environ) is not None:
         die_with_launcher()
@@ -113,6 +119,8 @@ def run_training(
                 suites.refuse_unplayable(suite, state.interface, config.env)
             group.barrier()  # whoever refuses does so before anything is on disk
             directory, is_found = _enter(stack, store, request, state.config, found, group)
+            if group.is_leader:
+                _record_restart(directory, restart or elastic_restarts(os.environ))
             return _train_in(
                 directory, state, found, watchdog, abort, is_found=is_found, quiet=quiet, profile=profile, clock=clock
             )
@@ -137,6 +145,15 @@ def _enter(
 
 def _create(store: RunStore, request: RunRequest, config: TrainConfig) -> RunDirectory:
     return store.create(request, config.model_dump(mode="json"), request.name or None, config.total_steps)
+
+
+def _record_restart(directory: RunDirectory, restart: int) -> None:
+    """The cause is in the status until this process replaces it."""
+    if restart:
+        before = read_record(directory)
+        Journal(directory).record(
+            "run.restarted", restart=restart, cause=before.failure, epoch=before.epoch, step=before.agent_step
+        )
 
 
 def _train_in(
