@@ -27,7 +27,7 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-def run_rank(work, rank, count, port, timeout_seconds, file, memory):
+def run_rank(work, rank, count, port, settings, file, memory):
     code = 1
     try:
         os.environ.pop(MEMORY, None)
@@ -36,7 +36,7 @@ def run_rank(work, rank, count, port, timeout_seconds, file, memory):
         os.environ.update(
             RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
         )
-        with open_group(DistributedConfig(timeout_seconds=timeout_seconds)) as group:
+        with open_group(DistributedConfig(**settings)) as group:
             answer = work(group)
         file.write_text(json.dumps(answer))
         code = 0
@@ -47,8 +47,9 @@ def run_rank(work, rank, count, port, timeout_seconds, file, memory):
         os._exit(code)
 
 
-def run_together(work, count=2, timeout_seconds=30.0, *, shares_memory=False):
-    """`work(group)` in `count` processes; their answers in the order of ranks."""
+def run_together(work, count=2, timeout_seconds=30.0, *, shares_memory=False, **settings):
+    """`work(group)` in `count` processes; their answers in the order of ranks. `settings`: of DistributedConfig."""
+    settings["timeout_seconds"] = timeout_seconds
     memory = open_memory_file() if shares_memory else None
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -59,7 +60,7 @@ def run_together(work, count=2, timeout_seconds=30.0, *, shares_memory=False):
         for rank, file in enumerate(files):
             pid = os.fork()
             if not pid:
-                run_rank(work, rank, count, port, timeout_seconds, file, memory)
+                run_rank(work, rank, count, port, settings, file, memory)
             pids.append(pid)
         for pid in pids:
             os.waitpid(pid, 0)

@@ -3,39 +3,60 @@
 from __future__ import annotations
 
 import os
+import secrets
+import socket
+import sys
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.contracts.later import later
+from palaestra.training.addresses import (
+    LOOPBACK,
+    Endpoint,
+    endpoint_of,
+    endpoint_on,
+    find_endpoint,
+    is_loopback,
+    requested_interface,
+    source_address,
+)
 from palaestra.training.graphics import is_surely_cpu
 from palaestra.training.group import Group, PeerLost
-from palaestra.training.place import LISTENING, MEMORY, Place, read_place
+from palaestra.training.heartbeat import Heartbeat
+from palaestra.training.peer_watch import describe_process, machine_of
+from palaestra.training.place import MEMORY, Place, read_place
+from palaestra.training.rendezvous import Member, Rendezvous
 from palaestra.training.shared_memory_group import SharedMemoryGroup, map_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import torch
     import torch.distributed as dist
-    from torch._C import _distributed_c10d as c10d
 
     from palaestra.config.distributed import DistributedConfig
-    from palaestra.training import torch_group
+    from palaestra.training import process_group, torch_group
 else:
     torch = later("torch")
     dist = later("torch.distributed")
-    c10d = later("torch._C._distributed_c10d")
+    process_group = later("palaestra.training.process_group")
     torch_group = later("palaestra.training.torch_group")
+
+EXPLAIN_SECONDS = 3.0  # for the heartbeat to tell why a collective failed
 
 
 @contextmanager
-def open_group(asked: DistributedConfig, device: str = "auto") -> Iterator[Group]:
+def open_group(
+    asked: DistributedConfig, device: str = "auto", end_process: Callable[[PeerLost], object] | None = None
+) -> Iterator[Group]:
     """The group of this process for the block's duration; it is closed in every case.
 
     At a good end all wait for each other; on an exception nobody waits, and the others are told why. `device`: where
-    the networks are, as the configuration has it.
+    the networks are, as the configuration has it. `end_process` is called, by a thread, when another rank is lost and
+    this one does not leave the block in time.
     """
     place = read_place(os.environ)
     if place is None or place.world_size == 1:
@@ -43,7 +64,7 @@ def open_group(asked: DistributedConfig, device: str = "auto") -> Iterator[Group
             choose_backend(asked.backend)  # refused here as it would be among several
         yield Group()
         return
-    group = _join_in_memory(place, asked, device) or _join(place, choose_backend(asked.backend), asked.timeout_seconds)
+    group = _join_in_memory(place, asked, device) or _join(place, asked, end_process or _end_process)
     try:
         yield group
     except PeerLost:
@@ -82,44 +103,111 @@ def _join_in_memory(place: Place, asked: DistributedConfig, device: str) -> Grou
     return None if memory is None else SharedMemoryGroup(memory, place.rank, place.world_size)
 
 
-def _join(place: Place, backend: str, timeout_seconds: float) -> torch_group.TorchGroup:
+@dataclass(frozen=True)
+class Settings:
+    """Of rank 0, for all ranks: a rank that resumes does not know the run's own settings yet."""
+
+    backend: str
+    timeout_seconds: float
+    peer_timeout_seconds: float
+
+
+def _join(place: Place, asked: DistributedConfig, end_process: Callable[[PeerLost], object]) -> torch_group.TorchGroup:
     if dist.is_initialized():
         raise UsageError(
             f"torch.distributed is open already, with {dist.get_world_size()} processes.",
             "Close it before training: torch.distributed.destroy_process_group()",
         )
-    if "nccl" in backend:
-        torch.cuda.set_device(place.local_rank)
-    timeout = timedelta(seconds=timeout_seconds)
-    try:
-        store = _meet(place, timeout)
-        dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.world_size, timeout=timeout)
-    except RuntimeError as error:
-        raise RunFailed(
-            f"Rank {place.rank} of {place.world_size} could not join the others at {place.address}:{place.port}: "
-            f"{str(error).strip().partition(chr(10))[0]}",
-            "Is the address right, the port free, and does every rank run?",
-        ) from error
-    return torch_group.TorchGroup(store, place.local_rank, timeout_seconds)
-
-
-def _meet(place: Place, timeout: timedelta) -> c10d.Store:
-    """The store through which processes find each other: rank 0 keeps it, unless torchrun does."""
-    by_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    is_keeper = place.rank == 0 and not by_agent
-    listening = os.environ.get(LISTENING)
-    store = c10d.TCPStore(
-        place.address,
-        place.port,
-        place.world_size,
-        is_keeper,
-        timeout,
-        wait_for_workers=False,
-        multi_tenant=False,
-        master_listen_fd=int(listening) if listening and is_keeper else None,
+    interface, origin = requested_interface(asked.interface)
+    chosen = endpoint_on(interface, origin, place.address) if interface else None
+    rendezvous = Rendezvous(place, asked.timeout_seconds)
+    own = Member(
+        rank=place.rank,
+        host=socket.gethostname(),
+        address=chosen.address if chosen else source_address(place.address),
+        process=describe_process(),
     )
-    return c10d.PrefixStore(f"palaestra/{attempt}", store)
+    heartbeat, settings = _start_heartbeat(place, asked, rendezvous, own)
+    heartbeat.on_deadline = lambda cause: end_process(PeerLost(cause))
+    try:
+        members = [rendezvous.member(rank, heartbeat.cause) for rank in range(place.world_size)]
+        endpoint = _choose_endpoint(chosen, own, members, heartbeat)
+        connections = _open(place, settings, rendezvous, endpoint, heartbeat)
+    except BaseException as error:
+        if not isinstance(error, PeerLost):
+            heartbeat.report_failure(str(error) or type(error).__name__)
+        heartbeat.close()
+        raise
+    processes = {member.rank: member.process for member in members}
+    return torch_group.TorchGroup(place.local_rank, settings.timeout_seconds, heartbeat, connections, processes)
+
+
+def _start_heartbeat(
+    place: Place, asked: DistributedConfig, rendezvous: Rendezvous, own: Member
+) -> tuple[Heartbeat, Settings]:
+    """Before all ranks have come, so that one that ends while the others wait is noticed as well."""
+    if place.rank == 0:
+        backend = choose_backend(asked.backend)
+        settings = Settings(backend, asked.timeout_seconds, asked.peer_timeout_seconds)
+        heartbeat = Heartbeat(0, secrets.token_hex(16), settings.peer_timeout_seconds)
+        is_local_name = is_loopback(own.address) and not is_loopback(place.address)  # others see another address
+        port = heartbeat.listen("" if is_local_name else own.address)
+        rendezvous.post(replace(own, port=port, token=heartbeat.token, settings=asdict(settings)))
+        return heartbeat, settings
+    leader = rendezvous.member(0)
+    settings = Settings(**leader.settings)
+    heartbeat = Heartbeat(place.rank, leader.token, settings.peer_timeout_seconds)
+    is_here = machine_of(leader.process) == machine_of(own.process) != ""
+    address = leader.address if leader.address and (is_here or not is_loopback(leader.address)) else place.address
+    try:
+        heartbeat.connect(address, leader.port, settings.peer_timeout_seconds)
+    except OSError as error:
+        raise RunFailed(
+            f"Rank {place.rank} of {place.world_size} on {own.host} found rank 0 on {leader.host} at "
+            f"{place.address}:{place.port}, but could not connect to {address}:{leader.port} from "
+            f"{endpoint_of(own.address)}: {error.strerror or error}.",
+            "Does a firewall close ports between the machines? Ranks use MASTER_PORT and ports chosen by the system.",
+        ) from error
+    rendezvous.post(own)
+    return heartbeat, settings
+
+
+def _choose_endpoint(chosen: Endpoint | None, own: Member, members: list[Member], heartbeat: Heartbeat) -> Endpoint:
+    """Loopback where all ranks are on one machine, the user's choice, or the way to the others."""
+    machine = machine_of(own.process)
+    elsewhere = [member for member in members if machine_of(member.process) != machine or not machine]
+    if elsewhere:
+        heartbeat.hosts = {member.rank: member.host for member in members}
+    if chosen is not None:
+        return chosen
+    return find_endpoint(own.address, [each.address for each in elsewhere]) if elsewhere else endpoint_of(LOOPBACK)
+
+
+def _open(
+    place: Place, settings: Settings, rendezvous: Rendezvous, endpoint: Endpoint, heartbeat: Heartbeat
+) -> process_group.ProcessGroupConnections:
+    if "nccl" in settings.backend:
+        choose_backend("nccl")  # refused where this machine has no CUDA
+        torch.cuda.set_device(place.local_rank)
+    timeout = timedelta(seconds=settings.timeout_seconds)
+    try:
+        return process_group.open_process_group(
+            settings.backend, rendezvous.store, place.rank, place.world_size, timeout, endpoint
+        )
+    except RuntimeError as error:
+        if cause := heartbeat.cause(EXPLAIN_SECONDS):
+            raise PeerLost(cause) from error
+        raise RunFailed(
+            f"Rank {place.rank} of {place.world_size} on {socket.gethostname()} could not join the others: it met them "
+            f"at {place.address}:{place.port}, then connected from {endpoint}: "
+            f"{str(error).strip().partition(chr(10))[0]}",
+            "Is this the right network? Choose another with distributed.interface=NAME; 'ip address' lists them.",
+        ) from error
+
+
+def _end_process(lost: PeerLost) -> None:
+    print(f"palaestra: {lost}", file=sys.stderr, flush=True)
+    os._exit(lost.exit_code)
 
 
 def _leave_together(group: Group) -> None:

@@ -22,11 +22,20 @@ UNKNOWN_END = "ended without a word"
 
 
 def describe_process() -> str:
-    """This process, as others of the same machine can find it: machine, then pid. Empty where that is not known."""
+    """This process, as others of the same machine can find it: machine, then pid. Empty where that is not known.
+
+    Containers of one host that see other processes or other networks count as machines of their own.
+    """
     try:
-        return f"{BOOT_ID.read_text().strip()}/{Path('/proc/self/ns/pid').readlink()} {os.getpid()}"
+        spaces = [str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in ("pid", "net")]
+        return f"{BOOT_ID.read_text().strip()}/{'/'.join(spaces)} {os.getpid()}"
     except OSError:
         return ""
+
+
+def machine_of(process: str) -> str:
+    """Of `describe_process`; equal for processes of one machine, empty where that is not known."""
+    return process.rpartition(" ")[0]
 
 
 class PeerWatch:

@@ -1,13 +1,12 @@
 """A group of several processes, over torch.distributed.
 
 Bytes travel as tensors of bytes and are never unpickled. A collective that fails is always a consequence here: the
-cause is in the process that left, which put it on the notice board before it closed its connections.
+cause is in the process that left, and comes with the heartbeats (heartbeat.py).
 """
 
 from __future__ import annotations
 
-import json
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -17,47 +16,59 @@ import torch.distributed as dist
 
 from palaestra.training.group import Group, PeerLost
 from palaestra.training.ordered_sum import exchange, sum_in_rank_order
-from palaestra.training.peer_watch import UNKNOWN_END, PeerWatch, describe_process
+from palaestra.training.peer_watch import UNKNOWN_END, PeerWatch
 from palaestra.training.shared_memory_group import reducer_of, share_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
-    from torch._C._distributed_c10d import Store
 
     from palaestra.training.group import Reducer
+    from palaestra.training.heartbeat import Heartbeat
+    from palaestra.training.process_group import ProcessGroupConnections
     from palaestra.training.shared_memory_group import RankMemory
 
-NOTICE = "palaestra/first_failure"
-PROCESS = "palaestra/process"
 ORDERED_DTYPES = (torch.float32, torch.float64)
-END_SECONDS = 1.0  # that gloo may notice the end of a process before the kernel has told us
+EXPLAIN_SECONDS = 3.0  # that gloo may notice the end of a connection before the heartbeat has told why
 
 
 class TorchGroup(Group):
-    def __init__(self, store: Store, local_rank: int, timeout_seconds: float) -> None:
-        """The process group is open already; `store` is where its processes met."""
+    def __init__(
+        self,
+        local_rank: int,
+        timeout_seconds: float,
+        heartbeat: Heartbeat,
+        connections: ProcessGroupConnections,
+        processes: Mapping[int, str],
+    ) -> None:
+        """The process group is open already; `processes`: by rank, as `describe_process` gave them."""
         self.rank = dist.get_rank()
         self.local_rank = local_rank
         self.world_size = dist.get_world_size()
         self._waited_seconds = 0.0
         self._memory: RankMemory | None = None  # beside the network, for the native engine
-        self._store = store
         self._timeout_seconds = timeout_seconds
-        self._watch = PeerWatch(self._all_processes(), self._post_end)
-
-    def _all_processes(self) -> dict[int, str]:
-        """By rank; every process says where it is."""
-        self._store.set(f"{PROCESS}/{self.rank}", describe_process())
-        return {rank: self._store.get(f"{PROCESS}/{rank}").decode() for rank in range(self.world_size)}
+        self._heartbeat = heartbeat
+        self._connections = connections
+        self._watch = PeerWatch(processes, heartbeat.report_end)
+        heartbeat.on_failure = self._wake
+        if heartbeat.cause():  # it came while the group was opened
+            self._wake()
 
     def close(self) -> None:
         self._watch.close()
         self.__dict__.pop("reducer", None)  # it refers to this group; nanobind's objects are not collected
+        self._heartbeat.close()
         dist.destroy_process_group()
+
+    def _wake(self) -> None:
+        """Another rank is lost: whoever waits for it in a collective fails now. Called by the heartbeat's thread."""
+        self._connections.break_all()
+        if self._memory is not None:
+            self._memory.post_failure(self._heartbeat.cause())
 
     @property
     def waited_seconds(self) -> float:
@@ -73,8 +84,8 @@ class TorchGroup(Group):
         self.sum_(torch.from_numpy(array))
 
     def explain_loss(self, message: str) -> str:
-        """The shared memory sees that a rank is gone, and not how; whoever failed by itself has said why."""
-        return self._explain("") if message.endswith(f"{UNKNOWN_END}.") else message
+        """The shared memory sees that a rank is gone, and not how; the heartbeat knows the first cause."""
+        return self._heartbeat.cause(EXPLAIN_SECONDS if message.endswith(f"{UNKNOWN_END}.") else 0.0) or message
 
     def sum_(self, tensor: Tensor) -> Tensor:
         """On the CPU in the order of ranks, as shared memory does it; on devices the backend decides."""
@@ -126,18 +137,10 @@ class TorchGroup(Group):
             dist.barrier()
 
     def post_failure(self, message: str) -> None:
-        """Put the cause where the others look when their collectives fail. The first one stays."""
+        """Tell the others why this rank ends. The first failure stays."""
         if self._memory is not None:
             self._memory.post_failure(message)
-        try:
-            self._store.compare_set(NOTICE, "", json.dumps({"rank": self.rank, "message": message}))
-        except RuntimeError:  # the board itself is gone: its keeper was the first to end
-            return
-
-    def _post_end(self, rank: int, how: str) -> None:
-        """Of a process that cannot do so any more, for those on other machines; one that failed has done it itself."""
-        with suppress(RuntimeError):
-            self._store.compare_set(NOTICE, "", json.dumps({"rank": rank, "ended": how}))
+        self._heartbeat.report_failure(message)
 
     def _receive(self, rank: int, size: int) -> bytes:
         buffer = torch.empty(size, dtype=torch.uint8)
@@ -156,24 +159,13 @@ class TorchGroup(Group):
 
     def _explain(self, reason: str) -> str:
         is_late = "imed out" in reason or "imeout" in reason
-        ended = self._watch.first_end(0.0 if is_late or self._posted() else END_SECONDS)
-        posted = self._posted()
-        if posted is not None and "message" in posted:
-            return f"Rank {posted['rank']} failed first: {posted['message']}"
-        if ended is not None:
-            return f"Rank {ended[0]} {ended[1]}."
-        if posted is not None:
-            return f"Rank {posted['rank']} {posted['ended']}."
-        if is_late:
-            return f"Another rank did not answer within {self._timeout_seconds:g} s (distributed.timeout_seconds)."
-        return "Another rank ended without a word."
-
-    def _posted(self) -> dict[str, str] | None:
-        try:
-            notice = self._store.get(NOTICE) if self._store.check([NOTICE]) else b""
-        except RuntimeError:
-            return None
-        return json.loads(notice) if notice else None
+        if cause := self._heartbeat.cause(0.0 if is_late else EXPLAIN_SECONDS):
+            return cause
+        if not is_late:
+            return "Another rank ended without a word."
+        late = f"Another rank did not answer within {self._timeout_seconds:g} s (distributed.timeout_seconds)."
+        self._heartbeat.report_failure(late)
+        return late
 
 
 def _tensor_of(data: bytes) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
+import threading
 import traceback
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from palaestra.contracts.errors import RunFailed
 from palaestra.contracts.tracebacks import shorten_stack
 from palaestra.envs.step_in_progress import find_step
-from palaestra.training.group import ALONE
+from palaestra.training.group import ALONE, PeerLost
 from palaestra.workers.account import PIPE, account_of, give
 from palaestra.workers.logs import log_lines
 
@@ -31,11 +32,12 @@ SHOW_CURSOR = "\x1b[?25h"  # the status table hides it
 
 
 class Abort:
-    """Knows whom to tell; `session` is None until there is a run."""
+    """Knows whom to tell; `session` is None until there is a run, and the group is one until others have joined."""
 
     def __init__(self, group: Group = ALONE) -> None:
         self.session: RunSession | None = None
-        self._group = group
+        self.group = group
+        self._main_thread = threading.get_ident()
         self._exit = os._exit  # as Python has it, whoever replaces it
 
     def fail(self, failure: RunFailed, stack: str) -> NoReturn:
@@ -45,6 +47,11 @@ class Abort:
             self.session.failed(failure, failure.exit_code)
         self._leave(failure, failure.exit_code)
 
+    def end_after_loss(self, lost: PeerLost) -> NoReturn:
+        """Another rank is lost, and the thread that trains has not noticed it in time: it is in a long step."""
+        stack = traceback.format_stack(sys._current_frames().get(self._main_thread))
+        self.fail(lost, "".join(stack))
+
     def cancel(self, now: StopNow, stack: str) -> NoReturn:
         if self.session is not None and not self.session.record.state.is_over:
             log_lines(stack)
@@ -52,9 +59,9 @@ class Abort:
         self._leave(RunFailed(now.reason), now.exit_code)
 
     def _leave(self, failure: RunFailed, code: int) -> NoReturn:
-        self._group.post_failure(failure.message)
+        self.group.post_failure(failure.message)
         if PIPE in os.environ:
-            give(account_of(failure, is_consequence=False))
+            give(account_of(failure, is_consequence=isinstance(failure, PeerLost)))
         else:  # else the launcher says it, once for all ranks
             cursor = SHOW_CURSOR if sys.stderr.isatty() else ""
             trace = f"{failure.user_traceback}\n\n" if failure.user_traceback else ""

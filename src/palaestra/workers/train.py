@@ -91,7 +91,9 @@ def run_training(
         die_with_launcher()
     clock = SystemClock()
     config = config.model_copy(update={"policy": self_contained(config.policy)})
-    with open_group(config.distributed, config.device) as group:
+    abort = Abort()
+    with open_group(config.distributed, config.device, abort.end_after_loss) as group:
+        abort.group = group
         demand_one_config(config, group)
         store = RunStore(runs_root, clock)
         found = None
@@ -109,7 +111,6 @@ def run_training(
         teacher = load_teacher(config, runs_root)
         origin = find_origin(config, runs_root, found.directory if found else None, group)
         explain_crashes()
-        abort = Abort(group)
         with exits_reported(abort), watch_steps(config.env.step_timeout, abort) as watchdog, ExitStack() as stack:
             with user_errors_reported():
                 state = new_training_state(config, group, teacher, origin)  # refuses a bad environment or network
