@@ -5,6 +5,7 @@ torch is imported by the function that needs it, after everything asked is known
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -78,25 +79,52 @@ def start_training(
     command: str = "",
 ) -> TrainOutcome:
     """With `nproc` > 1 that many processes train together; `executor` places them: this machine, or a plugin."""
+    from palaestra.training.place import is_follower
+    from palaestra.workers.refusals import refusals_posted
+
     root = runs_root if runs_root is not None else default_runs_root()
-    if resume and not recipe:
-        request, config = prepare_continuation(root, run or "latest", overrides, asked_by=asked_by, command=command)
-    else:
-        name = read_record(RunStore(root).resolve(run or "latest")).name if resume else run
-        request, config = prepare_training(recipe, overrides, name=name, asked_by=asked_by, command=command)
     accepted = frozenset(accept_changes)
-    request = replace(request, executor=executor, nproc=nproc)
-    if nproc > 1 or executor != LOCAL:
-        launch = plugins.load("executors", executor)
-        from palaestra.workers.job import Job
+    with refusals_posted():
+        takes_settings = resume and is_follower(os.environ)  # the run is on the leader's machine, perhaps not on this
+        request, config = _prepare(
+            root, recipe, overrides, run, asked_by, command, must_exist=resume and not takes_settings
+        )
+        request = replace(request, executor=executor, nproc=nproc)
+        if nproc > 1 or executor != LOCAL:
+            launch = plugins.load("executors", executor)
+            from palaestra.workers.job import Job
 
-        outcome: TrainOutcome = launch(Job(request, config, root, resume, accepted, quiet, profile), nproc)
-        return outcome
-    from palaestra.workers.train import run_training
+            outcome: TrainOutcome = launch(Job(request, config, root, resume, accepted, quiet, profile), nproc)
+            return outcome
+        from palaestra.workers.train import run_training
 
-    return run_training(
-        request, config, root, resume_only=resume, accept_changes=accepted, quiet=quiet, profile=profile
-    )
+        return run_training(
+            request,
+            config,
+            root,
+            resume_only=resume,
+            accept_changes=accepted,
+            quiet=quiet,
+            profile=profile,
+            takes_settings=takes_settings,
+        )
+
+
+def _prepare(
+    root: Path,
+    recipe: str,
+    overrides: Mapping[str, Any],
+    run: str,
+    asked_by: str,
+    command: str,
+    *,
+    must_exist: bool,
+) -> tuple[RunRequest, TrainConfig]:
+    """What was asked for and what will be run; of a run that `must_exist`, its own settings are the base."""
+    if must_exist and not recipe:
+        return prepare_continuation(root, run or "latest", overrides, asked_by=asked_by, command=command)
+    name = read_record(RunStore(root).resolve(run or "latest")).name if must_exist else run
+    return prepare_training(recipe, overrides, name=name, asked_by=asked_by, command=command)
 
 
 def sweep(

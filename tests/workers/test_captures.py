@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from palaestra.contracts.errors import RunFailed, UsageError
@@ -9,6 +11,7 @@ from palaestra.workers.captures import (
     demand_one_config,
     gather_captures,
     own_capture,
+    share_config,
     share_trainer_state,
 )
 
@@ -87,7 +90,27 @@ def test_the_trainer_state_is_told_to_everybody():
 
 
 def test_ranks_with_other_settings_are_refused_by_name(small_config):
-    other = small_config(seed=9).model_dump_json().encode()
+    other = json.dumps([small_config(seed=9).model_dump(mode="json"), None]).encode()
     with pytest.raises(UsageError, match=r"Rank 1 was started with another configuration(.|\n)*seed"):
         demand_one_config(small_config(), Paper(others=(other,)))
-    demand_one_config(small_config(), Paper(others=(small_config().model_dump_json().encode(),)))
+    same = json.dumps([small_config().model_dump(mode="json"), None]).encode()
+    demand_one_config(small_config(), Paper(others=(same,)))
+
+
+def test_ranks_may_have_interfaces_of_their_own(small_config):
+    other = small_config(distributed={"interface": "eth1"}).model_dump(mode="json")
+    demand_one_config(small_config(), Paper(others=(json.dumps([other, None]).encode(),)))
+
+
+def test_a_rank_that_takes_the_leaders_settings_is_compared_in_what_it_was_given(small_config):
+    demand_one_config(small_config(), Paper(others=(json.dumps([{"seed": 1}, {"seed": 1}]).encode(),)))
+    with pytest.raises(UsageError, match=r"seed: 1 -> 9"):
+        demand_one_config(small_config(), Paper(others=(json.dumps([{"seed": 9}, {"seed": 9}]).encode(),)))
+
+
+def test_all_ranks_train_with_the_leaders_settings_and_their_own_interface(small_config):
+    leader = Paper()
+    share_config(small_config(seed=9), leader)
+    follower = Paper(rank=1, told=leader.given)
+    taken = share_config(small_config(seed=1, distributed={"interface": "eth1"}), follower)
+    assert (taken.seed, taken.distributed.interface) == (9, "eth1")

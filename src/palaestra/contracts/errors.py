@@ -43,6 +43,7 @@ class PalaestraError(Exception):
 
     exit_code = 1
     user_traceback = ""  # of the user's code that raised, where that is the cause; see contracts/tracebacks
+    is_posted = False  # the other ranks of a training know it
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

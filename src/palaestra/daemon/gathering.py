@@ -12,6 +12,7 @@ from palaestra.contracts.run import RunRecord, RunState
 from palaestra.daemon.entry import Entry
 from palaestra.daemon.keeping import is_kept, read_note, still_there
 from palaestra.daemon.ticket import Ticket, read_ticket
+from palaestra.runs.directory import has_only_logs
 from palaestra.runs.identity import is_run_id
 from palaestra.runs.status import observed, read_written_record, unreadable_record
 
@@ -35,7 +36,11 @@ class Standing(Enum):
 def run_ids(root: Path) -> set[str]:
     try:
         with os.scandir(root) as entries:
-            return {entry.name for entry in entries if is_run_id(entry.name) and entry.is_dir(follow_symlinks=False)}
+            return {
+                entry.name
+                for entry in entries
+                if is_run_id(entry.name) and entry.is_dir(follow_symlinks=False) and not has_only_logs(entry.path)
+            }
     except FileNotFoundError:
         return set()
 

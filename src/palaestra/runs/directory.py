@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -137,3 +138,8 @@ class RunDirectory:
         for name in SUBDIRECTORIES:
             (self.path / name).mkdir(mode=0o700)
         return self
+
+
+def has_only_logs(path: str) -> bool:
+    """A rank of a run that another machine leads writes its log there, and nothing else: no run of this machine's."""
+    return not os.path.exists(f"{path}/status.json") and os.listdir(path) == ["logs"]  # noqa: PTH110, PTH208  for speed

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.contracts.clock import Clock, SystemClock
 from palaestra.contracts.errors import DamagedFile, NotFound, PalaestraError, RunFailed, UsageError
 from palaestra.contracts.run import RunRecord, RunRequest, RunState
-from palaestra.runs.directory import RunDirectory
+from palaestra.runs.directory import RunDirectory, has_only_logs
 from palaestra.runs.documents import write_config, write_request
 from palaestra.runs.environment import describe_environment
 from palaestra.runs.files import fsync_directory, in_flight, is_abandoned, write_json
@@ -175,7 +175,11 @@ class RunStore:
 
     def _ids(self) -> set[str]:
         try:
-            return {entry.name for entry in os.scandir(self.root) if is_run_id(entry.name) and entry.is_dir()}
+            return {
+                entry.name
+                for entry in os.scandir(self.root)
+                if is_run_id(entry.name) and entry.is_dir() and not has_only_logs(entry.path)
+            }
         except (FileNotFoundError, NotADirectoryError):
             return set()
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.contracts.errors import PalaestraError, RunFailed, UsageError
 from palaestra.contracts.later import later
 from palaestra.training.addresses import (
     LOOPBACK,
@@ -71,6 +71,7 @@ def open_group(
         raise
     except BaseException as error:
         group.post_failure(str(error) or type(error).__name__)
+        _mark_posted(error)
         raise
     else:
         _leave_together(group)
@@ -118,6 +119,7 @@ def _join(place: Place, asked: DistributedConfig, end_process: Callable[[PeerLos
             f"torch.distributed is open already, with {dist.get_world_size()} processes.",
             "Close it before training: torch.distributed.destroy_process_group()",
         )
+    backend = choose_backend(asked.backend) if place.rank == 0 else ""  # the others take that of rank 0
     interface, origin = requested_interface(asked.interface)
     chosen = endpoint_on(interface, origin, place.address) if interface else None
     rendezvous = Rendezvous(place, asked.timeout_seconds)
@@ -127,7 +129,9 @@ def _join(place: Place, asked: DistributedConfig, end_process: Callable[[PeerLos
         address=chosen.address if chosen else source_address(place.address),
         process=describe_process(),
     )
-    heartbeat, settings = _start_heartbeat(place, asked, rendezvous, own)
+    heartbeat, settings = _start_heartbeat(
+        place, Settings(backend, asked.timeout_seconds, asked.peer_timeout_seconds), rendezvous, own
+    )
     heartbeat.on_deadline = lambda cause: end_process(PeerLost(cause))
     try:
         members = [rendezvous.member(rank, heartbeat.cause) for rank in range(place.world_size)]
@@ -136,6 +140,7 @@ def _join(place: Place, asked: DistributedConfig, end_process: Callable[[PeerLos
     except BaseException as error:
         if not isinstance(error, PeerLost):
             heartbeat.report_failure(str(error) or type(error).__name__)
+            _mark_posted(error)
         heartbeat.close()
         raise
     processes = {member.rank: member.process for member in members}
@@ -143,12 +148,10 @@ def _join(place: Place, asked: DistributedConfig, end_process: Callable[[PeerLos
 
 
 def _start_heartbeat(
-    place: Place, asked: DistributedConfig, rendezvous: Rendezvous, own: Member
+    place: Place, settings: Settings, rendezvous: Rendezvous, own: Member
 ) -> tuple[Heartbeat, Settings]:
     """Before all ranks have come, so that one that ends while the others wait is noticed as well."""
     if place.rank == 0:
-        backend = choose_backend(asked.backend)
-        settings = Settings(backend, asked.timeout_seconds, asked.peer_timeout_seconds)
         heartbeat = Heartbeat(0, secrets.token_hex(16), settings.peer_timeout_seconds)
         is_local_name = is_loopback(own.address) and not is_loopback(place.address)  # others see another address
         port = heartbeat.listen("" if is_local_name else own.address)
@@ -208,6 +211,11 @@ def _open(
 def _end_process(lost: PeerLost) -> None:
     print(f"palaestra: {lost}", file=sys.stderr, flush=True)
     os._exit(lost.exit_code)
+
+
+def _mark_posted(error: BaseException) -> None:
+    if isinstance(error, PalaestraError):
+        error.is_posted = True
 
 
 def _leave_together(group: Group) -> None:

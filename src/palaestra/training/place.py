@@ -48,6 +48,12 @@ def read_place(variables: Mapping[str, str]) -> Place | None:
     return Place(rank, local_rank, world_size, variables["MASTER_ADDR"], port)
 
 
+def is_follower(variables: Mapping[str, str]) -> bool:
+    """One of several ranks, and not the leader."""
+    place = read_place(variables)
+    return place is not None and place.rank > 0
+
+
 def elastic_restarts(variables: Mapping[str, str]) -> int:
     """How often torchrun has started the ranks again (`--max-restarts`); 0 elsewhere."""
     count = variables.get("TORCHELASTIC_RESTART_COUNT", "0")

@@ -154,5 +154,13 @@ class Rendezvous:
         return f"[{address}]:{self._place.port}" if ":" in address else f"{address}:{self._place.port}"
 
 
+def post_refusal(place: Place, message: str, seconds: float) -> None:
+    """Of a rank that cannot even begin to join: the others end with this reason instead of waiting for it."""
+    try:
+        Rendezvous(place, seconds).post_refusal(message, seconds)
+    except (RunFailed, RuntimeError):  # nobody is there to be told, or the store is gone
+        return
+
+
 def _key(rank: int) -> str:
     return f"member/{rank}"

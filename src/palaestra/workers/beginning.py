@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.contracts.codec import decode_interface
 from palaestra.contracts.later import later
+from palaestra.training.group import ALONE
+from palaestra.workers.shared_policy import load_shared_policy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.checkpoints import loaded as loaded_policies
     from palaestra.config.train import TrainConfig
     from palaestra.runs.directory import RunDirectory
     from palaestra.training import origin
     from palaestra.training.group import Group
     from palaestra.training.origin import Origin
 else:
-    loaded_policies = later("palaestra.checkpoints.loaded")
     origin = later("palaestra.training.origin")
 
 
@@ -29,14 +29,14 @@ def find_origin(config: TrainConfig, runs_root: Path, found: RunDirectory | None
     told = group.tell(own)
     if told:
         return origin.Origin(decode_interface(json.loads(told)))
-    return load_origin(config, runs_root)
+    return load_origin(config, runs_root, group)
 
 
-def load_origin(config: TrainConfig, runs_root: Path) -> Origin | None:
-    """What `initial_weights` names: RUN, RUN:best, RUN:10 or a path. None when it names nothing."""
+def load_origin(config: TrainConfig, runs_root: Path, group: Group = ALONE) -> Origin | None:
+    """A collective. What `initial_weights` names: RUN, RUN:best, RUN:10 or a path. None when it names nothing."""
     if config.initial_weights is None:
         return None
-    loaded = loaded_policies.load_policy(config.initial_weights, runs_root)
+    loaded = load_shared_policy(config.initial_weights, runs_root, group)
     checkpoint = loaded.checkpoint
     return origin.Origin(
         interface=loaded.policy.interface,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import RunFailed, UsageError
 from palaestra.contracts.later import later
 from palaestra.runs.differences import diff_configs, format_differences
@@ -13,13 +15,13 @@ from palaestra.training.sharing import import_torch_together, weights_digest
 
 if TYPE_CHECKING:
     from palaestra.checkpoints import weights as weight_files
-    from palaestra.config.train import TrainConfig
     from palaestra.training.group import Group
     from palaestra.training.state import TrainingState
 else:
     weight_files = later("palaestra.checkpoints.weights")
 
 EQUAL_ON_ALL = frozenset({"iteration", "env_steps", "optimizer"})  # entries of a capture that no rank has to itself
+OF_ONE_MACHINE = {"distributed.interface"}  # settings in which ranks may differ
 ZIP = b"PK"  # how torch's files begin
 OTHERS = "others"  # entry of a trainer state: the captures of ranks 1, 2, …
 
@@ -73,18 +75,43 @@ def own_capture(trainer_state: dict[str, Any], group: Group) -> dict[str, Any]:
     return training if group.is_leader else {**training, **others[group.rank - 1]}
 
 
-def demand_one_config(config: TrainConfig, group: Group) -> None:
-    """A collective: ranks that were started with other settings would train past each other."""
+def demand_one_config(config: TrainConfig, group: Group, overrides: Mapping[str, Any] | None = None) -> None:
+    """A collective: ranks that were started with other settings would train past each other.
+
+    `overrides`: of a rank that takes all other settings from the leader; only these must be the leader's.
+    """
     if group.world_size == 1:
         return
-    told = group.gather_bytes(config.model_dump_json().encode())
-    for rank, text in enumerate(told):
-        differences = diff_configs(json.loads(told[0]), json.loads(text))
+    own = config.model_dump(mode="json") if overrides is None else _only(config.model_dump(mode="json"), overrides)
+    ranks = [json.loads(text) for text in group.gather_bytes(json.dumps([own, overrides], default=str).encode())]
+    for rank, (settings, asked) in enumerate(ranks):
+        leader = ranks[0][0] if asked is None else _only(ranks[0][0], asked)
+        differences = [each for each in diff_configs(leader, settings) if each.key_path not in OF_ONE_MACHINE]
         if differences:
             raise UsageError(
                 f"Rank {rank} was started with another configuration than rank 0:\n{format_differences(differences)}\n",
                 "Start every rank with the same command.",
             )
+
+
+def share_config(config: TrainConfig, group: Group) -> TrainConfig:
+    """A collective: the leader's settings for everybody, apart from those that are of one machine."""
+    if group.world_size == 1:
+        return config
+    shared = TrainConfig.model_validate(json.loads(group.tell(json.dumps(config.model_dump(mode="json")).encode())))
+    distributed = shared.distributed.model_copy(update={"interface": config.distributed.interface})
+    return shared.model_copy(update={"distributed": distributed})
+
+
+def _only(settings: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of nested settings that `wanted` names."""
+    return {
+        key: _only(settings[key], value)
+        if isinstance(value, Mapping) and isinstance(settings[key], dict)
+        else settings[key]
+        for key, value in wanted.items()
+        if key in settings
+    }
 
 
 def _demand_equal_weights(leader: str, others: list[str], iteration: int) -> None:

@@ -34,7 +34,12 @@ def write_epitaph(job: Job, leader_pid: int, rank: int, cause: str, *, is_told: 
 
 
 def write_for_dead_leader(directory: RunDirectory, cause: str) -> None:
-    """By another rank, where no launcher of ours would: under torchrun. A leader that lives holds the lock."""
+    """By another rank, where no launcher of ours would: under torchrun. A leader that lives holds the lock.
+
+    Without a shared disk the leader's files are not here.
+    """
+    if not directory.status_file.is_file():
+        return
     try:
         with run_lock(directory):
             if read_written_record(directory).state in ACTIVE:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.later import later
+from palaestra.training.group import ALONE
+from palaestra.workers.shared_policy import load_shared_policy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.checkpoints import loaded
     from palaestra.config.train import TrainConfig
     from palaestra.policies.agent import Agent
-else:
-    loaded = later("palaestra.checkpoints.loaded")
+    from palaestra.training.group import Group
 
 
-def load_teacher(config: TrainConfig, runs_root: Path) -> Agent | None:
-    """What `ppo.kickstart.teacher` names: RUN, RUN:best, RUN:10 or a path. None when no teacher is asked for."""
+def load_teacher(config: TrainConfig, runs_root: Path, group: Group = ALONE) -> Agent | None:
+    """A collective. What `ppo.kickstart.teacher` names: RUN, RUN:best, RUN:10 or a path. None: there is no teacher."""
     target = config.ppo.kickstart.teacher
-    return None if target is None else loaded.load_policy(target, runs_root).policy
+    return None if target is None else load_shared_policy(target, runs_root, group).policy

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from contextlib import ExitStack, closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,8 @@ from palaestra.training.sharing import equalize, import_torch_together
 from palaestra.training.state import TrainingState, new_training_state
 from palaestra.workers.abort import Abort, exits_reported, explain_crashes
 from palaestra.workers.beginning import find_origin
-from palaestra.workers.captures import demand_one_config
+from palaestra.workers.captures import demand_one_config, share_config
+from palaestra.workers.code_check import demand_same_code
 from palaestra.workers.epitaph import write_for_dead_leader
 from palaestra.workers.following import FollowerSaver, FollowerSession
 from palaestra.workers.judgements import Evaluator, Judgements
@@ -81,10 +83,12 @@ def run_training(
     quiet: bool = False,
     profile: bool = False,
     restart: int = 0,
+    takes_settings: bool = False,
 ) -> TrainOutcome:
     """Train to the end, or until told to stop; a run of that name is continued. Refusals leave nothing behind.
 
-    `restart`: how often the ranks were started again by themselves after a failure.
+    `restart`: how often the ranks were started again by themselves after a failure. `takes_settings`: this rank
+    continues a run that it does not know, with the leader's settings; `config` only says how to join.
     """
     require_open_files()
     if read_place(os.environ) is not None:
@@ -94,12 +98,14 @@ def run_training(
     abort = Abort()
     with open_group(config.distributed, config.device, abort.end_after_loss) as group:
         abort.group = group
-        demand_one_config(config, group)
+        demand_one_config(config, group, request.config if takes_settings else None)
         store = RunStore(runs_root, clock)
         found = None
         if group.is_leader:
             found = find_run(store, request, config, must_exist=resume_only, accept_changes=accept_changes)
             config = found.config if found else config
+        config = share_config(config, group)
+        code_differences = demand_same_code(config, group)
         done = group.tell(str(found.directory.path).encode() if found and found.is_done else b"").decode()
         if done:
             return _already_done(RunDirectory(Path(done)), config, group, clock)
@@ -108,7 +114,7 @@ def run_training(
                 plugins.load("sinks", name)  # a misspelt one is refused here
         if config.evaluate_interval and config.evaluate_remote:
             distant.require_remote()
-        teacher = load_teacher(config, runs_root)
+        teacher = load_teacher(config, runs_root, group)
         origin = find_origin(config, runs_root, found.directory if found else None, group)
         explain_crashes()
         with exits_reported(abort), watch_steps(config.env.step_timeout, abort) as watchdog, ExitStack() as stack:
@@ -122,6 +128,8 @@ def run_training(
             directory, is_found = _enter(stack, store, request, state.config, found, group)
             if group.is_leader:
                 _record_restart(directory, restart or elastic_restarts(os.environ))
+                for difference in code_differences:
+                    Journal(directory).record("code.differs", **asdict(difference))
             return _train_in(
                 directory, state, found, watchdog, abort, is_found=is_found, quiet=quiet, profile=profile, clock=clock
             )
@@ -137,11 +145,27 @@ def _enter(
         path = str(own.path)
         stack.enter_context(run_lock(own))
         stack.enter_context(warnings_on_stderr())
-    told = json.loads(group.tell(json.dumps([path, found is not None]).encode()))
-    directory = RunDirectory(Path(told[0]))
-    if directory.logs.is_dir():  # on another machine without a shared disk it is not
-        stack.enter_context(run_log(directory, group.rank))
-    return directory, bool(told[1])
+    path, is_found = json.loads(group.tell(json.dumps([path, found is not None]).encode()))
+    directory = RunDirectory(Path(path))
+    if not group.is_leader:
+        directory = _log_directory(directory, store.root)
+    stack.enter_context(run_log(directory, group.rank))
+    return directory, bool(is_found)
+
+
+def _log_directory(leader: RunDirectory, runs_root: Path) -> RunDirectory:
+    """The leader's, on a shared disk; else one of the same id in this machine's own runs folder, for logs only."""
+    if leader.status_file.is_file():
+        return leader
+    own = RunDirectory(runs_root / leader.id)
+    try:
+        own.logs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunFailed(
+            f"The log folder {own.logs} of this rank cannot be made: {error.strerror}.",
+            "Choose another runs folder with PALAESTRA_RUNS_DIR.",
+        ) from error
+    return own
 
 
 def _create(store: RunStore, request: RunRequest, config: TrainConfig) -> RunDirectory:
