@@ -163,6 +163,17 @@ def test_two_native_ranks_killed_and_continued_end_with_the_same_bytes(
     assert resumed.data["exact"] is True
 
 
+@pytest.mark.fault("D3")
+def test_a_rank_that_is_stopped_ends_the_run_within_the_limit(launch, palaestra):
+    launched = launch("stopped", "total_steps=1e6", "distributed.peer_timeout_seconds=4", saved=1)
+    launched.ranks()[1].suspend()
+    began = time.monotonic()
+    code, printed = launched.end()
+    assert (code, time.monotonic() - began < 20) == (1, True)
+    assert printed.startswith("palaestra: Rank 1 fell silent and was ended.")
+    assert read_record(palaestra.run("stopped")).failure.startswith("Rank 1 fell silent and was ended.")
+
+
 @pytest.mark.fault("D1")
 def test_killed_ranks_restart_from_the_last_checkpoint_and_end_with_the_same_bytes(
     launch, palaestra, differences, wait_until

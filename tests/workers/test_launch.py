@@ -88,8 +88,13 @@ class SilentRank(PaperRank):
 
     ended_at: float | None = None
 
+    is_paused: bool = False
+
     def has_ended(self):
         return self.was_killed
+
+    def is_stopped(self):
+        return self.is_paused
 
     def kill(self):
         self.was_killed = True
@@ -105,9 +110,21 @@ def test_a_rank_that_hangs_after_another_has_ended_is_not_waited_for_without_end
     monkeypatch.setattr(launch_module, "LEAVE_SECONDS", 0.05)
     monkeypatch.setattr(launch_module, "GRACE_SECONDS", 0.05)
     left, silent = LeftRank(0, code, ended_at=time.monotonic()), SilentRank(1, 0)
-    launch_module._wait([left, silent])
+    launch_module._wait([left, silent], 30.0)
     assert silent.was_killed
     assert time.monotonic() - left.ended_at > 0.05
+
+
+def test_a_stopped_rank_is_ended_and_ranks_that_are_stopped_together_are_not():
+    running, paused = SilentRank(0, 0), SilentRank(1, 0, is_paused=True)
+    stopped = launch_module.StoppedRanks(0.05)
+    assert stopped.overdue([running, paused]) == []
+    time.sleep(0.06)  # the silence itself
+    assert stopped.overdue([running, paused]) == [paused]
+    running.is_paused = True
+    assert stopped.overdue([running, paused]) == []
+    running.is_paused = False
+    assert stopped.overdue([running, paused]) == []  # counted anew
 
 
 def test_under_torchrun_no_ranks_are_started(monkeypatch):

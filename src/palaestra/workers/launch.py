@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from palaestra.contracts.errors import UsageError
 from palaestra.runs.directory import RunDirectory
+from palaestra.training.heartbeat import SILENT_SHARE
 from palaestra.training.place import read_place
 from palaestra.workers.epitaph import write_epitaph
 from palaestra.workers.outcome import TrainOutcome, outcome_on_disk
@@ -76,7 +77,7 @@ def launch(job: Job, count: int) -> TrainOutcome:
 
 def _launch_once(job: Job, count: int) -> TrainOutcome:
     with started(job, count) as ranks, forwarded_signals(ranks) as came:
-        _wait(ranks)
+        _wait(ranks, job.config.distributed.peer_timeout_seconds)
         accounts = [rank.account() for rank in ranks]
     return outcome_of(job, ranks, accounts, came, ranks[0].process.pid)
 
@@ -100,9 +101,10 @@ def outcome_of(
     raise error
 
 
-def _wait(ranks: list[Rank]) -> None:
+def _wait(ranks: list[Rank], peer_timeout_seconds: float) -> None:
     """Until all have ended. When one fails, the others get a moment to notice it themselves."""
     deadline = float("inf")
+    stopped = StoppedRanks(SILENT_SHARE * peer_timeout_seconds)
     while alive := [rank for rank in ranks if not rank.has_ended()]:
         for rank in ranks:
             if rank.ended_at is not None:
@@ -111,7 +113,25 @@ def _wait(ranks: list[Rank]) -> None:
         if time.monotonic() > deadline:
             for rank in alive:
                 rank.kill()
+        for rank in stopped.overdue(alive):
+            rank.kill()
         time.sleep(LOOK_SECONDS)
+
+
+class StoppedRanks:
+    """Ranks that somebody stopped (SIGSTOP) while others run and wait for them. All stopped together only pause."""
+
+    def __init__(self, limit_seconds: float) -> None:
+        self._limit = limit_seconds
+        self._since: dict[int, float] = {}
+
+    def overdue(self, alive: list[Rank]) -> list[Rank]:
+        now = time.monotonic()
+        stopped = [rank for rank in alive if rank.is_stopped()]
+        if len(stopped) == len(alive):
+            stopped = []
+        self._since = {rank.number: self._since.get(rank.number, now) for rank in stopped}
+        return [rank for rank in stopped if now - self._since[rank.number] > self._limit]
 
 
 def first_cause(ranks: Sequence[Ended], accounts: Sequence[Account | None], came: list[int]) -> Cause | None:

@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
 from palaestra.training.place import LISTENING, MEMORY, open_memory_file
@@ -116,6 +117,14 @@ class Rank:
         if self.ended_at is None:
             self.ended_at = time.monotonic()
         return True
+
+    def is_stopped(self) -> bool:
+        """By SIGSTOP or a debugger; False where the system does not tell."""
+        try:
+            status = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return False
+        return status.rpartition(")")[2].split()[0] in {"T", "t"}
 
     def account(self) -> Account | None:
         """What it said; None when it said nothing. Asked once, after its end."""
