@@ -309,9 +309,9 @@ def server() -> Iterator[ForkServer]:
 
 @pytest.fixture(scope="module")
 def together(server):
-    """Start ranks of one group, each a process; `own` are the words that only one of them gets."""
+    """Start ranks of one group, each a process; `own` are the words, `variables` those, that only one of them gets."""
 
-    def start(*words, count=2, own=None, port=None):
+    def start(*words, count=2, own=None, port=None, variables=None):
         if port is None:
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
@@ -319,7 +319,9 @@ def together(server):
         place = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         return [
             server.start(
-                *words, *(own or {}).get(rank, []), variables={**place, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+                *words,
+                *(own or {}).get(rank, []),
+                variables={**place, "RANK": str(rank), "LOCAL_RANK": str(rank), **(variables or {}).get(rank, {})},
             )
             for rank in range(count)
         ]
