@@ -24,9 +24,9 @@ from palaestra.workers.logs import log_lines
 from palaestra.workers.signals import StopNow, StopRequest
 
 try:
-    from palaestra.workers.lock_watch import LockWatch
+    from palaestra.workers import lock_watch
 except ImportError:  # no compiler has been here
-    LockWatch = None  # type: ignore[assignment, misc]
+    lock_watch = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -139,11 +139,11 @@ def watch_steps(timeout: float, abort: Abort) -> Iterator[Watchdog]:
 @contextmanager
 def lock_watched(timeout: float) -> Iterator[Callable[[], None]]:
     """Call what it yields at least once a second: if nobody can for `timeout` seconds, the process ends (SIGABRT)."""
-    if LockWatch is None or not timeout:
+    if lock_watch is None or not timeout:
         yield lambda: None
         return
     limit = timeout + RETURN_SECONDS
-    watch = LockWatch(
+    watch = lock_watch.LockWatch(
         limit,
         f"palaestra: No Python code has run for {limit:.0f} s: compiled code hangs and holds the global interpreter "
         "lock, so it cannot be interrupted, and the process ends. The stack below shows where.\n  If one step may take "
