@@ -4,11 +4,11 @@ import gymnasium
 import numpy as np
 import pytest
 
+from palaestra.rendering import mujoco_state
 from palaestra.rendering.env_copy import CopyDiffers, CopyPool
 from palaestra.rendering.env_state import LARGEST_VALUE, StateEncoder, recipe_of
 from palaestra.rendering.headless import prepare_rendering
 from palaestra.rendering.messages import pack, unpack
-from palaestra.rendering.mujoco_state import render_quickly
 from palaestra.rendering.offscreen import OffscreenRenderer
 
 pytestmark = pytest.mark.filterwarnings("ignore:builtin type:DeprecationWarning")  # of Box2D, when it is imported
@@ -27,7 +27,7 @@ def sent(encoder):
 def make(env_id, seed):
     prepare_rendering("rgb_array")
     env = gymnasium.make(env_id)
-    render_quickly(env)  # as the copies do
+    mujoco_state.reduce_quality(env)  # as the copies do
     env.reset(seed=seed)
     env.action_space.seed(seed)
     return env
@@ -50,7 +50,6 @@ def test_the_frames_of_a_copy_are_those_of_the_environment(env_id):
         for slot, env in enumerate(envs):
             play(env, steps)
             pool.update(slot, sent(encoders[slot]))
-            render_quickly(env)
             assert np.array_equal(pool.render(slot), renderers[slot].render()), f"{env_id} after {steps} steps"
     for env in envs:
         env.close()
@@ -69,12 +68,33 @@ def test_simulations_share_one_copy_and_keep_their_own_camera(env_id):
         for slot, env in enumerate(envs):
             play(env, 5)
             pool.update(slot, sent(encoders[slot]))
-            render_quickly(env)
             frames = pool.render(slot), renderers[slot].render()
+            mujoco_state.disable_shadows(env)
             assert number == 0 or np.array_equal(*frames)  # one renderer has its first frame, with shadows, once
     assert len({id(copy) for _, copy in pool._copies.values()}) == 1
     for env in envs:
         env.close()
+
+
+@pytest.mark.slow
+def test_the_render_quality_is_set_once_and_stays_while_states_come_and_go(monkeypatch):
+    mujoco = pytest.importorskip("mujoco")
+    disabled = []
+    disable_shadows = mujoco_state.disable_shadows
+    monkeypatch.setattr(mujoco_state, "disable_shadows", lambda env: disabled.append(disable_shadows(env)))
+    env = make("InvertedPendulum-v5", 1)
+    encoder, pool = StateEncoder(env, recipe_of(env)), CopyPool()
+    for steps in (0, 3, 60):  # the last goes through an end, after which all attributes are set anew
+        play(env, steps)
+        pool.update(0, sent(encoder))
+        pool.render(0)
+    copy = pool._copies[0][1].env.unwrapped
+    scene, flags = copy.mujoco_renderer.viewer.scn, mujoco.mjtRndFlag
+    assert (scene.flags[flags.mjRND_SHADOW], scene.flags[flags.mjRND_REFLECTION]) == (0, 0)
+    quality = copy.model.vis.quality
+    assert (quality.offsamples, quality.shadowsize) == (0, mujoco_state.SHADOW_SIZE)
+    assert len(disabled) == 1
+    env.close()
 
 
 def test_a_model_that_was_changed_after_it_was_made_is_noticed():

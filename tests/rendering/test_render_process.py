@@ -9,6 +9,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import gymnasium
+import numpy as np
 import pytest
 
 from palaestra.rendering import render_process
@@ -19,7 +20,15 @@ from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.rendering.headless import prepare_rendering
 from palaestra.rendering.offscreen import OffscreenRenderer
-from palaestra.rendering.render_process import ParentGone, States, largest_side_of, main, render_all
+from palaestra.rendering.render_process import (
+    ParentGone,
+    States,
+    largest_side_of,
+    main,
+    render_all,
+    rendering_share,
+    rest_seconds,
+)
 from palaestra.rendering.socket_messages import PeerClosed, socket_pair
 
 SIDE = 640
@@ -126,6 +135,56 @@ def ours_waiting(theirs):
 def _until_closed(states, writer):
     with pytest.raises(PeerClosed):
         render_all(states, writer, largest_side_of(writer))
+
+
+class FakeMachine:
+    """A clock, a viewer that watches all the time, and frames of which each takes as long as it should."""
+
+    def __init__(self, reader, seconds_per_frame, frames):
+        self.reader, self.seconds_per_frame, self.frames_left = reader, seconds_per_frame, frames
+        self.busy = self.asleep = 0.0
+
+    def process_time(self):
+        return self.busy
+
+    def monotonic(self):
+        return self.busy + self.asleep
+
+    def sleep(self, seconds):
+        self.asleep += seconds
+
+    def next(self):
+        if not self.frames_left:
+            raise PeerClosed
+        self.frames_left -= 1
+        self.reader.want(Demand(60.0, 0, frozenset({0}), 1, 1), self.monotonic() + 2)
+        return 0, {"numbers": (0, 0.0, 0.0, 0), "at": 0.0}
+
+    def render(self, _slot):
+        self.busy += self.seconds_per_frame
+        return np.zeros((4, 4, 3), np.uint8)
+
+
+def used_share(monkeypatch, frame_buffer, reader, cores, seconds_per_frame):
+    machine = FakeMachine(reader, seconds_per_frame, frames=100)
+    monkeypatch.setattr(render_process, "time", machine)
+    monkeypatch.setattr(render_process, "usable_cores", lambda: cores)
+    with closing(FrameWriter(frame_buffer.descriptor, frame_buffer.about)) as writer, pytest.raises(PeerClosed):
+        render_all(machine, writer, largest_side_of(writer))
+    assert machine.busy == pytest.approx(100 * seconds_per_frame)
+    return machine.busy / machine.monotonic()
+
+
+@pytest.mark.parametrize(("cores", "share"), [(1, 0.06), (2, 0.06), (3, 0.5), (64, 0.5)])
+def test_rendering_uses_its_share_of_a_core_and_no_more(monkeypatch, frame_buffer, reader, cores, share):
+    assert used_share(monkeypatch, frame_buffer, reader, cores, 0.01) == pytest.approx(share)
+    assert rendering_share(cores) == share
+
+
+def test_after_a_slow_frame_it_rests_for_a_quarter_of_a_second_at_most(monkeypatch, frame_buffer, reader):
+    """Else a tile whose frames take a second each would stand still for a quarter of a minute."""
+    assert rest_seconds(1.0, 0.06) == 0.25
+    assert used_share(monkeypatch, frame_buffer, reader, 2, 1.0) == pytest.approx(1 / 1.25)
 
 
 def test_the_largest_image_fits_into_a_slot(frame_buffer):

@@ -145,7 +145,10 @@ def _import_package(package: str, env_id: str) -> None:
 
 
 def time_limit_of(spec: EnvSpec | None) -> int | None:
-    """Steps after which the environment itself ends an episode, as far as its registration says."""
+    """Steps after which the environment itself ends an episode, as far as its registration says.
+
+    `time_limit_of` in apps/cleanrl/launcher/episodes.py is its twin: the launcher may not import this package.
+    """
     if spec is None:
         return None
     frames, skip = spec.kwargs.get("max_num_frames_per_episode"), spec.kwargs.get("frameskip", 1)  # Atari counts frames

@@ -37,10 +37,11 @@ class EnvCopy:
 
     def __init__(self, recipe: dict[str, Any]) -> None:
         self.env = make_copy(recipe)
-        mujoco_state.render_quickly(self.env)
         self.env.reset(seed=0)
+        mujoco_state.reduce_quality(self.env)
         self._own = dict(vars(self.env.unwrapped))
         self._renderer = OffscreenRenderer(self.env.unwrapped)
+        self._has_rendered = False
         self.camera = mujoco_state.FreeCamera(self.env)
 
     @property
@@ -67,8 +68,10 @@ class EnvCopy:
         for name, simulation in state.simulations.items():
             mujoco_state.write(attributes[name], simulation)
         self.camera.aim(slot)
-        mujoco_state.render_quickly(self.env)
         pixels = self._renderer.render()
+        if not self._has_rendered:  # once is enough: no state replaces the model, the renderer or its scene
+            mujoco_state.disable_shadows(self.env)
+            self._has_rendered = True
         self.camera.remember(slot)
         return pixels
 

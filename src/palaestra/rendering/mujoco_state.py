@@ -58,16 +58,21 @@ def write(simulation: Any, found: dict[str, Any]) -> None:
         offset += field.nbytes
 
 
-def render_quickly(env: Any) -> None:
-    """For the live view: without antialiasing, shadows and reflections.
+def reduce_quality(env: Any) -> None:
+    """For the live view: without antialiasing and with small shadow maps.
 
-    Rendered in software, a frame of Walker2d takes 6 ms of CPU time this way and 67 ms with MuJoCo's defaults. Call it
-    before every frame: the scene's flags exist only after the first frame, which therefore has shadows.
+    To be called before the first frame: MuJoCo reads both when it makes its rendering context, and never again.
+    Rendered in software, a frame of Walker2d takes 6 ms of CPU time without these and shadows, and 67 ms with MuJoCo's
+    defaults.
     """
     for value in vars(env.unwrapped).values():
         if is_model(value):
             value.vis.quality.offsamples = 0
             value.vis.quality.shadowsize = SHADOW_SIZE
+
+
+def disable_shadows(env: Any) -> None:
+    """And reflections. To be called after the first frame, which makes the scene that holds these flags."""
     viewer = getattr(getattr(env.unwrapped, "mujoco_renderer", None), "viewer", None)
     if viewer is not None and hasattr(viewer, "scn"):
         flags: Any = importlib.import_module("mujoco").mjtRndFlag

@@ -79,10 +79,10 @@ class States:
 
 def render_all(states: States, writer: FrameWriter, largest_side: int) -> None:
     """Until the parent is gone; no more than a share of a core, because the process that trains shares its caches."""
-    share = SHARE_OF_FEW_CORES if usable_cores() <= FEW_CORES else SHARE_OF_MANY_CORES
+    share = rendering_share(usable_cores())
     began = time.process_time()
     while True:
-        time.sleep(min((time.process_time() - began) * (1 / share - 1), LONGEST_REST))
+        time.sleep(rest_seconds(time.process_time() - began, share))
         slot, message = states.next()
         began = time.process_time()
         demand = writer.demand(time.monotonic())
@@ -91,6 +91,16 @@ def render_all(states: States, writer: FrameWriter, largest_side: int) -> None:
         pixels = fit(states.render(slot), demand.largest_side, largest_side)
         writer.write(slot, pixels, Numbers(*message["numbers"]), message["at"])
         writer.notify(demand, slot)
+
+
+def rendering_share(cores: int) -> float:
+    """Of one core, on a machine with so many."""
+    return SHARE_OF_FEW_CORES if cores <= FEW_CORES else SHARE_OF_MANY_CORES
+
+
+def rest_seconds(busy_seconds: float, share: float) -> float:
+    """How long to sleep after a frame that took `busy_seconds` of CPU time, so that frames use `share` of a core."""
+    return min(busy_seconds * (1 / share - 1), LONGEST_REST)
 
 
 def serve(connection: MessageSocket, parent: int, path: Path) -> None:

@@ -1,10 +1,14 @@
+from types import SimpleNamespace
+
 import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.envs.registration import EnvSpec
 
-from palaestra.apps.cleanrl.launcher.episodes import Referee, as_action, batch_of, play
+from palaestra.apps.cleanrl.launcher.episodes import Referee, as_action, batch_of, play, time_limit_of
 from palaestra.apps.cleanrl.launcher.probe import Probe
+from palaestra.envs import make
 
 
 @pytest.fixture
@@ -98,3 +102,26 @@ def test_observations_and_actions_have_the_forms_of_scripts():
     assert as_action(torch.tensor([3])) == 3
     assert as_action(torch.tensor([[0.5]])).shape == (1,)
     assert as_action(np.array([[1, 2]])).tolist() == [1, 2]
+
+
+def atari_like(**settings):
+    """As ale_py registers its games: they end after a number of frames, not of steps."""
+    return EnvSpec("Game-v0", kwargs={"max_num_frames_per_episode": 108_000, **settings})
+
+
+@pytest.mark.parametrize(
+    ("spec", "limit"),
+    [
+        *[(name, 200) for name in ("MountainCar-v0", "Pendulum-v1", "Taxi-v4")],
+        *[("CartPole-v1", 500), ("Acrobot-v1", 500), ("FrozenLake-v1", 100), ("Reacher-v5", 50)],
+        *[("LunarLander-v3", 1000), ("Walker2d-v5", 1000), ("BipedalWalker-v3", 1600)],
+        *[("CliffWalking-v1", None), ("Blackjack-v1", None), (None, None)],
+        *[(atari_like(), 108_000), (atari_like(frameskip=4), 27_000), (atari_like(frameskip=(2, 5)), None)],
+        (EnvSpec("Game-v0", max_episode_steps=7, kwargs=atari_like().kwargs), 7),
+    ],
+)
+def test_the_time_limit_is_the_one_that_palaestra_itself_finds(spec, limit):
+    """The function exists twice, because what runs inside a script may not import palaestra."""
+    found = gymnasium.spec(spec) if isinstance(spec, str) else spec
+    assert time_limit_of(SimpleNamespace(spec=found)) == limit
+    assert make.time_limit_of(found) == limit

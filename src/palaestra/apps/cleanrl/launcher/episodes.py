@@ -91,7 +91,10 @@ def play(
 
 
 def time_limit_of(env: Any) -> int | None:
-    """In steps of the environment under the script's wrappers, which are never more than one each."""
+    """In steps of the environment under the script's wrappers, which are never more than one each.
+
+    `palaestra.envs.make.time_limit_of` is its twin: what runs inside a script may not import palaestra.
+    """
     spec = getattr(env, "spec", None)
     if spec is None:
         return None
