@@ -37,6 +37,7 @@ from palaestra.web.server import Server, ServeSettings, open_listener
 from palaestra.web.tokens import TokenFile
 
 PORT = 7878
+TIMEOUT_SECONDS = 60.0  # far beyond what anything here takes, also on a busy machine
 
 SCRIPT = """
 import signal, sys, time
@@ -137,7 +138,7 @@ class Live:
         self.port, self.url = house.place.port, house.place.url
         self.bearer = {"authorization": f"Bearer {house.token.read()}"}
 
-    def raw(self, content, seconds=5.0):
+    def raw(self, content, seconds=TIMEOUT_SECONDS):
         """Send bytes, read until the other side closes; None when it does not within `seconds`."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
             answer = b""
@@ -167,10 +168,10 @@ def live(house, daemon):
     server = Server(build_app(house), None, ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(TIMEOUT_SECONDS)
     yield Live(house, server)
     server.should_exit = True
-    thread.join(10)
+    thread.join(TIMEOUT_SECONDS)
     assert not thread.is_alive()
 
 

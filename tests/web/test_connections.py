@@ -16,8 +16,10 @@ from palaestra.web.connections import (
     LimitedConnection,
     connection_to_refuse,
 )
+from palaestra.web.patience import PatientProtocol
 
 FLOOD = 600
+TIMEOUT_SECONDS = 60.0  # far beyond what anything here takes, also on a busy machine
 HALF_A_REQUEST = b"GET /api/system HTTP/1.1\r\nhost: x\r\n"
 
 
@@ -29,7 +31,7 @@ def flood(live):
         def open_all(content=b"", source="127.0.0.1", count=FLOOD):
             opened = []
             for _ in range(count):
-                one = socket.create_connection(("127.0.0.1", live.port), 5, source_address=(source, 0))
+                one = socket.create_connection(("127.0.0.1", live.port), TIMEOUT_SECONDS, source_address=(source, 0))
                 opened.append(stack.enter_context(one))
                 one.sendall(content)
             return opened
@@ -48,19 +50,19 @@ def is_served(live):
 
 @pytest.mark.fault("W6")
 @pytest.mark.parametrize("content", [b"", HALF_A_REQUEST])
-def test_600_open_connections_without_a_token_turn_nobody_away(live, flood, content):
-    began = time.monotonic()
+def test_600_open_connections_without_a_token_turn_nobody_away(live, flood, content, monkeypatch):
+    monkeypatch.setattr(PatientProtocol, "header_seconds", 1000.0)  # nothing is freed by waiting
     for _ in range(6):
         flood(content, count=FLOOD // 6)
         assert is_served(live)
     assert [is_served(live) for _ in range(10)] == [True] * 10
-    assert time.monotonic() - began < 8  # header_seconds is 10: nothing was freed by waiting
 
 
 @pytest.mark.fault("W6")
-def test_connections_with_a_token_live_through_a_flood(live, flood):
+def test_connections_with_a_token_live_through_a_flood(live, flood, monkeypatch):
+    monkeypatch.setattr(PatientProtocol, "header_seconds", 1000.0)
     with (
-        httpx2.Client(base_url=live.url, headers=live.bearer) as client,
+        httpx2.Client(base_url=live.url, headers=live.bearer, timeout=TIMEOUT_SECONDS) as client,
         connect(f"ws://127.0.0.1:{live.port}/api/events", additional_headers=live.bearer, proxy=None) as events,
     ):
         assert client.get("/api/system").status_code == 200
@@ -68,12 +70,13 @@ def test_connections_with_a_token_live_through_a_flood(live, flood):
         with kept as response:
             flood(HALF_A_REQUEST)
             assert response.read()
-        events.ping().wait(5)
-        assert events.recv(timeout=5)
+        assert events.ping().wait(TIMEOUT_SECONDS)
+        assert events.recv(timeout=TIMEOUT_SECONDS)
 
 
 @pytest.mark.fault("W6")
-def test_a_flood_from_one_address_closes_only_its_own_connections(live, flood):
+def test_a_flood_from_one_address_closes_only_its_own_connections(live, flood, monkeypatch):
+    monkeypatch.setattr(PatientProtocol, "header_seconds", 1000.0)  # the other one must not be too slow
     (other,) = flood(HALF_A_REQUEST, source="127.0.0.3", count=1)
     flooding = flood(source="127.0.0.2")
     assert status(flooding[0].recv(1000)) == 503  # the oldest of its own
@@ -93,7 +96,7 @@ def test_beyond_so_many_connections_with_a_token_there_is_a_503_and_room_again_w
     assert b"content-security-policy" in response
     for connection in idle:
         connection.close()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not is_served(live):
         assert time.monotonic() < deadline
 

@@ -202,7 +202,7 @@ def test_one_viewer_too_many_is_told_to_try_later_and_seats_are_given_back(clien
         assert ended.value.code == 1013
     with watching(client) as third:
         next_of(third, "hud")
-    deadline = monotonic() + 5
+    deadline = monotonic() + 60
     while hub.viewer_count and monotonic() < deadline:
         time.sleep(0.01)
     assert hub.viewer_count == 0
@@ -245,7 +245,7 @@ def rate_of(socket, seconds):
     """Frames taken by one who reads and acknowledges all"""
     until, frames = monotonic() + seconds, 0
     while monotonic() < until:
-        if isinstance(socket.recv(timeout=5), bytes):
+        if isinstance(socket.recv(timeout=60), bytes):
             frames += 1
             socket.send('{"ack": 1}')
     return frames

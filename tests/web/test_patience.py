@@ -1,12 +1,13 @@
 """Slow, endless and unreadable requests over real sockets: an answer, then the door; the daemon lives on."""
 
 import socket
-import time
 
 import httpx2
 import pytest
 
 from palaestra.web.patience import HEADER_BYTES, PatientProtocol
+
+TIMEOUT_SECONDS = 60.0  # far beyond what anything here takes, also on a busy machine
 
 
 def status(answer):
@@ -15,7 +16,7 @@ def status(answer):
 
 
 def is_alive(live):
-    return httpx2.get(f"{live.url}/api/system", headers=live.bearer).status_code == 200
+    return httpx2.get(f"{live.url}/api/system", headers=live.bearer, timeout=TIMEOUT_SECONDS).status_code == 200
 
 
 MALFORMED = [
@@ -37,9 +38,10 @@ MALFORMED = [
 
 @pytest.mark.fault("W3")
 @pytest.mark.parametrize("content", MALFORMED)
-def test_what_cannot_be_read_is_answered_with_400_and_harms_nobody(live, content):
-    live.server.config.http_protocol_class.header_seconds = 0.5
-    answer = live.raw(content)
+def test_what_cannot_be_read_is_answered_with_400_and_harms_nobody(live, content, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(PatientProtocol, "header_seconds", 0.5)
+        answer = live.raw(content)
     assert status(answer) in {400, 408, 421}
     assert b"content-security-policy" in answer
     assert is_alive(live)
@@ -69,11 +71,10 @@ def test_headers_within_the_limit_are_read(live):
 @pytest.mark.fault("W7")
 def test_who_drips_headers_is_cut_off_with_408(live, monkeypatch):
     monkeypatch.setattr(PatientProtocol, "header_seconds", 0.4)
-    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as connection:
-        began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", live.port)) as connection:
         connection.settimeout(0.1)
         answer = b""
-        for byte in live.head() * 3:
+        for byte in live.head()[:-4] + b"x" * 1000:  # it would take minutes, and it never ends
             try:
                 connection.sendall(bytes([byte]))
                 answer = connection.recv(1000)
@@ -83,15 +84,14 @@ def test_who_drips_headers_is_cut_off_with_408(live, monkeypatch):
             except OSError:
                 break
         assert status(answer) == 408
-        assert time.monotonic() - began < 3
 
 
 def test_who_says_nothing_is_cut_off_and_so_is_a_slow_second_request(live, monkeypatch):
-    monkeypatch.setattr(PatientProtocol, "header_seconds", 0.3)
-    assert status(live.raw(b"")) == 408
-    with socket.create_connection(("127.0.0.1", live.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=TIMEOUT_SECONDS) as connection:
         connection.sendall(live.head(connection="keep-alive"))
         assert status(connection.recv(65536)) == 200
+        monkeypatch.setattr(PatientProtocol, "header_seconds", 0.3)  # not before: the first must be in time
+        assert status(live.raw(b"")) == 408
         connection.sendall(b"GET /api")
         answer = b""
         while piece := connection.recv(65536):
@@ -100,5 +100,5 @@ def test_who_says_nothing_is_cut_off_and_so_is_a_slow_second_request(live, monke
 
 
 def test_a_kept_connection_serves_many_requests(live):
-    with httpx2.Client(base_url=live.url, headers=live.bearer) as client:
+    with httpx2.Client(base_url=live.url, headers=live.bearer, timeout=TIMEOUT_SECONDS) as client:
         assert [client.get("/api/system").status_code for _ in range(5)] == [200] * 5

@@ -16,7 +16,7 @@ def submit(client, **changes):
     return answer.json()["run"]
 
 
-def wait_for(daemon, run_id, *states, seconds=10.0):
+def wait_for(daemon, run_id, *states, seconds=60.0):
     if daemon.get(run_id).state not in states:
         reached = threading.Event()
         forget = daemon.news.listen(lambda news: news.entry and news.entry.state in states and reached.set())
@@ -34,7 +34,7 @@ def test_a_run_is_asked_for_started_stopped_and_removed(client, daemon):
     assert client.get("/api/runs/one").json()["run"]["state"] == "running"
     assert client.delete("/api/runs/one").status_code == 409
     assert client.post("/api/runs/one/stop", json={"grace_seconds": 5}).status_code == 200
-    daemon.wait(run["id"], 10)
+    daemon.wait(run["id"], 60)
     assert client.get("/api/runs/one").json()["run"]["state"] in {"cancelled", "finished"}
     assert client.delete("/api/runs/one").status_code == 204
     assert client.get("/api/runs/one").status_code == 404

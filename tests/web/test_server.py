@@ -67,7 +67,9 @@ def test_it_is_soon_ready_small_without_torch_and_leaves_in_time_with_viewers(tm
         assert httpx2.get(f"{ready['url']}/api/runs", headers=bearer(tmp_path)).json()["total"] == 0
         for _ in range(16):
             address = ready["url"].replace("http", "ws") + "/api/events"
-            stack.enter_context(connect(address, additional_headers=bearer(tmp_path), proxy=None)).recv(timeout=5)
+            stack.enter_context(connect(address, additional_headers=bearer(tmp_path), proxy=None)).recv(
+                timeout=PATIENCE_SECONDS
+            )
         memory = psutil.Process(process.pid).memory_info().rss
         left = leave(process)
         assert process.returncode == 0

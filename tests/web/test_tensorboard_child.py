@@ -32,4 +32,4 @@ def test_it_serves_on_a_socket_file_of_this_user_and_ends_with_its_input(tmp_pat
     assert answer.startswith(b"HTTP/1.0 200")
     assert answer.endswith(b"[]")
     child.stdin.close()
-    assert child.wait(5) == 0
+    assert child.wait(60) == 0
