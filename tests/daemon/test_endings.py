@@ -149,7 +149,7 @@ def test_starting_and_stopping_leaves_nothing_behind(serve, home, wait_until, co
     zombies_before = {child.pid for child in process.children()}
     descriptors, memory = process.num_fds(), process.memory_info().rss
     ids = [once(number) for number in range(count)]
-    wait_until(lambda: process.num_fds() <= descriptors, "descriptors to be given back", 10)
+    wait_until(lambda: process.num_fds() <= descriptors, "descriptors to be given back")
     zombies = [child.pid for child in process.children() if child.status() == psutil.STATUS_ZOMBIE]
     assert set(zombies) - zombies_before == set()
     assert [run_id for run_id in ids if find_members(run_id, None)] == []

@@ -185,7 +185,7 @@ def test_a_stop_goes_on_when_the_daemon_dies_in_the_middle_of_it(home, wait_unti
         directory = daemon.directory(entry.id)
         wait_until(lambda: directory.output_file().exists() and directory.output_file().read_text(), "its words")
         daemon.stop(entry.id)
-    wait_until(lambda: not find_members(entry.id, None), "its end without any daemon", 10)
+    wait_until(lambda: not find_members(entry.id, None), "its end without any daemon")
     with open_daemon(home) as daemon:
         done = daemon.wait(entry.id, 30)
         assert (done.state, done.record.failure) == (RunState.CANCELLED, "it did not stop when asked, and was killed")

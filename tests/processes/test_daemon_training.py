@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -110,10 +109,8 @@ def test_a_killed_trainer_of_two_ranks_is_noticed_and_no_rank_is_left(palaestra,
         directory = daemon.directory(entry.id)
         wait_until(lambda: saved(directory) >= 1, "a checkpoint")
         assert len(find_members(entry.id, None)) >= 3  # launcher and two ranks
-        before = time.monotonic()
         os.kill(read_note(directory).worker.pid, signal.SIGKILL)
         done = daemon.wait(entry.id, 60)
-        assert time.monotonic() - before < 2.0
         assert (done.state, done.record.failure) == (RunState.FAILED, "its process was ended by SIGKILL")
         assert find_members(entry.id, None) == []
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 EPOCHS = 30  # so many that a signal sent after the third is never late
 BATCH = 2 * 2 * 16  # ranks, environments, steps
-SECONDS = 20.0  # "within seconds", on a machine that is busy with other things
+SECONDS = 60.0  # on a machine that is busy with other things; who waits for the time-out takes 300
 SETTINGS = [
     "train",
     "cartpole",
@@ -68,10 +68,10 @@ def at_work(server, together, wait_until):
     return start
 
 
-def end_of(ranks, within=SECONDS):
+def end_of(ranks):
     began = time.monotonic()
     ends = [(rank.wait(), round(time.monotonic() - began, 1)) for rank in ranks]
-    assert ends[-1][1] < within, (ends, [rank.err.read_text()[-500:] for rank in ranks])
+    assert ends[-1][1] < SECONDS, (ends, [rank.err.read_text()[-500:] for rank in ranks])
     return [code for code, _ in ends]
 
 
@@ -137,7 +137,7 @@ def test_killed_at_random_and_continued_it_ends_with_the_same_bytes(
         codes = end_of(ranks)
         assert codes[kill % 2] == -signal.SIGKILL
         assert codes[1 - kill % 2] == 1
-    assert end_of(together(*words("killed")), within=60) == [0, 0]
+    assert end_of(together(*words("killed"))) == [0, 0]
     assert differences(server.run("killed"), uninterrupted) == []
     assert last_digests(server.run("killed")) == last_digests(uninterrupted)
 
@@ -159,7 +159,7 @@ def test_a_signal_to_one_rank_stops_all_at_the_same_update(
     leader, follower = last_digests(directory)
     assert leader == follower
     assert leader[0] == str(record.epoch)
-    assert end_of(together(*words(name)), within=60) == [0, 0]
+    assert end_of(together(*words(name))) == [0, 0]
     assert differences(directory, uninterrupted) == []
 
 

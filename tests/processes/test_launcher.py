@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import psutil
 import pytest
@@ -31,7 +30,8 @@ WORDS = [
     "2",
     "--quiet",
 ]
-ORPHAN_SECONDS = 5.0
+END_SECONDS = 120.0  # far beyond what anything here takes, also on a busy machine
+ORPHAN_SECONDS = 30.0  # the kernel ends them at once; what nobody ends goes on for many minutes
 
 
 class Launched:
@@ -64,7 +64,7 @@ class Launched:
         entries = read_journal(directory.journal_file) if directory else []
         return sum(entry.event == "checkpoint.saved" for entry in entries)
 
-    def end(self, within=30):
+    def end(self, within=END_SECONDS):
         _, told = self.process.communicate(timeout=within)
         return self.process.returncode, told
 
@@ -129,9 +129,8 @@ def test_the_recipe_on_two_ranks_is_played_half_by_each_and_learned_by_both(pala
 def test_a_killed_rank_is_named_and_nobody_is_left(launch, palaestra, victim):
     launched = launch("killed", "total_steps=1e6", saved=2)
     launched.ranks()[victim].kill()
-    began = time.monotonic()
     code, told = launched.end()
-    assert (code, time.monotonic() - began < 20) == (1, True)
+    assert code == 1
     assert told.strip() == f"palaestra: Rank {victim} was ended by SIGKILL."
     record = read_record(palaestra.run("killed"))
     assert (record.state, record.exit_code) == (RunState.FAILED, 1)
@@ -147,7 +146,7 @@ def test_two_native_ranks_killed_and_continued_end_with_the_same_bytes(
     launch, palaestra, differences, wait_until, policy
 ):
     words = ("total_steps=6400", "engine=native", f"policy.graph={policy}", "ppo.segment_length=16", "seed=3")
-    assert launch("whole", *words).end(within=60)[0] == 0
+    assert launch("whole", *words).end()[0] == 0
     launched = launch("cut", *words)
     wait_until(lambda: len(launched.ranks()) == 2, "both ranks")
     ranks = launched.ranks().values()  # looked for now: to find them takes a while, and 100 updates do not
@@ -156,7 +155,7 @@ def test_two_native_ranks_killed_and_continued_end_with_the_same_bytes(
         process.kill()
     assert launched.end()[0] == 1
     assert read_record(palaestra.run("cut")).state is RunState.FAILED, "it was killed too late"
-    assert launch("cut", *words).end(within=60)[0] == 0
+    assert launch("cut", *words).end()[0] == 0
     assert differences(palaestra.run("cut"), palaestra.run("whole")) == []
     resumed = next(each for each in read_journal(palaestra.run("cut").journal_file) if each.event == "run.resumed")
     assert resumed.data["engine"].startswith("native, ")
@@ -199,13 +198,22 @@ def test_killed_ranks_restart_from_the_last_checkpoint_and_end_with_the_same_byt
 
 
 @pytest.mark.fault("D4")
-def test_no_rank_survives_a_killed_launcher(launch, wait_until):
-    launched = launch("orphans", "total_steps=1e6", saved=1)
-    assert len(launched.ranks()) == 2
+def test_no_rank_survives_a_killed_launcher(launch):
+    launched = launch("orphans", "total_steps=1e8", saved=1)
+    ranks = list(launched.ranks().values())
+    assert len(ranks) == 2
     launched.process.kill()
-    began = time.monotonic()
-    wait_until(lambda: not launched.ranks(), "the end of both ranks")
-    assert time.monotonic() - began < ORPHAN_SECONDS
+    _, alive = psutil.wait_procs(ranks, timeout=ORPHAN_SECONDS)
+    assert alive == []
+
+
+@pytest.mark.fault("D4")
+def test_no_rank_survives_a_launcher_that_is_killed_while_its_ranks_start(launch, wait_until):
+    launched = launch("early", "total_steps=1e8")
+    wait_until(launched.ranks, "a rank")
+    launched.process.kill()
+    launched.process.wait()
+    wait_until(lambda: not launched.ranks(), "the end of its ranks")  # without a launcher there will be no others
 
 
 @pytest.mark.fault("R4", "D6")
@@ -221,7 +229,7 @@ def test_a_signal_to_the_launcher_saves_once_and_leaves_with_its_code(launch, pa
 @pytest.mark.full
 def test_a_fault_of_one_rank_is_told_once_with_its_rank(launch, palaestra):
     launched = launch("faulty", "env.id=faulty_env:Faulty-v0", "env.kwargs={how: raise, at: 40}", "total_steps=1e6")
-    code, told = launched.end(within=60)
+    code, told = launched.end()
     assert code == 1
     traceback, _, told = told.partition("palaestra: ")
     assert "Traceback (most recent call last):\n" in traceback
@@ -233,7 +241,7 @@ def test_a_fault_of_one_rank_is_told_once_with_its_rank(launch, palaestra):
 
 @pytest.mark.chaos
 def test_what_is_refused_is_told_once_and_leaves_nothing(launch, palaestra):
-    code, told = launch("refused", "env.id=CartPoll-v1").end(within=60)
+    code, told = launch("refused", "env.id=CartPoll-v1").end()
     assert code == 3
     assert told.count("CartPoll-v1") == 1
     assert RunStore(palaestra.runs).named("refused") is None
@@ -255,7 +263,7 @@ def torchrun(palaestra, wait_until):
     agents = []
 
     def start(name, *, saved=True):
-        command = palaestra.command(*WORDS[:-3], "--quiet", f"run={name}", "total_steps=1e6")[1:]
+        command = palaestra.command(*WORDS[:-3], "--quiet", f"run={name}", "total_steps=1e8")[1:]
         words = [os.sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *command]
         agents.append(subprocess.Popen(words, cwd=palaestra.home, env=palaestra.variables, stderr=subprocess.DEVNULL))
         if saved:
@@ -293,6 +301,6 @@ def test_a_rank_killed_under_torchrun_is_named_with_its_signal(torchrun, palaest
     agent, ranks = torchrun("killed")
     [rank] = [rank for rank in ranks if rank.environ()["RANK"] == str(victim)]
     rank.kill()
-    assert agent.wait(timeout=60) == 1
+    assert agent.wait(timeout=END_SECONDS) == 1
     record = read_record(palaestra.run("killed"))
     assert (record.state, record.failure) == (RunState.FAILED, f"Rank {victim} was ended by SIGKILL.")
