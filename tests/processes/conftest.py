@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -311,11 +311,11 @@ def server() -> Iterator[ForkServer]:
 def together(server):
     """Start ranks of one group, each a process; `own` are the words, `variables` those, that only one of them gets."""
 
+    held = ExitStack()
+
     def start(*words, count=2, own=None, port=None, variables=None):
         if port is None:
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                port = free.getsockname()[1]
+            port = held.enter_context(hold_port()).getsockname()[1]
         place = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         return [
             server.start(
@@ -326,4 +326,17 @@ def together(server):
             for rank in range(count)
         ]
 
-    return start
+    with held:
+        yield start
+
+
+def hold_port() -> socket.socket:
+    """Bound to a port at which rank 0 may still listen, and nobody else.
+
+    A port that is only known to be free becomes the local end of somebody's connection once in a while (the web tests
+    open hundreds). Then rank 0 cannot listen and leaves, and the others wait for it until their time-out.
+    """
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as rank 0 does: both may have it until one listens
+    found.bind(("127.0.0.1", 0))
+    return found

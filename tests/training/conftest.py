@@ -51,11 +51,12 @@ def run_together(work, count=2, timeout_seconds=30.0, *, shares_memory=False, **
     """`work(group)` in `count` processes; their answers in the order of ranks. `settings`: of DistributedConfig."""
     settings["timeout_seconds"] = timeout_seconds
     memory = open_memory_file() if shares_memory else None
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     pids = []
-    with TemporaryDirectory() as home:
+    with TemporaryDirectory() as home, socket.socket() as held:
+        # Kept until the end: a port that is only known to be free may become the local end of somebody's connection.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as rank 0 does: both may have it until one listens
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
         files = [Path(home) / str(rank) for rank in range(count)]
         for rank, file in enumerate(files):
             pid = os.fork()
