@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from palaestra.cli import cluster
 from palaestra.cli.main import main
-from palaestra.cluster import status
 from palaestra.cluster.status import ClusterJob, ClusterStatus, NodeStatus
 
 VERSIONS = {"python": "3.11.7", "ray": "2.60.0", "palaestra": "0.1.0"}
@@ -22,7 +22,7 @@ def asked(monkeypatch):
         addresses.append(address)
         return ClusterStatus(address, NODES, [ClusterJob("10.0.0.1", 7, "palaestra eval x")])
 
-    monkeypatch.setattr(status, "read_status", read)
+    monkeypatch.setattr(cluster, "read_status", read)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     return addresses
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from palaestra.cli.command import Command
 from palaestra.cli.judging import ADDRESS_KEY, is_cluster_word, read_cluster_words
 from palaestra.cli.output import note, print_json, print_table
+from palaestra.cluster.address import asked_address, read_address
+from palaestra.cluster.status import read_status
 from palaestra.contracts.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,9 +30,6 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    from palaestra.cluster.address import asked_address, read_address
-    from palaestra.cluster.status import read_status
-
     for word in arguments.words:
         if not is_cluster_word(word):
             raise UsageError(f"'{word}' is not a setting of the cluster.", f"Write {ADDRESS_KEY}=HOST:PORT.")
@@ -83,6 +82,7 @@ COMMAND = Command(
     name="cluster",
     summary="show the nodes of a Ray cluster: load, versions, code, last sign of life, work in flight",
     examples=(
+        "palaestra cluster",
         "palaestra cluster cluster.address=10.0.0.5:6379",
         "palaestra cluster cluster.address=10.0.0.5:6379 --json",
     ),
