@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palaestra.runs.directory import RunDirectory
+from palaestra.runs.directory import RunDirectory, has_only_logs
 
 CONTRACT = [
     "request.yaml",
@@ -53,3 +53,13 @@ def test_make_gives_the_sub_directories_and_keeps_strangers_out(tmp_path):
     made = {name for name in CONTRACT if "." not in name}
     assert {path.name for path in directory.path.iterdir()} == made
     assert directory.path.stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_of_a_ranks_logs_is_no_run(tmp_path):
+    (tmp_path / "logs").mkdir()
+    assert has_only_logs(str(tmp_path))
+    (tmp_path / "checkpoints").mkdir()
+    assert not has_only_logs(str(tmp_path))
+    (tmp_path / "checkpoints").rmdir()
+    (tmp_path / "status.json").touch()
+    assert not has_only_logs(str(tmp_path))

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from palaestra.checkpoints.names import model_name, sidecar_name
+from palaestra.checkpoints.names import sidecar_name
 from palaestra.contracts.later import later
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ else:
 
 
 def load_shared_policy(target: str, runs_root: Path, group: Group) -> LoadedPolicy:
-    """A collective: the leader finds and verifies the checkpoint, the others get its two files and verify them too."""
+    """A collective: the leader finds and verifies the checkpoint, the others get its files and verify them too."""
     if group.world_size == 1:
         return loaded.load_policy(target, runs_root)
     if group.is_leader:
@@ -30,12 +30,13 @@ def load_shared_policy(target: str, runs_root: Path, group: Group) -> LoadedPoli
         path = opened.checkpoint.path
         assert path is not None, "it was just read from there"
         epoch = opened.checkpoint.epoch
-        group.tell(json.dumps([epoch, found.is_own]).encode())
-        group.tell((path.parent / sidecar_name(epoch)).read_bytes())
-        group.tell((path.parent / model_name(epoch)).read_bytes())
+        files = {sidecar_name(epoch): (path.parent / sidecar_name(epoch)).read_bytes(), **opened.parts}
+        group.tell(json.dumps([epoch, found.is_own, list(files)]).encode())
+        for content in files.values():
+            group.tell(content)
         return policy
-    epoch, is_trusted = json.loads(group.tell(b""))
+    epoch, is_trusted, names = json.loads(group.tell(b""))
     with TemporaryDirectory(prefix="palaestra-policy-") as folder:
-        for name in (sidecar_name(epoch), model_name(epoch)):
-            (Path(folder) / name).write_bytes(group.tell(b""))
+        for name in names:
+            (Path(folder) / Path(name).name).write_bytes(group.tell(b""))
         return loaded.load_policy(Path(folder) / sidecar_name(epoch), runs_root, trust_module=is_trusted)
