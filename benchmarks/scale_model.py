@@ -16,6 +16,7 @@ import json
 import os
 import platform
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +25,6 @@ import torch
 from scale import page
 from scale.delay_network import can_delay, open_machines
 from scale.evaluations import EvaluationFigure, costs_of, measure_evaluations, with_episodes_of
-from scale.model import SMALL
 from scale.result import Result, from_json, to_json
 from scale.sums import SumFigure, measure_gloo, measure_memory
 from scale.training import RECIPES, TrainingFigure, measure_ranks, measure_workload
@@ -32,7 +32,7 @@ from scale.training import RECIPES, TrainingFigure, measure_ranks, measure_workl
 ROOT = Path(__file__).parents[1]
 DECISION = "0033-sums-in-the-order-of-ranks.md"
 RANKS = (2, 4, 8)
-NUMBERS = (SMALL, 10_000, 100_000, 1_000_000)
+NUMBERS = (1_000, 10_000, 100_000, 1_000_000)
 DELAY = 2e-3  # seconds one way; much longer than what the emulation adds
 HEAVY_EPISODES = 16  # of an evaluation of HalfCheetah
 
@@ -42,12 +42,14 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="few repetitions, for a try")
     parser.add_argument("--page-only", action="store_true", help="measure nothing; write the page from scale.json")
     parser.add_argument("--no-ray", action="store_true", help="leave evaluations out")
+    parser.add_argument("--note", default="", help="a sentence for the top of the page")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks", help="folder for .md, .json and .svg")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     file = arguments.out / "scale.json"
     if not arguments.page_only:
-        file.write_text(json.dumps(to_json(measure(quick=arguments.quick, with_ray=not arguments.no_ray)), indent=1))
+        measured = measure(quick=arguments.quick, with_ray=not arguments.no_ray)
+        file.write_text(json.dumps(to_json(replace(measured, note=arguments.note)), indent=1))
     result = from_json(json.loads(file.read_text()))
     (arguments.out / "scale.md").write_text(page.page(result))
     (arguments.out / "scale.svg").write_text(page.figure(result))

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from scale.sums import SumFigure
 
 FLOAT = 4
-SMALL = 1_000  # numbers of a sum whose bytes do not matter
 DELAYS = 2  # one way, for every message: gloo sends when the receiver has said that it is ready
 
 
@@ -180,24 +179,31 @@ def times(count: int, one: SumTime) -> SumTime:
 
 
 def fit_costs(figures: Sequence[SumFigure]) -> SumCosts:
-    """From figures without a delay: `ring`, `ordered` and `memory`, each for SMALL and for many numbers."""
+    """From figures without a delay: `ring`, `ordered` and `memory`, each for few and for many numbers."""
     wall = {(one.algorithm, one.ranks, one.numbers): one.seconds for one in figures if not one.delay_seconds}
     cpu = {(one.algorithm, one.ranks, one.numbers): one.cpu_seconds for one in figures if not one.delay_seconds}
     most_ranks = max(ranks for algorithm, ranks, _ in wall if algorithm == "ordered")
-    most = max(numbers for _, _, numbers in wall)
+    further = most_ranks - 2
     # More ranks than cores wait for each other, so what a further message costs is read from processor time.
-    message = (cpu["ordered", most_ranks, SMALL] - cpu["ordered", 2, SMALL]) / (most_ranks - 2)
+    message = (least(cpu, "ordered", most_ranks) - least(cpu, "ordered", 2)) / further
+    memory_rank = (least(cpu, "memory", most_ranks) - least(cpu, "memory", 2)) / further
     return SumCosts(
-        step=wall["ring", 2, SMALL] / 2,
-        exchange=wall["ordered", 2, SMALL],
+        step=least(wall, "ring", 2) / 2,
+        exchange=least(wall, "ordered", 2),
         message=max(0.0, message),
-        byte=slope(wall, "ordered", most),
-        memory=wall["memory", 2, SMALL],
-        memory_rank=max(0.0, cpu["memory", most_ranks, SMALL] - cpu["memory", 2, SMALL]) / (most_ranks - 2),
-        memory_byte=slope(wall, "memory", most),
+        byte=slope(wall, "ordered"),
+        memory=least(wall, "memory", 2),
+        memory_rank=max(0.0, memory_rank),
+        memory_byte=slope(wall, "memory"),
     )
 
 
-def slope(wall: dict[tuple[str, int, int], float], algorithm: str, most: int) -> float:
+def least(seconds: dict[tuple[str, int, int], float], algorithm: str, ranks: int) -> float:
+    """Of all sizes: where a small sum took longer than a large one, something else was running."""
+    return min(time for (name, count, _), time in seconds.items() if (name, count) == (algorithm, ranks))
+
+
+def slope(wall: dict[tuple[str, int, int], float], algorithm: str) -> float:
     """Seconds per byte between two ranks."""
-    return max(0.0, (wall[algorithm, 2, most] - wall[algorithm, 2, SMALL]) / ((most - SMALL) * FLOAT))
+    most = max(numbers for _, _, numbers in wall)
+    return (wall[algorithm, 2, most] - least(wall, algorithm, 2)) / (most * FLOAT)

@@ -78,7 +78,7 @@ def heading(result: Result) -> str:
 Written by `python benchmarks/scale_model.py` on {result.date}: {result.machine}, load before it
 began {result.load:.1f}. There is no cluster here. Everything below 'Measured' was measured on this machine; everything
 below 'Predicted' is arithmetic with those figures, checked by a simulation and, as far as two cores reach, by real
-processes. All figures: [scale.json](scale.json).
+processes. All figures: [scale.json](scale.json).{f" **{result.note}**" if result.note else ""}
 
 ![Speed-up over ranks, before and now](scale.svg)"""
 

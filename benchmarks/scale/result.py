@@ -29,6 +29,7 @@ class Result:
     trainings: tuple[TrainingFigure, ...]
     evaluations: tuple[EvaluationFigure, ...]
     evaluation_costs: tuple[EvaluationCosts, ...]
+    note: str = ""  # what a reader must know of this measurement
 
     @property
     def costs(self) -> SumCosts:

@@ -11,7 +11,6 @@ from scale import evaluation_page, page
 from scale.delay_network import can_delay, open_machines
 from scale.evaluations import EvaluationFigure, costs_of
 from scale.model import (
-    SMALL,
     Cluster,
     SumCosts,
     Workload,
@@ -30,6 +29,7 @@ from scale.workers import EvaluationCosts, predict_evaluations
 
 from palaestra.training.engines import native_engine
 
+SMALL = 1_000  # numbers of a sum whose bytes do not matter
 needs_native = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
 
 COSTS = SumCosts(30e-6, 60e-6, 10e-6, 0.5e-9, 10e-6, 1e-6, 0.2e-9)
@@ -121,7 +121,7 @@ def test_costs_are_found_again_in_figures_made_from_them():
     assert costs.step == pytest.approx(50e-6)
     assert costs.exchange == pytest.approx(80e-6)
     assert costs.message == pytest.approx(10e-6)
-    assert costs.byte == pytest.approx(1e-9)
+    assert costs.byte == pytest.approx(1e-9, rel=0.01)
 
 
 def test_few_workers_are_the_limit_and_many_wait_for_the_driver():
