@@ -1,5 +1,6 @@
 """What the driver makes of reports, and of their absence; Ray is on paper."""
 
+import os
 import time
 
 import pytest
@@ -32,7 +33,7 @@ class Method:
     def __init__(self, answers):
         self.calls, self.answers = [], answers
 
-    def remote(self, *words):
+    def remote(self, *words, **options):
         self.calls.append(words)
         return self.answers.pop(0) if self.answers else Reference(None, is_ready=False)
 
@@ -42,14 +43,14 @@ class PaperActor:
         self.report, self.signal, self.kill = Method(list(reports)), Method([]), Method([])
 
 
-def placed(*reports):
+def placed(*reports, **options):
     actor = PaperActor(*reports)
-    return PlacedRank(PaperRay(), actor, 1, "there"), actor
+    return PlacedRank(PaperRay(), actor, 1, "there", **options), actor
 
 
 def test_output_goes_to_standard_error_as_it_is(capfdbinary):
     rank, _ = placed(Reference(RankReport(1.0, 7, "schön\n".encode())))
-    rank.look()
+    rank.poll()
     assert rank.code is None
     assert rank.pid == 7
     assert capfdbinary.readouterr() == (b"", "schön\n".encode())
@@ -58,9 +59,9 @@ def test_output_goes_to_standard_error_as_it_is(capfdbinary):
 def test_times_of_another_machine_are_told_by_our_clock():
     there = 1_000_000.0
     account = {"exit_code": 1, "at": there - 3, "error": "fell"}
-    rank, _ = placed(Reference(RankReport(there, 7, b"", 1, there - 2, account)))
+    rank, _ = placed(Reference(RankReport(there, 7, b"", True, 1, there - 2, account)))
     before = time.monotonic()
-    rank.look()
+    rank.poll()
     assert rank.code == 1
     assert rank.account.error == "fell"
     assert before - 3.001 <= rank.account.at <= time.monotonic() - 3 + 0.001
@@ -69,15 +70,15 @@ def test_times_of_another_machine_are_told_by_our_clock():
 
 def test_a_machine_that_does_not_answer_is_not_waited_for_and_asked_once():
     rank, actor = placed(Reference(None, is_ready=False))
-    rank.look()
-    rank.look()
+    rank.poll()
+    rank.poll()
     assert rank.code is None
     assert len(actor.report.calls) == 1
 
 
 def test_a_lost_actor_is_told_with_its_machine():
     rank, _ = placed(Reference(PaperRay.exceptions.RayError("\nThe actor died.\nmore")))
-    rank.look()
+    rank.poll()
     assert rank.code == 1
     assert rank.account == Account(1, rank.ended_at, error="Ray lost it on there: The actor died.")
 
@@ -86,17 +87,98 @@ def test_one_that_we_ended_is_not_its_own_cause():
     rank, actor = placed(Reference(PaperRay.exceptions.RayError("gone")))
     rank.kill()
     rank.kill()
-    rank.look()
+    rank.poll()
     assert len(actor.kill.calls) == 1
     assert rank.was_killed
     assert rank.account is None
 
 
-def test_signals_go_out_with_the_next_look_in_order_and_once():
+def test_signals_go_out_with_the_next_poll_in_order_and_once():
     rank, actor = placed()
     rank.send_signal(2)
     rank.send_signal(15)
     assert actor.signal.calls == []
-    rank.look()
-    rank.look()
+    rank.poll()
+    rank.poll()
     assert actor.signal.calls == [(2,), (15,)]
+
+
+def test_without_a_sign_of_life_it_counts_as_lost_after_its_limit(monkeypatch):
+    rank, _ = placed(Reference(None, is_ready=False), node_timeout=20.0)
+    now = time.monotonic()
+    for second in range(1, 23):
+        monkeypatch.setattr("palaestra.cluster.placed.time.monotonic", lambda second=second: now + second)
+        rank.poll()
+        assert (rank.code is None) == (second <= 20)
+    assert rank.is_lost
+    assert "no sign of life for 20 s" in rank.account.error
+
+
+def test_time_in_which_the_driver_itself_stood_still_does_not_count(monkeypatch):
+    rank, _ = placed(Reference(None, is_ready=False), node_timeout=20.0)
+    now = time.monotonic()
+    rank.poll()
+    monkeypatch.setattr("palaestra.cluster.placed.time.monotonic", lambda: now + 3600)
+    rank.poll()
+    assert rank.code is None
+
+
+class PaperMirror:
+    root, problem = "/driver/runs", "no room"
+
+    def __init__(self, room=True):
+        self.room, self.is_behind, self.applied, self.losses = room, False, [], []
+
+    def apply(self, report, there):
+        self.applied.append((report, there))
+        self.is_behind = not self.room
+
+    def retry(self):
+        self.is_behind = not self.room
+
+    def lose(self, reason):
+        self.losses.append(reason)
+
+
+def mirrored(mirror, *reports):
+    rank, actor = placed(*reports, mirror=mirror)
+    rank.there = "/tmp/over-there"
+    return rank, actor
+
+
+def test_of_a_run_on_another_disk_the_copy_is_updated_and_every_text_names_it(capfdbinary):
+    mirror = PaperMirror()
+    account = {"exit_code": 3, "at": 1.0, "directory": "/tmp/over-there/ID", "error": "See /tmp/over-there/ID/x."}
+    rank, _ = mirrored(mirror, Reference(RankReport(1.0, 7, b"in /tmp/over-there\n", True, 3, 1.0, account, "news")))
+    rank.poll()
+    assert mirror.applied == [("news", "/tmp/over-there")]
+    assert (rank.account.directory, rank.account.error) == ("/driver/runs/ID", "See /driver/runs/ID/x.")
+    assert capfdbinary.readouterr().err == b"in /driver/runs\n"
+    assert rank.pid == os.getpid()
+
+
+def test_a_full_disk_of_the_driver_holds_up_the_end_until_there_is_room(monkeypatch):
+    mirror = PaperMirror(room=False)
+    rank, _ = mirrored(mirror, Reference(RankReport(1.0, 7, b"", True, 0, 1.0, None, "news")))
+    rank.poll()
+    assert rank.code is None
+    mirror.room = True
+    rank._retry_at = 0.0
+    rank.poll()
+    assert rank.code == 0
+
+
+def test_a_loss_is_written_into_the_copy():
+    mirror = PaperMirror()
+    rank, _ = mirrored(mirror, Reference(PaperRay.exceptions.RayError("The node died.")))
+    rank.poll()
+    assert rank.is_lost
+    assert mirror.losses == ["Ray lost it on there: The node died."]
+
+
+def test_a_process_that_has_ended_is_not_ended_again_while_it_has_more_to_report():
+    rank, actor = placed(Reference(RankReport(1.0, 7, b"", has_ended=True)))
+    rank.poll()
+    rank.kill()
+    assert actor.kill.calls == []
+    assert not rank.was_killed

@@ -1,5 +1,6 @@
 """What is decided before Ray is asked; trainings themselves are in tests/processes/test_ray_training.py."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -7,7 +8,11 @@ import pytest
 from palaestra.cluster import placement
 from palaestra.cluster.placement import demand_room, launch_on_ray, local_numbers, wants_gpu
 from palaestra.cluster.rank import Site
+from palaestra.config.train import TrainConfig
 from palaestra.contracts.errors import UsageError
+from palaestra.contracts.run import RunRequest
+from palaestra.runs.code_identity import code_identity, package_files
+from palaestra.workers.job import Job
 
 
 def session(cpus=4.0, gpus=0.0, *, is_embedded=False):
@@ -54,21 +59,39 @@ class PaperRay:
     util = SimpleNamespace(placement_group_table=lambda group: {"bundles_to_node_id": {0: "a", 1: "b"}})
 
     def nodes(self):
-        return [{"NodeID": "a", "NodeManagerAddress": "10.0.0.1"}, {"NodeID": "b", "NodeManagerAddress": "10.0.0.2"}]
+        return [{"NodeID": "a", "NodeManagerAddress": "10.0.0.1"}, {"NodeID": "b", "NodeManagerAddress": "fd00::2"}]
 
     def get(self, references, timeout):
         return references
 
 
-def paper_actor(sees_runs):
-    def site(node, address, runs_root, witness):
-        return Site(node, f"host-{node}", address, sees_runs)
+def paper_actor(sees_runs, code=None, files=None):
+    def site(node, address, runs_root, marker, modules):
+        return Site(node, f"host-{node}", address, sees_runs, code)
 
-    return SimpleNamespace(site=SimpleNamespace(remote=site))
+    return SimpleNamespace(
+        site=SimpleNamespace(remote=site), code_files=SimpleNamespace(remote=lambda: files or package_files())
+    )
 
 
-def test_a_machine_that_does_not_see_the_runs_is_refused_by_name_and_nothing_is_left(tmp_path):
-    actors = [paper_actor(True), paper_actor(False)]
-    with pytest.raises(UsageError, match=r"not seen from host-b \(10.0.0.2\)"):
-        placement._sites(PaperRay(), None, actors, tmp_path / "runs")
+def job(tmp_path):
+    return Job(RunRequest("native", "cartpole", {}), TrainConfig(), tmp_path / "runs")
+
+
+def test_each_machine_says_for_itself_whether_it_sees_the_runs_and_nothing_is_left(tmp_path):
+    sites = placement._sites(PaperRay(), None, [paper_actor(True), paper_actor(False)], job(tmp_path))
+    assert [(site.host, site.address, site.sees_runs) for site in sites] == [
+        ("host-a", "10.0.0.1", True),
+        ("host-b", "fd00::2", False),
+    ]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_other_code_is_refused_with_its_machine_and_file(tmp_path):
+    here = code_identity()
+    other = replace(here, package="another")
+    actors = [paper_actor(True, here), paper_actor(True, other, {**package_files(), "training/ppo.py": "edited"})]
+    sites = placement._sites(PaperRay(), None, actors, job(tmp_path))
+    with pytest.raises(UsageError, match=r"host-b \(fd00::2\): training/ppo.py.*allow_different_code"):
+        placement._demand_same_code(PaperRay(), actors, sites, job(tmp_path))
+    placement._demand_same_code(PaperRay(), actors[:1], sites[:1], job(tmp_path))

@@ -1,15 +1,20 @@
 """The actor's class without Ray: a process in place of a trainer, reports in place of calls."""
 
 import signal
+import socket
 import sys
+import tempfile
 import time
+from contextlib import closing
 from dataclasses import asdict
 
 import pytest
 
-from palaestra.cluster.rank import RankActor, rank_variables
+from palaestra.cluster.rank import Delivery, RankActor, rank_variables
+from palaestra.cluster.run_mirror import RunMirror
 from palaestra.config.train import TrainConfig
 from palaestra.contracts.run import RunRequest
+from palaestra.runs.code_identity import code_identity
 from palaestra.workers import ranks as ranks_module
 from palaestra.workers.account import PIPE
 from palaestra.workers.job import Job
@@ -29,22 +34,22 @@ WAITS = "import sys, signal; sys.stdin.read(); print('ready', flush=True); signa
 def actor(monkeypatch, tmp_path):
     started = []
 
-    def start(program, folder="/no/such/folder"):
+    def start(program, folder="/no/such/folder", delivery=None, name=""):
         popen = ranks_module.subprocess.Popen
         monkeypatch.setattr(
             ranks_module.subprocess, "Popen", lambda words, **rest: popen([sys.executable, "-c", program], **rest)
         )
         made = RankActor(0)
         port = made.listen("127.0.0.1")
-        job = Job(RunRequest("native", "cartpole", {}), TrainConfig(), tmp_path)
-        made.start(asdict(Seat(0, 1, 0, "127.0.0.1", port)), job.to_json(), {"OMP_NUM_THREADS": "3"}, folder)
+        job = Job(RunRequest("native", "cartpole", {}, name), TrainConfig(), tmp_path)
+        seat = asdict(Seat(0, 1, 0, "127.0.0.1", port))
+        made.start(seat, job.to_json(), {"OMP_NUM_THREADS": "3"}, folder, delivery)
         started.append(made)
         return made, port
 
     yield start
     for made in started:
-        made.kill()
-        until(made, lambda report: report.code is not None)
+        made.close()
         made._output.close()
 
 
@@ -81,12 +86,54 @@ def test_a_rank_that_said_nothing_has_no_account(actor):
 
 
 def test_an_actor_says_whether_it_sees_the_runs(tmp_path):
-    (tmp_path / "witness").touch()
-    site = RankActor(0).site("node", "10.0.0.5", str(tmp_path), "witness")
+    (tmp_path / "marker").touch()
+    site = RankActor(0).site("node", "10.0.0.5", str(tmp_path), "marker")
     assert (site.node, site.address, site.sees_runs) == ("node", "10.0.0.5", True)
+    assert site.code == code_identity()
     assert not RankActor(0).site("node", "10.0.0.5", str(tmp_path), "absent").sees_runs
 
 
+def test_a_machine_may_be_told_to_use_its_own_disk(tmp_path, monkeypatch):
+    (tmp_path / "marker").touch()
+    monkeypatch.setenv("PALAESTRA_OWN_DISK", "1")
+    assert not RankActor(0).site("node", "10.0.0.5", str(tmp_path), "marker").sees_runs
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "[::1]"])
+def test_ranks_meet_at_an_address_of_either_kind(address):
+    made = RankActor(0)
+    port = made.listen(address)
+    socket.create_connection((address.strip("[]"), port), timeout=5).close()
+    made._listening.close()
+
+
+MAKES_A_RUN = """
+import json, sys
+from pathlib import Path
+from palaestra.contracts.run import RunRequest
+from palaestra.runs.store import RunStore
+job = json.loads(sys.stdin.read())
+directory = RunStore(Path(job["runs_root"])).create(RunRequest("native", "", {}, "far"), {"a": 1}, "far", 100)
+(directory.logs / "rank_0.log").write_text("hello")
+print("made in", job["runs_root"], flush=True)
+"""
+
+
+def test_on_a_disk_of_its_own_the_run_comes_with_the_reports_and_nothing_stays(actor, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made, _ = actor(MAKES_A_RUN, delivery=Delivery(), name="far")
+    scratch = made._scratch.path
+    reports = until(made, lambda report: report.code is not None)
+    with closing(RunMirror(tmp_path / "driver", "far")) as mirror:
+        for report in reports:
+            if report.run is not None:
+                mirror.apply(report.run)
+        assert mirror.directory.log_file(0).read_text() == "hello"
+    assert scratch.is_dir()
+    made.close()
+    assert not list(tmp_path.glob("palaestra-run-*"))
+
+
 def test_a_rank_is_none_of_rays_processes_but_may_ask_the_cluster():
-    given = {"RAY_JOB_ID": "1", "RAY_AUTH_TOKEN": "x", "RAY_AUTH_MODE": "token", "PATH": "/bin"}
+    given = {"RAY_JOB_ID": "1", "RANK": "3", "RAY_AUTH_TOKEN": "x", "RAY_AUTH_MODE": "token", "PATH": "/bin"}
     assert rank_variables(given) == {"RAY_AUTH_TOKEN": "x", "RAY_AUTH_MODE": "token", "PATH": "/bin"}

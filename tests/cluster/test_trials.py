@@ -2,6 +2,7 @@ import json
 import time
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import ClassVar
 
 import psutil
 import pytest
@@ -12,32 +13,84 @@ from palaestra.cluster.trials import RaySlots
 from palaestra.config.recipes.find import find_recipe
 from palaestra.contracts.errors import UsageError
 from palaestra.contracts.run import RunRequest, RunState
-from palaestra.contracts.trials import SlotsWanted, TrialOrder
+from palaestra.contracts.trials import SlotsWanted, TrialEnd, TrialOrder
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 from palaestra.workers.job import Job
 
 
+class PaperRay:
+    """A cluster whose nodes come and go; nobody has its processors."""
+
+    def __init__(self, *cpus, gpus=0.0):
+        self.there = {f"n{number}": (count, gpus) for number, count in enumerate(cpus)}
+        self.killed = []
+
+    def nodes(self):
+        return [
+            {"NodeID": name, "NodeManagerAddress": name, "Alive": True, "Resources": {"CPU": cpus, "GPU": gpus}}
+            for name, (cpus, gpus) in self.there.items()
+        ]
+
+    def wait(self, references, **_options):
+        return references, []
+
+    def kill(self, actor):
+        self.killed.append(actor)
+
+
+class PaperTrial:
+    """Stands where a `PlacedTrial` stands."""
+
+    made: ClassVar[list] = []
+
+    def __init__(self, ray, order, node, marker, wanted, *, is_embedded):
+        self.order, self.node, self.actor = order, node, SimpleNamespace(close=SimpleNamespace(remote=lambda: None))
+        self.end, self.failure, self.has_other_code, self.was_stopped = None, "", False, False
+        PaperTrial.made.append(self)
+
+    def poll(self):
+        pass
+
+    def lose(self):
+        self.end = TrialEnd(self.order.name, 1, "its machine left", is_lost=True)
+
+    def stop(self):
+        self.was_stopped = True
+
+    def release(self):
+        pass
+
+
 @pytest.fixture
 def paper(monkeypatch):
-    """A cluster of six processors and two GPUs that nobody has; what it was asked with."""
+    """`paper(ray)`: RaySlots on it; `paper.asked` is what Ray was opened with."""
     asked = []
 
-    @contextmanager
-    def open_ray(address, *, cpus):
-        asked.append((address, cpus))
-        yield SimpleNamespace(ray=None, cpus=float(cpus or 6), gpus=2.0)
+    def open_slots(ray, wanted=None):
+        @contextmanager
+        def open_ray(address, *, cpus):
+            asked.append((address, cpus))
+            own = PaperRay(float(cpus)) if cpus and address is None else ray
+            yield SimpleNamespace(ray=own, cpus=6.0, gpus=2.0, is_embedded=False)
 
-    monkeypatch.setattr(trials, "open_ray", open_ray)
+        monkeypatch.setattr(trials, "open_ray", open_ray)
+        return RaySlots(wanted or SlotsWanted(None))
+
+    monkeypatch.setattr(trials, "PlacedTrial", PaperTrial)
+    monkeypatch.setattr(trials, "NODES_SECONDS", 0.0)
+    monkeypatch.setattr(trials, "AVOID_SECONDS", 0.0)
+    monkeypatch.setattr(PaperTrial, "made", [])
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    return asked
+    open_slots.asked = asked
+    return open_slots
 
 
 @pytest.mark.parametrize(
     ("wanted", "slots"),
     [
         (SlotsWanted(None), 6),
-        (SlotsWanted(None, cpus_each=4), 1),
+        (SlotsWanted(None, cpus_each=4), 1),  # four of one machine, not two of each
         (SlotsWanted(None, gpus_each=0.5), 4),
         (SlotsWanted(3, address="head:1"), 3),
         (SlotsWanted(9, address="head:1", cpus=6), 6),
@@ -45,13 +98,76 @@ def paper(monkeypatch):
     ],
 )
 def test_there_are_as_many_slots_as_fit_and_no_more_than_wanted(paper, wanted, slots):
-    assert RaySlots(wanted).slots == slots
-    assert paper[0][0] == wanted.address
+    assert paper(PaperRay(4.0, 2.0, gpus=1.0), wanted).slots == slots
+    assert paper.asked[0][0] == wanted.address
 
 
 def test_a_trial_that_fits_nowhere_is_refused_with_both_numbers(paper):
     with pytest.raises(UsageError, match="needs 8 CPUs.*has 6"):
-        RaySlots(SlotsWanted(None, cpus_each=8))
+        paper(PaperRay(4.0, 2.0), SlotsWanted(None, cpus_each=8))
+
+
+def test_slots_follow_the_cluster(paper, tmp_path):
+    ray = PaperRay(1.0)
+    slots = paper(ray)
+    slots.start(order(tmp_path, "a", 64))
+    ray.there["late"] = (2.0, 0.0)
+    assert slots.slots == 3
+    slots.start(order(tmp_path, "b", 64))
+    assert [trial.node.id for trial in PaperTrial.made] == ["n0", "late"]
+    del ray.there["n0"]
+    assert slots.slots == 2
+    assert [(end.handle, end.is_lost) for end in slots.finished(0.0)] == [("a", True)]
+    slots.close()
+
+
+def test_a_node_on_which_a_trial_was_lost_is_avoided_for_a_while(paper, tmp_path, monkeypatch):
+    monkeypatch.setattr(trials, "AVOID_SECONDS", 60.0)
+    slots = paper(PaperRay(2.0, 1.0))
+    slots.start(order(tmp_path, "a", 64))
+    PaperTrial.made[0].lose()
+    assert slots.finished(0.0)[0].is_lost
+    assert slots.slots == 1
+    slots.start(order(tmp_path, "a", 64))
+    assert PaperTrial.made[1].node.id == "n1"
+    slots.close()
+
+
+def test_a_node_with_other_code_is_named_and_its_trial_goes_elsewhere(paper, tmp_path, caplog):
+    slots = paper(PaperRay(2.0, 1.0))
+    slots.start(order(tmp_path, "a", 64))
+    first = PaperTrial.made[0]
+    first.failure, first.has_other_code = "training/ppo.py", True
+    assert slots.finished(0.0) == []
+    assert "Node left out: n0: its code differs: training/ppo.py" in caplog.text
+    assert slots.slots == 1
+    slots.finished(0.0)
+    assert PaperTrial.made[1].node.id == "n1"
+    PaperTrial.made[1].failure, PaperTrial.made[1].has_other_code = "x.py", True
+    with pytest.raises(UsageError, match=r"n0: its code differs: training/ppo.py; n1: .*allow_different_code"):
+        slots.finished(0.0)
+    slots.close()
+
+
+def test_a_trial_that_cannot_start_waits_for_a_node_and_a_broken_one_is_left_out(paper, tmp_path):
+    ray = PaperRay(1.0, 1.0)
+    slots = paper(ray)
+    slots.start(order(tmp_path, "a", 64))
+    for _ in range(trials.MAX_FAILURES):
+        PaperTrial.made[-1].failure = "not schedulable"
+        assert slots.finished(0.0) == []
+        slots.finished(0.0)
+    assert slots.slots == 1
+    slots.close()
+
+
+def test_one_that_waits_for_a_node_can_be_stopped(paper, tmp_path):
+    ray = PaperRay(1.0)
+    slots = paper(ray)
+    ray.there.clear()
+    slots.start(order(tmp_path, "a", 64))
+    slots.stop("a")
+    assert [(end.handle, end.exit_code) for end in slots.finished(0.0)] == [("a", 143)]
 
 
 def test_the_slots_are_a_plugin():

@@ -20,7 +20,7 @@ from palaestra.sweeps.methods import importances
 from palaestra.sweeps.plan import plan_sweep
 from palaestra.sweeps.search import run_sweep
 from palaestra.sweeps.store import LATEST, SweepStore
-from palaestra.sweeps.trial import best_of
+from palaestra.sweeps.trial import TrialState, best_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -69,7 +69,7 @@ def run_run(arguments: Namespace) -> int:
         print_json({**as_data(plan, outcome.trials, shares), "exit_code": outcome.exit_code})
     else:
         print_trials(plan, outcome.trials, shares)
-        if any(not trial.state.is_over for trial in outcome.trials):
+        if any(not trial.state.is_over or trial.state is TrialState.LOST for trial in outcome.trials):
             note(f"To go on: palaestra sweep --resume {plan.name}")
     return outcome.exit_code
 

@@ -1,4 +1,8 @@
-"""`executor=ray`: the ranks of one training, placed by Ray on its machines; otherwise as `--nproc` on one."""
+"""`executor=ray`: the ranks of one training, placed by Ray on its machines; otherwise as `--nproc` on one.
+
+Rank 0's machine is where the run lives: in the driver's folder of runs where it sees that, else in a scratch directory
+of its actor, from which the driver keeps a copy (`run_mirror`).
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.address import asked_address
 from palaestra.cluster.connection import open_ray
-from palaestra.cluster.placed import PlacedRank
-from palaestra.cluster.rank import RankActor, Site
-from palaestra.cluster.witness import witness
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.cluster.placed import PlacedRank, end_actors, first_line
+from palaestra.cluster.rank import Delivery, RankActor, Site
+from palaestra.cluster.rank_setup import delivery_for, different_code, forwarded_variables, modules_of
+from palaestra.cluster.run_mirror import RunMirror, free_name
+from palaestra.cluster.shared_dir_check import marker_file
+from palaestra.contracts.errors import UsageError
 from palaestra.training.place import read_place
 from palaestra.workers.launch import GRACE_SECONDS, IN_ORDER, outcome_of
 from palaestra.workers.ranks import Seat, forwarded_signals
+from palaestra.workers.restarts import RanksFailed, progress_of, with_restarts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,12 +35,14 @@ if TYPE_CHECKING:
 
 PLACE_SECONDS = 60.0  # others may be about to leave
 BEGIN_SECONDS = 120.0  # an actor's process starts, and imports torch
-LOOK_SECONDS = 0.1
-FORWARDED = ("PALAESTRA_", "OMP_", "MKL_", "TORCH_", "NCCL_", "GLOO_", "MUJOCO_", "PYTHONHASHSEED", "NO_COLOR")
+POLL_SECONDS = 0.1
 
 
 def launch_on_ray(job: Job, count: int) -> TrainOutcome:
-    """Train with `count` processes wherever Ray has room. Raises what the first of them failed with."""
+    """Train with `count` processes wherever Ray has room. Raises what the first of them failed with.
+
+    With `distributed.restarts` they are placed again, and continue from the last checkpoint that the driver has.
+    """
     if read_place(os.environ) is not None:
         raise UsageError(
             f"executor=ray was asked for, but RANK={os.environ.get('RANK')} says that others start the ranks.",
@@ -44,9 +53,18 @@ def launch_on_ray(job: Job, count: int) -> TrainOutcome:
     with open_ray(asked_address(cluster.address), cpus=cluster.cpus) as session:
         with_gpu = wants_gpu(job.config.device, session.gpus, count)
         demand_room(session, count, with_gpu=with_gpu)
-        with _placed(session, job, count, with_gpu=with_gpu) as ranks, forwarded_signals(ranks) as came:
-            _wait(ranks)
+        return with_restarts(lambda job: _launch_once(session, job, count, with_gpu=with_gpu), job)
+
+
+def _launch_once(session: RaySession, job: Job, count: int, *, with_gpu: bool) -> TrainOutcome:
+    with _placed(session, job, count, with_gpu=with_gpu) as ranks, forwarded_signals(ranks) as came:
+        _wait(ranks)
+    try:
         return outcome_of(job, ranks, [rank.account for rank in ranks], came, ranks[0].pid)
+    except RanksFailed as error:
+        if ranks[0].mirror is not None and ranks[0].mirror.directory is not None:
+            error.progress = progress_of(ranks[0].mirror.directory)
+        raise
 
 
 def wants_gpu(device: str, gpus: float, count: int) -> bool:
@@ -74,6 +92,7 @@ def _placed(session: RaySession, job: Job, count: int, *, with_gpu: bool) -> Ite
     bundle = {"CPU": 1, "GPU": 1} if with_gpu else {"CPU": 1}
     group = ray.util.placement_group([bundle] * count, strategy="PACK")
     actors: list[Any] = []
+    ranks: list[PlacedRank] = []
     try:
         if not group.wait(timeout_seconds=PLACE_SECONDS):
             free = ray.available_resources()
@@ -83,11 +102,13 @@ def _placed(session: RaySession, job: Job, count: int, *, with_gpu: bool) -> Ite
                 "Try again when others are done, or ask for fewer.",
             )
         actors += [_actor(ray, group, bundle, number) for number in range(count)]
-        yield _started(ray, group, actors, job, with_gpu=with_gpu)
+        _start(session, group, actors, job, ranks, with_gpu=with_gpu)
+        yield ranks
     finally:
-        for actor in actors:
-            ray.kill(actor)
+        end_actors(ray, actors)
         ray.util.remove_placement_group(group)
+        if ranks and ranks[0].mirror is not None:
+            ranks[0].mirror.close()
 
 
 def _actor(ray: Any, group: Any, bundle: Mapping[str, int], number: int) -> Any:
@@ -98,41 +119,89 @@ def _actor(ray: Any, group: Any, bundle: Mapping[str, int], number: int) -> Any:
     return made.remote(number)
 
 
-def _started(ray: Any, group: Any, actors: list[Any], job: Job, *, with_gpu: bool) -> list[PlacedRank]:
+def _start(
+    session: RaySession, group: Any, actors: list[Any], job: Job, ranks: list[PlacedRank], *, with_gpu: bool
+) -> None:
+    """Fills `ranks` before anything can fail that leaves something behind."""
+    ray = session.ray
     try:
-        sites = _sites(ray, group, actors, job.runs_root)
+        sites = _sites(ray, group, actors, job)
+        if not job.config.cluster.allow_different_code:
+            _demand_same_code(ray, actors, sites, job)
+        mirror = None
+        if not sites[0].sees_runs:
+            job = replace(job, request=replace(job.request, name=job.request.name or free_name(job.runs_root)))
+            mirror = RunMirror(job.runs_root, job.request.name)
+        timeout = None if session.is_embedded else job.config.cluster.node_timeout
+        for number, actor in enumerate(actors):
+            own = mirror if number == 0 else None
+            ranks.append(PlacedRank(ray, actor, number, sites[number].host, mirror=own, node_timeout=timeout))
         port = ray.get(actors[0].listen.remote(sites[0].address), timeout=BEGIN_SECONDS)
-        variables = {name: value for name, value in os.environ.items() if name.startswith(FORWARDED)}
-        begun = []
-        for number, (actor, local) in enumerate(zip(actors, local_numbers(sites), strict=True)):
-            seat = Seat(number, len(actors), 0 if with_gpu else local, sites[0].address, port)
-            begun.append(actor.start.remote(asdict(seat), job.to_json(), variables, str(Path.cwd())))
-        ray.get(begun, timeout=BEGIN_SECONDS)
+        _start_processes(ray, actors, sites, job, port, ranks, with_gpu=with_gpu)
     except ray.exceptions.RayError as error:
-        last = str(error).strip().rpartition("\n")[2]
-        raise RunFailed(f"Ray could not start the ranks: {last}", "Is every machine of the cluster well?") from error
-    return [PlacedRank(ray, actor, number, sites[number].host) for number, actor in enumerate(actors)]
+        raise _not_started(job, first_line(error)) from error
 
 
-def _sites(ray: Any, group: Any, actors: list[Any], runs_root: Path) -> list[Site]:
-    """Where each rank is; the run's directory must be seen from there, and a file that is made here proves it."""
+def _start_processes(
+    ray: Any,
+    actors: list[Any],
+    sites: list[Site],
+    job: Job,
+    port: int,
+    ranks: list[PlacedRank],
+    *,
+    with_gpu: bool,
+) -> None:
+    address = sites[0].address.strip("[]")
+    begun = []
+    for rank, actor, site, local in zip(ranks, actors, sites, local_numbers(sites), strict=True):
+        seat = Seat(rank.number, len(actors), 0 if with_gpu else local, address, port)
+        delivery = None if site.sees_runs else _delivery(job, rank)
+        begun.append(actor.start.remote(asdict(seat), job.to_json(), forwarded_variables(), str(Path.cwd()), delivery))
+    for rank, there in zip(ranks, ray.get(begun, timeout=BEGIN_SECONDS), strict=True):
+        rank.there = there if rank.mirror is not None else ""
+
+
+def _delivery(job: Job, rank: PlacedRank) -> Delivery:
+    """Followers learn from the leader, through the group, where the run stands; they get what its settings name."""
+    return delivery_for(job.config, job.runs_root, rank.mirror)
+
+
+def _not_started(job: Job, reason: str) -> RanksFailed:
+    error = RanksFailed(f"Ray could not start the ranks: {reason}", "Is every machine of the cluster well?")
+    directory = RunMirror.find(job.runs_root, job.request.name)
+    error.progress = None if directory is None else progress_of(directory)
+    return error
+
+
+def _sites(ray: Any, group: Any, actors: list[Any], job: Job) -> list[Site]:
+    """Where each rank is, and whether the folder of runs is seen from there: a file that is made in it proves it."""
     addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
     by_bundle = ray.util.placement_group_table(group)["bundles_to_node_id"]
-    with witness(runs_root) as name:
+    modules = modules_of(job.config)
+    with marker_file(job.runs_root) as marker:
         sites: list[Site] = ray.get(
             [
-                actor.site.remote(by_bundle[number], addresses[by_bundle[number]], str(runs_root), name)
+                actor.site.remote(by_bundle[number], addresses[by_bundle[number]], str(job.runs_root), marker, modules)
                 for number, actor in enumerate(actors)
             ],
             timeout=BEGIN_SECONDS,
         )
-    blind = sorted({f"{site.host} ({site.address})" for site in sites if not site.sees_runs})
-    if blind:
-        raise UsageError(
-            f"The folder of runs, {runs_root}, is not seen from {', '.join(blind)}.",
-            "Put it on a disk that all machines share, at the same path: PALAESTRA_RUNS_DIR=/shared/runs.",
-        )
     return sites
+
+
+def _demand_same_code(ray: Any, actors: list[Any], sites: list[Site], job: Job) -> None:
+    modules = modules_of(job.config)
+    found = {
+        f"{site.host} ({site.address}): {text}"
+        for actor, site in zip(actors, sites, strict=True)
+        if (text := different_code(ray, actor, site, modules, BEGIN_SECONDS))
+    }
+    if found:
+        raise UsageError(
+            f"The code of these machines differs from the code here. {'; '.join(sorted(found))}.",
+            "Install the same code on every machine, or accept it with cluster.allow_different_code=true.",
+        )
 
 
 def local_numbers(sites: list[Site]) -> list[int]:
@@ -145,7 +214,7 @@ def _wait(ranks: list[PlacedRank]) -> None:
     deadline = float("inf")
     while True:
         for rank in ranks:
-            rank.look()
+            rank.poll()
         alive = [rank for rank in ranks if rank.code is None]
         if not alive:
             return
@@ -155,4 +224,4 @@ def _wait(ranks: list[PlacedRank]) -> None:
         if time.monotonic() > deadline:
             for rank in alive:
                 rank.kill()
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)

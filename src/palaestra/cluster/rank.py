@@ -1,6 +1,8 @@
-"""The actor of one rank: on the machine that Ray chose it starts `python -m palaestra.workers`, and answers for it.
+"""The actor of one rank or trial: on the machine that Ray chose it starts `python -m palaestra.workers` and reports.
 
 The process is a child of the actor and dies with it, and the actor dies with the driver: nothing outlives a training.
+Where the machine does not see the driver's folder of runs, the run lives in a scratch directory of the actor, and its
+reports carry what is new in it.
 """
 
 from __future__ import annotations
@@ -9,19 +11,26 @@ import os
 import socket
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from palaestra.cluster.run_mirror import receive
+from palaestra.cluster.run_sender import RunReport, RunSender
+from palaestra.cluster.scratch import ScratchDirectory
+from palaestra.runs.code_identity import CodeIdentity, FileHashes, code_identity, package_files
+from palaestra.runs.store import ENVIRONMENT_VARIABLE
 from palaestra.workers.job import Job
 from palaestra.workers.ranks import Rank, Seat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 OWN = "RAY_"  # variables with which Ray tells its workers who they are
 KEPT = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")  # a rank may ask the cluster for an evaluation
-MOST_BYTES = 1 << 20  # of output in one answer
+RANK_VARIABLES = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+OWN_DISK = "PALAESTRA_OWN_DISK"  # set on a machine: runs are trained in its scratch directory, whatever it sees
+MOST_BYTES = 1 << 20  # of output in one report
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,7 @@ class Site:
     host: str
     address: str
     sees_runs: bool  # the driver's runs, on a disk that both have
+    code: CodeIdentity | None = None
 
 
 @dataclass(frozen=True)
@@ -41,9 +51,25 @@ class RankReport:
     now: float
     pid: int
     output: bytes = b""  # what it printed since the last report
-    code: int | None = None  # None: it runs
+    has_ended: bool = False
+    code: int | None = None  # None: it runs, or there is more to report
     ended_at: float | None = None
     account: dict[str, Any] | None = None  # Account, when it has ended and said something
+    run: RunReport | None = None  # what is new in its run directory, where that is not the driver's
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What a machine with a disk of its own gets before a process starts there: runs with their names."""
+
+    runs: tuple[tuple[str, RunReport], ...] = ()
+
+
+class Alone(Seat):
+    """Of a trial: a training of its own, not a rank of several."""
+
+    def variables(self) -> dict[str, str]:
+        return {}
 
 
 class RankActor:
@@ -56,32 +82,55 @@ class RankActor:
         self._output: IO[bytes] | None = None
         self._account: dict[str, Any] | None = None
         self._read = 0  # bytes of the output that were reported
+        self._scratch: ScratchDirectory | None = None
+        self._sender: RunSender | None = None
 
-    def site(self, node: str, address: str, runs_root: str, witness: str) -> Site:
-        return Site(node, socket.gethostname(), address, (Path(runs_root) / witness).is_file())
+    def site(self, node: str, address: str, runs_root: str, marker: str, modules: Sequence[str] = ()) -> Site:
+        """`marker` is a file that the driver has made in its folder of runs."""
+        sees_runs = (Path(runs_root) / marker).is_file() and not os.environ.get(OWN_DISK)
+        return Site(node, socket.gethostname(), address, sees_runs, code_identity(modules))
+
+    def code_files(self) -> FileHashes:
+        """Of the Palaestra that is installed here, to say what differs."""
+        return package_files()
 
     def listen(self, address: str) -> int:
         """The port at which the ranks will meet; held open, so that nobody can take it meanwhile."""
-        self._listening = socket.socket()
-        self._listening.bind((address, 0))
-        self._listening.listen(128)
+        host = address.strip("[]")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listening = socket.create_server((host, 0), family=family, backlog=128)
         port: int = self._listening.getsockname()[1]
         return port
 
-    def start(self, seat: dict[str, Any], job: str, variables: dict[str, str], folder: str) -> None:
+    def start(
+        self,
+        seat: dict[str, Any] | None,
+        job: str,
+        variables: dict[str, str],
+        folder: str,
+        delivery: Delivery | None = None,
+    ) -> str:
+        """`seat` is None for a trial, `delivery` where the run lives here: then the folder of runs is returned."""
+        own = Job.from_json(job)
+        variables = {**rank_variables(os.environ), **variables}
+        if delivery is not None:
+            own = replace(own, runs_root=self._unpack(delivery, own.request.name))
+            variables[ENVIRONMENT_VARIABLE] = str(own.runs_root)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  a pipe would hold up the rank when nobody reads
         self._rank = Rank(
-            Seat(**seat),
+            Seat(**seat) if seat is not None else Alone(0, 1, 0, "", 0),
             self._listening,
-            {**rank_variables(os.environ), **variables},
+            variables,
             self._output,
             folder if Path(folder).is_dir() else None,
         )
         if self._listening is not None:
             self._listening.close()
-        self._rank.give(Job.from_json(job))
+        self._rank.give(own)
+        return "" if delivery is None else str(own.runs_root)
 
-    def report(self) -> RankReport:
+    def report(self, *, wants_run: bool = True) -> RankReport:
+        """`wants_run`: also what is new in the run directory; not while the driver's disk takes nothing."""
         rank = self._rank
         assert rank is not None, "started before"
         has_ended = rank.has_ended()  # asked first: what it printed before its end must not be missed
@@ -89,9 +138,12 @@ class RankActor:
             account = rank.account()
             self._account = {} if account is None else asdict(account)
         output = self._new_output()
-        if not has_ended or len(output) == MOST_BYTES:
-            return RankReport(time.monotonic(), rank.process.pid, output)
-        return RankReport(time.monotonic(), rank.process.pid, output, rank.code, rank.ended_at, self._account or None)
+        now, pid = time.monotonic(), rank.process.pid
+        run = self._sender.report(is_last=has_ended) if self._sender is not None and wants_run else None
+        is_all = len(output) < MOST_BYTES and (self._sender is None or (wants_run and self._sender.is_complete))
+        if not has_ended or not is_all:
+            return RankReport(now, pid, output, has_ended, run=run)
+        return RankReport(now, pid, output, has_ended, rank.code, rank.ended_at, self._account or None, run)
 
     def signal(self, number: int) -> None:
         if self._rank is not None:
@@ -101,6 +153,22 @@ class RankActor:
         if self._rank is not None:
             self._rank.kill()
 
+    def close(self) -> None:
+        """Before the actor is ended: its process and its scratch directory go."""
+        if self._rank is not None:
+            self._rank.kill()
+            self._rank.process.wait()
+        if self._scratch is not None:
+            self._scratch.close()
+
+    def _unpack(self, delivery: Delivery, name: str) -> Path:
+        self._scratch = ScratchDirectory()
+        for run_name, run in delivery.runs:
+            receive(self._scratch.path, run, run_name)
+        self._sender = RunSender(self._scratch.path, name)
+        self._sender.skip_received()
+        return self._scratch.path
+
     def _new_output(self) -> bytes:
         assert self._output is not None, "started before"
         found = os.pread(self._output.fileno(), MOST_BYTES, self._read)
@@ -109,5 +177,9 @@ class RankActor:
 
 
 def rank_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those of the actor without what makes a process one of Ray's."""
-    return {name: value for name, value in variables.items() if not name.startswith(OWN) or name in KEPT}
+    """Those of the actor without what makes a process one of Ray's, or a rank of another training."""
+    return {
+        name: value
+        for name, value in variables.items()
+        if name in KEPT or not (name.startswith(OWN) or name in RANK_VARIABLES)
+    }

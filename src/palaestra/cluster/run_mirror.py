@@ -59,7 +59,8 @@ class RunMirror:
     def __init__(self, runs_root: Path, name: str) -> None:
         """A run of that name that exists is continued; else the first report makes it."""
         self._store = RunStore(runs_root)
-        self._name = check_name(name)
+        self.root = self._store.root
+        self.name = check_name(name)
         self._stack = ExitStack()
         self._unfinished: RunDirectory | None = None  # the first report of a new run, until all of it is here
         self._pending: deque[RunReport] = deque()
@@ -73,6 +74,10 @@ class RunMirror:
             except BaseException:
                 self.close()
                 raise
+
+    @staticmethod
+    def find(runs_root: Path, name: str) -> RunDirectory | None:
+        return RunStore(runs_root).named(name) if name else None
 
     def contents(self) -> RunReport | None:
         """What another machine needs to continue the run; None when there is no run yet."""
@@ -92,8 +97,8 @@ class RunMirror:
         `sender_root` is the folder of runs over there: texts that name it name ours.
         """
         if not is_run_id(report.run_id) or (self.directory is not None and self.directory.id != report.run_id):
-            raise RunFailed(f"Received files of the run {report.run_id!r}, which is not the run '{self._name}'.")
-        here = str(self._store.root)
+            raise RunFailed(f"Received files of the run {report.run_id!r}, which is not the run '{self.name}'.")
+        here = str(self.root)
         changes = [_localized(one, sender_root, here) for one in report.changes] if sender_root else report.changes
         self._pending.append(replace(report, changes=tuple(changes)))
         self.retry()
@@ -118,7 +123,7 @@ class RunMirror:
             self._has_warned = False
 
     def _warn(self, error: Exception) -> None:
-        self.problem = f"The copy of run '{self._name}' in {self._store.root} cannot be written: {error}"
+        self.problem = f"The copy of run '{self.name}' in {self.root} cannot be written: {error}"
         if not self._has_warned:
             logger.warning("%s It is tried again; training goes on.", self.problem)
         self._has_warned = True
@@ -142,8 +147,8 @@ class RunMirror:
     def _begin(self, report: RunReport) -> RunDirectory:
         """A new run is written where nobody sees it until its first report is here, whole."""
         if self._unfinished is None:
-            self._store.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder = self._store.root / f".new-{os.getpid()}-{report.run_id}"
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder = self.root / f".new-{os.getpid()}-{report.run_id}"
             self._stack.enter_context(in_flight(folder))
             folder.mkdir(mode=0o700)
             self._unfinished = RunDirectory(folder / report.run_id).make()
@@ -152,15 +157,15 @@ class RunMirror:
         return self._unfinished
 
     def _publish(self, unfinished: RunDirectory) -> None:
-        if self._store.named(self._name) is not None:
-            raise UsageError(f"There is already a run called '{self._name}'.", "Choose another name with run=NAME.")
+        if self._store.named(self.name) is not None:
+            raise UsageError(f"There is already a run called '{self.name}'.", "Choose another name with run=NAME.")
         final = self._store.directory(unfinished.id)
         unfinished.path.rename(final.path)
-        fsync_directory(self._store.root)
+        fsync_directory(self.root)
         shutil.rmtree(unfinished.path.parent, ignore_errors=True)
         self._unfinished = None
         self._stack.enter_context(run_lock(final))
-        RunNames(self._store.root).claim(self._name, final.id)
+        RunNames(self.root).claim(self.name, final.id)
         self.directory = final
 
 

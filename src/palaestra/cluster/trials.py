@@ -1,35 +1,41 @@
-"""Slots for many runs on Ray: each trial is an actor with the processors it asks for, and a process beside it."""
+"""Slots for many runs on Ray: each trial is an actor on a machine that has room, and a process beside it.
+
+The slots follow the cluster: a machine that joins is used, one that leaves is not waited for, and one whose code
+differs is named and left out.
+"""
 
 from __future__ import annotations
 
+import logging
+import signal
 import time
+from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from palaestra.cluster.address import asked_address
 from palaestra.cluster.connection import open_ray
-from palaestra.cluster.nodes import ask_each, sees
-from palaestra.cluster.trial import TrialActor
-from palaestra.cluster.witness import witness
+from palaestra.cluster.nodes import nodes
+from palaestra.cluster.placed import end_actors
+from palaestra.cluster.shared_dir_check import marker_file
+from palaestra.cluster.trial import PlacedTrial
 from palaestra.contracts.errors import UsageError
 from palaestra.contracts.trials import TrialEnd
 from palaestra.workers.job import Job
+from palaestra.workers.logs import warnings_on_stderr
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from palaestra.cluster.nodes import Node
     from palaestra.contracts.trials import SlotsWanted, TrialOrder
 
-LOOK_SECONDS = 0.2
-LOST = 1  # exit code of a trial whose machine or actor is gone
+logger = logging.getLogger(__name__)
 
-
-@dataclass
-class _Trial:
-    actor: Any
-    ends: Any  # reference to (exit code, error), kept by Ray until the process ends
-    log: Path
-    stops: list[Any] = field(default_factory=list)
+POLL_SECONDS = 0.1
+NODES_SECONDS = 1.0  # between two questions which nodes there are
+AVOID_SECONDS = 5.0
+MAX_FAILURES = 3  # to start a trial on a node, before it is left out for good
 
 
 class RaySlots:
@@ -38,80 +44,137 @@ class RaySlots:
     def __init__(self, wanted: SlotsWanted) -> None:
         self._wanted = wanted
         self._stack = ExitStack()
-        self._trials: dict[str, _Trial] = {}
-        self._checked: set[Path] = set()  # folders of runs that all machines see
+        self._trials: dict[str, PlacedTrial] = {}
+        self._waiting: dict[str, TrialOrder] = {}  # their machine was unfit, or left before they began
+        self._stopped: list[TrialEnd] = []  # of those that never began
+        self._refused: dict[str, str] = {}  # node -> what differs there
+        self._failures: Counter[str] = Counter()  # node -> trials that could not start there
+        self._avoided: dict[str, float] = {}  # node -> until when, after something was lost there
+        self._markers: dict[Path, str] = {}
+        self._nodes: list[Node] = []
+        self._nodes_at = float("-inf")
         session = self._stack.enter_context(open_ray(asked_address(wanted.address), cpus=_own_cpus(wanted)))
         self._ray = session.ray
-        room = int(session.cpus // wanted.cpus_each)
-        if wanted.gpus_each:
-            room = min(room, int(session.gpus // wanted.gpus_each))
-        if room < 1:
+        self._is_embedded = session.is_embedded
+        if self.slots < 1:
             self._stack.close()
             raise UsageError(
-                f"A trial needs {wanted.cpus_each} CPUs and {wanted.gpus_each:g} GPUs; the cluster has "
+                f"A trial needs {wanted.cpus_each} CPUs and {wanted.gpus_each:g} GPUs on one machine; the cluster has "
                 f"{session.cpus:g} and {session.gpus:g}.",
                 "Give it more machines with 'palaestra worker'.",
             )
-        self.slots = room if wanted.count is None else min(wanted.count, room)
+
+    @property
+    def slots(self) -> int:
+        """As many as the machines that are there now have room for; 0 when all have left."""
+        room = sum(map(self._room, self._usable()))
+        return room if self._wanted.count is None else min(self._wanted.count, room)
 
     def start(self, order: TrialOrder) -> str:
-        job = Job.from_json(order.job)
-        self._demand_shared(job.runs_root.absolute())
-        actor = (
-            self._ray.remote(TrialActor)
-            .options(
-                num_cpus=self._wanted.cpus_each, num_gpus=self._wanted.gpus_each, max_restarts=0, max_concurrency=2
-            )
-            .remote()
-        )
-        ends = actor.run.remote(order.job, str(order.log.absolute()), str(Path.cwd()))
-        self._trials[order.name] = _Trial(actor, ends, order.log)
+        self._waiting[order.name] = order
+        self._start_waiting()
         return order.name
 
     def finished(self, seconds: float) -> list[TrialEnd]:
-        if not self._trials:
-            return []
         deadline = time.monotonic() + seconds
         while True:  # in short waits, so that a signal is heard in between
-            left = max(0.0, min(LOOK_SECONDS, deadline - time.monotonic()))
-            ends = [trial.ends for trial in self._trials.values()]
-            ready, _ = self._ray.wait(ends, num_returns=1, timeout=left)
-            if ready or time.monotonic() >= deadline:
-                break
-        done = [handle for handle, trial in self._trials.items() if self._ray.wait([trial.ends], timeout=0)[0]]
-        return [self._end(handle) for handle in done]
+            ends = self._poll()
+            if ends or time.monotonic() >= deadline:
+                return ends
+            time.sleep(POLL_SECONDS)
 
     def stop(self, handle: str) -> None:
         if trial := self._trials.get(handle):
-            trial.stops.append(trial.actor.stop.remote())
+            trial.stop()
+        elif self._waiting.pop(handle, None) is not None:
+            self._stopped.append(TrialEnd(handle, 128 + signal.SIGTERM))
 
     def close(self) -> None:
+        end_actors(self._ray, [trial.actor for trial in self._trials.values()])
         for trial in self._trials.values():
-            self._ray.kill(trial.actor)
+            trial.release()
         self._trials.clear()
+        self._waiting.clear()
         self._stack.close()
 
-    def _end(self, handle: str) -> TrialEnd:
-        trial = self._trials.pop(handle)
-        try:
-            code, error = self._ray.get(trial.ends)
-        except self._ray.exceptions.RayError as lost:
-            first = next((line.strip() for line in str(lost).splitlines() if line.strip()), type(lost).__name__)
-            return TrialEnd(handle, LOST, f"Ray lost it: {first}")
-        self._ray.kill(trial.actor)
-        return TrialEnd(handle, code, error)
+    def _poll(self) -> list[TrialEnd]:
+        self._start_waiting()
+        self._usable()
+        present = {node.id for node in self._nodes}
+        ends, self._stopped = self._stopped, []
+        for name, trial in list(self._trials.items()):
+            trial.poll()
+            if trial.node.id not in present:
+                trial.lose()
+            if trial.failure:
+                self._put_back(trial)
+            elif trial.end is not None:
+                del self._trials[name]
+                ends.append(trial.end)
+                if trial.end.is_lost:
+                    self._avoid(trial.node)
+        return ends
 
-    def _demand_shared(self, runs_root: Path) -> None:
-        if runs_root in self._checked:
-            return
-        with witness(runs_root) as name:
-            blind = [machine for machine, is_seen in ask_each(self._ray, sees, str(runs_root), name) if not is_seen]
-        if blind:
-            raise UsageError(
-                f"The folder of runs, {runs_root}, is not seen from {', '.join(sorted(blind))}.",
-                "Put it on a disk that all machines share, at the same path: PALAESTRA_RUNS_DIR=/shared/runs.",
+    def _start_waiting(self) -> None:
+        for name, order in list(self._waiting.items()):
+            node = self._freest()
+            if node is None:
+                return
+            del self._waiting[name]
+            marker = self._marker(Job.from_json(order.job).runs_root.absolute())
+            self._trials[name] = PlacedTrial(
+                self._ray, order, node, marker, self._wanted, is_embedded=self._is_embedded
             )
-        self._checked.add(runs_root)
+
+    def _put_back(self, trial: PlacedTrial) -> None:
+        """It has not started, and waits for another node."""
+        self._ray.kill(trial.actor)
+        trial.release()
+        del self._trials[trial.order.name]
+        self._waiting[trial.order.name] = trial.order
+        self._avoid(trial.node)
+        self._failures[trial.node.id] += 1
+        if trial.has_other_code or self._failures[trial.node.id] >= MAX_FAILURES:
+            self._refuse(trial)
+
+    def _refuse(self, trial: PlacedTrial) -> None:
+        why = "its code differs: " if trial.has_other_code else ""
+        if trial.node.id not in self._refused:
+            self._refused[trial.node.id] = f"{trial.node.address}: {why}{trial.failure}"
+            with warnings_on_stderr():
+                logger.warning("Node left out: %s", self._refused[trial.node.id])
+        if not any(self._room(node) for node in self._nodes if node.id not in self._refused):
+            raise UsageError(
+                f"No node of the cluster can be used. {'; '.join(self._refused.values())}.",
+                "Install the same code on every machine, or accept it with cluster.allow_different_code=true.",
+            )
+
+    def _avoid(self, node: Node) -> None:
+        """Ray may not know yet that it is gone; and should it be well, a few seconds are no loss."""
+        self._avoided[node.id] = time.monotonic() + AVOID_SECONDS
+
+    def _usable(self) -> list[Node]:
+        now = time.monotonic()
+        if now - self._nodes_at >= NODES_SECONDS:
+            self._nodes_at, self._nodes = now, nodes(self._ray)
+        return [one for one in self._nodes if one.id not in self._refused and now >= self._avoided.get(one.id, 0.0)]
+
+    def _freest(self) -> Node | None:
+        """By our own count: what others do on a machine, Ray waits for."""
+        taken = [trial.node.id for trial in self._trials.values()]
+        free = [(self._room(node) - taken.count(node.id), node) for node in self._usable()]
+        room, node = max(free, key=lambda pair: pair[0], default=(0, None))
+        return node if room > 0 else None
+
+    def _room(self, node: Node) -> int:
+        """Trials that fit on a machine side by side."""
+        room = int(node.cpus // self._wanted.cpus_each)
+        return min(room, int(node.gpus // self._wanted.gpus_each)) if self._wanted.gpus_each else room
+
+    def _marker(self, runs_root: Path) -> str:
+        if runs_root not in self._markers:
+            self._markers[runs_root] = self._stack.enter_context(marker_file(runs_root))
+        return self._markers[runs_root]
 
 
 def _own_cpus(wanted: SlotsWanted) -> int | None:

@@ -37,6 +37,7 @@ class TrialEnd:
     handle: str
     exit_code: int  # 0 finished, 130 or 143 stopped in order, negative: ended by that signal
     error: str = ""  # what went wrong, in one sentence; what the run itself knows of it is in its status
+    is_lost: bool = False  # its machine is gone: the run can be continued elsewhere
 
 
 class TrialRunner(Protocol):
@@ -44,7 +45,7 @@ class TrialRunner(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many trials may run side by side, at least 1."""
+        """How many trials may run side by side now; it may change, and be 0 for a while."""
         ...
 
     def start(self, order: TrialOrder) -> str:

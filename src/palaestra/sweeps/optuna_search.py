@@ -28,6 +28,7 @@ STATES = {
     TrialState.FINISHED: OptunaState.COMPLETE,
     TrialState.PRUNED: OptunaState.PRUNED,
     TrialState.FAILED: OptunaState.FAIL,
+    TrialState.LOST: OptunaState.FAIL,
 }
 
 

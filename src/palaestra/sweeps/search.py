@@ -59,6 +59,8 @@ class Search:
         self._trial_of: dict[str, int] = {}  # run's name -> index of its trial
         self._refuse_strangers(runs_root)
         for trial in list(self.trials):
+            if trial.state is TrialState.LOST:
+                trial = self._replace(replace(trial, state=TrialState.RUNNING, reason=""))
             if not trial.state.is_over:
                 self._queue(trial)
 
@@ -83,8 +85,14 @@ class Search:
         if record is not None and record.state is RunState.FINISHED:
             self._conclude(trial)
         elif not trial.state.is_over and not was_stopped:
-            reason = (record.failure if record else "") or end.error or f"exit code {end.exit_code}"
-            self._settle(replace(trial, state=TrialState.FAILED, reason=reason))
+            own = "" if end.is_lost or record is None else record.failure
+            reason = own or end.error or f"exit code {end.exit_code}"
+            state = TrialState.LOST if end.is_lost else TrialState.FAILED
+            self._settle(replace(trial, state=state, reason=reason))
+
+    def continued(self, order: TrialOrder, end: TrialEnd) -> None:
+        number = self.trials[self._trial_of[order.name]].number
+        self._say(f"trial {number} starts again from its last checkpoint: {end.error}")
 
     def unwanted(self) -> list[str]:
         """Looks at how far the running trials have come."""
@@ -188,5 +196,6 @@ def run_sweep(
         search = Search(plan, directory, method, runs_root, say)
         interrupted = fan_out(open_slots(slots_wanted(plan.example(), slots)), search)
     best = best_of(search.trials, is_minimized=plan.is_minimized)
-    code = interrupted or int(best is None)
+    is_lost = any(trial.state is TrialState.LOST for trial in search.trials)
+    code = interrupted or int(best is None or is_lost)
     return SweepOutcome(plan, tuple(search.trials), best, code)

@@ -89,6 +89,9 @@ class SeedRuns:
         why = f": {self.failures[order.name]}" if order.name in self.failures else ""
         self._say(f"{order.name} is {state} at step {record.agent_step if record else 0:,}{why}; {self._left} to go")
 
+    def continued(self, order: TrialOrder, end: TrialEnd) -> None:
+        self._say(f"{order.name} starts again from its last checkpoint: {end.error}")
+
     def unwanted(self) -> list[str]:
         return []
 

@@ -12,6 +12,7 @@ class TrialState(StrEnum):
     FINISHED = "finished"
     PRUNED = "pruned"  # stopped early, because others were better
     FAILED = "failed"
+    LOST = "lost"  # with its machines, more often than it is continued; the sweep's next start continues it
 
     @property
     def is_over(self) -> bool:
@@ -25,7 +26,7 @@ class Trial:
     state: TrialState = TrialState.RUNNING
     value: float | None = None  # of the metric; None: not known, never 0 for that
     curve: dict[int, float] = field(default_factory=dict)  # tenth of the steps -> the metric there
-    reason: str = ""  # why it failed
+    reason: str = ""  # why it failed or was lost
 
 
 def best_of(trials: list[Trial], *, is_minimized: bool) -> Trial | None:

@@ -1,0 +1,79 @@
+"""What a machine needs before a rank or trial starts there: the same code, variables, and runs it cannot see."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from palaestra.checkpoints.targets import find_target
+from palaestra.cluster.rank import OWN_DISK, Delivery
+from palaestra.cluster.run_changes import METRICS, CheckpointSaved, RunScanner
+from palaestra.cluster.run_sender import RunReport
+from palaestra.contracts.errors import PalaestraError
+from palaestra.runs.code_identity import code_identity, differences, package_files, version_differences
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.status import read_written_record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from palaestra.cluster.rank import Site
+    from palaestra.cluster.run_mirror import RunMirror
+    from palaestra.config.train import TrainConfig
+
+FORWARDED = ("PALAESTRA_", "OMP_", "MKL_", "TORCH_", "NCCL_", "GLOO_", "MUJOCO_", "PYTHONHASHSEED", "NO_COLOR")
+NAMED_FILES = 3
+
+
+def forwarded_variables() -> dict[str, str]:
+    """Those of the driver's environment that its processes get on every machine."""
+    return {name: value for name, value in os.environ.items() if name.startswith(FORWARDED) and name != OWN_DISK}
+
+
+def delivery_for(config: TrainConfig, runs_root: Path, mirror: RunMirror | None) -> Delivery:
+    """The run itself as far as it came, and the checkpoints of other runs that its configuration names."""
+    runs = {}
+    for target in filter(None, (config.initial_weights, config.ppo.kickstart.teacher)):
+        runs.update(_named_checkpoint(target, runs_root))
+    own = mirror.contents() if mirror is not None else None
+    if mirror is not None and own is not None:
+        runs[mirror.name] = own
+    return Delivery(tuple(runs.items()))
+
+
+def _named_checkpoint(target: str, runs_root: Path) -> dict[str, RunReport]:
+    """The run that `RUN:best` means, with that checkpoint only; empty where that cannot be told here."""
+    try:
+        found = find_target(target, runs_root)
+        directory = RunDirectory(found.directory.parent)
+        if directory.path.parent != runs_root.resolve():
+            return {}
+        epoch = found.open().checkpoint.epoch
+        name = read_written_record(directory).name
+    except PalaestraError:  # the trainer says it in its own words
+        return {}
+    folders = frozenset(path.name for path in directory.path.iterdir() if path.is_dir())
+    changes = RunScanner(directory, folders).scan()
+    wanted = [
+        one for one in changes if (one.epoch == epoch if isinstance(one, CheckpointSaved) else one.path != METRICS)
+    ]
+    return {name: RunReport(directory.id, tuple(wanted))}
+
+
+def different_code(ray: Any, actor: Any, site: Site, modules: Sequence[str], timeout: float) -> str:
+    """What differs on that machine from the code here, in a few words; empty: nothing."""
+    here, there = code_identity(modules), site.code
+    if there is None or here == there:
+        return ""
+    found = version_differences(here, there) + differences(here.modules, there.modules)
+    if here.package != there.package:
+        found += differences(package_files(), ray.get(actor.code_files.remote(), timeout=timeout))
+    more = f" and {len(found) - NAMED_FILES} more" if len(found) > NAMED_FILES else ""
+    return ", ".join(found[:NAMED_FILES]) + more
+
+
+def modules_of(config: TrainConfig) -> tuple[str, ...]:
+    """The user's modules that a training imports."""
+    env = config.env.id if ":" in config.env.id else ""
+    return tuple(filter(None, (env, config.policy.module)))
