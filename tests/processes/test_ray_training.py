@@ -11,6 +11,7 @@ import pytest
 from palaestra.contracts.run import RunState
 from palaestra.runs.documents import read_request
 from palaestra.runs.journal import read_journal
+from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 
@@ -33,12 +34,12 @@ ON_RAY = ["executor=ray", "nproc=2", "cluster.cpus=2"]
 class Launched:
     """A driver in a process group of its own, and its ranks, found by their environment."""
 
-    def __init__(self, palaestra, name):
+    def __init__(self, palaestra, name, *words, **variables):
         self.name, self.palaestra = name, palaestra
         self.process = subprocess.Popen(
-            palaestra.command(*WORDS, *ON_RAY, f"run={name}", "total_steps=1e9"),
+            palaestra.command(*WORDS, *ON_RAY, f"run={name}", *(words or ["total_steps=1e9"])),
             cwd=palaestra.home,
-            env=palaestra.variables,
+            env={**palaestra.variables, **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -51,7 +52,8 @@ class Launched:
         for process in psutil.process_iter():
             try:
                 variables = process.environ()
-                is_ours = variables.get("PALAESTRA_RUNS_DIR") == str(self.palaestra.runs) and "RANK" in variables
+                is_ours = variables.get("PALAESTRA_LANES_DIR") == self.palaestra.variables["PALAESTRA_LANES_DIR"]
+                is_ours = is_ours and "RANK" in variables
                 if is_ours and process.status() != psutil.STATUS_ZOMBIE:
                     found[int(variables["RANK"])] = process
             except (psutil.NoSuchProcess, psutil.AccessDenied):
@@ -64,7 +66,7 @@ class Launched:
         return sum(entry.event == "checkpoint.saved" for entry in entries)
 
     def end(self):
-        out, told = self.process.communicate(timeout=60)
+        out, told = self.process.communicate(timeout=120)
         assert out == ""
         return self.process.returncode, told
 
@@ -73,8 +75,8 @@ class Launched:
 def launch(palaestra, wait_until):
     launched = []
 
-    def start(name):
-        launched.append(Launched(palaestra, name))
+    def start(name, *words, **variables):
+        launched.append(Launched(palaestra, name, *words, **variables))
         wait_until(lambda: launched[-1].saved() >= 2 or launched[-1].process.poll() is not None, "two checkpoints")
         return launched[-1]
 
@@ -84,6 +86,11 @@ def launch(palaestra, wait_until):
             one.process.kill()
             one.process.communicate()
         wait_until(lambda one=one: not one.ranks(), "the end of all ranks")
+
+
+def rows_of(directory):
+    with MetricsReader(directory.metrics_file) as reader:
+        return reader.rows()
 
 
 def digests(directory):
@@ -145,6 +152,43 @@ def test_an_actor_that_ray_loses_is_told_as_its_rank(launch):
     code, told = launched.end()
     assert code == 1
     assert "Rank 1 failed: Ray lost it on" in told
+
+
+@pytest.mark.full
+def test_without_a_shared_disk_the_run_is_here_in_the_end_as_if_trained_here_and_goes_on(palaestra, tmp_path):
+    apart = {"PALAESTRA_OWN_DISK": "1", "TMPDIR": str(tmp_path)}
+    for steps, more in (("256", []), ("512", ["--override", "total_steps"])):
+        placed = palaestra(*WORDS, *ON_RAY, "run=apart", f"total_steps={steps}", "--json", *more, variables=apart)
+        assert placed.code == 0, placed.err
+        found = json.loads(placed.out)
+        assert (found["agent_step"], found["directory"]) == (int(steps), str(palaestra.run("apart").path))
+    local = palaestra(*WORDS, "run=local", "total_steps=256", "--nproc", "2")
+    assert local.code == 0, local.err
+    local = palaestra(*WORDS, "run=local", "total_steps=512", "--nproc", "2", "--override", "total_steps")
+    assert local.code == 0, local.err
+    apart, here = palaestra.run("apart"), palaestra.run("local")
+    assert digests(apart) == digests(here)
+    assert rows_of(apart) == rows_of(here)
+    names = [sorted(path.name for path in one.checkpoints.iterdir()) for one in (apart, here)]
+    assert names[0] == names[1]
+    assert not list(tmp_path.glob("palaestra-run-*"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_lost_actor_is_placed_again_and_the_run_ends_as_if_nothing_had_happened(launch, palaestra, victim, tmp_path):
+    words = ("total_steps=8192", "checkpoints.save_interval=5", "distributed.restarts=1")
+    launched = launch("lost", *words, PALAESTRA_OWN_DISK="1", TMPDIR=str(tmp_path))
+    psutil.Process(launched.ranks()[victim].ppid()).kill()
+    code, message = launched.end()
+    assert code == 0, message
+    assert "Restarting from checkpoint" in message
+    events = [entry.event for entry in read_journal(palaestra.run("lost").journal_file)]
+    assert events.count("run.restarted") == events.count("run.resumed") == 1
+    whole = palaestra(*WORDS, "run=whole", *words, "--nproc", "2")
+    assert whole.code == 0, whole.err
+    assert digests(palaestra.run("lost")) == digests(palaestra.run("whole"))
+    assert rows_of(palaestra.run("lost")) == rows_of(palaestra.run("whole"))
 
 
 def test_more_ranks_than_processors_are_refused_with_both_numbers_and_nothing_is_left(palaestra):

@@ -21,6 +21,7 @@ RETRY_SECONDS = 1.0  # between two attempts at a disk that is full
 GIVE_UP_SECONDS = 60.0  # of such attempts, after the process has ended
 LONGEST_PAUSE = 1.0  # seconds between two polls that count; more means that the driver itself stood still
 CLOSE_SECONDS = 10.0
+MAX_REASON = 160  # characters of what Ray says
 
 
 class PlacedRank:
@@ -184,7 +185,8 @@ def end_actors(ray: Any, actors: Sequence[Any]) -> None:
 
 
 def first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    found = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return found if len(found) <= MAX_REASON else f"{found[:MAX_REASON]}..."
 
 
 def _to_standard_error(output: bytes) -> None:
