@@ -40,10 +40,10 @@ def good(_name, config):
 def swept(tmp_path, fake_slots, monkeypatch):
     """Run a plan with trials that end as `fate` says; gives the outcome and the slots."""
 
-    def run(asked, fate=good, slots=2):
+    def run(asked, fate=good, slots=2, **options):
         runner = fake_slots(tmp_path / "runs", fate, slots)
         monkeypatch.setattr(module, "find_slots", lambda executor: lambda wanted: runner)
-        return run_sweep(asked, tmp_path / "runs"), runner
+        return run_sweep(asked, tmp_path / "runs", **options), runner
 
     return run
 
@@ -76,6 +76,23 @@ def test_a_sweep_in_which_all_fails_has_failed(swept):
     outcome, _ = swept(plan(), lambda name, config: (None, 0.0, 2))
     assert {trial.reason for trial in outcome.trials} == {"no luck"}
     assert (outcome.best, outcome.exit_code) == (None, 1)
+
+
+def test_a_trial_that_is_lost_for_good_is_named_fails_the_sweep_and_goes_on_the_next_time(swept):
+    lines = []
+
+    def lost(name, config):
+        return (None, 0.0, -9) if name == "lr-t2" else good(name, config)
+
+    outcome, runner = swept(plan(), lost, say=lines.append)
+    assert [trial.state for trial in outcome.trials] == ["finished", "lost", "finished", "finished"]
+    assert outcome.trials[1].reason == "no luck"
+    assert (outcome.best.number, outcome.exit_code) == (4, 1)
+    assert runner.started.count("lr-t2") == 4
+    assert lines.count("trial 2 starts again from its last checkpoint: no luck") == 3
+    again, runner = swept(plan())
+    assert runner.started == ["lr-t2"]
+    assert ({trial.state for trial in again.trials}, again.exit_code) == ({"finished"}, 0)
 
 
 def test_a_run_without_the_metric_is_a_failed_trial_not_a_zero(swept):
