@@ -7,6 +7,8 @@ import pytest
 
 from palaestra.cluster.placed import PlacedRank
 from palaestra.cluster.rank import RankReport
+from palaestra.cluster.run_changes import Appended
+from palaestra.cluster.run_sender import RunReport
 from palaestra.workers.account import Account
 
 
@@ -182,3 +184,13 @@ def test_a_process_that_has_ended_is_not_ended_again_while_it_has_more_to_report
     rank.kill()
     assert actor.kill.calls == []
     assert not rank.was_killed
+
+
+def test_the_log_of_a_follower_waits_until_the_run_is_here(tmp_path):
+    run_id = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+    lines = [RunReport(run_id, (Appended("logs/rank_1.log", text),)) for text in (b"one\n", b"two\n")]
+    rank, _ = placed(*(Reference(RankReport(1.0, 7, run=line)) for line in lines), runs_root=tmp_path)
+    rank.poll()
+    (tmp_path / run_id / "logs").mkdir(parents=True)
+    rank.poll()
+    assert (tmp_path / run_id / "logs" / "rank_1.log").read_bytes() == b"one\ntwo\n"

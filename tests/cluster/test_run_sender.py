@@ -3,7 +3,8 @@ from pathlib import Path
 
 from palaestra.cluster import run_sender
 from palaestra.cluster.run_changes import Appended, CheckpointSaved
-from palaestra.cluster.run_sender import RunSender, split_report
+from palaestra.cluster.run_mirror import add_log
+from palaestra.cluster.run_sender import LogSender, RunSender, split_report
 
 spec = importlib.util.spec_from_file_location("toy_training", Path(__file__).with_name("toy_training.py"))
 toy_training = importlib.util.module_from_spec(spec)
@@ -58,3 +59,20 @@ def test_what_came_from_the_driver_is_not_sent_back_except_for_the_metrics(tmp_p
     sender = RunSender(tmp_path, "toy")
     sender.skip_received()
     assert [change.path for change in sender.report().changes] == ["metrics.db"]
+
+
+def test_a_follower_on_another_disk_sends_its_log_and_nothing_else(tmp_path):
+    training = toy_training.ToyTraining(tmp_path / "driver")
+    training.stop()
+    logs = tmp_path / "there" / training.directory.id / "logs"
+    logs.mkdir(parents=True)
+    sender = LogSender(tmp_path / "there", 1)
+    assert sender.report() is None
+    assert sender.is_complete
+    for text in ("one\n", "two\n"):
+        with (logs / "rank_1.log").open("a") as log:
+            log.write(text)
+        assert not sender.is_complete
+        add_log(tmp_path / "driver", sender.report(is_last=True))
+    assert sender.is_complete
+    assert training.directory.log_file(1).read_text() == "one\ntwo\n"

@@ -7,14 +7,17 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from palaestra.cluster.run_mirror import add_log
 from palaestra.contracts.errors import PalaestraError
 from palaestra.workers.account import Account
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from palaestra.cluster.rank import RankReport
     from palaestra.cluster.run_mirror import RunMirror
+    from palaestra.cluster.run_sender import RunReport
 
 LOST = 1  # exit code of a rank whose machine or actor is gone
 RETRY_SECONDS = 1.0  # between two attempts at a disk that is full
@@ -27,8 +30,9 @@ MAX_REASON = 160  # characters of what Ray says
 class PlacedRank:
     """What `workers.launch` wants to know of a rank, gathered from the reports of its actor.
 
-    `mirror` is the copy of its run, where the run lives on a disk of its own machine. Without a report for
-    `node_timeout` seconds the rank counts as lost; None leaves that to Ray.
+    `mirror` is the copy of its run, where the run lives on a disk of its own machine; below `runs_root` is the run to
+    whose logs a rank other than the leader adds. Without a report for `node_timeout` seconds the rank counts as lost;
+    None leaves that to Ray.
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class PlacedRank:
         mirror: RunMirror | None = None,
         node_timeout: float | None = None,
         write_output: Callable[[bytes], None] | None = None,
+        runs_root: Path | None = None,
     ) -> None:
         self.number = number
         self.code: int | None = None
@@ -52,6 +57,8 @@ class PlacedRank:
         self.host = host
         self.mirror = mirror
         self.there = ""  # the folder of runs on its machine, where that is its own
+        self._runs_root = runs_root
+        self._logs: list[RunReport] = []  # that came before the run was here
         self._ray = ray
         self._actor = actor
         self._timeout = node_timeout
@@ -106,12 +113,15 @@ class PlacedRank:
             )
         self._has_ended = report.has_ended
         self.pid = os.getpid() if self.mirror is not None else report.pid  # whom the status of the run names
-        if report.run is not None and self.mirror is not None:
-            try:
+        try:
+            if report.run is not None and self.mirror is not None:
                 self.mirror.apply(report.run, self.there)
-            except PalaestraError as error:
-                self._fail(error)
-                return
+            elif report.run is not None and self._runs_root is not None:
+                self._logs.append(report.run)
+            self._logs = [one for one in self._logs if not add_log(self._runs_root, one)]
+        except PalaestraError as error:
+            self._fail(error)
+            return
         if report.code is not None and self._is_behind():
             self._final = report
         elif report.code is not None:

@@ -135,7 +135,8 @@ def _start(
         timeout = None if session.is_embedded else job.config.cluster.node_timeout
         for number, actor in enumerate(actors):
             own = mirror if number == 0 else None
-            ranks.append(PlacedRank(ray, actor, number, sites[number].host, mirror=own, node_timeout=timeout))
+            host, root = sites[number].host, job.runs_root
+            ranks.append(PlacedRank(ray, actor, number, host, mirror=own, node_timeout=timeout, runs_root=root))
         port = ray.get(actors[0].listen.remote(sites[0].address), timeout=BEGIN_SECONDS)
         _start_processes(ray, actors, sites, job, port, ranks, with_gpu=with_gpu)
     except ray.exceptions.RayError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from palaestra.cluster.run_mirror import receive
-from palaestra.cluster.run_sender import RunReport, RunSender
+from palaestra.cluster.run_sender import LogSender, RunReport, RunSender
 from palaestra.cluster.scratch import ScratchDirectory
 from palaestra.runs.code_identity import CodeIdentity, FileHashes, code_identity, package_files
 from palaestra.runs.store import ENVIRONMENT_VARIABLE
@@ -83,7 +83,7 @@ class RankActor:
         self._account: dict[str, Any] | None = None
         self._read = 0  # bytes of the output that were reported
         self._scratch: ScratchDirectory | None = None
-        self._sender: RunSender | None = None
+        self._sender: RunSender | LogSender | None = None
 
     def site(self, node: str, address: str, runs_root: str, marker: str, modules: Sequence[str] = ()) -> Site:
         """`marker` is a file that the driver has made in its folder of runs."""
@@ -165,8 +165,12 @@ class RankActor:
         self._scratch = ScratchDirectory()
         for run_name, run in delivery.runs:
             receive(self._scratch.path, run, run_name)
-        self._sender = RunSender(self._scratch.path, name)
-        self._sender.skip_received()
+        if self._number:  # the run lives with rank 0
+            self._sender = LogSender(self._scratch.path, self._number)
+            return self._scratch.path
+        sender = RunSender(self._scratch.path, name)
+        sender.skip_received()
+        self._sender = sender
         return self._scratch.path
 
     def _new_output(self) -> bytes:

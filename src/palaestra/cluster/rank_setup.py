@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.targets import find_target
 from palaestra.cluster.rank import OWN_DISK, Delivery
-from palaestra.cluster.run_changes import METRICS, CheckpointSaved, RunScanner
+from palaestra.cluster.run_changes import METRICS, CheckpointSaved, FilePatch, RunScanner
 from palaestra.cluster.run_sender import RunReport
 from palaestra.contracts.errors import PalaestraError
 from palaestra.runs.code_identity import code_identity, differences, package_files, version_differences
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.cluster.rank import Site
+    from palaestra.cluster.run_changes import Change
     from palaestra.cluster.run_mirror import RunMirror
     from palaestra.config.train import TrainConfig
 
@@ -55,10 +56,15 @@ def _named_checkpoint(target: str, runs_root: Path) -> dict[str, RunReport]:
         return {}
     folders = frozenset(path.name for path in directory.path.iterdir() if path.is_dir())
     changes = RunScanner(directory, folders).scan()
-    wanted = [
-        one for one in changes if (one.epoch == epoch if isinstance(one, CheckpointSaved) else one.path != METRICS)
-    ]
+    wanted = [one for one in changes if _is_wanted(one, epoch)]
     return {name: RunReport(directory.id, tuple(wanted))}
+
+
+def _is_wanted(change: Change, epoch: int) -> bool:
+    """Of a run whose checkpoint is only read: that one, and the files beside it."""
+    if isinstance(change, CheckpointSaved):
+        return change.epoch == epoch
+    return isinstance(change, FilePatch) and change.path != METRICS
 
 
 def different_code(ray: Any, actor: Any, site: Site, modules: Sequence[str], timeout: float) -> str:

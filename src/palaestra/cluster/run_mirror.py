@@ -197,6 +197,19 @@ def apply_change(directory: RunDirectory, change: Change, *, keep_process: bool 
             _inside(directory, name).unlink(missing_ok=True)
 
 
+def add_log(runs_root: Path | None, report: RunReport) -> bool:
+    """Of a rank that is not the leader; False while the run is not here yet."""
+    if runs_root is None or not is_run_id(report.run_id):
+        return True
+    directory = RunDirectory(runs_root / report.run_id)
+    if not directory.logs.is_dir():
+        return False
+    for change in report.changes:
+        if isinstance(change, Appended) and change.path.startswith("logs/"):
+            apply_change(directory, change)
+    return True
+
+
 def free_name(runs_root: Path) -> str:
     """For a run that nobody named: the machine that trains it does not know which names are taken here."""
     names = RunNames(runs_root)

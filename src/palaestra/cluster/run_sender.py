@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from palaestra.cluster.run_changes import RunScanner, size_of
+from palaestra.cluster.run_changes import Appended, RunScanner, size_of
+from palaestra.runs.identity import is_run_id
 from palaestra.runs.store import RunStore
 
 if TYPE_CHECKING:
@@ -77,6 +78,38 @@ class RunSender:
         if self._scanner is None and (directory := self._store.named(self._name)) is not None:
             self._scanner = RunScanner(directory)
         return self._scanner
+
+
+class LogSender:
+    """Of a rank that is not the leader, on a machine without the leader's disk: its log is all that it writes."""
+
+    def __init__(self, runs_root: Path, rank: int) -> None:
+        self._root = runs_root
+        self._rank = rank
+        self._sent = 0  # bytes
+
+    @property
+    def is_complete(self) -> bool:
+        path = self._find()
+        return path is None or path.stat().st_size <= self._sent
+
+    def report(self, *, is_last: bool = False) -> RunReport | None:
+        """What was added since the last report, whether or not it `is_last`."""
+        del is_last
+        path = self._find()
+        if path is None:
+            return None
+        with path.open("rb") as stream:
+            stream.seek(self._sent)
+            data = stream.read(MAX_REPORT_BYTES)
+        self._sent += len(data)
+        name = path.relative_to(path.parents[1]).as_posix()
+        return RunReport(path.parents[1].name, (Appended(name, data),)) if data else None
+
+    def _find(self) -> Path | None:
+        """The newest: checkpoints of other runs may have been sent here, but no logs."""
+        found = [one for one in self._root.glob(f"*/logs/rank_{self._rank}.log") if is_run_id(one.parents[1].name)]
+        return max(found, default=None)
 
 
 def split_report(changes: list[Change]) -> tuple[list[Change], list[Change]]:
