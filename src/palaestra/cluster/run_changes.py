@@ -13,6 +13,7 @@ import sqlite3
 import stat
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -21,25 +22,24 @@ from palaestra.checkpoints.durable import committed_epochs
 from palaestra.checkpoints.names import epoch_of_data, epoch_of_sidecar, sidecar_name
 from palaestra.checkpoints.regular_file import open_regular_file, read_regular_file
 from palaestra.contracts.errors import DamagedFile
+from palaestra.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from palaestra.runs.directory import RunDirectory
 
 logger = logging.getLogger(__name__)
 
 BLOCK_BYTES = 4096  # a page of SQLite
 DIGEST_BYTES = 16
 MAX_FILE_BYTES = 1 << 40
-STATUS = "status.json"
-METRICS = "metrics.db"
-JOURNAL = "journal.jsonl"
-CHECKPOINTS = "checkpoints"
-APPENDED = ("logs", "tensorboard", "tensorboard_eval")  # folders whose files only grow
+_RUN = RunDirectory(Path())
+STATUS = _RUN.status_file.name
+METRICS = _RUN.metrics_file.name
+JOURNAL = _RUN.journal_file.name
+CHECKPOINTS = _RUN.checkpoints.name
+APPENDED = frozenset(folder.name for folder in (_RUN.logs, _RUN.tensorboard, _RUN.tensorboard_eval))  # files that grow
 NOT_SENT = {f"{METRICS}-wal", f"{METRICS}-shm", f"{METRICS}-journal"}  # parts of a database that is sent as one
-NOT_RESUMED = frozenset({"logs", "tensorboard", "tensorboard_eval", "videos", "replays"})  # no trainer reads them
+NOT_RESUMED = APPENDED | {_RUN.videos.name, _RUN.replays.name}  # no trainer reads them
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ logger = logging.getLogger(__name__)
 
 FOLD_SECONDS = 30.0  # for readers of the metrics to leave
 NAME_ATTEMPTS = 20
+LOGS = f"{RunDirectory(Path()).logs.name}/"
 
 
 class RunMirror:
@@ -205,7 +206,7 @@ def add_log(runs_root: Path | None, report: RunReport) -> bool:
     if not directory.logs.is_dir():
         return False
     for change in report.changes:
-        if isinstance(change, Appended) and change.path.startswith("logs/"):
+        if isinstance(change, Appended) and change.path.startswith(LOGS):
             apply_change(directory, change)
     return True
 
@@ -308,7 +309,7 @@ def _inside(directory: RunDirectory, name: str) -> Path:
 def _localized(change: Change, there: str, here: str) -> Change:
     """The same change with our folder in place of theirs, in texts for people: status, journal and logs."""
     match change:
-        case Appended(path=name, data=data) if name == JOURNAL or name.startswith("logs/"):
+        case Appended(path=name, data=data) if name == JOURNAL or name.startswith(LOGS):
             return replace(change, data=data.replace(there.encode(), here.encode()))
         case FilePatch(path=name, pieces=((0, data),)) if name == STATUS:
             text = data.replace(there.encode(), here.encode())
