@@ -177,7 +177,7 @@ def test_without_a_shared_disk_the_run_is_here_in_the_end_as_if_trained_here_and
 @pytest.mark.full
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_lost_actor_is_placed_again_and_the_run_ends_as_if_nothing_had_happened(launch, palaestra, victim, tmp_path):
-    words = ("total_steps=32768", "distributed.restarts=1")
+    words = ("total_steps=8192", "distributed.restarts=1")
     launched = launch("lost", *words, PALAESTRA_OWN_DISK="1", TMPDIR=str(tmp_path))
     psutil.Process(launched.ranks()[victim].ppid()).kill()
     code, message = launched.end()
