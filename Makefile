@@ -12,7 +12,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test full browser quick check lint types layers pages keys docs ui api-types api-types-check ui-check bench bench-sb3 bench-learning bench-peers traps chaos soak mutants lock clean
+.PHONY: help setup demo test full browser quick check lint types layers pages keys docs ui api-types api-types-check ui-check bench bench-sb3 bench-learning bench-peers traps chaos soak test-machines mutants lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ demo: setup ## train Arena's agents, judge them beside random play (a minute or 
 	@$(BIN)/python examples/demo.py
 
 test: setup browser ## the suite
-	$(BIN)/python -m pytest -m "not chaos and not full"
+	$(BIN)/python -m pytest -m "not chaos and not full and not machines"
 
 browser: ## Debian's Chromium for the tests of the page, where it is missing and can be had
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
@@ -44,7 +44,7 @@ browser: ## Debian's Chromium for the tests of the page, where it is missing and
 		echo "No Chromium can be installed here: the tests of the page will be skipped."
 
 quick: setup ## only the tests that take no time
-	$(BIN)/python -m pytest -m "not chaos and not full and not slow"
+	$(BIN)/python -m pytest -m "not chaos and not full and not machines and not slow"
 
 check: lint types layers pages docs api-types-check ui-check ## style, types, layers, documentation, the page ('make -k check' tells everything at once)
 
@@ -107,6 +107,9 @@ chaos: setup browser ## every row of the fault matrix at its published size, wit
 
 soak: setup ## everything at once for 45 minutes, with a fault every ten seconds (MINUTES=3: shorter)
 	$(BIN)/python -m palaestra.testing.soak --minutes $(or $(MINUTES),45) --seed $(or $(SEED),0)
+
+test-machines: setup ## three machines from network namespaces and every fault between them (root; half an hour; ONLY="kill or join")
+	$(BIN)/python -m pytest -n 0 --timeout 900 -m machines tests/machines $(if $(ONLY),-k "$(ONLY)")
 
 mutants: setup ## small defects planted in checkpoints, security and state: which does no test see? (an hour; ONLY="--at-once 2", ONLY=web/tokens)
 	$(BIN)/python -m palaestra.testing.mutants $(ONLY)
