@@ -345,4 +345,4 @@ def test_a_reference_of_another_seed_would_be_seen(pair, reference):
     assert not are_equal(pair[0], reference)
     assert run_of(pair[0]) is not None
     with pytest.raises(MachineError):
-        wait_for_epoch(pair[0], 100, torchrun(pair, "ppo.gamma=nonsense"))
+        wait_for_epoch(pair[0], 100, torchrun(pair, "run=other", "ppo.gamma=nonsense"))

@@ -53,9 +53,15 @@ def torchrun(
     for rank, machine in enumerate(machines):
         place = ["--nnodes", str(len(machines)), "--node-rank", str(rank), "--nproc-per-node", "1"]
         place += ["--master-addr", address or machines[0].address, "--master-port", str(port), *options]
-        command = ["torchrun", *place, "-m", "palaestra", "train", *TRAINING, "run=pair", *words]
-        jobs.append(machine.start([*command, *(own or {}).get(machine.name, ())]))
+        settings = replace_keys([*TRAINING, "run=pair"], [*words, *(own or {}).get(machine.name, ())])
+        jobs.append(machine.start(["torchrun", *place, "-m", "palaestra", "train", *settings]))
     return jobs
+
+
+def replace_keys(words: Sequence[str], more: Sequence[str]) -> list[str]:
+    """`more` wins over what `words` says of the same key."""
+    replaced = {word.partition("=")[0] for word in more}
+    return [*(word for word in words if word.partition("=")[0] not in replaced), *more]
 
 
 def run_of(machine: Machine, name: str = "pair") -> RunDirectory | None:
