@@ -72,6 +72,6 @@ def episodes(run: Path) -> list[tuple[Any, ...]]:
     for file in (run / "evaluations").glob("*.json"):
         entry = json.loads(file.read_text())
         subject = (entry["epoch"], entry["weights"], entry["plan"]["suite"], entry["plan"]["simulation"])
-        for row in entry["rows"]:
-            found.append((*subject, row["seed"], row["total_reward"], row["length"], row["terminated"]))
+        columns = ("seed", "total_reward", "length", "terminated")
+        found += [(*subject, *(row[column] for column in columns)) for row in entry["rows"]]
     return sorted(found)

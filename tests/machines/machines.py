@@ -350,6 +350,12 @@ class Machine:
         ip("link", "set", self._port, "up", namespace=self.network.switch)
         ip("link", "set", self._bridge_port, "master", "br0", namespace=self.network.switch)
 
+    def cut_for(self, seconds: float) -> None:
+        """The link is down for that long; the time is the fault itself, not a wait for something."""
+        self.link_down()
+        time.sleep(seconds)
+        self.link_up()
+
     @property
     def _bridge_port(self) -> str:
         return f"t{self.number}" if self._slow_link else self._port
