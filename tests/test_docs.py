@@ -27,7 +27,15 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
-FOREIGN = {"source", "tensorboard", "wandb"}  # programs of others that a reader may be told to run
+FOREIGN = {
+    "docker",
+    "kubectl",
+    "sbatch",
+    "scp",
+    "source",
+    "tensorboard",
+    "wandb",
+}  # programs of others that a reader may be told to run
 
 
 def name_of(page: Path) -> str:
@@ -61,6 +69,8 @@ def check_command(words: list[str]) -> None:
     match program:
         case "palaestra":
             check_palaestra(rest)
+        case "torchrun":
+            check_palaestra(rest[rest.index("palaestra") + 1 :])
         case "make":
             assert set(rest) <= make_targets(), f"no such target: {rest}"
         case "pip":

@@ -56,6 +56,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
             added.outcome = {"passed": "held", "failed": "FAILED", "skipped": "skipped"}[report.outcome]
             if report.skipped and call.excinfo is not None:
                 added.note = str(call.excinfo.value)
+        if os.environ.get("PALAESTRA_WRITE_DOCS"):  # after every row: an hour's work is not lost with the last one
+            write(REPOSITORY / "docs" / "benchmarks", item.stash.get(ROWS, []))
     return report
 
 
@@ -68,5 +70,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for added in rows:
         if added.note:
             terminalreporter.write_line(f"{added.fault}: {added.note}")
-    if os.environ.get("PALAESTRA_WRITE_DOCS"):
-        write(REPOSITORY / "docs" / "benchmarks", rows)

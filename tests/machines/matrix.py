@@ -101,6 +101,9 @@ def load(file: Path) -> list[Row]:
 
 
 def write(folder: Path, new: Iterable[Row]) -> None:
+    new = list(new)
+    if not new:
+        return
     rows = merge(load(folder / "machines.json"), new)
     (folder / "machines.json").write_text(json.dumps({"rows": [asdict(row) for row in rows]}, indent=2) + "\n")
     (folder / "machines.md").write_text(as_page(rows))
