@@ -109,7 +109,7 @@ soak: setup ## everything at once for 45 minutes, with a fault every ten seconds
 	$(BIN)/python -m palaestra.testing.soak --minutes $(or $(MINUTES),45) --seed $(or $(SEED),0)
 
 test-machines: setup ## three machines from network namespaces and every fault between them (root; half an hour; ONLY="kill or join")
-	$(BIN)/python -m pytest -n 0 --timeout 900 -m machines tests/machines $(if $(ONLY),-k "$(ONLY)")
+	PALAESTRA_WRITE_DOCS=1 $(BIN)/python -m pytest -n 0 --timeout 900 -m machines tests/machines $(if $(ONLY),-k "$(ONLY)")
 
 mutants: setup ## small defects planted in checkpoints, security and state: which does no test see? (an hour; ONLY="--at-once 2", ONLY=web/tokens)
 	$(BIN)/python -m palaestra.testing.mutants $(ONLY)

@@ -1,8 +1,11 @@
 """Reads from a page of the documentation which commands run on which machine.
 
-A comment before a block says where it runs: `<!-- machine: head -->`, `<!-- machine: worker, background -->` (stays in the
-foreground there, so the reader opens another terminal), `<!-- machine: each -->` (first line on the head, second on the
-worker, at the same time), `<!-- machine: head, copies the token -->`. Blocks without such a comment are not run.
+A comment before a block says where it runs. Blocks without such a comment are not run.
+
+    <!-- machine: head -->                     one command after another on the head
+    <!-- machine: worker, background -->       stays in the foreground there; the reader opens another terminal
+    <!-- machine: each -->                     first line on the head, second on the worker, at the same time
+    <!-- machine: head, copies the token -->   the head's token file goes to the other machines
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from tests.machines.training import (
 pytestmark = pytest.mark.machines
 
 EPOCHS = 300  # of the reference; the rows stop long before
-JOIN_LIMIT = 60.0
+JOIN_LIMIT = 120.0  # start torch twice on two busy cores, join, train and end
 PEER_LIMIT = 30.0  # distributed.peer_timeout_seconds
 SLACK = 10.0  # torchrun looks after its processes and its own store for some seconds
 ENDLESS = "total_steps=1e9"
