@@ -18,7 +18,7 @@ Every row builds fresh machines from network namespaces (own address, host name,
 fault, and measures the seconds until all processes ended or the work went on. "Lost" and "doubled" count checkpoints,
 episodes or trials; "equal results" compares with the same work on one machine: weights by SHA-256, episodes one by one.
 A dash: does not apply. Delay and loss come from a cable in user space (`tests/machines/slow_link.py`), wrong clocks
-from libfaketime.
+from a small library (`tests/machines/wrong_clock.c`).
 
 Repeat it with `make test-machines` (root, Linux). Code: {commits}.
 
