@@ -79,9 +79,3 @@ def test_a_node_says_what_differs_there(monkeypatch):
 def test_left_out_nodes_are_avoided_by_their_label():
     assert selector(()) == {}
     assert selector(["b", "a"]) == {"ray.io/node-id": "!in(a, b)"}
-
-
-def test_a_node_sees_a_witness_only_where_it_is(tmp_path):
-    (tmp_path / "witness").touch()
-    assert nodes.sees(str(tmp_path), "witness")[1]
-    assert not nodes.sees(str(tmp_path), "other")[1]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from palaestra.cluster import trial as module
-from palaestra.cluster.nodes import Node
+from palaestra.cluster.heartbeat import Node
 from palaestra.cluster.rank import RankReport, Site
 from palaestra.cluster.trial import PlacedTrial
 from palaestra.config.train import TrainConfig

@@ -69,7 +69,7 @@ def paper(monkeypatch):
 
     def open_slots(ray, wanted=None):
         @contextmanager
-        def open_ray(address, *, cpus):
+        def open_ray(address, *, cpus, is_checked):
             asked.append((address, cpus))
             own = PaperRay(float(cpus)) if cpus and address is None else ray
             yield SimpleNamespace(ray=own, cpus=6.0, gpus=2.0, is_embedded=False)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-import socket
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from pydantic import ValidationError
 from palaestra.config.cluster import ClusterConfig
 from palaestra.contracts.errors import NotFound, UsageError
 from palaestra.runs.documents import read_config
+from palaestra.training.addresses import source_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -87,21 +87,14 @@ def _configured(directory: RunDirectory) -> ClusterConfig:
 
 
 def address_towards(address: Address) -> str:
-    """This machine's own address on the route to `address`; the host name may resolve to a loopback address.
-
-    Connecting a datagram socket sends nothing: it only asks the kernel for the route.
-    """
-    try:
-        family, kind, _, _, target = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)[0]
-        with closing(socket.socket(family, kind)) as probe:
-            probe.connect(target)
-            own: str = probe.getsockname()[0]
-            return own
-    except OSError as error:
+    """This machine's own address on the route to `address`; the host name may resolve to a loopback address."""
+    own = source_address(address.host)
+    if not own:
         raise UsageError(
-            f"There is no route from this machine to {address}: {error.strerror or error}.",
+            f"There is no route from this machine to {address}, or its name does not resolve.",
             "Check the address and the network.",
-        ) from error
+        )
+    return own
 
 
 def read_address(text: str, *, key: str = KEY) -> Address:

@@ -6,7 +6,6 @@ import logging
 import socket
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.answers import OtherCode
@@ -30,11 +29,6 @@ def selector(left_out: Iterable[str]) -> dict[str, str]:
     """For `label_selector` of a task or an actor: any node but these."""
     ids = sorted(left_out)
     return {NODE_LABEL: f"!in({', '.join(ids)})"} if ids else {}
-
-
-def sees(folder: str, witness: str) -> tuple[str, bool]:
-    """Runs on a node: does it see the file `witness` that the driver has just made in `folder`?"""
-    return socket.gethostname(), (Path(folder) / witness).is_file()
 
 
 def describe(code: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:

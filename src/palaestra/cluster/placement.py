@@ -50,7 +50,7 @@ def launch_on_ray(job: Job, count: int) -> TrainOutcome:
         )
     job = replace(job, runs_root=job.runs_root.absolute())
     cluster = job.config.cluster
-    with open_ray(asked_address(cluster.address), cpus=cluster.cpus) as session:
+    with open_ray(asked_address(cluster.address), cpus=cluster.cpus, is_checked=False) as session:
         with_gpu = wants_gpu(job.config.device, session.gpus, count)
         demand_room(session, count, with_gpu=with_gpu)
         return with_restarts(lambda job: _launch_once(session, job, count, with_gpu=with_gpu), job)

@@ -16,7 +16,7 @@ from palaestra.workers.job import Job
 from palaestra.workers.launch import IN_ORDER
 
 if TYPE_CHECKING:
-    from palaestra.cluster.nodes import Node
+    from palaestra.cluster.heartbeat import Node
     from palaestra.cluster.rank import Site
     from palaestra.contracts.trials import SlotsWanted, TrialOrder
 

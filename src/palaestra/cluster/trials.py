@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.cluster.address import asked_address
 from palaestra.cluster.connection import open_ray
-from palaestra.cluster.nodes import nodes
+from palaestra.cluster.heartbeat import nodes
 from palaestra.cluster.placed import end_actors
 from palaestra.cluster.shared_dir_check import marker_file
 from palaestra.cluster.trial import PlacedTrial
@@ -27,7 +27,7 @@ from palaestra.workers.logs import warnings_on_stderr
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.cluster.nodes import Node
+    from palaestra.cluster.heartbeat import Node
     from palaestra.contracts.trials import SlotsWanted, TrialOrder
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,8 @@ class RaySlots:
         self._markers: dict[Path, str] = {}
         self._nodes: list[Node] = []
         self._nodes_at = float("-inf")
-        session = self._stack.enter_context(open_ray(asked_address(wanted.address), cpus=_own_cpus(wanted)))
+        opened = open_ray(asked_address(wanted.address), cpus=_own_cpus(wanted), is_checked=False)  # trials check it
+        session = self._stack.enter_context(opened)
         self._ray = session.ray
         self._is_embedded = session.is_embedded
         if self.slots < 1:

@@ -56,7 +56,8 @@ def demand_same_code(config: TrainConfig, group: Group) -> list[CodeDifference]:
     listed = [json.loads(text) for text in group.gather_bytes(json.dumps(files).encode())]
     found = [_compare(rank, ranks, listed) for rank in range(1, len(ranks))]
     found = [each for each in found if each.files]
-    if found and not config.distributed.allow_different_code:
+    is_allowed = config.distributed.allow_different_code or config.cluster.allow_different_code
+    if found and not is_allowed:
         raise UsageError(
             f"{found[0]}.",
             "Install the same code on every machine, or accept the difference: distributed.allow_different_code=true",
