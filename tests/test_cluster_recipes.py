@@ -57,7 +57,7 @@ elif sys.argv[1] == "worker":
     time.sleep(60)
 else:
     wanted = int(os.environ["SLURM_NNODES"]) - 1
-    while open(os.environ["CALLS"]).read().count("palaestra worker --address") < wanted:
+    while open(os.environ["CALLS"]).read().count("\\npalaestra worker --address") < wanted:
         time.sleep(0.01)
 """
 
