@@ -47,15 +47,15 @@ def test_a_request_for_judgements_elsewhere_is_a_function(root, monkeypatch):
     assert planned[-1].mean == known.mean
     sent = []
 
-    def answered(orders, address):
+    def answered(orders, cluster):
         for order in reversed(orders):  # in whatever order they come back
-            sent.append((order.suite, order.status, address))
+            sent.append((order.suite, order.status, cluster))
             yield replace(order, status=Status.DONE, mean=float(order.number))
 
     monkeypatch.setattr("palaestra.cluster.requesting.request_evaluations", answered)
     suites = ["default", "acrobot"]
     orders = palaestra.request_policy_eval("mine:latest", suites=suites, again=True, address="head:1", runs_root=root)
-    assert sent == [("acrobot", "new", "head:1"), ("default", "new", "head:1")]
+    assert sent == [("acrobot", "new", {"address": "head:1"}), ("default", "new", {"address": "head:1"})]
     assert [(order.suite, order.mean) for order in orders] == [("default", 0.0), ("acrobot", 1.0)]
 
 

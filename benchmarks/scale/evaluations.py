@@ -18,8 +18,8 @@ from palaestra.cluster.delivery import packed
 from palaestra.cluster.evaluator import RayEvaluator
 from palaestra.cluster.orders import Order, Status, make_orders
 from palaestra.cluster.requesting import Requesting
-from palaestra.cluster.share import share_to_json
-from palaestra.cluster.whereabouts import Whereabouts
+from palaestra.cluster.share import imported_modules, own_code, share_to_json
+from palaestra.config.cluster import ClusterConfig
 from palaestra.evaluation.local import Asked
 from scale.workers import EvaluationCosts
 
@@ -70,7 +70,7 @@ def make_checkpoints(recipe: str, root: Path, count: int) -> None:
 def play_orders(name: str, orders: list[Order], workers: int) -> EvaluationFigure:
     first = max(1, int(WARM_UP * len(orders)))
     samples: list[float] = []
-    with RayEvaluator(Whereabouts(cpus=workers)) as evaluator:
+    with RayEvaluator(ClusterConfig(cpus=workers)) as evaluator:
         for number, order in enumerate(Requesting(evaluator).run(orders), 1):
             if order.status is not Status.DONE or order.report is None:
                 raise RuntimeError(f"An evaluation ended as {order.status}: {order.error}")
@@ -104,8 +104,9 @@ def sizes_of(order: Order, report: SuiteReport) -> dict[str, int]:
     """Bytes that travel: weights, the description of a share with its sidecar, the result of an episode."""
     path = order.subject.checkpoint.path
     assert path is not None, "it was found on disk"
-    text = share_to_json(order.request, order.request.plans[0], trust_module=True)
-    sidecar, weights = packed(path, order.request.weights)
+    sidecar, weights, policy = packed(path, order.request.weights)
+    code = own_code(imported_modules(order.request.plans, policy))
+    text = share_to_json(order.request, order.request.plans[0], trust_module=True, code=code)
     episode = json.dumps(asdict(report.reports[0].episodes[0]))
     return {"weights": len(weights), "share": len(text) + len(sidecar), "episode": len(episode)}
 

@@ -140,6 +140,21 @@ def test_cheap_frames_wait_a_moment_for_the_process_and_costly_ones_until_it_is_
     assert not client.must_wait(200.0)
 
 
+def test_where_cores_are_few_only_costly_environments_need_the_process(frame_buffer, cartpole):
+    with closing(RenderClient(frame_buffer.path, only_costly=True)) as client:
+        describe(client, cartpole)
+        assert not client.is_needed
+        with closing(gymnasium.make("InvertedPendulum-v5")) as mujoco:
+            mujoco.reset(seed=1)
+            assert describe(client, mujoco, slot=1)
+            assert client.is_needed
+
+
+def test_elsewhere_all_environments_have_it(client, cartpole):
+    describe(client, cartpole)
+    assert client.is_needed
+
+
 def test_an_environment_that_cannot_be_described_is_rendered_here_without_a_word(client, cartpole, started, failures):
     cartpole.unwrapped.friend = object()
     assert not describe(client, cartpole)

@@ -16,6 +16,7 @@ The command line prints both and leaves with `exit_code`; nothing else in the ho
     │   ├── StoreRefused          the disk said no, nothing was accepted (daemon/errors)
     │   ├── QueueFull             too many runs wait already (daemon/errors)
     │   ├── NonFinite             NaN or infinity, caught before the step was taken
+    │   ├── RanksFailed           what the first of several ranks failed with (workers/restarts)
     │   └── PeerLost              another rank ended, or does not answer (training/group)
     ├── SaveFailed            1   the disk said no to a checkpoint (checkpoints/errors)
     ├── DamagedFile           1   a file of ours that does not verify

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 CHECK_SECONDS = 0.1  # between two looks for viewers
 # Of the budget, where a render process renders. What it does on another core is felt on this one, where the two share
 # caches and units: by the clock a state that is sent costs three to four times the moment that it takes to send.
-SENDING_SHARE = 0.2
+SENDING_SHARE = 0.15
 
 
 class View(NamedTuple):
@@ -145,6 +145,8 @@ class LiveView:
             found = source.describable(slot)
             if found is None or not client.can_describe(slot, *found):
                 return Status.FAILED
+        if not client.is_needed:
+            return Status.FAILED
         status = client.attend(now, self._writer.total_frames())
         return status if status is Status.READY or client.must_wait(now) else Status.FAILED
 

@@ -53,14 +53,18 @@ class RenderClient:
         frame_buffer: Path,
         on_failure: Callable[[str], None] = lambda _reason: None,
         short_wait: float = SHORT_WAIT_SECONDS,
+        *,
+        only_costly: bool = False,
     ) -> None:
         """Nothing is started yet. Made before any environment is forked, so that all of them share it.
 
-        `short_wait`: seconds for a process that starts, where rendering here costs little.
+        `short_wait`: seconds for a process that starts, where rendering here costs little. `only_costly`: what costs
+        little is always rendered here, because a second process would take a core that the first one needs.
         """
         self.reason = ""  # why there is none any more
         self._path = frame_buffer
         self._short_wait = short_wait
+        self._only_costly = only_costly
         self._on_failure = on_failure
         self._owner = os.getpid()
         self._shared = mmap.mmap(-1, mmap.PAGESIZE)  # seen by forked processes
@@ -125,8 +129,16 @@ class RenderClient:
         """For a process that starts: rendering here meanwhile would be felt."""
         if self.status is Status.FAILED:
             return False
-        is_costly = any(encoder.is_costly for encoder in self._encoders.values())
-        return is_costly or not self.is_owner or now - self._started_at < self._short_wait
+        return self._is_costly or not self.is_owner or now - self._started_at < self._short_wait
+
+    @property
+    def is_needed(self) -> bool:
+        """By the environments that were described so far."""
+        return self._is_costly or not self._only_costly
+
+    @property
+    def _is_costly(self) -> bool:
+        return any(encoder.is_costly for encoder in self._encoders.values())
 
     def is_due(self, slot: int, writer: FrameWriter, now: float) -> bool:
         """The state that was sent last has been rendered."""

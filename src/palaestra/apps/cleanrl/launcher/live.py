@@ -13,7 +13,7 @@ from ....rendering.frame_writer import FrameWriter
 from ....rendering.live_view import LiveView, View
 from ....rendering.offscreen import OffscreenRenderer
 from ....rendering.render_client import RenderClient
-from ....rendering.render_process import largest_side_of
+from ....rendering.render_process import FEW_CORES, largest_side_of, usable_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,9 @@ class ProbeSource:
 
 def script_view(path: Path, budget: float, say: Callable[..., None]) -> ScriptView:
     """With a render process, which environments that are forked later share."""
-    return ScriptView(path, budget, say, RenderClient(path, lambda reason: say("unpainted", reason)))
+    only_costly = usable_cores() <= FEW_CORES  # torch's threads in the script want all of them
+    client = RenderClient(path, lambda reason: say("unpainted", reason), only_costly=only_costly)
+    return ScriptView(path, budget, say, client)
 
 
 class ScriptView:
