@@ -5,7 +5,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from palaestra.apps.cleanrl.launcher.live import RETRY_SECONDS, ProbeSource, script_view
+from palaestra.apps.cleanrl.launcher.live import RETRY_SECONDS, ProbeSource, needs_every_core, script_view
 from palaestra.rendering.demand import Demand
 
 
@@ -30,6 +30,14 @@ def probe(shade, seconds=0.0):
 
 def want(reader, *slots):
     reader.want(Demand(15.0, 64, frozenset(slots), 0, 0), time.monotonic() + 2)
+
+
+@pytest.mark.parametrize(
+    ("cores", "omp_threads", "expected"),
+    [(2, "", True), (2, "2", True), (2, "1", False), (1, "1", True), (8, "", False), (2, "nonsense", True)],
+)
+def test_a_script_takes_every_core_of_two_unless_it_has_fewer_threads(cores, omp_threads, expected):
+    assert needs_every_core(cores, omp_threads) is expected
 
 
 def test_without_a_viewer_nothing_is_rendered(frame_buffer, open_view):

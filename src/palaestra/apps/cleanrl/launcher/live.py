@@ -50,9 +50,15 @@ class ProbeSource:
 
 def script_view(path: Path, budget: float, say: Callable[..., None]) -> ScriptView:
     """With a render process, which environments that are forked later share."""
-    only_costly = usable_cores() <= FEW_CORES  # torch's threads in the script want all of them
+    only_costly = needs_every_core(usable_cores(), os.environ.get("OMP_NUM_THREADS", ""))
     client = RenderClient(path, lambda reason: say("unpainted", reason), only_costly=only_costly)
     return ScriptView(path, budget, say, client)
+
+
+def needs_every_core(cores: int, omp_threads: str) -> bool:
+    """Of few cores: torch takes a thread for each unless OMP_NUM_THREADS says otherwise, and none is left."""
+    threads = int(omp_threads) if omp_threads.isdecimal() else cores
+    return cores <= FEW_CORES and threads >= cores
 
 
 class ScriptView:
