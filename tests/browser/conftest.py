@@ -47,12 +47,17 @@ class Serving:
     port: int = 0
     process: subprocess.Popen[str] | None = None
     ready: dict[str, Any] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**plain_environment(), **self.variables}
 
     def start(self) -> None:
         words = [sys.executable, "-m", "palaestra", "serve", "--port", str(self.port), "--json"]
         with (self.folder / "serve.log").open("a") as log:
             self.process = subprocess.Popen(
-                words, cwd=self.folder, env=plain_environment(), stdout=subprocess.PIPE, stderr=log, text=True
+                words, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True
             )
         text = ""
         for line in self.process.stdout:
@@ -74,9 +79,7 @@ class Serving:
     @property
     def token(self) -> str:
         words = [sys.executable, "-m", "palaestra", "token"]
-        done = subprocess.run(
-            words, cwd=self.folder, env=plain_environment(), capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(words, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=True)
         return done.stdout.split()[-1]
 
     def ask(self, path: str, body: Any = None, method: str | None = None) -> Any:

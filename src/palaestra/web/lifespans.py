@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from palaestra.web.cluster import keep_clusters
 from palaestra.web.frames_room import keep_frames
 from palaestra.web.series import keep_series
 from palaestra.web.tensorboard import keep_tensorboard
@@ -18,4 +19,5 @@ LIFESPANS: tuple[Callable[[House], AbstractAsyncContextManager[None]], ...] = (
     keep_series,
     keep_tensorboard,
     keep_frames,
+    keep_clusters,
 )

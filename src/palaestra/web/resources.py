@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from palaestra.web import (
     artifacts,
     checkpoints,
+    cluster,
     diff,
     discoveries,
     evaluations,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 RESOURCES: tuple[tuple[Declared, ...], ...] = (
     login.ROUTES,
     system.ROUTES,
+    cluster.ROUTES,
     recipes.ROUTES,
     requests.ROUTES,
     run_list.ROUTES,

@@ -2,7 +2,7 @@
 import { readColumns } from './columns.ts';
 import { address, get, getBytes, patch, post, remove } from './http.ts';
 import type {
-  ArtifactList, CheckoutList, EvaluationList, OneRun, ParsedRequest, RecipeList, ReplayList, SeriesList, TensorBoardPage, VideoList, ConfigDifferences,
+  ArtifactList, CheckoutList, Clusters, EvaluationList, OneRun, ParsedRequest, RecipeList, ReplayList, SeriesList, TensorBoardPage, VideoList, ConfigDifferences,
 } from './api_types.ts';
 import type {
   Axis, CheckedRequest, CheckpointList, EvaluateBody, Form, JournalPart, Json, LogPart, MetricNames, RunDetail, RunGroupPage, RunPage, RunRequest, System,
@@ -38,6 +38,7 @@ export type Nested = { [key: string]: Json };
 export const login = (token: string) => post<undefined>('/api/login', { token });
 export const logout = () => post<undefined>('/api/logout');
 export const system = () => get<System>('/api/system');
+export const clusters = async () => (await get<Clusters>('/api/clusters')).clusters;
 export const recipes = async () => (await get<RecipeList>('/api/recipes')).recipes;
 
 export const form = (kind: string, recipe: string, run: string, script = '') =>

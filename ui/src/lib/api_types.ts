@@ -102,6 +102,42 @@ export interface CloneBody {
   config?: { [key: string]: Json }; // settings laid over, nested
 }
 
+export interface Cluster {
+  address: string;
+  is_asking: boolean;
+  checked_at: number | null;
+  nodes: ClusterNode[];
+  jobs: ClusterWork[];
+  error: string | null;
+  hint: string | null;
+}
+
+export interface ClusterNode {
+  host: string;
+  address: string;
+  state: string;
+  is_head: boolean;
+  cpus: number;
+  cpus_used: number;
+  gpus: number;
+  gpus_used: number;
+  versions: Record<string, string>;
+  code: string;
+  differences: string[];
+  last_sign_seconds: number | null;
+  reason: string;
+}
+
+export interface ClusterWork {
+  address: string;
+  pid: number;
+  command: string;
+}
+
+export interface Clusters {
+  clusters: Cluster[];
+}
+
 export interface ConfigDifference {
   key: string;
   here: Json;

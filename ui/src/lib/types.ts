@@ -2,7 +2,7 @@
 import type * as api from './api_types.ts';
 
 export type {
-  Batch, BenchmarkCell, CheckedRequest, Checkout, CheckpointList, ConfigDifference, EvaluateBody, Failure, FieldError, FoundScheme, HelloMessage, Hud,
+  Batch, BenchmarkCell, CheckedRequest, Checkout, CheckpointList, Cluster, ClusterNode, ConfigDifference, EvaluateBody, Failure, FieldError, FoundScheme, HelloMessage, Hud,
   InspectedCheckpoint, JournalEvent, JournalPart, Json, LiveHud, LiveState, LogPart, MatchMessage, MatchPlan, MatchReady, MatchResult, MetricNames, OfferedScript,
   Recipe, Run, RunBody, RunDetail, RunGroup, RunGroupPage, RunPage, SchemeBenchmark, SchemeDetail, SchemeList, Series, StoredFile, System,
 } from './api_types.ts';
