@@ -50,10 +50,19 @@ def test_roughly_is_near_enough(longest):
     assert min(longest, 320 * 2 / 3) <= max(shrunk.shape) <= 320 * 1.5 + 1
 
 
-def test_roughly_averages_too():
-    checked = np.zeros((64, 64, 3), np.uint8)
-    checked[::2, ::2] = checked[1::2, 1::2] = 200
-    assert np.unique(shrink_roughly(checked, 32)).tolist() == [100]
+@pytest.mark.parametrize("side", [32, 16])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_roughly_averages_stripes(side, axis):
+    striped = np.zeros((64, 64, 3), np.uint8)
+    striped[(slice(None),) * axis + (slice(None, None, 64 // side),)] = 200
+    assert np.unique(shrink_roughly(striped, side)).tolist() == [100]
+
+
+def test_roughly_leaves_the_image_that_it_was_given_alone(picture):
+    image = picture(seed=3, height=90, width=120)
+    before = image.copy()
+    shrink_roughly(image, 30)
+    assert np.array_equal(image, before)
 
 
 @pytest.mark.parametrize(("wanted", "longest"), [(0, 600), (300, 300), (5000, 640)])
@@ -70,5 +79,5 @@ def test_a_small_image_is_not_changed_to_fit():
 def test_without_pillow_pixels_are_left_out(monkeypatch):
     monkeypatch.setattr(module, "_pillow", lambda: None)
     large = np.full((400, 600, 3), 9, np.uint8)
-    assert fit(large, 200, 640).shape == (134, 200, 3)
+    assert fit(large, 200, 640).shape == (133, 200, 3)
     assert max(shrink(large, 250).shape) == 200

@@ -37,19 +37,18 @@ def shrink(pixels: Pixels, largest_side: int) -> Pixels:
 
 
 def shrink_roughly(pixels: Pixels, side: int) -> Pixels:
-    """From two thirds of `side` to one and a half of it, by averaging a whole number of pixels.
+    """From two thirds of `side` to one and a half of it, by averaging a few pixels of every block.
 
-    That takes a third of the time of `shrink`; whoever shows it brings it to size.
+    That takes a sixth of the time of `shrink`; whoever shows it brings it to size.
     """
     times = round(max(pixels.shape[:2]) / side)
     if times < 2:
         return pixels
-    pillow = _pillow()
-    if pillow is None:
-        return _thinned(pixels, times)
-    thin = max(1, times // 2)
-    image = pillow.fromarray(_thinned(pixels, thin))
-    return np.asarray(image.reduce(max(1, round(times / thin))))
+    half = times // 2
+    small = _average(_thinned(pixels, times), _thinned(pixels[half:, half:], times))
+    if times == 2:  # two of its four pixels, on a diagonal: all four would take twice the time
+        return small
+    return _average(small, _average(_thinned(pixels[half:], times), _thinned(pixels[:, half:], times)))
 
 
 def fit(pixels: Pixels, requested_side: int, largest_side: int) -> Pixels:
@@ -58,5 +57,22 @@ def fit(pixels: Pixels, requested_side: int, largest_side: int) -> Pixels:
 
 
 def _thinned(pixels: Pixels, times: int) -> Pixels:
-    """Only every n-th pixel: of huge images the rest would be averaged away."""
-    return pixels if times < 2 else np.ascontiguousarray(pixels[::times, ::times])
+    """Only every n-th pixel."""
+    if times < 2:
+        return pixels
+    kept = pixels[::times, ::times]
+    thin = np.empty(kept.shape, np.uint8)
+    for channel in range(kept.shape[2]):  # four times as fast as one copy, whose inner loop is three bytes long
+        thin[..., channel] = kept[..., channel]
+    return thin
+
+
+def _average(one: Pixels, other: Pixels) -> Pixels:
+    """In place, rounded down, without widening the numbers; of what both have, where blocks are cut at the edge."""
+    height, width = min(one.shape[0], other.shape[0]), min(one.shape[1], other.shape[1])
+    one, other = one[:height, :width], other[:height, :width]
+    half_difference = one ^ other
+    half_difference >>= 1
+    one &= other
+    one += half_difference
+    return one
