@@ -291,3 +291,45 @@ def test_a_sweep_survives_a_killed_machine_and_uses_a_late_one(network, row, loc
     line.lost, line.doubled = TRIALS - len(results), count_of_trials - TRIALS
     line.equal = (results, count_of_trials) == local_sweep
     line.check()
+
+
+def test_two_clusters_with_one_token_do_not_mix(network, row, trained):
+    line = row("two clusters with one token", 120.0)
+    copy, local = trained
+    pairs = [(network.add(f"head-{name}"), network.add(f"worker-{name}")) for name in ("a", "b")]
+    for head, worker in pairs:
+        give_run(head, copy)
+        if head is not pairs[0][0]:
+            copy_token(pairs[0][0], head)
+        start_cluster(head, [worker])
+    start = time.monotonic()
+    jobs = [request(head) for head, _ in pairs]
+    for (head, worker), job in zip(pairs, jobs, strict=True):
+        assert job.wait(400) == 0, job.err[-2000:]
+        count(line, episodes(run_directory(head)), local)
+        nodes = json.loads(head.run(["palaestra", "cluster", f"cluster.address={head_address(head)}", "--json"]).stdout)
+        assert {node["address"] for node in nodes["nodes"]} == {head.address, worker.address}
+    line.seconds = time.monotonic() - start
+    line.check()
+
+
+def test_another_torch_on_a_worker_is_named(network, row, trained):
+    line = row("another torch version on a worker", 60.0)
+    head, other = network.add("head"), network.add("other")
+    give_run(head, trained[0])
+    described = other.home / "libraries" / "torch-1.0.0.dist-info" / "METADATA"
+    described.parent.mkdir(parents=True)
+    described.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 1.0.0\n")
+    start_head(head)
+    copy_token(head, other)
+    command = ["palaestra", "worker", "--address", head_address(head), "--cpus", "1"]
+    joined = other.start(command, {"PYTHONPATH": str(described.parent.parent)})
+    wait_for_text(joined, head_address(head))
+    start = time.monotonic()
+    done = head.run(["palaestra", "eval", "many:3", "remote=true", f"cluster.address={head_address(head)}"])
+    line.seconds = time.monotonic() - start
+    line.note = " ".join(done.stderr.split())[-300:]
+    assert done.returncode != 0
+    assert "torch" in done.stderr
+    assert "1.0.0" in done.stderr
+    line.check()
