@@ -3,7 +3,7 @@
     python benchmarks/cleanrl_overhead.py
     python benchmarks/cleanrl_overhead.py --rounds 1 --turns 4 --out /tmp/bench    # a small try
 
-A PPO script in CleanRL's manner (tests/apps/cleanrl/scripts/ppo.py, made to fit today's Gymnasium), eight CartPoles,
+A PPO script in CleanRL's manner (tests/apps/scripts/scripts/ppo.py, made to fit today's Gymnasium), eight CartPoles,
 one thread. Three processes train at once but only one at a time: each waits before every iteration, a seventh of a
 second, until it is its turn. On a machine that is shared with strangers a quarter of a minute differs from the next by
 a tenth and more, whatever runs, and only neighbours can be compared. The script itself tells what each iteration took,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
-SCRIPT = ROOT / "tests" / "apps" / "cleanrl" / "scripts" / "ppo.py"
+SCRIPT = ROOT / "tests" / "apps" / "scripts" / "scripts" / "ppo.py"
 SIDES = ("alone", "nobody watches", "watched")
 ENVS, HORIZON, FRAMES_PER_SECOND = 8, 128, 15.0
 WARMING = 10  # turns before those that count
@@ -134,10 +134,10 @@ def all_sides(folder: Path) -> Iterator[tuple[dict[str, Side], list[int]]]:
 def launched(script: Path, settings: dict[str, Any]) -> tuple[str, list[str]]:
     """A run of the script: its id, and what starts it. It runs for its share of the time only, and so it may spend only
     that share of what it has for pictures: while it runs, there are as many as in a run that is always watched."""
-    from palaestra.apps.cleanrl.kind import KIND
-    from palaestra.apps.cleanrl.settings import LaunchConfig
-    from palaestra.contracts.run import RunRequest
-    from palaestra.contracts.worker_kind import Resources
+    from palaestra.apps.scripts.kind import KIND
+    from palaestra.apps.scripts.settings import LaunchConfig
+    from palaestra.core.run import RunRequest
+    from palaestra.core.worker_kind import Resources
     from palaestra.runs.store import RunStore
 
     store = RunStore(script.parent / "runs")

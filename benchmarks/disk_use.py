@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.config.sinks import SinksConfig
-from palaestra.contracts.episode_columns import EpisodeColumns
-from palaestra.contracts.reports import IterationReport, PhaseTimes, UpdateStats
+from palaestra.core.episode_columns import EpisodeColumns
+from palaestra.core.reports import IterationReport, PhaseTimes, UpdateStats
+from palaestra.loggers.build import build_sinks
+from palaestra.loggers.samples import sample_of
+from palaestra.loggers.status import RunHeader
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.disk_use import measure_disk_use
 from palaestra.runs.series_cache import SeriesCache
-from palaestra.sinks.build import build_sinks
-from palaestra.sinks.samples import sample_of
-from palaestra.sinks.status import RunHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,7 +29,7 @@ from palaestra.training.trainer import train
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.core.episodes import EpisodeResult
     from palaestra.training.state import TrainingState
 
 WAYS = ("inside", "from Python")

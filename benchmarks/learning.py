@@ -24,7 +24,7 @@ from palaestra.config.overrides import parse_overrides
 from palaestra.config.recipes.find import find_recipe
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import PalaestraError, UsageError, did_you_mean
+from palaestra.core.errors import PalaestraError, UsageError, did_you_mean
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "build" / "benchmarks" / "learning"

@@ -117,13 +117,13 @@ def measure_all(turns: int, iterations: int, engine: str) -> dict[str, Any]:
 
 @contextmanager
 def published(state: Any, side: str) -> Iterator[Any]:
-    """As a run does it: see palaestra.workers.live. Each side runs for its share of the time only, and so it may spend
+    """As a run does it: see palaestra.runner.live. Each side runs for its share of the time only, and so it may spend
     only that share of the budget: while it runs, there are as many pictures as in a run that is always watched."""
     from palaestra.envs.frame_sources import frame_source
     from palaestra.envs.publish import PublishedEnvs
     from palaestra.rendering.live_view import LiveView
     from palaestra.rendering.render_client import RenderClient
-    from palaestra.workers.live import open_frame_buffer
+    from palaestra.runner.live import open_frame_buffer
 
     live, inner = state.config.live, state.envs
     source = frame_source(inner, state.config.env)

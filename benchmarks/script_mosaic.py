@@ -94,10 +94,10 @@ class Audience:
 
 def prepared(script: Path, python: str, settings: dict[str, Any], folder: Path) -> tuple[str, list[str]]:
     """A run of the script: its id, and what starts it."""
-    from palaestra.apps.cleanrl.kind import KIND
-    from palaestra.apps.cleanrl.script import read_script
-    from palaestra.contracts.run import RunRequest
-    from palaestra.contracts.worker_kind import Resources
+    from palaestra.apps.scripts.kind import KIND
+    from palaestra.apps.scripts.script import read_script
+    from palaestra.core.run import RunRequest
+    from palaestra.core.worker_kind import Resources
     from palaestra.runs.store import RunStore
 
     known = {argument.name for argument in read_script(script).arguments}

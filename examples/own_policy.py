@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from palaestra import load_policy, train
 from palaestra.config.base import Frozen
-from palaestra.contracts.spaces import EnvInterface
+from palaestra.core.spaces import EnvInterface
 from palaestra.policies.base import Memory, Observation, Policy, PolicyOutput
 from palaestra.policies.distributions import head_size, make_distribution
 from palaestra.policies.observations import flat_size, flatten_observation

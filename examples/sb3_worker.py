@@ -21,20 +21,20 @@ from palaestra.config.base import Frozen
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.resolve import resolve_config
 from palaestra.config.schema import config_schema
-from palaestra.contracts.clock import SystemClock
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import PalaestraError
-from palaestra.contracts.run import RunRequest
-from palaestra.contracts.sink import Sample
-from palaestra.contracts.worker_kind import Prepared, RequestRefused, Resources
+from palaestra.core.clock import SystemClock
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import PalaestraError
+from palaestra.core.run import RunRequest
+from palaestra.core.sink import Sample
+from palaestra.core.worker_kind import Prepared, RequestRefused, Resources
+from palaestra.runner.complaints import complaints_of
+from palaestra.runner.session import RunSession
+from palaestra.runner.signals import StopRequest, exit_code_of, stop_on_signals
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config
 from palaestra.runs.lock import run_lock
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.runs.store import RunStore
-from palaestra.workers.complaints import complaints_of
-from palaestra.workers.session import RunSession
-from palaestra.workers.signals import StopRequest, exit_code_of, stop_on_signals
 
 
 class Sb3Config(Frozen):

@@ -9,8 +9,8 @@ import palaestra
 from palaestra import api
 from palaestra.cluster.orders import Status
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
-from palaestra.contracts.trials import TrialEnd
+from palaestra.core.errors import DamagedFile, NotFound, UsageError
+from palaestra.core.trials import TrialEnd
 from palaestra.runs.documents import read_config, read_request
 
 

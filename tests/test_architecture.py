@@ -42,7 +42,7 @@ IMPORTS_LATE = {
     "cli/video.py",
 }
 # Sinks and the live view are luxuries: what they raise is named and dropped. Nobody else may do so.
-SWALLOWS = {"envs/worker_view.py", "rendering/live_view.py", "sinks/fanout.py"}
+SWALLOWS = {"envs/worker_view.py", "rendering/live_view.py", "loggers/fanout.py"}
 TORCH_FILES_ONLY_IN = "checkpoints/"
 RUN_PATHS_ONLY_IN = "runs/"
 

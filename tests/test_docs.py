@@ -19,9 +19,9 @@ from palaestra.cli.main import load_verb, main
 from palaestra.config.keys import list_keys
 from palaestra.config.recipes.find import recipe_names
 from palaestra.config.train import TrainConfig
-from palaestra.contracts import errors
-from palaestra.sinks.status import RunHeader, StatusBoard
-from palaestra.sinks.status_table import status_table
+from palaestra.core import errors
+from palaestra.loggers.status import RunHeader, StatusBoard
+from palaestra.loggers.status_table import status_table
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

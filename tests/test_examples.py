@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore

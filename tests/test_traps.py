@@ -99,19 +99,19 @@ CAUGHT_BY = {
         "processes/test_distributed.py::test_a_rank_without_a_world_is_refused",
     ],
     14: ["training/test_sharing.py::test_two_ranks_of_n_learn_what_one_of_2n_learns"],
-    15: ["workers/test_loop.py::test_the_heart_beats_while_the_last_judgements_are_waited_for"],
+    15: ["runner/test_loop.py::test_the_heart_beats_while_the_last_judgements_are_waited_for"],
     16: [
-        "workers/test_loop.py::test_no_rank_waits_for_a_judgement_while_it_trains",
+        "runner/test_loop.py::test_no_rank_waits_for_a_judgement_while_it_trains",
         "processes/test_distributed.py::test_an_evaluation_beside_two_ranks_equals_that_of_one_process",
     ],
     17: ["training/test_intervals.py::test_a_counter_that_jumps_over_a_multiple_still_fires"],
     18: [
         "evaluation/test_records.py::test_a_new_evaluation_replaces_a_stale_score",
-        "workers/test_evaluator.py::test_every_epoch_is_judged_as_its_run_says_and_answered_with_figures_at_its_step",
+        "runner/test_evaluator.py::test_every_epoch_is_judged_as_its_run_says_and_answered_with_figures_at_its_step",
     ],
     19: [
         "checkpoints/test_store.py::test_resume_never_starts_from_zero_silently",
-        "workers/test_resuming.py::test_checkpoints_that_are_all_damaged_do_not_mean_starting_from_zero",
+        "runner/test_resuming.py::test_checkpoints_that_are_all_damaged_do_not_mean_starting_from_zero",
     ],
     20: [
         "checkpoints/test_selection.py::test_the_best_come_first_and_the_unjudged_never",
@@ -151,7 +151,7 @@ CAUGHT_BY = {
     ],
     27: [
         "evaluation/test_suites.py::test_categories_are_what_is_written_and_not_what_a_name_contains",
-        "sinks/test_samples.py::test_a_task_is_known_by_its_place_in_the_name_and_not_by_what_the_name_contains",
+        "loggers/test_samples.py::test_a_task_is_known_by_its_place_in_the_name_and_not_by_what_the_name_contains",
     ],
     28: ["evaluation/test_named_features.py::test_a_loaded_policy_can_be_handed_to_another_environment"],
     29: [
@@ -174,14 +174,14 @@ CAUGHT_BY = {
     ],
     33: [
         "runs/test_metrics_writer.py::test_missing_zero_nan_and_infinity_are_four_things",
-        "sinks/test_samples.py::test_without_an_episode_its_metrics_are_absent_not_zero",
+        "loggers/test_samples.py::test_without_an_episode_its_metrics_are_absent_not_zero",
         "training/test_curriculum.py::test_metrics_tell_returns_shares_and_how_many_were_completed",
     ],
-    34: ["workers/test_cost_of_watching.py::test_watching_a_run_takes_a_small_share_of_it_and_waits_for_no_disk"],
-    35: ["sinks/test_step_rate.py::test_a_resumed_run_does_not_count_the_steps_of_earlier_sessions"],
+    34: ["runner/test_cost_of_watching.py::test_watching_a_run_takes_a_small_share_of_it_and_waits_for_no_disk"],
+    35: ["loggers/test_step_rate.py::test_a_resumed_run_does_not_count_the_steps_of_earlier_sessions"],
     36: [
         "processes/test_resume.py::test_a_polite_signal_saves_and_the_run_goes_on_bit_for_bit",
-        "workers/test_loop.py::test_a_stop_ends_after_the_update_and_saves_it",
+        "runner/test_loop.py::test_a_stop_ends_after_the_update_and_saves_it",
     ],
     37: [
         "checkpoints/test_weights.py::test_a_policy_acts_the_same_after_its_round_trip",
@@ -193,7 +193,7 @@ CAUGHT_BY = {
     ],
     39: [
         "test_docs.py",
-        "workers/test_train.py::test_a_run_leaves_status_journal_checkpoints_and_metrics",
+        "runner/test_train.py::test_a_run_leaves_status_journal_checkpoints_and_metrics",
     ],
 }
 

@@ -14,7 +14,7 @@ import torch
 import palaestra
 from learn.result import Job, Result, write_result
 from learn.tasks import EVALUATION_SEEDS, TASKS, TRAINING_WINDOW
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.runs.metrics_reader import MetricsReader
 
 

@@ -24,7 +24,7 @@ from palaestra.evaluation.local import Asked
 from scale.workers import EvaluationCosts
 
 if TYPE_CHECKING:
-    from palaestra.contracts.evaluation import SuiteReport
+    from palaestra.core.evaluation import SuiteReport
 
 RUN = "many"
 DRIVER = "palaestra.cluster.driver_process"

@@ -22,7 +22,7 @@ PLANTS = (
     plant(
         18,
         "whichever checkpoint is the latest is judged, and not the one asked for",
-        ("workers/evaluator.py", 'f"{directory.path}:{epoch}"', 'f"{directory.path}:latest"'),
+        ("runner/evaluator.py", 'f"{directory.path}:{epoch}"', 'f"{directory.path}:latest"'),
     ),
     plant(
         19,
@@ -91,7 +91,7 @@ PLANTS = (
     plant(
         39,
         "a run that ended is not written down as such",
-        ("workers/session.py", "        self._write(durable=True)\n", ""),
+        ("runner/session.py", "        self._write(durable=True)\n", ""),
     ),
     plant(
         39,

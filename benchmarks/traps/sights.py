@@ -9,7 +9,7 @@ PLANTS = (
         33,
         "without an episode its return is 0",
         (
-            "sinks/samples.py",
+            "loggers/samples.py",
             "    if not episodes:\n        return {}\n",
             "    if not episodes:\n        return {return_name: 0.0, length_name: 0.0}\n",
         ),
@@ -35,18 +35,18 @@ PLANTS = (
     plant(
         35,
         "the rate counts from step 0",
-        ("sinks/step_rate.py", "deque([(clock.monotonic(), first_step)])", "deque([(clock.monotonic(), 0)])"),
+        ("loggers/step_rate.py", "deque([(clock.monotonic(), first_step)])", "deque([(clock.monotonic(), 0)])"),
     ),
     plant(
         36,
         "a stopped run exits with 0",
-        ("workers/train.py", "    return exit_code_of(stop.signal)\n", "    return 0\n"),
+        ("runner/train.py", "    return exit_code_of(stop.signal)\n", "    return 0\n"),
     ),
     plant(
         36,
         "a stopped run is not saved",
         (
-            "workers/loop.py",
+            "runner/loop.py",
             "                self._save_the_end()\n",
             (
                 "                if self._state.env_steps >= self._config.total_steps:\n"

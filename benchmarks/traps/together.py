@@ -8,12 +8,12 @@ PLANTS = (
     plant(
         11,
         "only the leader takes part in the last save",
-        ("workers/loop.py", "        if is_missing:\n", "        if is_missing and state.group.is_leader:\n"),
+        ("runner/loop.py", "        if is_missing:\n", "        if is_missing and state.group.is_leader:\n"),
     ),
     plant(
         11,
         "a signal stops only the rank that got it",
-        ("workers/loop.py", "= group.agree(*wishes)", "= wishes"),
+        ("runner/loop.py", "= group.agree(*wishes)", "= wishes"),
     ),
     plant(
         12,
@@ -41,13 +41,13 @@ PLANTS = (
     plant(
         15,
         "no heartbeat while episodes are judged",
-        ("workers/loop.py", '            self._session.alive("evaluate")\n', ""),
+        ("runner/loop.py", '            self._session.alive("evaluate")\n', ""),
     ),
     plant(
         16,
         "whoever asks for a judgement waits until it is there",
         (
-            "workers/loop.py",
+            "runner/loop.py",
             "            self._judgements.ask(saved)\n",
             "            self._judgements.ask(saved)\n            self._judgements.wait(WAIT_SECONDS)\n",
         ),

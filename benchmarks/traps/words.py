@@ -43,7 +43,7 @@ PLANTS = (
         27,
         "a task is known by what its name contains",
         (
-            "sinks/samples.py",
+            "loggers/samples.py",
             'task if group == "tasks" and last == figure else ""',
             'task if "tasks" in group and figure in rest else ""',
         ),

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from palaestra import plugins
 from palaestra.config.overrides import nest
 from palaestra.config.request import prepare_training
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import DamagedFile
-from palaestra.contracts.run import RunRequest
+from palaestra.core import plugins
+from palaestra.core.errors import DamagedFile
+from palaestra.core.run import RunRequest
 from palaestra.runs.documents import read_config
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from palaestra.analysis.report import Analysis
     from palaestra.checkpoints.loaded import LoadedPolicy
     from palaestra.cluster.orders import Order
-    from palaestra.contracts.evaluation import SuiteReport
+    from palaestra.core.evaluation import SuiteReport
     from palaestra.evaluation.filming import Film
+    from palaestra.runner.outcome import TrainOutcome
     from palaestra.sweeps.search import SweepOutcome
-    from palaestra.workers.outcome import TrainOutcome
 
 LOCAL = "local"  # the executor of this machine
 
@@ -79,8 +79,8 @@ def start_training(
     command: str = "",
 ) -> TrainOutcome:
     """With `nproc` > 1 that many processes train together; `executor` places them: this machine, or a plugin."""
+    from palaestra.runner.refusals import refusals_posted
     from palaestra.training.place import is_follower
-    from palaestra.workers.refusals import refusals_posted
 
     root = runs_root if runs_root is not None else default_runs_root()
     accepted = frozenset(accept_changes)
@@ -92,11 +92,11 @@ def start_training(
         request = replace(request, executor=executor, nproc=nproc)
         if nproc > 1 or executor != LOCAL:
             launch = plugins.load("executors", executor)
-            from palaestra.workers.job import Job
+            from palaestra.runner.job import Job
 
             outcome: TrainOutcome = launch(Job(request, config, root, resume, accepted, quiet, profile), nproc)
             return outcome
-        from palaestra.workers.train import run_training
+        from palaestra.runner.train import run_training
 
         return run_training(
             request,

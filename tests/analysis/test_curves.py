@@ -6,7 +6,7 @@ import pytest
 from palaestra.analysis.curves import CELLS, Grid, lay, make_charts
 from palaestra.analysis.groups import group_runs
 from palaestra.analysis.subjects import find_subjects
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 from palaestra.runs.metrics_reader import Bucket
 
 RETURN = "charts/episodic_return"

@@ -5,7 +5,7 @@ import pytest
 
 from palaestra.analysis.page import make_page, write_page
 from palaestra.analysis.report import find_and_analyze
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 VOID = {"meta"}

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from palaestra.analysis.report import find_and_analyze
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def test_a_policy_is_traced_to_what_made_it(make_run):

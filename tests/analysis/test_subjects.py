@@ -1,7 +1,7 @@
 import pytest
 
 from palaestra.analysis.subjects import find_subjects
-from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
+from palaestra.core.errors import DamagedFile, NotFound, UsageError
 
 
 def test_without_a_selector_the_best_is_meant_else_the_last_judged_else_the_last(make_run):

@@ -8,10 +8,10 @@ from palaestra.analysis.subjects import find_subjects
 from palaestra.analysis.weights import weigh, with_weights
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.checkpoint import Checkpoint
-from palaestra.contracts.codec import encode_interface
-from palaestra.contracts.errors import DamagedFile
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.checkpoint import Checkpoint
+from palaestra.core.codec import encode_interface
+from palaestra.core.errors import DamagedFile
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.build import build_policy
 
 

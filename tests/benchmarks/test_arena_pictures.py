@@ -6,7 +6,7 @@ import numpy as np
 from palaestra.apps.arena.recording import ReplayRecorder
 from palaestra.apps.arena.reference import World
 from palaestra.apps.arena.settings import read_settings
-from palaestra.contracts.episodes import EpisodeResult
+from palaestra.core.episodes import EpisodeResult
 
 
 class Metrics:

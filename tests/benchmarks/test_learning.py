@@ -5,7 +5,7 @@ import pytest
 
 from learn.result import Result, write_result
 from learn.tasks import TASKS
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def trained(job, mean=7.0):

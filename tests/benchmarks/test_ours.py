@@ -7,7 +7,7 @@ import palaestra.api
 from learn import ours
 from learn.result import Job
 from learn.tasks import EVALUATION_SEEDS
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.runs.metrics_reader import MetricsReader
 
 JOB = Job(side="ours", task="cartpole", seed=3, total_steps=600, settings={})

@@ -32,7 +32,7 @@ def test_segments_are_compared_with_their_neighbours():
 @pytest.mark.full
 def test_a_small_try_with_a_script_of_the_tests(tmp_path, monkeypatch):
     monkeypatch.setattr(script_mosaic, "SETTLE_SECONDS", 0.5)
-    script = script_mosaic.ROOT / "tests" / "apps" / "cleanrl" / "scripts" / "ppo.py"
+    script = script_mosaic.ROOT / "tests" / "apps" / "scripts" / "scripts" / "ppo.py"
     found = script_mosaic.measure(script, "", {"num_envs": 3}, rounds=1, segment=3.0)
     assert (found["slots"], set(found["first_frames"])) == (3, {0, 1, 2})
     assert found["rounds"][0]["alone"] > 0

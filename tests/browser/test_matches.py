@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 PATIENCE = 90_000  # milliseconds; a match loads torch first
-SCRIPT = Path(__file__).parents[1] / "apps" / "cleanrl" / "scripts" / "ppo.py"
+SCRIPT = Path(__file__).parents[1] / "apps" / "scripts" / "scripts" / "ppo.py"
 
 
 @pytest.fixture(scope="module")

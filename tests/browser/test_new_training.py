@@ -169,7 +169,7 @@ def test_a_new_training_begins_with_the_weights_of_a_checkpoint(open_page, train
     assert trained[0] in json.dumps(begun[0]["data"]["initial_weights"])
 
 
-SCRIPT = Path(__file__).parents[1] / "apps" / "cleanrl" / "scripts" / "ppo.py"
+SCRIPT = Path(__file__).parents[1] / "apps" / "scripts" / "scripts" / "ppo.py"
 
 
 def test_the_arguments_of_a_script_become_the_form(open_page, serving):

@@ -22,10 +22,10 @@ from palaestra.config.overrides import parse_overrides
 from palaestra.config.plain_yaml import read_plain_yaml
 from palaestra.config.sweep import parse_seeds
 from palaestra.config.yaml_text import parse_yaml
-from palaestra.contracts.checkpoint import Checkpoint
-from palaestra.contracts.codec import decode_interface
-from palaestra.contracts.run import RunRecord, RunState
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.checkpoint import Checkpoint
+from palaestra.core.codec import decode_interface
+from palaestra.core.run import RunRecord, RunState
+from palaestra.core.worker_kind import Resources
 from palaestra.daemon.ticket import Ticket, read_ticket, stamped_ticket
 from palaestra.rendering.demand import DEMAND, Demand, unpack_demand
 from palaestra.rendering.frame_header import FRAME_HEADER, FrameHeader, Numbers, unpack_frame_header

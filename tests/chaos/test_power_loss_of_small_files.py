@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.errors import PalaestraError
-from palaestra.contracts.run import RunRequest, RunState
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.errors import PalaestraError
+from palaestra.core.run import RunRequest, RunState
+from palaestra.core.worker_kind import Resources
 from palaestra.daemon.ticket import Ticket, read_ticket, stamped_ticket
 from palaestra.runs.files import read_json, write_json
 from palaestra.runs.status import read_written_record

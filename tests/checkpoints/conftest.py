@@ -8,7 +8,7 @@ from torch import nn
 
 from palaestra.checkpoints.store import CheckpointStore
 from palaestra.config.checkpoints import CheckpointConfig
-from palaestra.contracts.checkpoint import Checkpoint
+from palaestra.core.checkpoint import Checkpoint
 
 DESCRIBED = Checkpoint(
     epoch=10,

@@ -11,7 +11,7 @@ from palaestra.checkpoints.durable import commit
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.reading import survey
 from palaestra.checkpoints.retention import retain
-from palaestra.contracts.checkpoint import Checkpoint
+from palaestra.core.checkpoint import Checkpoint
 
 
 def parts(epoch):

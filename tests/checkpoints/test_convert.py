@@ -6,7 +6,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from palaestra.checkpoints.convert import convert_foreign
-from palaestra.contracts.errors import DamagedFile, RefusedFile, UsageError
+from palaestra.core.errors import DamagedFile, RefusedFile, UsageError
 
 
 @pytest.mark.slow

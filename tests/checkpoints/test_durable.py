@@ -7,7 +7,7 @@ import pytest
 from palaestra.checkpoints import durable
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.filesystem import RealFileSystem
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 
 PARTS = {
     1: {"model_0001.safetensors": b"W1" * 500, "trainer_state_0001.pt": b"S1" * 500},

@@ -1,5 +1,5 @@
 from palaestra.checkpoints.errors import SaveFailed
-from palaestra.contracts.errors import DamagedFile, PalaestraError
+from palaestra.core.errors import DamagedFile, PalaestraError
 
 
 def test_a_failed_save_is_told_apart_from_a_damaged_file():

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from palaestra.checkpoints import foreign
 from palaestra.checkpoints.foreign import ForeignKind, inspect_foreign, run_child, sniff
 from palaestra.checkpoints.safetensors_header import TensorInfo
-from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile
+from palaestra.core.errors import DamagedFile, NotFound, RefusedFile
 
 
 @pytest.mark.parametrize("protocol", range(6))

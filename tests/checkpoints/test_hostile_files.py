@@ -12,7 +12,7 @@ import pytest
 from palaestra.checkpoints import sidecar
 from palaestra.checkpoints.durable import read_sidecar
 from palaestra.checkpoints.foreign import inspect_foreign
-from palaestra.contracts.errors import DamagedFile, RefusedFile
+from palaestra.core.errors import DamagedFile, RefusedFile
 
 spec = importlib.util.spec_from_file_location("hostile_files", Path(__file__).with_name("hostile_files.py"))
 hostile_files = importlib.util.module_from_spec(spec)

@@ -13,9 +13,9 @@ from palaestra.checkpoints.loaded import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.yaml_text import parse_yaml
-from palaestra.contracts.codec import encode_interface
-from palaestra.contracts.errors import MissingExtra, RunFailed, UsageError
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.codec import encode_interface
+from palaestra.core.errors import MissingExtra, RunFailed, UsageError
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.build import build_policy
 
 

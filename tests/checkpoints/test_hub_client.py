@@ -4,7 +4,7 @@ from types import ModuleType
 import pytest
 
 from palaestra.checkpoints.hub_client import check_repo_id, first_line, hub_client, refusals
-from palaestra.contracts.errors import MissingExtra, UsageError
+from palaestra.core.errors import MissingExtra, UsageError
 
 
 @pytest.mark.parametrize("repo_id", ["cartpole", "a/b/c", "/x", "x/", "../x", "a/..", "a/b..c", "a b/c", "a/b@c", ""])

@@ -9,7 +9,7 @@ import pytest
 from palaestra.checkpoints.hub import packed
 from palaestra.checkpoints.hub_download import fetch_from_hub
 from palaestra.checkpoints.targets import find_target
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.core.errors import NotFound, UsageError
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from palaestra.checkpoints import locks
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.locks import changing, in_use, unused
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 
 HOLD = """
 import sys

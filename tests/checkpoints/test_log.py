@@ -7,7 +7,7 @@ from palaestra.checkpoints import log as module
 from palaestra.checkpoints.durable import REAL
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.log import LOG_NAME, CheckpointLog, LogEntry, entry_of, read_log
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 
 def test_an_entry_says_when_where_and_after_how_long(describe):

@@ -10,8 +10,8 @@ from torch import nn
 
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.errors import DamagedFile, NonFinite, NotFound, UsageError
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.errors import DamagedFile, NonFinite, NotFound, UsageError
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.build import build_policy
 from palaestra.runs.directory import RunDirectory
 

@@ -15,7 +15,7 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.reading import open_latest, survey
 from palaestra.checkpoints.retention import retain
 from palaestra.config.checkpoints import CheckpointConfig
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 OLD = {"model_0001.safetensors": b"W1" * 40, "trainer_state_0001.pt": b"S1" * 40}
 NEW = {"model_0002.safetensors": b"W2" * 50, "trainer_state_0002.pt": b"S2" * 50}

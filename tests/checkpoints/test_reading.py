@@ -5,7 +5,7 @@ import pytest
 
 from palaestra.checkpoints import durable, reading
 from palaestra.checkpoints.reading import open_best, open_checkpoint, open_latest, survey
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 
 
 @pytest.fixture

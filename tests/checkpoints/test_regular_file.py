@@ -4,7 +4,7 @@ import os
 import pytest
 
 from palaestra.checkpoints.regular_file import open_regular_file, read_regular_file
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 
 def test_a_file_is_read(tmp_path):

@@ -14,8 +14,8 @@ from torch import nn
 from palaestra.checkpoints.restore import fill_module, restore_agent
 from palaestra.checkpoints.weights import policy_to_bytes, weights_to_bytes
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.errors import DamagedFile
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
+from palaestra.core.errors import DamagedFile
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
 from palaestra.policies.base import Policy
 from palaestra.policies.build import build_policy
 

@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import save
 
 from palaestra.checkpoints.safetensors_header import TensorInfo, looks_like_safetensors, read_header
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 
 def made(header, data=b"", length=None):

@@ -13,7 +13,7 @@ from palaestra.checkpoints.selection import (
     parse_selector,
     value_of,
 )
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 NAN, INF = math.nan, math.inf
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from palaestra.checkpoints import sidecar
 from palaestra.config.yaml_text import dump_yaml, parse_yaml
-from palaestra.contracts.checkpoint import Checkpoint
-from palaestra.contracts.errors import DamagedFile, UsageError
+from palaestra.core.checkpoint import Checkpoint
+from palaestra.core.errors import DamagedFile, UsageError
 
 FILES = {"model_0010.safetensors": sidecar.digest(b"weights"), "trainer_state_0010.pt": sidecar.digest(b"state")}
 

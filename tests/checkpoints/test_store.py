@@ -9,7 +9,7 @@ from palaestra.checkpoints import durable
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.log import read_log
 from palaestra.checkpoints.store import CheckpointStore
-from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
+from palaestra.core.errors import DamagedFile, NotFound, UsageError
 
 
 def names(directory):

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from palaestra.checkpoints.targets import find_target
-from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, UsageError
-from palaestra.contracts.run import UPLOADED, RunRequest
+from palaestra.core.errors import DamagedFile, NotFound, RefusedFile, UsageError
+from palaestra.core.run import UPLOADED, RunRequest
 from palaestra.runs.status import read_written_record, write_record
 from palaestra.runs.store import RunStore
 

@@ -10,7 +10,7 @@ import torch
 
 from palaestra.checkpoints.torch_file import MAX_DEPTH, STORAGES, policy_to_bytes, trainer_state_to_bytes
 from palaestra.checkpoints.weights import trainer_state_from_bytes, weights_from_bytes, weights_to_bytes
-from palaestra.contracts.errors import NonFinite, UsageError
+from palaestra.core.errors import NonFinite, UsageError
 
 
 def through(state):

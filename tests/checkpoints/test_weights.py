@@ -16,7 +16,7 @@ from palaestra.checkpoints.weights import (
     weights_from_bytes,
     weights_to_bytes,
 )
-from palaestra.contracts.errors import DamagedFile, UsageError
+from palaestra.core.errors import DamagedFile, UsageError
 
 
 @pytest.mark.parametrize(

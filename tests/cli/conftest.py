@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.cli.main import main
-from palaestra.contracts.run import RunRequest
+from palaestra.core.run import RunRequest
 from palaestra.runs.store import RunStore
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from palaestra.cli.command import Command, Group
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def make(name="show", seen=None):

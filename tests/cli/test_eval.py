@@ -8,8 +8,8 @@ from statistics import fmean
 import pytest
 
 from palaestra.cli.eval import read_words, show_batch, summarize
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport, SuiteReport
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.evaluation import EvaluationPlan, EvaluationReport, SuiteReport
 
 
 def test_an_evaluation_gives_json_with_every_return(call, runs):

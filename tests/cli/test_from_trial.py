@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.cli.from_trial import read_words_from_trial
 from palaestra.config.sweep import SweepConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.runs.documents import read_request
 from palaestra.runs.store import RunStore, runs_root
 from palaestra.sweeps.plan import plan_sweep

@@ -1,5 +1,5 @@
-from palaestra import plugins
 from palaestra.cli.kinds import is_other_kind
+from palaestra.core import plugins
 
 
 def test_only_kinds_that_have_no_command_of_their_own_are_meant(monkeypatch):

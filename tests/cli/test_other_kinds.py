@@ -1,4 +1,4 @@
-"""A kind that does next to nothing stands for all of them; tests/apps/cleanrl has a real one."""
+"""A kind that does next to nothing stands for all of them; tests/apps/scripts has a real one."""
 
 import json
 import signal
@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from palaestra import plugins
 from palaestra.cli import other_kinds
-from palaestra.contracts.worker_kind import Complaint, Prepared, RequestRefused, Resources
+from palaestra.core import plugins
+from palaestra.core.worker_kind import Complaint, Prepared, RequestRefused, Resources
 from palaestra.runs.store import RunStore
 
 PROGRAM = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.cli import output
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 
 
 @dataclass(frozen=True)

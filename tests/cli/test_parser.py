@@ -1,7 +1,7 @@
 import pytest
 
 from palaestra.cli.parser import Parser, natural, positive
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 @pytest.fixture

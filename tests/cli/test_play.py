@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.cli.play import env_kwargs, find_env
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 SMALL = ("env.kwargs.max_steps=5", "env.kwargs.agents=2")
 

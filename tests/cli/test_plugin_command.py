@@ -3,10 +3,10 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from palaestra import plugins
 from palaestra.cli.candidates import complete
 from palaestra.cli.main import VERBS, help_text, main
-from palaestra.contracts.command import Answer, CommandPlugin
+from palaestra.core import plugins
+from palaestra.core.command import Answer, CommandPlugin
 
 
 def _words(parser):

@@ -3,7 +3,7 @@ import io
 import pytest
 
 from palaestra.cli.progress import Progress
-from palaestra.contracts.episodes import EpisodeResult
+from palaestra.core.episodes import EpisodeResult
 
 
 class Terminal(io.StringIO):

@@ -5,8 +5,8 @@ import pytest
 from palaestra.cli.request_eval import candidates, read_words
 from palaestra.cluster import requesting
 from palaestra.cluster.evaluator import Answer
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.evaluation import SuiteReport
+from palaestra.core.errors import RunFailed
+from palaestra.core.evaluation import SuiteReport
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.player import Player
 from palaestra.evaluation.shares import put_together

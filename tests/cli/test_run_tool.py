@@ -1,7 +1,7 @@
 import pytest
 
 from palaestra.cli.run_tool import split_tool, verb_words
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.core.errors import NotFound, UsageError
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.runs.processes import process_started_at
 from palaestra.runs.status import read_record, write_record
 from palaestra.runs.store import RunStore

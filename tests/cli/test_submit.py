@@ -5,7 +5,7 @@ import json
 import pytest
 
 from palaestra.cli import submit
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 
 RUN = {"id": "01X", "name": "one", "state": "queued", "agent_step": 0, "failure": ""}
 

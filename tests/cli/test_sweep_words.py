@@ -2,7 +2,7 @@ import pytest
 
 from palaestra.cli.sweep_words import read_sweep_words
 from palaestra.config.sweep import SweepConfig
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.core.errors import NotFound, UsageError
 
 FILE = """
 recipe: cartpole

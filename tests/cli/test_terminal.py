@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaestra.cli.terminal import GONE, read_keys, require_terminal
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 SHOWS_KEYS = """
 import sys

@@ -1,7 +1,7 @@
 import pytest
 
 from palaestra.cli.words import Words, read_words, split_target
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def test_recipe_name_and_settings_are_told_apart_in_any_order():

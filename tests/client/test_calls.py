@@ -4,8 +4,8 @@ import pytest
 
 from palaestra.client.calls import connect
 from palaestra.client.doorplate import read_doorplate, token_file
-from palaestra.contracts.errors import NotFound, UsageError
-from palaestra.contracts.worker_kind import RequestRefused
+from palaestra.core.errors import NotFound, UsageError
+from palaestra.core.worker_kind import RequestRefused
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from palaestra.client.connection import Connection, refusal_of
-from palaestra.contracts.errors import NotFound, RunFailed, UsageError
-from palaestra.contracts.worker_kind import RequestRefused
+from palaestra.core.errors import NotFound, RunFailed, UsageError
+from palaestra.core.worker_kind import RequestRefused
 
 
 class Answering(BaseHTTPRequestHandler):

@@ -13,7 +13,7 @@ from palaestra.client.doorplate import (
     take_down,
     token_file,
 )
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 from palaestra.daemon.home import DaemonHome
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from palaestra.client.calls import Client, connect
 from palaestra.client.events import follow_events
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.core.errors import NotFound, UsageError
 
 
 def test_what_happens_comes_message_by_message(served):

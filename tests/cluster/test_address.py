@@ -10,8 +10,8 @@ from palaestra.cluster.address import (
     read_address,
 )
 from palaestra.config.cluster import ClusterConfig
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.run import RunRequest
+from palaestra.core.errors import UsageError
+from palaestra.core.run import RunRequest
 from palaestra.runs.store import RunStore
 
 

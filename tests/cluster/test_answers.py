@@ -5,7 +5,7 @@ import pytest
 
 from palaestra.cluster import answers
 from palaestra.cluster.answers import CodeRefusal, Garbage, OtherCode, Played, Refusal, Worker, read_answer
-from palaestra.contracts.evaluation import EvaluationPlan
+from palaestra.core.evaluation import EvaluationPlan
 
 PLAN = EvaluationPlan("run:3", "CartPole-v1", {}, (7, 8))
 

@@ -9,7 +9,7 @@ import pytest
 from palaestra.cluster import connection
 from palaestra.cluster.connection import open_ray
 from palaestra.cluster.nodes import ask_each, check_code
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def node_pid():

@@ -5,7 +5,7 @@ import pytest
 from palaestra.checkpoints.names import model_name, trainer_state_name
 from palaestra.checkpoints.sidecar import decode
 from palaestra.cluster.delivery import Deliveries, packed
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.evaluation.request import weights_of
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from palaestra.cluster.answers import Played, Refusal, Worker
 from palaestra.cluster.dispatch import LARGEST_SHARE, RETRIES, Dispatch
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.evaluation import EvaluationPlan, EvaluationRequest
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.evaluation import EvaluationPlan, EvaluationRequest
 
 
 def request_of(*counts):

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pytest
 
 from palaestra.cluster import driver_process
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 
 
 @pytest.fixture

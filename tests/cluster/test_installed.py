@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 
 from palaestra.cluster import installed
-from palaestra.contracts.errors import MissingExtra, UsageError
+from palaestra.core.errors import MissingExtra, UsageError
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):

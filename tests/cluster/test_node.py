@@ -7,7 +7,7 @@ import pytest
 
 from palaestra.cluster.address import Address
 from palaestra.cluster.node import NodeOrder, read_order
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 NOTHING = {"head": False, "address": "", "host": "", "port": 6379, "cpus": None, "gpus": None}
 

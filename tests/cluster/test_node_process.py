@@ -15,7 +15,7 @@ from palaestra.cluster.address import Address
 from palaestra.cluster.connection import open_ray
 from palaestra.cluster.node import NodeOrder
 from palaestra.cluster.node_process import Left
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.core.errors import RunFailed, UsageError
 
 
 @pytest.fixture

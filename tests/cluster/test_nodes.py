@@ -3,7 +3,7 @@ import pytest
 from palaestra.cluster import nodes
 from palaestra.cluster.heartbeat import Node
 from palaestra.cluster.nodes import Answers, LeftOut, check_code, no_node_left, selector
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.core.errors import RunFailed, UsageError
 from palaestra.runs.code_identity import code_identity, package_files
 
 

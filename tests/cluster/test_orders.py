@@ -1,7 +1,7 @@
 import pytest
 
 from palaestra.cluster.orders import Status, make_orders
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 from palaestra.evaluation.local import Asked, evaluate_target
 from palaestra.evaluation.request import weights_of
 

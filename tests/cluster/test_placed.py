@@ -9,7 +9,7 @@ from palaestra.cluster.placed import PlacedRank
 from palaestra.cluster.rank import RankReport
 from palaestra.cluster.run_changes import Appended
 from palaestra.cluster.run_sender import RunReport
-from palaestra.workers.account import Account
+from palaestra.runner.account import Account
 
 
 class PaperRay:

@@ -9,10 +9,10 @@ from palaestra.cluster import placement
 from palaestra.cluster.placement import demand_room, launch_on_ray, local_numbers, wants_gpu
 from palaestra.cluster.rank import Site
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.run import RunRequest
+from palaestra.core.errors import UsageError
+from palaestra.core.run import RunRequest
+from palaestra.runner.job import Job
 from palaestra.runs.code_identity import code_identity, package_files
-from palaestra.workers.job import Job
 
 
 def session(cpus=4.0, gpus=0.0, *, is_embedded=False):

@@ -2,9 +2,9 @@ import pytest
 
 from palaestra.cluster.evaluator import Answer
 from palaestra.cluster.players import RemotePlayers
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.evaluation import Stopped, SuiteReport
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import RunFailed
+from palaestra.core.evaluation import Stopped, SuiteReport
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.local import Asked, Evaluation, Watcher
 from palaestra.evaluation.player import Player

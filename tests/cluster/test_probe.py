@@ -10,7 +10,7 @@ import ray
 
 from palaestra.cluster import probe
 from palaestra.cluster.address import Address
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.core.errors import RunFailed, UsageError
 
 
 def answering(monkeypatch, stdout="", stderr=""):

@@ -13,12 +13,12 @@ import pytest
 from palaestra.cluster.rank import Delivery, RankActor, rank_variables
 from palaestra.cluster.run_mirror import RunMirror
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.run import RunRequest
+from palaestra.core.run import RunRequest
+from palaestra.runner import ranks as ranks_module
+from palaestra.runner.account import PIPE
+from palaestra.runner.job import Job
+from palaestra.runner.ranks import Seat
 from palaestra.runs.code_identity import code_identity
-from palaestra.workers import ranks as ranks_module
-from palaestra.workers.account import PIPE
-from palaestra.workers.job import Job
-from palaestra.workers.ranks import Seat
 
 SAYS = f"""
 import json, os, sys
@@ -110,7 +110,7 @@ def test_ranks_meet_at_an_address_of_either_kind(address):
 MAKES_A_RUN = """
 import json, sys
 from pathlib import Path
-from palaestra.contracts.run import RunRequest
+from palaestra.core.run import RunRequest
 from palaestra.runs.store import RunStore
 job = json.loads(sys.stdin.read())
 directory = RunStore(Path(job["runs_root"])).create(RunRequest("native", "", {}, "far"), {"a": 1}, "far", 100)

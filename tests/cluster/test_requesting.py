@@ -6,8 +6,8 @@ from palaestra.cluster import requesting as requesting_module
 from palaestra.cluster.evaluator import Answer
 from palaestra.cluster.orders import Status, make_orders
 from palaestra.cluster.requesting import Requesting, request_evaluations
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.evaluation import Stopped, SuiteReport
+from palaestra.core.errors import RunFailed
+from palaestra.core.evaluation import Stopped, SuiteReport
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.local import Asked, evaluate_target
 from palaestra.evaluation.player import Player

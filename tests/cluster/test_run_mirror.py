@@ -18,8 +18,8 @@ from palaestra.cluster import run_mirror
 from palaestra.cluster.run_changes import Appended, CheckpointSaved, FilePatch, FileRemoved
 from palaestra.cluster.run_mirror import RunMirror, free_name, receive
 from palaestra.cluster.run_sender import RunReport, RunSender
-from palaestra.contracts.errors import DamagedFile, PalaestraError, RunFailed, UsageError
-from palaestra.contracts.run import RunState
+from palaestra.core.errors import DamagedFile, PalaestraError, RunFailed, UsageError
+from palaestra.core.run import RunState
 from palaestra.runs.journal import read_journal
 from palaestra.runs.lock import run_lock
 from palaestra.runs.names import RunNames

@@ -13,7 +13,7 @@ from palaestra.cluster.share import (
     share_to_json,
     shorten,
 )
-from palaestra.contracts.evaluation import EvaluationPlan, EvaluationRequest
+from palaestra.core.evaluation import EvaluationPlan, EvaluationRequest
 from palaestra.runs.code_identity import code_identity
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.cluster.address import Address
 from palaestra.cluster.token import access, default_path, find_token, fresh_access, keep_fresh_token
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 HERE = Address("127.0.0.1", 6379)
 THERE = Address("10.0.0.5", 6379)

@@ -10,10 +10,10 @@ from palaestra.cluster.heartbeat import Node
 from palaestra.cluster.rank import RankReport, Site
 from palaestra.cluster.trial import PlacedTrial
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.run import RunRequest
-from palaestra.contracts.trials import SlotsWanted, TrialOrder
+from palaestra.core.run import RunRequest
+from palaestra.core.trials import SlotsWanted, TrialOrder
+from palaestra.runner.job import Job
 from palaestra.runs.code_identity import code_identity, package_files
-from palaestra.workers.job import Job
 
 HERE = code_identity()
 

@@ -7,16 +7,16 @@ from typing import ClassVar
 import psutil
 import pytest
 
-from palaestra import plugins
 from palaestra.cluster import trials
 from palaestra.cluster.trials import RaySlots
 from palaestra.config.recipes.find import find_recipe
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.run import RunRequest, RunState
-from palaestra.contracts.trials import SlotsWanted, TrialEnd, TrialOrder
+from palaestra.core import plugins
+from palaestra.core.errors import UsageError
+from palaestra.core.run import RunRequest, RunState
+from palaestra.core.trials import SlotsWanted, TrialEnd, TrialOrder
+from palaestra.runner.job import Job
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
-from palaestra.workers.job import Job
 
 
 class PaperRay:

@@ -5,7 +5,7 @@ from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def resolved(*words: str) -> TrainConfig:

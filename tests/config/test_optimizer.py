@@ -5,7 +5,7 @@ from palaestra.config.optimizer import OptimizerConfig, RegularizeConfig
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def test_a_bare_name_is_the_kind_and_the_other_settings_stay():

@@ -4,7 +4,7 @@ from palaestra.config.keys import list_keys, section_names
 from palaestra.config.other_names import NOTES, OTHER_NAMES, describe_other_name
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def test_every_name_of_ours_in_the_table_is_a_key_and_none_of_theirs_is():

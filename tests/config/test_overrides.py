@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaestra.config.overrides import nest, override_words, parse_overrides, split_word
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 @pytest.mark.parametrize(

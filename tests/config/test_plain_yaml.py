@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from palaestra.config.plain_yaml import NOT_PLAIN, read_plain_yaml, write_plain_yaml
 from palaestra.config.yaml_text import dump_carefully, dump_yaml, parse_carefully
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 KEYS = st.text(string.ascii_letters + string.digits + "_.-/ ", min_size=1, max_size=8)
 SCALARS = st.one_of(

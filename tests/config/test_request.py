@@ -5,7 +5,7 @@ import pytest
 from palaestra.config.recipes.classic import cartpole
 from palaestra.config.request import prepare_training, resolve_training
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import MissingExtra, NotFound, UsageError
+from palaestra.core.errors import MissingExtra, NotFound, UsageError
 
 
 def test_a_request_keeps_what_was_asked_and_the_config_is_complete():

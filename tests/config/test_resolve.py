@@ -5,7 +5,7 @@ from palaestra.config.recipes.classic import cartpole
 from palaestra.config.resolve import merge, resolve_config
 from palaestra.config.schedule import Schedule
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 BASE = cartpole.config
 

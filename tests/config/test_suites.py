@@ -4,7 +4,7 @@ from pydantic import ValidationError
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.resolve import resolve_config
 from palaestra.config.suites import SimulationConfig, demand_differences, demand_name
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def evaluation(**simulations):

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from palaestra.config.resolve import resolve_config
 from palaestra.config.sweep import MAX_TRIALS, SweepConfig, parse_seeds
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaestra.config.yaml_text import MAX_BYTES, MAX_DEPTH, dump_yaml, parse_yaml, read_yaml
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**12), 10**12) | st.floats(allow_nan=False) | st.text(),

@@ -14,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-from palaestra.contracts.run import RunRequest
-from palaestra.contracts.worker_kind import Complaint, Prepared, RequestRefused, Resources
+from palaestra.core.run import RunRequest
+from palaestra.core.worker_kind import Complaint, Prepared, RequestRefused, Resources
 from palaestra.daemon.keeping import read_note, still_there
 from palaestra.daemon.service import Daemon
 from palaestra.daemon.settings import DaemonSettings

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from daemon_scripts import open_daemon, script
 
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.daemon.errors import StoreRefused
 from palaestra.runs.identity import is_run_id
 

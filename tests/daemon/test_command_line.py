@@ -3,7 +3,7 @@ import shlex
 import pytest
 
 from palaestra.cli.words import read_words
-from palaestra.contracts.run import RunRequest
+from palaestra.core.run import RunRequest
 from palaestra.daemon.command_line import shell_command
 from palaestra.daemon.kinds import Kinds
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from daemon_scripts import MACHINE, ScriptKind, script
 
-from palaestra.contracts.run import RunRequest
-from palaestra.contracts.worker_kind import RequestRefused, Resources
+from palaestra.core.run import RunRequest
+from palaestra.core.worker_kind import RequestRefused, Resources
 from palaestra.daemon import door
 from palaestra.daemon.door import check_request
 from palaestra.daemon.kinds import Kinds

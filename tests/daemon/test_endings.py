@@ -7,7 +7,7 @@ import psutil
 import pytest
 from daemon_scripts import script
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.daemon.keeping import read_note
 from palaestra.daemon.ticket import Terms
 from palaestra.daemon.tree import find_members

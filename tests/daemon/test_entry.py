@@ -1,8 +1,8 @@
 import json
 from pathlib import Path
 
-from palaestra.contracts.run import RunRecord, RunState
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.run import RunRecord, RunState
+from palaestra.core.worker_kind import Resources
 from palaestra.daemon.entry import Entry, decode_entry, encode_entry
 from palaestra.daemon.ticket import Ticket
 

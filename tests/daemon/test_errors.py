@@ -1,4 +1,4 @@
-from palaestra.contracts.errors import DamagedFile, RunFailed, UsageError
+from palaestra.core.errors import DamagedFile, RunFailed, UsageError
 from palaestra.daemon.errors import Conflict, DamagedIndex, QueueFull, StoreInUse, StoreRefused
 
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from palaestra.contracts.run import RunRequest, RunState
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.run import RunRequest, RunState
+from palaestra.core.worker_kind import Resources
 from palaestra.daemon.gathering import Standing, look_at, run_ids, seen, stamp_of, stand_of
 from palaestra.daemon.ticket import Ticket, stamped_ticket
 from palaestra.daemon.tree import find_process

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from palaestra.contracts.run import RunRecord, RunState
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.run import RunRecord, RunState
+from palaestra.core.worker_kind import Resources
 from palaestra.daemon.entry import Entry
 from palaestra.daemon.errors import DamagedIndex, StoreRefused
 from palaestra.daemon.index import Index, build_index

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.run import RunRequest
+from palaestra.core.run import RunRequest
 from palaestra.daemon.keeper import Charge
 from palaestra.daemon.keeping import is_kept, read_note, start_keeper
 from palaestra.daemon.tree import RUN_ID_VARIABLE, find_members, find_process, send

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from palaestra.contracts.run import RunRequest
+from palaestra.core.run import RunRequest
 from palaestra.daemon.keeper import Charge
 from palaestra.daemon.keeping import ask_to_kill, is_kept, read_note, start_keeper, still_there
 from palaestra.daemon.tree import RUN_ID_VARIABLE, Process, find_process

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from palaestra.contracts.run import RunRequest
+from palaestra.core.run import RunRequest
 from palaestra.daemon.keeper import Charge
 from palaestra.daemon.keeping import start_keeper
 from palaestra.daemon.kept import Kept

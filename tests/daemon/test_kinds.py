@@ -1,7 +1,7 @@
 import pytest
 from daemon_scripts import ScriptKind
 
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 from palaestra.daemon.kinds import Kinds
 
 

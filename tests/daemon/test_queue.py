@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaestra.contracts.run import RunRecord, RunState
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.run import RunRecord, RunState
+from palaestra.core.worker_kind import Resources
 from palaestra.daemon.entry import Entry
 from palaestra.daemon.queue import find_places, in_order, occupied
 from palaestra.daemon.ticket import Terms, Ticket

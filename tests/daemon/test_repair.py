@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 from daemon_scripts import open_daemon, script
 
-from palaestra.contracts.run import RunRequest, RunState
+from palaestra.core.run import RunRequest, RunState
 from palaestra.daemon.errors import DamagedIndex, StoreInUse
 from palaestra.daemon.home import DaemonHome
 from palaestra.daemon.repair import repair_index

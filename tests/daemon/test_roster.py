@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from palaestra.contracts.errors import NotFound
-from palaestra.contracts.run import RunRecord, RunState
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.errors import NotFound
+from palaestra.core.run import RunRecord, RunState
+from palaestra.core.worker_kind import Resources
 from palaestra.daemon.entry import Entry
 from palaestra.daemon.index import Index
 from palaestra.daemon.news import Newsroom

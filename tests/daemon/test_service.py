@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 from daemon_scripts import ScriptKind, open_daemon, script, settings
 
-from palaestra.contracts.errors import NotFound
-from palaestra.contracts.run import RunRequest, RunState
-from palaestra.contracts.worker_kind import Prepared, RequestRefused, Resources
+from palaestra.core.errors import NotFound
+from palaestra.core.run import RunRequest, RunState
+from palaestra.core.worker_kind import Prepared, RequestRefused, Resources
 from palaestra.daemon.errors import Conflict, QueueFull, StoreRefused
 from palaestra.daemon.index import Index
 from palaestra.daemon.service import Daemon
@@ -370,9 +370,9 @@ def test_a_daemon_never_loads_torch(home):
     code = (
         "import sys; from palaestra.daemon.service import Daemon\n"
         "from palaestra.daemon.settings import DaemonSettings\n"
-        "from palaestra.contracts.run import RunRequest\n"
+        "from palaestra.core.run import RunRequest\n"
         "from palaestra.config.recipes.find import recipe_names\n"
-        "from palaestra.contracts.worker_kind import RequestRefused, Resources\n"
+        "from palaestra.core.worker_kind import RequestRefused, Resources\n"
         "from pathlib import Path\n"
         f"with Daemon(Path({str(home)!r}), DaemonSettings(Resources(0, 0, 0))) as daemon:\n"
         "    for name in daemon.kinds.names(): daemon.kinds.get(name).schema()\n"

@@ -1,8 +1,8 @@
 import pytest
 
-from palaestra.contracts.clock import SystemClock
-from palaestra.contracts.run import RunRequest, RunState
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.clock import SystemClock
+from palaestra.core.run import RunRequest, RunState
+from palaestra.core.worker_kind import Resources
 from palaestra.daemon.keeping import Note
 from palaestra.daemon.settling import End, fail, judge_end, settle
 from palaestra.daemon.ticket import Terms, Ticket

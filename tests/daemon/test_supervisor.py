@@ -11,8 +11,8 @@ import psutil
 import pytest
 from daemon_scripts import open_daemon, script
 
-from palaestra import plugins
-from palaestra.contracts.run import RunRequest, RunState
+from palaestra.core import plugins
+from palaestra.core.run import RunRequest, RunState
 from palaestra.daemon import supervisor
 from palaestra.daemon.keeping import read_note
 from palaestra.daemon.tree import find_process

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from daemon_scripts import open_daemon, script
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.daemon.keeping import read_note
 from palaestra.daemon.tree import find_members, find_process, send
 from palaestra.runs.journal import read_journal

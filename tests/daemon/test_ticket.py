@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from palaestra.contracts.errors import DamagedFile
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.errors import DamagedFile
+from palaestra.core.worker_kind import Resources
 from palaestra.daemon.ticket import Terms, Ticket, read_ticket, write_ticket
 from palaestra.runs.directory import RunDirectory
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.spaces import EnvInterface
+from palaestra.core.errors import RunFailed
+from palaestra.core.spaces import EnvInterface
 from palaestra.envs.batch import BatchEnvs, WorldEnding
 from palaestra.envs.seed_stream import SeedStream
 from palaestra.envs.spaces import space_spec

@@ -7,7 +7,7 @@ import pytest
 import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point does
 from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.envs import build
 from palaestra.envs.batch import BatchEnvs
 from palaestra.envs.build import describe_stepping, make_native_batch, make_playable, make_vector_envs

@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec
 from palaestra.envs.describe import describe_space
 
 

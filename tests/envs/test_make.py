@@ -8,9 +8,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from palaestra import plugins
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import MissingExtra, MissingPackage, NotFound, UsageError
+from palaestra.core import plugins
+from palaestra.core.errors import MissingExtra, MissingPackage, NotFound, UsageError
 from palaestra.envs import make
 from palaestra.envs.make import make_env
 

@@ -6,7 +6,7 @@ import pytest
 
 from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.core.errors import RunFailed, UsageError
 from palaestra.envs import mujoco_batch
 from palaestra.envs.build import make_vector_envs
 from palaestra.envs.make import make_env

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.envs import mujoco_state
 from palaestra.envs.make import make_env
 

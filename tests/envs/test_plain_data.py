@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from palaestra.checkpoints.weights import trainer_state_from_bytes, trainer_state_to_bytes
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.envs.plain_data import MAX_DEPTH, Decoder, Encoder, NotPlain
 
 

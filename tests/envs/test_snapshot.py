@@ -13,7 +13,7 @@ from gymnasium.wrappers import NormalizeObservation, TimeLimit
 
 from palaestra.checkpoints.weights import trainer_state_from_bytes, trainer_state_to_bytes
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.envs.make import make_env
 from palaestra.envs.snapshot import capture, restore, why_not
 

@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.config.curriculum import CurriculumConfig, TaskConfig
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.envs import snapshot, tasks
 from palaestra.envs.make import make_env
 from palaestra.envs.tasks import TaskSwitch, make_task_env

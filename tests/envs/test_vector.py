@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.core.errors import RunFailed, UsageError
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import action_converter, space_spec
 from palaestra.envs.vector import InProcessEnvs

@@ -6,7 +6,7 @@ import socket
 import numpy as np
 import pytest
 
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 from palaestra.envs.shared_block import Field, lay_out, new_memory
 from palaestra.envs.wire import Kind, Line
 from palaestra.envs.worker import AskingTasks, Worker, _tell

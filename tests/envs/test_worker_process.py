@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.envs.shared_block import new_memory
 from palaestra.envs.wire import Kind
 from palaestra.envs.worker_process import InWorker, WorkerProcess

@@ -11,9 +11,9 @@ import torch
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.env import EnvConfig
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.checkpoint import Checkpoint
-from palaestra.contracts.codec import encode_interface
-from palaestra.contracts.run import RunRequest
+from palaestra.core.checkpoint import Checkpoint
+from palaestra.core.codec import encode_interface
+from palaestra.core.run import RunRequest
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
 from palaestra.policies.build import build_policy

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface
 from palaestra.evaluation.crew import Crew, hire
 from palaestra.policies.base import Policy, PolicyOutput
 from palaestra.policies.build import build_policy

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.evaluation.crowd import Crowd
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.local import evaluate_target

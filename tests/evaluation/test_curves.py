@@ -1,4 +1,4 @@
-from palaestra.contracts.sink import Sample
+from palaestra.core.sink import Sample
 from palaestra.evaluation.curves import Curves
 
 

@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from palaestra import plugins
-from palaestra.contracts.errors import RefusedFile
+from palaestra.core import plugins
+from palaestra.core.errors import RefusedFile
 from palaestra.evaluation.guests import find_guest
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile
+from palaestra.core.errors import DamagedFile, NotFound, RefusedFile
 from palaestra.evaluation.judged import (
     find_subjects,
     load_judged,

@@ -14,8 +14,8 @@ import torch
 
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import NotFound, RefusedFile, RunFailed, UsageError
-from palaestra.contracts.evaluation import Stopped
+from palaestra.core.errors import NotFound, RefusedFile, RunFailed, UsageError
+from palaestra.core.evaluation import Stopped
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.local import Asked, Evaluation, Watcher, evaluate_target
 from palaestra.evaluation.summary import read_batches

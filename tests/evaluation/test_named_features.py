@@ -10,7 +10,7 @@ import pytest
 
 from palaestra.checkpoints.loaded import load_policy
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.spaces import FeatureSpec
+from palaestra.core.spaces import FeatureSpec
 from palaestra.envs.spaces import interface_of
 from palaestra.evaluation.local import evaluate_target
 

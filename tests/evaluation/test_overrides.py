@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
 from palaestra.evaluation.overrides import apply_overrides, playable_interface

@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.config.env import EnvConfig
 from palaestra.config.evaluation import EvaluationConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.evaluation.plan import LARGEST_SEED, env_of, make_plan, make_plans
 from palaestra.evaluation.suites import suite_of
 

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from palaestra.config.env import EnvConfig
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
 from palaestra.evaluation.plan import make_plan

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.plan import make_plan
 from palaestra.evaluation.play import play

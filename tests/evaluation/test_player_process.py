@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import pytest
 
-from palaestra.contracts.evaluation import EvaluationPlan
+from palaestra.core.evaluation import EvaluationPlan
 from palaestra.evaluation import player_process
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.player import Player

@@ -9,9 +9,9 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import DamagedFile, NotFound, RunFailed
-from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport, SuiteReport
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import DamagedFile, NotFound, RunFailed
+from palaestra.core.evaluation import EvaluationPlan, EvaluationReport, SuiteReport
 from palaestra.evaluation.records import Manner, Records, find_judgement
 from palaestra.evaluation.summary import read_batches
 from palaestra.runs.files import write_atomic, write_json

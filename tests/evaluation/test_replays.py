@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from palaestra import plugins
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core import plugins
+from palaestra.core.errors import UsageError
 from palaestra.evaluation.local import evaluate_target
 from palaestra.evaluation.replays import require_recorder
 from palaestra.runs.replays import list_replays

@@ -4,8 +4,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.evaluation import EvaluationPlan
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.evaluation import EvaluationPlan
 from palaestra.evaluation.request import (
     episode_from,
     key_of,

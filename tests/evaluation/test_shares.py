@@ -2,9 +2,9 @@ import random
 
 import pytest
 
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.evaluation import EvaluationPlan
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import RunFailed
+from palaestra.core.evaluation import EvaluationPlan
 from palaestra.evaluation.shares import deal, put_together
 
 PLAN = EvaluationPlan("run:1", "CartPole-v1", {}, tuple(range(100, 111)))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.evaluation.stage import show
 
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from palaestra import plugins
 from palaestra.config.env import EnvConfig
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.recipes.find import find_recipe
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.core import plugins
+from palaestra.core.errors import NotFound, UsageError
 from palaestra.evaluation.suites import find_suite, suite_of
 
 ENV = EnvConfig(id="CartPole-v1", kwargs={"sutton_barto_reward": True}, max_episode_steps=40).model_dump()

@@ -6,9 +6,9 @@ from multiprocessing import get_context
 
 import pytest
 
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import DamagedFile
-from palaestra.contracts.evaluation import EvaluationPlan, EvaluationReport
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import DamagedFile
+from palaestra.core.evaluation import EvaluationPlan, EvaluationReport
 from palaestra.evaluation import summary
 from palaestra.evaluation.summary import append_batch, describe, read_batches, read_newest_batch
 from palaestra.runs.directory import RunDirectory

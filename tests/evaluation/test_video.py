@@ -4,7 +4,7 @@ import av
 import numpy as np
 import pytest
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.evaluation.video import VideoFile, frame_rate_of
 
 

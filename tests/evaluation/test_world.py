@@ -6,7 +6,7 @@ import torch
 
 import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point does
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.envs.build import make_playable
 from palaestra.evaluation.plan import make_plan
 from palaestra.evaluation.play import play

@@ -25,7 +25,7 @@ from safetensors.numpy import load_file
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "results.json"
-SCRIPT = HERE.parent / "apps" / "cleanrl" / "scripts" / "ppo.py"
+SCRIPT = HERE.parent / "apps" / "scripts" / "scripts" / "ppo.py"
 LIMIT_SECONDS = 300.0
 CELL = """schema_version: 1
 summary: a small {kind}

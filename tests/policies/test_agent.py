@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.agent import Agent
 from palaestra.policies.base import Policy, PolicyOutput
 from palaestra.policies.distributions import Categorical

@@ -7,8 +7,8 @@ from pydantic import BaseModel
 from torch import nn
 
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.errors import NotFound, UsageError
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.errors import NotFound, UsageError
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.base import Policy
 from palaestra.policies.build import build_policy, find_policy
 from palaestra.policies.graph import GraphPolicy

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.build import build_network
 from palaestra.policies.describe import describe
 from palaestra.policies.shipped import shipped_names

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import distributions as reference
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec
 from palaestra.policies.distributions import (
     Categorical,
     DiagonalGaussian,

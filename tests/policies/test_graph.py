@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
 from palaestra.policies.build import build_network, build_policy
 from palaestra.policies.graph import GraphPolicy
 from palaestra.policies.graph_spec import read_graph

@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.policies.graph_spec import read_graph
 
 NODES = {

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as some
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec
 from palaestra.policies.normalise import BoxNormalizer, ObservationNormalizer, ReturnScaler, RunningMoments
 
 PARTS = DictSpec((("camera", BoxSpec((2,), "uint8")), ("door", DiscreteSpec(3)), ("speed", BoxSpec((2,)))))

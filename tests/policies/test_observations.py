@@ -3,7 +3,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec
 from palaestra.envs.spaces import observation_arrays, space_spec
 from palaestra.policies.observations import flat_size, flatten_observation, storage_dtype, to_tensor
 

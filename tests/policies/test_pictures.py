@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, FeatureSpec
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, FeatureSpec
 from palaestra.policies.pictures import PictureReader, is_picture
 
 BYTES = {"dtype": "uint8", "low": (0.0,), "high": (255.0,)}

@@ -1,8 +1,8 @@
 import pytest
 
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.errors import NotFound, UsageError
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface
+from palaestra.core.errors import NotFound, UsageError
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.shipped import (
     is_file,
     is_image,

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from palaestra.contracts.spaces import BoxSpec
+from palaestra.core.spaces import BoxSpec
 from palaestra.policies.distributions import make_distribution
 from palaestra.policies.squashed import SquashedGaussian
 

@@ -16,15 +16,10 @@ from pathlib import Path
 
 import gymnasium.envs.classic_control.cartpole  # noqa: F401  so that no child imports it again
 
-import palaestra.checkpoints.weights
-import palaestra.training.engines.network_plan
-import palaestra.training.engines.torch_engine
-import palaestra.training.learned  # with torch, which a training would import only when it needs it
-import palaestra.workers.train  # noqa: F401
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.cli.main import main
-from palaestra.sinks.fanout import Fanout
-from palaestra.workers.loop import TrainingLoop
+from palaestra.loggers.fanout import Fanout
+from palaestra.runner.loop import TrainingLoop
 
 DISK_SECONDS = 0.004  # per fsync
 LONGEST_LOOK_SECONDS = 0.5  # that an update waits for its audience

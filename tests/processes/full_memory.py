@@ -10,7 +10,7 @@ import sys
 import time
 
 from palaestra.cli.main import main
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.rendering.buffer_paths import all_frame_buffers
 from palaestra.rendering.demand import Demand
 from palaestra.rendering.frame_reader import FrameReader

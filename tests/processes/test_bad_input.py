@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import read_journal
 from palaestra.runs.status import read_record

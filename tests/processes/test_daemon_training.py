@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from palaestra.contracts.run import RunRequest, RunState
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.run import RunRequest, RunState
+from palaestra.core.worker_kind import Resources
 from palaestra.daemon.keeping import read_note
 from palaestra.daemon.service import Daemon
 from palaestra.daemon.settings import DaemonSettings
@@ -31,8 +31,8 @@ SETTINGS = DaemonSettings(machine=Resources(cpus=2, gpus=0, memory_mb=8000))
 SERVE = """
 import json, sys, time
 from pathlib import Path
-from palaestra.contracts.run import RunRequest
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.run import RunRequest
+from palaestra.core.worker_kind import Resources
 from palaestra.daemon.service import Daemon
 from palaestra.daemon.settings import DaemonSettings
 with Daemon(Path(sys.argv[1]), DaemonSettings(machine=Resources(2, 0, 8000))) as daemon:

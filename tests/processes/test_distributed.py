@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
+from palaestra.runner.stragglers import WINDOW
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
-from palaestra.workers.stragglers import WINDOW
 
 pytestmark = pytest.mark.slow
 

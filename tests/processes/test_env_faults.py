@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.runs.status import read_record
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,7 @@ def test_a_step_that_swallows_every_exception_is_ended_with_the_process(train, p
 
 
 def test_a_step_that_hangs_with_the_global_lock_ends_the_process_and_shows_where(train, palaestra):
-    pytest.importorskip("palaestra.workers.lock_watch", reason="no compiler has been here")
+    pytest.importorskip("palaestra.runner.lock_watch", reason="no compiler has been here")
     done = train("hang with the lock", "env.step_timeout=1")
     assert (done.code, done.out) == (-signal.SIGABRT, "")
     assert "palaestra: No Python code has run for 6 s" in done.err

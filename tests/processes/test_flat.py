@@ -17,7 +17,7 @@ FIRST, LAST = 270, 370  # checkpoints between which it is looked at; by then bou
 
 COUNTING = f"""
 import gc, json, os, signal, sys
-from palaestra.workers import loop, saving, session
+from palaestra.runner import loop, saving, session
 
 os.fsync = lambda descriptor: None  # not of the disk
 loop.USUAL_SAVE_SECONDS, loop.USUAL_SAVE_INTERVAL, session.STATUS_SECONDS = 0.0, 1, 0.0

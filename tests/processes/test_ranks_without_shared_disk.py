@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 

@@ -8,7 +8,7 @@ import subprocess
 import psutil
 import pytest
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.runs.documents import read_request
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader

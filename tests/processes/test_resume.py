@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.contracts.errors import PalaestraError
-from palaestra.contracts.run import RunState
+from palaestra.core.errors import PalaestraError
+from palaestra.core.run import RunState
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record

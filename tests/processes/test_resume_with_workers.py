@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.runs.journal import read_journal
 from palaestra.runs.status import read_record
 from palaestra.training.state import env_seeds

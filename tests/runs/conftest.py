@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from palaestra.contracts.run import RunRequest
+from palaestra.core.run import RunRequest
 from palaestra.runs.store import RunStore
 
 if TYPE_CHECKING:

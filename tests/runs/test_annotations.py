@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.runs.annotations import Annotations, annotations_file, check_tags, read_annotations, write_annotations
 from palaestra.runs.directory import RunDirectory
 

@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.config.train import TrainConfig
 from palaestra.config.yaml_text import parse_yaml
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.runs.documents import read_config, read_request, write_config
 
 

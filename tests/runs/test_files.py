@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.runs import files
 from palaestra.runs.files import (
     append_line,

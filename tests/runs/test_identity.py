@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.runs import identity
 from palaestra.runs.identity import check_name, created_at, is_run_id, new_run_id, nickname
 

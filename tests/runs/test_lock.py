@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.lock import AlreadyHeld, hold, run_lock
 

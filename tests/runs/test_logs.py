@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.runs.logs import log_level, run_log
 
 logger = logging.getLogger("palaestra.somewhere")

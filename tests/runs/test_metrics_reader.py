@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palaestra.contracts.episode_columns import EpisodeColumns
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import DamagedFile, NotFound
-from palaestra.contracts.sink import EpisodeSummary, Interval, Sample, ValueRange
+from palaestra.core.episode_columns import EpisodeColumns
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import DamagedFile, NotFound
+from palaestra.core.sink import EpisodeSummary, Interval, Sample, ValueRange
 from palaestra.runs.metrics_reader import Bucket, MetricsReader, TailPoint
 from palaestra.runs.metrics_schema import APPLICATION_ID, TABLES
 from palaestra.runs.metrics_writer import MetricsWriter

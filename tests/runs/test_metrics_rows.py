@@ -3,9 +3,9 @@ import sqlite3
 
 import pytest
 
-from palaestra.contracts.episode_columns import EpisodeColumns
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.sink import Sample
+from palaestra.core.episode_columns import EpisodeColumns
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.sink import Sample
 from palaestra.runs.metrics_rows import AT_ONCE, episode_rows, point_statements
 
 

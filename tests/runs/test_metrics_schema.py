@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.runs.metrics_schema import SCHEMA_VERSION, create_or_check
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import DamagedFile, RunFailed, UsageError
-from palaestra.contracts.sink import Sample
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import DamagedFile, RunFailed, UsageError
+from palaestra.core.sink import Sample
 from palaestra.runs.metrics_writer import BeingWritten, MetricsWriter, writer_when_free
 
 HOLD = """

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from palaestra.contracts.errors import DamagedFile, NotFound, RunFailed
+from palaestra.core.errors import DamagedFile, NotFound, RunFailed
 from palaestra.runs import replay_file
 from palaestra.runs.replay_file import ReplayWriter, read_kind, read_replay_file
 

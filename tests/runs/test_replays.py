@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.replays import list_replays, newest_replay, replay_path
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.runs.schema import stamped, unstamped
 
 PATH = Path("x/status.json")

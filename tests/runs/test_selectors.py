@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.errors import NotFound
-from palaestra.contracts.run import RunRecord, RunState
+from palaestra.core.errors import NotFound
+from palaestra.core.run import RunRecord, RunState
 from palaestra.runs.selectors import select
 
 ROOT = Path("/nowhere/runs")

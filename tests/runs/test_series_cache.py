@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from palaestra.contracts.errors import DamagedFile, NotFound
-from palaestra.contracts.sink import Interval, Sample, ValueRange
+from palaestra.core.errors import DamagedFile, NotFound
+from palaestra.core.sink import Interval, Sample, ValueRange
 from palaestra.runs import series_cache
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.metrics_reader import MetricsReader

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.runs.series_blocks import single
 from palaestra.runs.series_buckets import bucketed
 from palaestra.runs.series_curve import LEVELS, Curve, put, verify, window

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.runs.series_file import AT_ONCE, Extent, SeriesFile, append, replace
 from palaestra.runs.series_points import POINT
 

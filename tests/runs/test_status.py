@@ -8,8 +8,8 @@ from itertools import product
 
 import pytest
 
-from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
-from palaestra.contracts.run import MOVES, RunRecord, RunState
+from palaestra.core.errors import DamagedFile, NotFound, UsageError
+from palaestra.core.run import MOVES, RunRecord, RunState
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.processes import process_started_at
 from palaestra.runs.status import moved, read_record, read_written_record, write_record

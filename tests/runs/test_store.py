@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.errors import NotFound, RunFailed, UsageError
-from palaestra.contracts.run import NEWER_VERSION, RunState
+from palaestra.core.errors import NotFound, RunFailed, UsageError
+from palaestra.core.run import NEWER_VERSION, RunState
 from palaestra.runs import store as store_module
 from palaestra.runs.documents import read_config, read_request
 from palaestra.runs.journal import read_journal
@@ -26,7 +26,7 @@ from palaestra.runs.store import RunStore, runs_root
 NOBODY = 65534
 CREATE = """
 import sys; from pathlib import Path
-from palaestra.contracts.run import RunRequest
+from palaestra.core.run import RunRequest
 from palaestra.runs.store import RunStore
 store = RunStore(Path(sys.argv[1])); print("ready", flush=True); input()
 for number in range(10**6): store.create(RunRequest("native", "r", {}), {"n": number}, f"run-{sys.argv[2]}-{number}", 1)

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.run import RunRequest, RunState
-from palaestra.contracts.sink import Sample
-from palaestra.contracts.trials import TrialEnd
+from palaestra.core.run import RunRequest, RunState
+from palaestra.core.sink import Sample
+from palaestra.core.trials import TrialEnd
+from palaestra.runner.job import Job
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.runs.status import read_record, write_record
 from palaestra.runs.store import RunStore
-from palaestra.workers.job import Job
 
 STEPS = 1000
 

@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.sweeps.draw import grid_settings, random_settings, size_of
 from palaestra.sweeps.space import Choices, Range
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.errors import NotFound, RunFailed
-from palaestra.contracts.trials import SlotsWanted, TrialEnd, TrialOrder
+from palaestra.core.errors import NotFound, RunFailed
+from palaestra.core.trials import SlotsWanted, TrialEnd, TrialOrder
 from palaestra.sweeps import fan_out as module
 from palaestra.sweeps.fan_out import RESTARTS, fan_out, find_slots
 from palaestra.sweeps.local_slots import LocalSlots

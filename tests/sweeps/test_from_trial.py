@@ -1,7 +1,7 @@
 import pytest
 
 from palaestra.config.sweep import SweepConfig
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.core.errors import NotFound, UsageError
 from palaestra.sweeps.from_trial import find_trial
 from palaestra.sweeps.plan import plan_sweep
 from palaestra.sweeps.store import SweepStore

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from palaestra.contracts.run import RunState
-from palaestra.contracts.trials import SlotsWanted, TrialOrder
+from palaestra.core.run import RunState
+from palaestra.core.trials import SlotsWanted, TrialOrder
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 from palaestra.sweeps import local_slots
@@ -111,7 +111,7 @@ def test_no_trial_outlives_whoever_started_it(tmp_path):
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from palaestra.contracts.trials import SlotsWanted, TrialOrder\n"
+        "from palaestra.core.trials import SlotsWanted, TrialOrder\n"
         "from palaestra.sweeps.local_slots import LocalSlots\n"
         "slots = LocalSlots(SlotsWanted(1))\n"
         "slots.start(TrialOrder('one', sys.stdin.read(), Path(sys.argv[1])))\n"

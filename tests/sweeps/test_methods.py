@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from palaestra.config.sweep import SweepConfig
-from palaestra.contracts.errors import MissingExtra
+from palaestra.core.errors import MissingExtra
 from palaestra.sweeps.methods import Listed, importances, open_method
 from palaestra.sweeps.plan import plan_sweep
 from palaestra.sweeps.trial import Trial

@@ -6,9 +6,10 @@ import pytest
 
 from palaestra.cli.words import read_words
 from palaestra.config.overrides import nest
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.run import RunState
-from palaestra.contracts.trials import SlotsWanted
+from palaestra.core.errors import UsageError
+from palaestra.core.run import RunState
+from palaestra.core.trials import SlotsWanted
+from palaestra.runner.job import Job
 from palaestra.runs.processes import process_started_at
 from palaestra.runs.status import read_record, write_record
 from palaestra.runs.store import RunStore
@@ -23,7 +24,6 @@ from palaestra.sweeps.order import (
     prepare_run,
     slots_wanted,
 )
-from palaestra.workers.job import Job
 
 SETTINGS = {
     "total_steps": 1000,

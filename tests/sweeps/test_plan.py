@@ -2,7 +2,7 @@ import pytest
 
 from palaestra.config.sweep import SweepConfig
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.core.errors import NotFound, UsageError
 from palaestra.sweeps.plan import judging_interval, plan_sweep
 from palaestra.sweeps.space import Range
 

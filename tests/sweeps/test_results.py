@@ -2,9 +2,9 @@ import math
 
 import pytest
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.run import RunState
-from palaestra.contracts.sink import Sample
+from palaestra.core.errors import UsageError
+from palaestra.core.run import RunState
+from palaestra.core.sink import Sample
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.sweeps.results import check_metric, curve_of, points_of, value_of
 

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from palaestra.config.sweep import SweepConfig
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.run import RunState
+from palaestra.core.errors import UsageError
+from palaestra.core.run import RunState
 from palaestra.runs.documents import read_request
 from palaestra.runs.store import RunStore
 from palaestra.sweeps import search as module

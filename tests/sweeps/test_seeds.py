@@ -1,7 +1,7 @@
 import pytest
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.run import RunState
+from palaestra.core.errors import UsageError
+from palaestra.core.run import RunState
 from palaestra.runs.documents import read_config, read_request
 from palaestra.runs.store import RunStore
 from palaestra.sweeps import seeds as module

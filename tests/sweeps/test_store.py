@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 
 from palaestra.config.sweep import SweepConfig
-from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
+from palaestra.core.errors import DamagedFile, NotFound, UsageError
 from palaestra.sweeps.store import SweepStore
 from palaestra.sweeps.trial import Trial, TrialState
 

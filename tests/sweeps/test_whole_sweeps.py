@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.testing.chaos_rows import BY_ID, GROUPS, NOT_MET, ROWS, check_ids, choose_rows, named_rows
 
 TESTS = Path(__file__).parents[1]

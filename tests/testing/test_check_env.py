@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.testing.check_env import EnvCheckFailed, check_env
 from palaestra.testing.envs import OPTIMAL_RETURNS, Identity
 

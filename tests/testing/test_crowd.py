@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.testing.check_env import check_env
 from palaestra.testing.crowd import Crowd, CrowdBatch
 

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 from palaestra.testing import mutant_house
 from palaestra.testing.mutant_copy import ProjectCopy, copy_project
 from palaestra.testing.mutations import mutants_of

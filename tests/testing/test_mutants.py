@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.errors import NotFound, RunFailed
+from palaestra.core.errors import NotFound, RunFailed
 from palaestra.testing import mutants
 from palaestra.testing.mutants import JUDGED, TARGETS, Judgement, Result, choose, counts, read_judgements, stale
 from palaestra.testing.mutations import Mutant, mutants_of

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.testing import soak
 from palaestra.testing.soak import growth, main, verdicts
 from palaestra.testing.soak_ledger import KINDS

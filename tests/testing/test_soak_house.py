@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from palaestra.contracts.errors import NotFound, PalaestraError, RunFailed
-from palaestra.contracts.sink import Sample
+from palaestra.core.errors import NotFound, PalaestraError, RunFailed
+from palaestra.core.sink import Sample
 from palaestra.daemon.keeping import Note
 from palaestra.daemon.tree import find_process
 from palaestra.evaluation.summary import append_batch

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.testing.two_engines import distance, facts, learn_by_both, play, run_on, weights
 from palaestra.training.engines import native_engine
 from palaestra.training.state import new_training_state

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.training import addresses
 from palaestra.training.addresses import (
     Endpoint,

@@ -7,7 +7,7 @@ import torch
 
 from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import DamagedFile, UsageError
+from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.training.curriculum import Curriculum, moved
 from palaestra.training.group import ALONE, Group
 from palaestra.training.state import new_training_state

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.training.device import CPU, choose_device, memory_on, moved
 from palaestra.training.state import new_training_state
 

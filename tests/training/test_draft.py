@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
 from palaestra.policies.build import build_policy
 from palaestra.training.draft import draft_network, orthogonal
 from palaestra.training.engines.codes import LayerPlan

@@ -1,6 +1,6 @@
 import torch
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.training.group import ALONE, PeerLost
 
 

@@ -3,7 +3,7 @@ import torch
 import torch.distributed as dist
 
 from palaestra.config.distributed import DistributedConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.training.joining import choose_backend, open_group
 
 

@@ -7,8 +7,8 @@ from torch import nn
 
 from palaestra.config.ppo_options import KickstartConfig
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface, FeatureSpec
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, FeatureSpec
 from palaestra.policies.agent import Agent
 from palaestra.policies.base import Policy, PolicyOutput
 from palaestra.policies.distributions import Categorical

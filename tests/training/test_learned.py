@@ -4,7 +4,7 @@ import torch
 
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.training.draft import draft_network
 from palaestra.training.group import ALONE
 from palaestra.training.learned import make_learned

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from palaestra.config.optimizer import OptimizerConfig
-from palaestra.contracts.errors import NonFinite
+from palaestra.core.errors import NonFinite
 from palaestra.training.optim import FlatOptimizer
 
 

@@ -7,8 +7,8 @@ import torch
 
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface, FeatureSpec
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, FeatureSpec
 from palaestra.policies.build import build_policy
 from palaestra.training.origin import Origin, build_agent
 from palaestra.training.state import new_training_state

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.agent import Agent
 from palaestra.policies.base import Policy
 from palaestra.training.parameter_groups import group_parameters

@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.training.place import Place, elastic_restarts, read_place
 
 WHOLE = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}

@@ -9,7 +9,7 @@ from palaestra.config.policy import PolicyConfig
 from palaestra.config.ppo import PpoConfig
 from palaestra.config.schedule import constant
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.envs.make import make_env
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.policies.agent import Agent

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.training.group import PeerLost
 from palaestra.training.place import Place
 from palaestra.training.rendezvous import Member, Rendezvous, post_refusal

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from palaestra.contracts.errors import NonFinite, RunFailed
+from palaestra.core.errors import NonFinite, RunFailed
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.policies.agent import Agent
 from palaestra.policies.base import Intent, Policy, PolicyOutput

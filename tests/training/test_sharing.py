@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.reports import IterationReport, PhaseTimes, UpdateStats
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.reports import IterationReport, PhaseTimes, UpdateStats
 from palaestra.policies.normalise import RunningMoments
 from palaestra.training.advantages import estimate_advantages
 from palaestra.training.group import ALONE, Group

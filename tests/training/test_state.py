@@ -11,7 +11,7 @@ from palaestra.checkpoints import torch_file
 from palaestra.checkpoints.weights import policy_to_bytes as policy_bytes
 from palaestra.checkpoints.weights import trainer_state_from_bytes
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.training import plain
 from palaestra.training import state as state_module
 from palaestra.training.group import ALONE, Group

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from palaestra.contracts.errors import NonFinite
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec
+from palaestra.core.errors import NonFinite
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec
 from palaestra.training.tape import Tape, stack_observations
 
 PARTS = DictSpec((("camera", BoxSpec((2, 2), "uint8")), ("door", DiscreteSpec(3)), ("speed", BoxSpec((1,)))))

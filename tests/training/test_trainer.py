@@ -1,7 +1,7 @@
 import pytest
 
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import NonFinite
+from palaestra.core.errors import NonFinite
 from palaestra.training.engines import torch_engine
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train

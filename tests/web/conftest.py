@@ -17,11 +17,11 @@ from starlette.testclient import TestClient
 
 from palaestra.checkpoints.durable import commit
 from palaestra.checkpoints.names import model_name
-from palaestra.contracts.checkpoint import Checkpoint
-from palaestra.contracts.codec import encode_interface
-from palaestra.contracts.run import RunRequest
-from palaestra.contracts.spaces import DiscreteSpec, EnvInterface
-from palaestra.contracts.worker_kind import Complaint, Prepared, RequestRefused, Resources
+from palaestra.core.checkpoint import Checkpoint
+from palaestra.core.codec import encode_interface
+from palaestra.core.run import RunRequest
+from palaestra.core.spaces import DiscreteSpec, EnvInterface
+from palaestra.core.worker_kind import Complaint, Prepared, RequestRefused, Resources
 from palaestra.daemon.service import Daemon
 from palaestra.daemon.settings import DaemonSettings
 from palaestra.runs.directory import RunDirectory

@@ -3,7 +3,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.web.answers import encode, json_answer, plain
 
 

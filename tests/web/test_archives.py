@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaestra.contracts.errors import RefusedFile
+from palaestra.core.errors import RefusedFile
 from palaestra.web import archives
 from palaestra.web.archives import checked_entries, open_archive, read_pieces
 

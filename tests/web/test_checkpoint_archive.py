@@ -14,7 +14,7 @@ from palaestra.checkpoints import sidecar
 from palaestra.checkpoints.durable import rewrite_sidecar
 from palaestra.checkpoints.locks import unused
 from palaestra.checkpoints.names import model_name, sidecar_name
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.web.checkpoint_archive import CheckpointArchive, without_trainer_state
 
 

@@ -4,7 +4,7 @@ import threading
 import time
 
 from palaestra.cluster.status import ClusterJob, ClusterStatus, NodeStatus
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.web import cluster
 from palaestra.web.cluster import ClusterMonitor, known_addresses
 

@@ -5,7 +5,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 from palaestra.web.dispatch import build_routes
 from palaestra.web.route import Endpoint, Socket
 

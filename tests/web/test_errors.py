@@ -3,8 +3,8 @@ import json
 import pytest
 from starlette.exceptions import HTTPException
 
-from palaestra.contracts.errors import DamagedFile, MissingExtra, NotFound, RunFailed, UsageError
-from palaestra.contracts.worker_kind import Complaint, RequestRefused
+from palaestra.core.errors import DamagedFile, MissingExtra, NotFound, RunFailed, UsageError
+from palaestra.core.worker_kind import Complaint, RequestRefused
 from palaestra.daemon.errors import Conflict, DamagedIndex, QueueFull, StoreRefused
 from palaestra.web.errors import Refusal, answer_http_error, error_answer, status_of
 

@@ -11,7 +11,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from palaestra.contracts.run import RunRequest
+from palaestra.core.run import RunRequest
 from palaestra.web import events, server
 
 TIMEOUT_SECONDS = 60.0  # far beyond what anything here takes, also on a busy machine

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from palaestra.contracts.errors import NotFound
-from palaestra.contracts.sink import Sample
+from palaestra.core.errors import NotFound
+from palaestra.core.sink import Sample
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.web.following import LOG_BYTES, FollowBody, Follower, _unfinished
 

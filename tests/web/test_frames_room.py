@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.run import RunState
+from palaestra.core.errors import UsageError
+from palaestra.core.run import RunState
 from palaestra.evaluation.summary import append_batch
 from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
 from palaestra.rendering.hub import Hub, TooManyViewers

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 from palaestra.web.listing import list_files, open_listed
 
 

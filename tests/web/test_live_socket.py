@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from palaestra.contracts.errors import PalaestraError, UsageError
+from palaestra.core.errors import PalaestraError, UsageError
 from palaestra.rendering.viewer import ViewerRequest
 from palaestra.web.live_socket import LONGEST_REASON, Said, close_with, together, understood_as
 

@@ -7,9 +7,9 @@ import textwrap
 import psutil
 import pytest
 
+from palaestra.runner.match_plan import MatchPlan
 from palaestra.web import match_process
 from palaestra.web.match_process import played
-from palaestra.workers.match_plan import MatchPlan
 
 PLAN = MatchPlan(seats=({"player": "first:1"},))
 ECHO = """

@@ -7,10 +7,10 @@ import pytest
 from starlette.websockets import WebSocketDisconnect
 
 from palaestra.rendering.buffer_paths import VARIABLE
+from palaestra.runner.match_plan import MatchPlan
 from palaestra.web import match_process, match_socket
 from palaestra.web.errors import Refusal
 from palaestra.web.match_socket import MatchSaid, pinned
-from palaestra.workers.match_plan import MatchPlan
 
 SEATS = [{"player": "first:3"}]
 PLAYER = """

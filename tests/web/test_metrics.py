@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from palaestra.contracts.run import RunState
-from palaestra.contracts.sink import Sample
+from palaestra.core.run import RunState
+from palaestra.core.sink import Sample
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.runs.status import read_record, write_record
 

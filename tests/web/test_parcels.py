@@ -9,7 +9,7 @@ import pytest
 
 from palaestra.checkpoints import sidecar
 from palaestra.checkpoints.names import model_name, sidecar_name, trainer_state_name
-from palaestra.contracts.errors import DamagedFile, RefusedFile
+from palaestra.core.errors import DamagedFile, RefusedFile
 from palaestra.web.parcels import unpack, unpack_plain
 
 MOST = 1 << 20

@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 from palaestra.web.route import Call
 
 

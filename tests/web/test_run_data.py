@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.rendering.buffer_paths import frame_buffer_path
 from palaestra.web.run_data import Run, describe_run, describe_runs
 

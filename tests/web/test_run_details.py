@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.api import train
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.evaluation.summary import read_batches
 from palaestra.runs.documents import read_config
 from palaestra.runs.journal import Journal

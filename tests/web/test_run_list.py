@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.runs.status import read_written_record, write_record
 from palaestra.web.run_list import group_name, spread_of
 

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.daemon.errors import QueueFull, StoreRefused
 from palaestra.runs.documents import read_request
 

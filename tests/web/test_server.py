@@ -18,7 +18,7 @@ import pytest
 from websockets.sync.client import connect
 
 from palaestra.client.doorplate import doorplate_file, read_doorplate, token_file
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.web.server import ServeSettings, open_listener
 
 PROGRAM = (sys.executable, "-m", "palaestra", "serve")

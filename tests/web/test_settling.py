@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.checkpoints.durable import verify
 from palaestra.checkpoints.names import model_name
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.runs.documents import read_request
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore

@@ -5,10 +5,10 @@ import asyncio
 import psutil
 import pytest
 
-from palaestra.contracts.clock import SystemClock
-from palaestra.contracts.errors import NotFound
-from palaestra.contracts.sink import Sample
-from palaestra.sinks.tensorboard import TensorBoardSink
+from palaestra.core.clock import SystemClock
+from palaestra.core.errors import NotFound
+from palaestra.core.sink import Sample
+from palaestra.loggers.tensorboard import TensorBoardSink
 from palaestra.web import tensorboard
 from palaestra.web.tensorboard import ROOM, Desk
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.run import RunRequest
+from palaestra.core.errors import RunFailed
+from palaestra.core.run import RunRequest
 from palaestra.runs.store import RunStore
 from palaestra.web import tensorboard_process
 from palaestra.web.tensorboard_process import clear, start_tensorboard

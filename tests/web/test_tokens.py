@@ -3,7 +3,7 @@ import stat
 
 import pytest
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.web.tokens import TokenFile, cookie_value, new_token, read_token
 
 COOKIE = "6797d0f6bbd4fdf7a4ca4e6ef6daddbb738a8c7c8bb47eab3ae07db9f4382937"

@@ -14,8 +14,8 @@ import pytest
 from starlette.responses import Response
 
 from palaestra.client.doorplate import token_file
-from palaestra.contracts.errors import NotFound
-from palaestra.contracts.run import RunRequest
+from palaestra.core.errors import NotFound
+from palaestra.core.run import RunRequest
 from palaestra.runs.store import RunStore
 from palaestra.web import workbench
 from palaestra.web.workbench import CLIENT_LEFT, NICENESS, Workbench, step_back

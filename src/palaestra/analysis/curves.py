@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.analysis.statistics import Values, mean_band
-from palaestra.contracts.errors import NotFound, did_you_mean
+from palaestra.core.errors import NotFound, did_you_mean
 from palaestra.runs.metrics_reader import MetricsReader
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import DamagedFile, NotFound
-from palaestra.contracts.evaluation import DEFAULT
+from palaestra.core.errors import DamagedFile, NotFound
+from palaestra.core.evaluation import DEFAULT
 from palaestra.evaluation.summary import SCHEMA_VERSION, read_batches
 from palaestra.runs.files import read_json
 from palaestra.runs.schema import unstamped

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from palaestra.analysis.colours import LINES_ON_DARK, LINES_ON_LIGHT
 from palaestra.analysis.pictures import chart_picture, heat_picture, interval_picture
 from palaestra.analysis.statistics import spoken
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.runs.files import write_atomic
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from palaestra.analysis.groups import group_policies, group_runs
 from palaestra.analysis.judgements import Judged, read_judged
 from palaestra.analysis.scores import Scores, make_scores
 from palaestra.analysis.subjects import find_subjects
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from palaestra.analysis.statistics import (
     mean_of_strata,
     probability_of_improvement,
 )
-from palaestra.contracts.evaluation import DEFAULT
+from palaestra.core.evaluation import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ from palaestra.analysis.judgements import judged_epochs
 from palaestra.checkpoints.reading import survey
 from palaestra.checkpoints.selection import epoch_of_path, from_best
 from palaestra.checkpoints.targets import FILE_ENDINGS, Target, find_target
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config
 from palaestra.runs.status import read_record
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.checkpoints.reading import Survey
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
 
 SEED = "seed"  # what may differ within a group
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from palaestra.checkpoints.store import Arrays, CheckpointStore, PreparedSave
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
 
 
 class BackgroundSaver:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from palaestra.checkpoints.durable import replace_file
 from palaestra.checkpoints.foreign import ForeignFile, ForeignKind, inspect_foreign, run_child
-from palaestra.contracts.errors import RefusedFile, UsageError
+from palaestra.core.errors import RefusedFile, UsageError
 
 BY_HAND = (
     "Where you trust it (a machine without your keys), open it yourself: "

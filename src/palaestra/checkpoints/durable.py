@@ -16,14 +16,14 @@ from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.filesystem import FileSystem, RealFileSystem
 from palaestra.checkpoints.names import epoch_of_data, epoch_of_sidecar, sidecar_name, temporary_name
 from palaestra.checkpoints.regular_file import read_regular_file
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from palaestra.checkpoints.filesystem import Content
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
 
 Seen = TypeVar("Seen")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 
 
 class SaveFailed(PalaestraError):

@@ -17,8 +17,8 @@ from palaestra.checkpoints.loaded import load_policy
 from palaestra.checkpoints.names import model_name
 from palaestra.checkpoints.targets import find_target
 from palaestra.checkpoints.weights import weights_from_bytes
-from palaestra.contracts.errors import MissingExtra, RunFailed, UsageError
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
+from palaestra.core.errors import MissingExtra, RunFailed, UsageError
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
 from palaestra.policies.observations import storage_dtype
 
 if TYPE_CHECKING:

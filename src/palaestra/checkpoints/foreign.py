@@ -20,7 +20,7 @@ from palaestra.checkpoints.safetensors_header import (
     looks_like_safetensors,
     read_header,
 )
-from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile
+from palaestra.core.errors import DamagedFile, NotFound, RefusedFile
 
 MAX_FILE_BYTES = 16 << 30
 CHILD_TIMEOUT_SECONDS = 60.0

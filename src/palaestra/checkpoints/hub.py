@@ -13,12 +13,12 @@ from palaestra.checkpoints.durable import commit
 from palaestra.checkpoints.hub_client import check_repo_id, first_line, hub_client, refusals
 from palaestra.checkpoints.names import model_name, sidecar_name
 from palaestra.checkpoints.targets import find_target
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
 
 CARD = "README.md"
 

@@ -6,7 +6,7 @@ import importlib
 import re
 from typing import Any
 
-from palaestra.contracts.errors import MissingExtra, UsageError
+from palaestra.core.errors import MissingExtra, UsageError
 
 REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 

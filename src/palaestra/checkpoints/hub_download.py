@@ -8,7 +8,7 @@ from pathlib import Path
 import platformdirs
 
 from palaestra.checkpoints.hub_client import check_repo_id, first_line, hub_client, refusals
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.core.errors import NotFound, UsageError
 
 PREFIX = "hub:"
 REVISION = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)  # becomes the name of a folder

@@ -12,9 +12,9 @@ from palaestra.checkpoints.names import model_name
 from palaestra.checkpoints.restore import restore_agent
 from palaestra.checkpoints.targets import find_target
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.checkpoint import TORCH_MODULE
-from palaestra.contracts.codec import decode_interface
-from palaestra.contracts.errors import DamagedFile, RefusedFile, UsageError
+from palaestra.core.checkpoint import TORCH_MODULE
+from palaestra.core.codec import decode_interface
+from palaestra.core.errors import DamagedFile, RefusedFile, UsageError
 from palaestra.envs.spaces import observation_arrays, to_env_action
 from palaestra.policies.observations import to_tensor
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from torch import Generator
 
     from palaestra.checkpoints.reading import OpenedCheckpoint
-    from palaestra.contracts.checkpoint import Checkpoint
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.checkpoint import Checkpoint
+    from palaestra.core.spaces import EnvInterface
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.names import model_name
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,14 +15,14 @@ from palaestra.checkpoints.durable import REAL
 from palaestra.checkpoints.log_lines import LogLines
 from palaestra.checkpoints.names import model_name
 from palaestra.checkpoints.regular_file import read_regular_file
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from palaestra.checkpoints.filesystem import FileSystem
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
 
 LOG_NAME = "checkpoint_log.json"
 SCHEMA_VERSION = 1

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints import durable
 from palaestra.checkpoints.store import FIXED_FIELDS, CheckpointStore
-from palaestra.contracts.checkpoint import Checkpoint
-from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
-from palaestra.contracts.later import later
+from palaestra.core.checkpoint import Checkpoint
+from palaestra.core.errors import NotFound, UsageError, did_you_mean
+from palaestra.core.later import later
 from palaestra.runs.directory import RunDirectory
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from palaestra.checkpoints.durable import committed_epochs, described, verify
 from palaestra.checkpoints.names import sidecar_name
 from palaestra.checkpoints.selection import epoch_of_path, from_best, parse_selector
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

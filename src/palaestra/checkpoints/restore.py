@@ -22,14 +22,14 @@ from torch.overrides import TorchFunctionMode
 
 from palaestra.checkpoints.safetensors_header import TensorInfo, read_header
 from palaestra.checkpoints.weights import check_finite, weights_from_bytes
-from palaestra.contracts.errors import DamagedFile, NonFinite
+from palaestra.core.errors import DamagedFile, NonFinite
 from palaestra.policies.build import build_policy, is_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from palaestra.config.policy import PolicyConfig
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
     from palaestra.policies.agent import Agent
 
 # For what is derived and not saved, such as tables: of our own components, and of a class of the user's own.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.checkpoints.filesystem import FileSystem
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 4 << 20

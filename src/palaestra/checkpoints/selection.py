@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palaestra.checkpoints.names import epoch_of_data, epoch_of_sidecar
-from palaestra.contracts.errors import UsageError, did_you_mean
+from palaestra.core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
 
 WORDS = ("latest", "best")
 OWN_METRICS = ("score", "avg_reward")

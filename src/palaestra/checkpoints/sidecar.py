@@ -17,8 +17,8 @@ from ruamel.yaml.error import YAMLError
 
 from palaestra.checkpoints.names import model_name, trainer_state_name
 from palaestra.config.yaml_text import dump_yaml, parse_yaml
-from palaestra.contracts.checkpoint import Checkpoint
-from palaestra.contracts.errors import DamagedFile, UsageError, did_you_mean
+from palaestra.core.checkpoint import Checkpoint
+from palaestra.core.errors import DamagedFile, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,9 +19,9 @@ from palaestra.checkpoints.locks import changing, in_use
 from palaestra.checkpoints.log import CheckpointLog
 from palaestra.checkpoints.names import model_name, temporary_name, trainer_state_name
 from palaestra.checkpoints.sidecar import digest
-from palaestra.contracts.checkpoint import Checkpoint
-from palaestra.contracts.errors import DamagedFile, UsageError, did_you_mean
-from palaestra.contracts.later import later
+from palaestra.core.checkpoint import Checkpoint
+from palaestra.core.errors import DamagedFile, UsageError, did_you_mean
+from palaestra.core.later import later
 from palaestra.runs.environment import installed_version
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from palaestra.checkpoints.foreign import inspect_foreign
 from palaestra.checkpoints.hub_download import PREFIX, fetch_from_hub
 from palaestra.checkpoints.reading import open_checkpoint
 from palaestra.checkpoints.selection import parse_selector
-from palaestra.contracts.errors import DamagedFile, NotFound
-from palaestra.contracts.run import UPLOADED
+from palaestra.core.errors import DamagedFile, NotFound
+from palaestra.core.run import UPLOADED
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.status import read_written_record
 from palaestra.runs.store import RunStore

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from safetensors.numpy import save as safetensors_save
 
-from palaestra.contracts.errors import NonFinite, UsageError
+from palaestra.core.errors import NonFinite, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -14,7 +14,7 @@ from safetensors.torch import save as safetensors_save
 from torch import Tensor, nn
 
 from palaestra.checkpoints.safetensors_header import read_header
-from palaestra.contracts.errors import DamagedFile, NonFinite, UsageError
+from palaestra.core.errors import DamagedFile, NonFinite, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

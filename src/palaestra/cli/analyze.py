@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from palaestra.cli.command import Command
 from palaestra.cli.output import clean, note, print_json
 from palaestra.cli.targets import run_selectors
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.runs.store import runs_root
 
 if TYPE_CHECKING:

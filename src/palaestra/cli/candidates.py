@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palaestra.cli.command import Command, Group
 from palaestra.cli.main import ALIASES, VERBS, load_verb, plugin_verbs
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 
 
 def complete(words: list[str]) -> list[str]:

@@ -16,14 +16,14 @@ from palaestra.cli.output import note, print_json, print_table, print_text
 from palaestra.cli.targets import run_names, run_selectors
 from palaestra.cli.upload import UPLOAD
 from palaestra.config.yaml_text import dump_yaml
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from pathlib import Path
 
     from palaestra.cli.parser import Parser
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
 
 
 def run_list(arguments: Namespace) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palaestra import plugins
 from palaestra.cli.command import Command, Group
 from palaestra.cli.output import note, print_json, print_table
+from palaestra.core import plugins
 from palaestra.runs.store import RunStore
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from palaestra.cli.judging import ADDRESS_KEY, is_cluster_word, read_cluster_wor
 from palaestra.cli.output import note, print_json, print_table
 from palaestra.cluster.address import asked_address, read_address
 from palaestra.cluster.status import read_status
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from argparse import Namespace

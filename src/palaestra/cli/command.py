@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.cli.output import stdout_only_for_json
 from palaestra.cli.parser import Parser
-from palaestra.contracts.errors import UsageError, did_you_mean
+from palaestra.core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from argparse import Namespace

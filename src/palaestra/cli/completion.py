@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palaestra.cli.command import Command
-from palaestra.contracts.errors import UsageError, did_you_mean
+from palaestra.core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -17,20 +17,20 @@ from palaestra.cli.progress import Progress
 from palaestra.cli.targets import run_selectors
 from palaestra.config.overrides import parse_overrides, split_word
 from palaestra.config.recipes.find import recipe_names
-from palaestra.contracts.errors import BelowScore, RunFailed, UsageError
-from palaestra.contracts.evaluation import Stopped
+from palaestra.core.errors import BelowScore, RunFailed, UsageError
+from palaestra.core.evaluation import Stopped
+from palaestra.runner.signals import StopNow, exit_code_of, stop_on_signals
 from palaestra.runs.store import runs_root
-from palaestra.workers.signals import StopNow, exit_code_of, stop_on_signals
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
 
     from palaestra.cli.parser import Parser
-    from palaestra.contracts.evaluation import SuiteReport
+    from palaestra.core.evaluation import SuiteReport
     from palaestra.evaluation.judged import Subject
     from palaestra.evaluation.local import Players
-    from palaestra.workers.signals import StopRequest
+    from palaestra.runner.signals import StopRequest
 
 REMOTE_KEY = "remote"
 OWN_KEYS = (SUITE_KEY, REMOTE_KEY)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from palaestra.cli.command import Command
 from palaestra.cli.output import print_json
 from palaestra.cli.targets import run_selectors
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from argparse import Namespace

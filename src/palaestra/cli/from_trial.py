@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.cli.words import read_words
 from palaestra.config.overrides import nest, split_word
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.runs.store import runs_root
 from palaestra.sweeps.from_trial import find_trial
 from palaestra.sweeps.order import flatten

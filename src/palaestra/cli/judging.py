@@ -12,7 +12,7 @@ from palaestra.config.base import Frozen
 from palaestra.config.cluster import ClusterConfig
 from palaestra.config.overrides import parse_overrides, split_word
 from palaestra.config.resolve import resolve_config
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from argparse import Namespace

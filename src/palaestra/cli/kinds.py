@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from palaestra import plugins
 from palaestra.config.recipes.find import recipe_names
+from palaestra.core import plugins
 
 GROUP = "workers"
 OURS = {"native", "evaluate"}  # they have commands of their own

@@ -12,9 +12,9 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.collector import search_seldom
-from palaestra.contracts.control_characters import escape_controls
-from palaestra.contracts.errors import PalaestraError, RunFailed, UsageError, did_you_mean
+from palaestra.core.collector import search_seldom
+from palaestra.core.control_characters import escape_controls
+from palaestra.core.errors import PalaestraError, RunFailed, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from palaestra.cli.command import Command, Group
@@ -59,7 +59,7 @@ EXAMPLES = ("palaestra recipes", "palaestra train cartpole --dry-run", "palaestr
 def main(argv: list[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if STARTED_BY_TORCHRUN in os.environ:  # at once: what is imported later takes seconds
-        import_module("palaestra.workers.parent").die_with_launcher()
+        import_module("palaestra.runner.parent").die_with_launcher()
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # else a lost peer fills the screen
     search_seldom()
     try:
@@ -106,7 +106,7 @@ def load_verb(word: str) -> Command | Group:
 
 def plugin_verbs() -> list[str]:
     """Verbs that apps and strangers' packages bring; none is imported."""
-    from palaestra import plugins
+    from palaestra.core import plugins
 
     return [name for name in plugins.names("commands") if name not in VERBS]
 
@@ -125,7 +125,7 @@ def _load_plugin_verb(word: str) -> Command:
 
 def _plugin_summaries() -> dict[str, str]:
     """One that cannot be loaded says so in its line; the help is there all the same."""
-    from palaestra import plugins
+    from palaestra.core import plugins
 
     summaries = {}
     for name in plugin_verbs():

@@ -9,7 +9,6 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from palaestra import plugins
 from palaestra.cli.keys_help import show
 from palaestra.cli.kinds import GROUP
 from palaestra.cli.output import note, print_json, print_text
@@ -17,9 +16,10 @@ from palaestra.cli.submit import request_data, tell
 from palaestra.client.calls import connect
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.yaml_text import dump_yaml
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.run import RunRequest, RunState
-from palaestra.contracts.worker_kind import Resources, TellsSchema
+from palaestra.core import plugins
+from palaestra.core.errors import UsageError
+from palaestra.core.run import RunRequest, RunState
+from palaestra.core.worker_kind import Resources, TellsSchema
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from palaestra.cli.words import Words
-    from palaestra.contracts.worker_kind import Prepared, WorkerKind
+    from palaestra.core.worker_kind import Prepared, WorkerKind
     from palaestra.runs.directory import RunDirectory
 
 RUN_ID_VARIABLE = "PALAESTRA_RUN_ID"

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptio
 from typing import Any, NoReturn
 
 from palaestra.config.other_names import describe_other_name
-from palaestra.contracts.errors import UsageError, did_you_mean
+from palaestra.core.errors import UsageError, did_you_mean
 
 
 class Parser(ArgumentParser):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from palaestra import plugins
 from palaestra.api import prepare_continuation
 from palaestra.checkpoints.targets import find_target
 from palaestra.cli.command import Command
@@ -17,7 +16,8 @@ from palaestra.cli.words import split_target
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.recipes.find import recipe_names
 from palaestra.config.request import prepare_training
-from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
+from palaestra.core import plugins
+from palaestra.core.errors import NotFound, UsageError, did_you_mean
 from palaestra.runs.store import runs_root
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from palaestra.cli.parser import Parser
     from palaestra.config.env import EnvConfig
-    from palaestra.contracts.screen import Game, Hire
+    from palaestra.core.screen import Game, Hire
 
 LINES_BELOW = 3  # an empty one, status, keys
 LEAVE = {"q", "escape", "gone"}

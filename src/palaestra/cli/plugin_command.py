@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from palaestra import plugins
 from palaestra.cli.command import Command
 from palaestra.cli.output import note, print_json, print_table
-from palaestra.contracts.command import Answer, CommandPlugin
-from palaestra.contracts.errors import UsageError
+from palaestra.core import plugins
+from palaestra.core.command import Answer, CommandPlugin
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -25,7 +25,7 @@ def load_command(name: str) -> Command:
     if not isinstance(plugin, CommandPlugin):
         raise UsageError(
             f"The command '{name}' is a {type(plugin).__name__}, not a CommandPlugin.",
-            "See palaestra.contracts.command.",
+            "See palaestra.core.command.",
         )
     return as_command(name, plugin)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from palaestra import plugins
 from palaestra.cli.command import Command, Group
 from palaestra.cli.output import note, print_json, print_table
 from palaestra.cli.words import split_target
@@ -12,7 +11,8 @@ from palaestra.config.env import EnvConfig
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.resolve import resolve_config
-from palaestra.contracts.errors import UsageError, did_you_mean
+from palaestra.core import plugins
+from palaestra.core.errors import UsageError, did_you_mean
 from palaestra.policies.shipped import shipped_graph, shipped_names
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.cli.parser import Parser
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
     from palaestra.policies.describe import Description
 
 SECTIONS = ("env", "policy")

@@ -6,12 +6,12 @@ import sys
 from typing import TYPE_CHECKING, Self
 
 from palaestra.cli.output import clean
-from palaestra.contracts.clock import Clock, SystemClock
+from palaestra.core.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.core.episodes import EpisodeResult
 
 DRAW_SECONDS = 0.1
 BACK = "\r\x1b[K"  # to the beginning of a line that is empty from there on

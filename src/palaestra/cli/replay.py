@@ -6,14 +6,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palaestra import plugins
 from palaestra.cli.command import Command
 from palaestra.cli.output import is_fancy, print_json, print_pairs
 from palaestra.cli.parser import natural
 from palaestra.cli.playback import HELP, Playback
 from palaestra.cli.targets import run_names
 from palaestra.cli.terminal import Terminal, is_terminal
-from palaestra.contracts.errors import UsageError
+from palaestra.core import plugins
+from palaestra.core.errors import UsageError
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.replay_file import SUFFIX, read_kind
 from palaestra.runs.replays import newest_replay
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from palaestra.cli.parser import Parser
-    from palaestra.contracts.screen import Replay
+    from palaestra.core.screen import Replay
 
 LINES_BELOW = 4  # an empty one, status, bar, keys
 SLOWEST, FASTEST = 0.1, 1000.0  # steps per second

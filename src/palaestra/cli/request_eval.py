@@ -15,10 +15,10 @@ from palaestra.cli.request_progress import RequestProgress
 from palaestra.cli.targets import run_names, run_selectors
 from palaestra.config.overrides import parse_overrides, split_word
 from palaestra.config.recipes.find import recipe_names
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.evaluation import Stopped
+from palaestra.core.errors import UsageError
+from palaestra.core.evaluation import Stopped
+from palaestra.runner.signals import StopNow, exit_code_of, stop_on_signals
 from palaestra.runs.store import runs_root
-from palaestra.workers.signals import StopNow, exit_code_of, stop_on_signals
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from palaestra.cli.parser import Parser
     from palaestra.cluster.orders import Order
-    from palaestra.workers.signals import StopRequest
+    from palaestra.runner.signals import StopRequest
 
 ALL = ":all"
 REASONS_SHOWN = 5

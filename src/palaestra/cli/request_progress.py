@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Self
 
 from palaestra.cli.progress import BACK, DRAW_SECONDS
-from palaestra.contracts.clock import Clock, SystemClock
+from palaestra.core.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Sized

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.cli.command import HELP, Command
 from palaestra.config.recipes.find import recipe_names
-from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
+from palaestra.core.errors import NotFound, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -12,8 +12,8 @@ from palaestra.cli.output import note, print_json, print_pairs, print_table, pri
 from palaestra.cli.runs_disk import DISK
 from palaestra.cli.targets import run_names
 from palaestra.config.yaml_text import dump_yaml
-from palaestra.contracts.errors import RunFailed, UsageError
-from palaestra.contracts.run import UNREADABLE
+from palaestra.core.errors import RunFailed, UsageError
+from palaestra.core.run import UNREADABLE
 from palaestra.runs.differences import ABSENT, diff_configs, format_differences
 from palaestra.runs.documents import read_config
 from palaestra.runs.processes import terminate
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.cli.parser import Parser
-    from palaestra.contracts.run import RunRecord
+    from palaestra.core.run import RunRecord
     from palaestra.runs.directory import RunDirectory
 
 POLL_SECONDS = 0.1

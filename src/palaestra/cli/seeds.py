@@ -10,7 +10,7 @@ from palaestra.cli.output import note, print_json, print_table, print_text
 from palaestra.config.request import resolve_training
 from palaestra.config.sweep import parse_seeds
 from palaestra.config.yaml_text import dump_yaml
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.runs.store import runs_root
 from palaestra.sweeps.fan_out import LOCAL
 from palaestra.sweeps.seeds import default_name, seed_name, train_seeds

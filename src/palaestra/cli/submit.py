@@ -14,8 +14,8 @@ from palaestra.cli.parser import natural, positive
 from palaestra.cli.words import read_words
 from palaestra.client.calls import connect
 from palaestra.config.recipes.find import recipe_names
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.run import RunState
+from palaestra.core.errors import RunFailed
+from palaestra.core.run import RunState
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -14,7 +14,7 @@ from palaestra.cli.sweep_words import NOT_WORDS, OWN_KEYS, SweepWords, read_swee
 from palaestra.config.keys import list_keys
 from palaestra.config.recipes.find import find_recipe, recipe_names, require_extra
 from palaestra.config.sweep import SweepConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.runs.store import runs_root
 from palaestra.sweeps.methods import importances
 from palaestra.sweeps.plan import plan_sweep

@@ -12,7 +12,7 @@ from palaestra.config.resolve import resolve_config
 from palaestra.config.sweep import SweepConfig
 from palaestra.config.train import TrainConfig
 from palaestra.config.yaml_text import read_yaml
-from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
+from palaestra.core.errors import NotFound, UsageError, did_you_mean
 from palaestra.sweeps.order import flatten
 from palaestra.sweeps.space import parse_parameter
 

@@ -16,7 +16,7 @@ import time
 import tty
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType

@@ -8,7 +8,7 @@ from palaestra.cli.command import Command
 from palaestra.cli.output import note, print_json
 from palaestra.client.calls import connect
 from palaestra.client.doorplate import token_file
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.runs.store import runs_root
 from palaestra.web.tokens import TokenFile
 

@@ -18,9 +18,9 @@ from palaestra.config.recipes.find import find_recipe, recipe_names
 from palaestra.config.request import resolve_training
 from palaestra.config.train import TrainConfig
 from palaestra.config.yaml_text import dump_yaml
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.later import later
-from palaestra.contracts.run import RunState
+from palaestra.core.errors import UsageError
+from palaestra.core.later import later
+from palaestra.core.run import RunState
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from palaestra.cli import from_trial, other_kinds, seeds, submit
     from palaestra.cli.parser import Parser
     from palaestra.cli.words import Words
-    from palaestra.contracts.run import RunRecord
-    from palaestra.workers.outcome import TrainOutcome
+    from palaestra.core.run import RunRecord
+    from palaestra.runner.outcome import TrainOutcome
 else:
     from_trial = later("palaestra.cli.from_trial")
     other_kinds = later("palaestra.cli.other_kinds")

@@ -12,14 +12,14 @@ from palaestra.cli.parser import natural, positive
 from palaestra.cli.targets import run_selectors
 from palaestra.cli.words import split_target
 from palaestra.config.overrides import parse_overrides
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.runs.store import runs_root
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from palaestra.cli.parser import Parser
-    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.core.episodes import EpisodeResult
 
 
 def add_arguments(parser: Parser) -> None:

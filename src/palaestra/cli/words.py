@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.cli.parser import positive
 from palaestra.config.overrides import parse_overrides, split_word
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

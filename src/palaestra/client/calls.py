@@ -9,7 +9,7 @@ from urllib.parse import quote
 from palaestra.client.connection import Connection
 from palaestra.client.doorplate import find_daemon, token_file
 from palaestra.config.overrides import nest
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.core.errors import NotFound, UsageError
 from palaestra.runs.store import runs_root
 
 if TYPE_CHECKING:

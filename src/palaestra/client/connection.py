@@ -8,8 +8,8 @@ import ssl
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
-from palaestra.contracts.errors import NotFound, PalaestraError, RunFailed, UsageError
-from palaestra.contracts.worker_kind import Complaint, RequestRefused
+from palaestra.core.errors import NotFound, PalaestraError, RunFailed, UsageError
+from palaestra.core.worker_kind import Complaint, RequestRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.runs.files import read_json, write_json
 from palaestra.runs.processes import is_alive, process_started_at
 

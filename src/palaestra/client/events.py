@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import connect
 
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.core.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from palaestra.config.cluster import ClusterConfig
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.core.errors import NotFound, UsageError
 from palaestra.runs.documents import read_config
 from palaestra.training.addresses import source_address
 

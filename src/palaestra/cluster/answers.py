@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from palaestra.contracts.episodes import EpisodeResult
+from palaestra.core.episodes import EpisodeResult
 
 if TYPE_CHECKING:
-    from palaestra.contracts.evaluation import EvaluationPlan
+    from palaestra.core.evaluation import EvaluationPlan
 
 LARGEST_ANSWER = 64 << 20  # characters
 MOST_FILES = 100_000  # of a package

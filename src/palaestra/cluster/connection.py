@@ -14,7 +14,7 @@ from palaestra.cluster.installed import load_ray, on_loopback, quiet, ray_variab
 from palaestra.cluster.nodes import check_code, selector
 from palaestra.cluster.probe import probe
 from palaestra.cluster.token import access, fresh_access
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from palaestra.checkpoints.durable import verify
 from palaestra.checkpoints.names import model_name
 from palaestra.checkpoints.selection import epoch_of_path
 from palaestra.checkpoints.sidecar import encode
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable

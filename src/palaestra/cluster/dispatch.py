@@ -13,13 +13,13 @@ from itertools import count
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.clock import Clock, SystemClock
+from palaestra.core.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from palaestra.cluster.answers import Played, Refusal
-    from palaestra.contracts.evaluation import EvaluationPlan, EvaluationRequest
+    from palaestra.core.evaluation import EvaluationPlan, EvaluationRequest
 
 RETRIES = 3  # of one share, whatever took it down: a lost worker, a lost machine, garbage
 LARGEST_SHARE = 16  # episodes; what is lost with a worker, and how seldom one hears of it

@@ -14,8 +14,8 @@ from palaestra.cluster.address import cluster_of
 from palaestra.cluster.installed import demand_ray
 from palaestra.cluster.link import Link
 from palaestra.config.cluster import ClusterConfig
-from palaestra.contracts.errors import PalaestraError, RunFailed
-from palaestra.contracts.evaluation import SuiteReport
+from palaestra.core.errors import PalaestraError, RunFailed
+from palaestra.core.evaluation import SuiteReport
 from palaestra.evaluation.request import episode_from, request_to_json
 from palaestra.evaluation.shares import put_together
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.contracts.evaluation import EvaluationRequest
+    from palaestra.core.episodes import EpisodeResult
+    from palaestra.core.evaluation import EvaluationRequest
     from palaestra.runs.directory import RunDirectory
 
 logger = logging.getLogger(__name__)

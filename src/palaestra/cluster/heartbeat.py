@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.clock import Clock, SystemClock
+from palaestra.core.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import MissingExtra, UsageError
+from palaestra.core.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

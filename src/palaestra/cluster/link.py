@@ -16,8 +16,8 @@ import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.clock import Clock, SystemClock
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.clock import Clock, SystemClock
+from palaestra.core.errors import RunFailed
 from palaestra.runs.environment import RANK_VARIABLES
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.address import Address, address_towards, read_address
 from palaestra.cluster.installed import load_ray, on_loopback
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from palaestra.cluster.folders import private_folder
 from palaestra.cluster.installed import QUIET, demand_ray
 from palaestra.cluster.probe import probe
 from palaestra.cluster.token import Token, access, find_token, keep_fresh_token
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.core.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.cluster.answers import OtherCode
 from palaestra.cluster.heartbeat import Node, nodes, unreachable
 from palaestra.cluster.share import describe_other_code, other_code, own_code, shorten
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.core.errors import RunFailed, UsageError
 from palaestra.runs.code_identity import CodeIdentity
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from palaestra.contracts.evaluation import EvaluationRequest, SuiteReport
+    from palaestra.core.evaluation import EvaluationRequest, SuiteReport
     from palaestra.evaluation.judged import Subject
     from palaestra.runs.directory import RunDirectory
 

@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.run_mirror import add_log
-from palaestra.contracts.errors import PalaestraError
-from palaestra.workers.account import Account
+from palaestra.core.errors import PalaestraError
+from palaestra.runner.account import Account
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

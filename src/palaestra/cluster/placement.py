@@ -20,18 +20,18 @@ from palaestra.cluster.rank import Delivery, RankActor, Site
 from palaestra.cluster.rank_setup import delivery_for, different_code, forwarded_variables, modules_of
 from palaestra.cluster.run_mirror import RunMirror, free_name
 from palaestra.cluster.shared_dir_check import marker_file
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
+from palaestra.runner.launch import GRACE_SECONDS, IN_ORDER, outcome_of
+from palaestra.runner.ranks import Seat, forwarded_signals
+from palaestra.runner.restarts import RanksFailed, progress_of, with_restarts
 from palaestra.training.place import read_place
-from palaestra.workers.launch import GRACE_SECONDS, IN_ORDER, outcome_of
-from palaestra.workers.ranks import Seat, forwarded_signals
-from palaestra.workers.restarts import RanksFailed, progress_of, with_restarts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from palaestra.cluster.connection import RaySession
-    from palaestra.workers.job import Job
-    from palaestra.workers.outcome import TrainOutcome
+    from palaestra.runner.job import Job
+    from palaestra.runner.outcome import TrainOutcome
 
 PLACE_SECONDS = 60.0  # others may be about to leave
 BEGIN_SECONDS = 120.0  # an actor's process starts, and imports torch

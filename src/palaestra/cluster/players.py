@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from palaestra.cluster.evaluator import Answer, RayEvaluator
-    from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.contracts.evaluation import EvaluationPlan
+    from palaestra.core.episodes import EpisodeResult
+    from palaestra.core.evaluation import EvaluationPlan
     from palaestra.evaluation.judged import Subject
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.address import Address, read_address
 from palaestra.cluster.installed import load_ray, on_loopback
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.core.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The actor of one rank or trial: on the machine that Ray chose it starts `python -m palaestra.workers` and reports.
+"""The actor of one rank or trial: on the machine that Ray chose it starts `python -m palaestra.runner` and reports.
 
 The process is a child of the actor and dies with it, and the actor dies with the driver: nothing outlives a training.
 Where the machine does not see the driver's folder of runs, the run lives in a scratch directory of the actor, and its
@@ -18,10 +18,10 @@ from typing import IO, TYPE_CHECKING, Any
 from palaestra.cluster.run_mirror import receive
 from palaestra.cluster.run_sender import LogSender, RunReport, RunSender
 from palaestra.cluster.scratch import ScratchDirectory
+from palaestra.runner.job import Job
+from palaestra.runner.ranks import Rank, Seat
 from palaestra.runs.code_identity import CodeIdentity, FileHashes, code_identity, package_files
 from palaestra.runs.store import ENVIRONMENT_VARIABLE
-from palaestra.workers.job import Job
-from palaestra.workers.ranks import Rank, Seat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

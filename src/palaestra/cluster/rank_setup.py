@@ -9,7 +9,7 @@ from palaestra.checkpoints.targets import find_target
 from palaestra.cluster.rank import OWN_DISK, Delivery
 from palaestra.cluster.run_changes import METRICS, CheckpointSaved, FilePatch, RunScanner
 from palaestra.cluster.run_sender import RunReport
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.runs.code_identity import code_identity, differences, package_files, version_differences
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.status import read_written_record

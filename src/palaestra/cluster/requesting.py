@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from palaestra.cluster.address import common_cluster
 from palaestra.cluster.evaluator import RayEvaluator
 from palaestra.cluster.orders import Order, Status
-from palaestra.contracts.errors import PalaestraError, RunFailed
-from palaestra.contracts.evaluation import Stopped
+from palaestra.core.errors import PalaestraError, RunFailed
+from palaestra.core.evaluation import Stopped
 from palaestra.evaluation.curves import Curves
 from palaestra.evaluation.records import Records
 from palaestra.runs.journal import Journal
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.cluster.evaluator import Answer
-    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.core.episodes import EpisodeResult
 
 AT_ONCE = 256  # requests that are sent and not answered; their checkpoints are held
 LOOK_SECONDS = 0.1

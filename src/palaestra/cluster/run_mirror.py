@@ -34,9 +34,9 @@ from palaestra.cluster.run_changes import (
     RunScanner,
 )
 from palaestra.cluster.run_sender import RunReport
-from palaestra.contracts.clock import SystemClock
-from palaestra.contracts.errors import DamagedFile, NotFound, RunFailed, UsageError
-from palaestra.contracts.run import RunState
+from palaestra.core.clock import SystemClock
+from palaestra.core.errors import DamagedFile, NotFound, RunFailed, UsageError
+from palaestra.core.run import RunState
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.files import fsync_directory, in_flight, write_atomic, write_json
 from palaestra.runs.identity import check_name, is_run_id, nickname

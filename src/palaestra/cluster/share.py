@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from palaestra.cluster.answers import OtherCode
-    from palaestra.contracts.evaluation import EvaluationPlan, EvaluationRequest
+    from palaestra.core.evaluation import EvaluationPlan, EvaluationRequest
 
 FILES_NAMED = 5
 

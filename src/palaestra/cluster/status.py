@@ -21,7 +21,7 @@ from palaestra.cluster.connection import open_ray
 from palaestra.cluster.heartbeat import node_of
 from palaestra.cluster.nodes import ask_nodes
 from palaestra.cluster.share import describe_other_code, other_code, own_code
-from palaestra.contracts.errors import PalaestraError, RunFailed
+from palaestra.core.errors import PalaestraError, RunFailed
 from palaestra.runs.code_identity import CodeIdentity
 
 if TYPE_CHECKING:

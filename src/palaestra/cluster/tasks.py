@@ -20,7 +20,7 @@ from palaestra.checkpoints.names import model_name
 from palaestra.checkpoints.reading import OpenedCheckpoint
 from palaestra.checkpoints.sidecar import decode, digest
 from palaestra.cluster.share import other_code, share_from_json
-from palaestra.contracts.errors import DamagedFile, PalaestraError
+from palaestra.core.errors import DamagedFile, PalaestraError
 from palaestra.evaluation.player import Player, one_thread
 
 if TYPE_CHECKING:

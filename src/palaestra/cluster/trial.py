@@ -10,15 +10,15 @@ from palaestra.cluster.placed import LOST, PlacedRank, end_actors, first_line
 from palaestra.cluster.rank import RankActor
 from palaestra.cluster.rank_setup import delivery_for, different_code, forwarded_variables, modules_of
 from palaestra.cluster.run_mirror import RunMirror
-from palaestra.contracts.errors import PalaestraError
-from palaestra.contracts.trials import TrialEnd
-from palaestra.workers.job import Job
-from palaestra.workers.launch import IN_ORDER
+from palaestra.core.errors import PalaestraError
+from palaestra.core.trials import TrialEnd
+from palaestra.runner.job import Job
+from palaestra.runner.launch import IN_ORDER
 
 if TYPE_CHECKING:
     from palaestra.cluster.heartbeat import Node
     from palaestra.cluster.rank import Site
-    from palaestra.contracts.trials import SlotsWanted, TrialOrder
+    from palaestra.core.trials import SlotsWanted, TrialOrder
 
 ANSWER_SECONDS = 60.0
 

@@ -19,16 +19,16 @@ from palaestra.cluster.heartbeat import nodes
 from palaestra.cluster.placed import end_actors
 from palaestra.cluster.shared_dir_check import marker_file
 from palaestra.cluster.trial import PlacedTrial
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.trials import TrialEnd
-from palaestra.workers.job import Job
-from palaestra.workers.logs import warnings_on_stderr
+from palaestra.core.errors import UsageError
+from palaestra.core.trials import TrialEnd
+from palaestra.runner.job import Job
+from palaestra.runner.logs import warnings_on_stderr
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.cluster.heartbeat import Node
-    from palaestra.contracts.trials import SlotsWanted, TrialOrder
+    from palaestra.core.trials import SlotsWanted, TrialOrder
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ MAX_FAILURES = 3  # to start a trial on a node, before it is left out for good
 
 
 class RaySlots:
-    """A `TrialRunner` for a cluster, or for a Ray of one's own; see contracts/trials.py."""
+    """A `TrialRunner` for a cluster, or for a Ray of one's own; see core/trials.py."""
 
     def __init__(self, wanted: SlotsWanted) -> None:
         self._wanted = wanted

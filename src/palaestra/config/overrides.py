@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from palaestra.config.yaml_text import parse_yaml
-from palaestra.contracts.errors import DamagedFile, UsageError
+from palaestra.core.errors import DamagedFile, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

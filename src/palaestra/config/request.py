@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.config.recipes.find import find_recipe, require_extra
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.run import RunRequest
+from palaestra.core.run import RunRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

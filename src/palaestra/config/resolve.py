@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from palaestra.config.base import Frozen
 from palaestra.config.complaints import describe_all
 from palaestra.config.keys import nested_model
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from palaestra.config.base import Frozen
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 MAX_TRIALS = 1_000
 MAX_SEEDS = 1_000

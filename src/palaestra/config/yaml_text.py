@@ -17,7 +17,7 @@ from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEv
 from ruamel.yaml.representer import SafeRepresenter
 
 from palaestra.config.plain_yaml import NOT_PLAIN, read_plain_yaml, write_plain_yaml
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from palaestra import plugins
 from palaestra.config.overrides import override_words
-from palaestra.contracts.worker_kind import HasCommandLine
+from palaestra.core import plugins
+from palaestra.core.worker_kind import HasCommandLine
 from palaestra.daemon.kinds import GROUP
 
 if TYPE_CHECKING:
-    from palaestra.contracts.run import RunRequest
+    from palaestra.core.run import RunRequest
     from palaestra.daemon.kinds import Kinds
 
 

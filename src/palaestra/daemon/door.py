@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from palaestra import plugins
-from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
-from palaestra.contracts.worker_kind import Complaint, Prepared, RequestRefused, Resources
+from palaestra.core import plugins
+from palaestra.core.errors import NotFound, UsageError, did_you_mean
+from palaestra.core.worker_kind import Complaint, Prepared, RequestRefused, Resources
 from palaestra.daemon.queue import fits
 from palaestra.daemon.ticket import HIGHEST_PRIORITY, LARGEST_LOG, LONGEST_GRACE, Terms
 from palaestra.runs.identity import check_name
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from palaestra.contracts.run import RunRequest
+    from palaestra.core.run import RunRequest
     from palaestra.daemon.kinds import Kinds
 
 LOCAL = "local"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.run import RunRecord, RunState
+from palaestra.core.run import RunRecord, RunState
 from palaestra.daemon.ticket import Ticket, decode_ticket, encode_ticket
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ DamagedFile
 
 from __future__ import annotations
 
-from palaestra.contracts.errors import DamagedFile, RunFailed, UsageError
+from palaestra.core.errors import DamagedFile, RunFailed, UsageError
 
 
 class StoreInUse(UsageError):

@@ -7,8 +7,8 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import DamagedFile, NotFound
-from palaestra.contracts.run import RunRecord, RunState
+from palaestra.core.errors import DamagedFile, NotFound
+from palaestra.core.run import RunRecord, RunState
 from palaestra.daemon.entry import Entry
 from palaestra.daemon.keeping import is_kept, read_note, still_there
 from palaestra.daemon.ticket import Ticket, read_ticket

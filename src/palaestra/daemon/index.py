@@ -13,7 +13,7 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.daemon.entry import Entry, decode_entry, encode_entry
 from palaestra.daemon.errors import DamagedIndex, StoreRefused
 from palaestra.daemon.migrations import upgrade

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.daemon.keeper import LISTENED, SCHEMA_VERSION, Charge
 from palaestra.daemon.tree import RUN_ID_VARIABLE, Process, find_process, send
 from palaestra.runs.files import read_json

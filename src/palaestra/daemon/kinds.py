@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palaestra import plugins
-from palaestra.contracts.errors import NotFound, did_you_mean
+from palaestra.core import plugins
+from palaestra.core.errors import NotFound, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from palaestra.contracts.worker_kind import WorkerKind
+    from palaestra.core.worker_kind import WorkerKind
 
 GROUP = "workers"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.worker_kind import Resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.daemon.gathering import look_at, run_ids
 from palaestra.daemon.home import DaemonHome
 from palaestra.daemon.index import COMPANIONS, build_index

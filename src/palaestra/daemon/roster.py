@@ -6,14 +6,14 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import NotFound, did_you_mean
+from palaestra.core.errors import NotFound, did_you_mean
 from palaestra.daemon.queue import in_order
 from palaestra.runs.identity import is_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from palaestra.contracts.run import RunState
+    from palaestra.core.run import RunState
     from palaestra.daemon.entry import Entry
     from palaestra.daemon.index import Index
     from palaestra.daemon.news import Happening, Newsroom

@@ -27,9 +27,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from palaestra.contracts.clock import Clock, SystemClock
-from palaestra.contracts.errors import PalaestraError, RunFailed, UsageError
-from palaestra.contracts.run import RunRequest, RunState
+from palaestra.core.clock import Clock, SystemClock
+from palaestra.core.errors import PalaestraError, RunFailed, UsageError
+from palaestra.core.run import RunRequest, RunState
 from palaestra.daemon.command_line import shell_command
 from palaestra.daemon.door import check_request
 from palaestra.daemon.entry import Entry
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from palaestra.contracts.worker_kind import Prepared, Resources, WorkerKind
+    from palaestra.core.worker_kind import Prepared, Resources, WorkerKind
     from palaestra.runs.directory import RunDirectory
 
 

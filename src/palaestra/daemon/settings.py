@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.worker_kind import Resources
 from palaestra.runs.environment import describe_hardware
 
 MEBIBYTE = 1 << 20

@@ -7,15 +7,15 @@ import signal
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.control_characters import escape_controls
-from palaestra.contracts.errors import DamagedFile, NotFound
-from palaestra.contracts.run import MOVES, RunRecord, RunState
+from palaestra.core.control_characters import escape_controls
+from palaestra.core.errors import DamagedFile, NotFound
+from palaestra.core.run import MOVES, RunRecord, RunState
 from palaestra.daemon.tail import read_end, read_tail
 from palaestra.runs.journal import Journal
 from palaestra.runs.status import moved, read_written_record, write_record
 
 if TYPE_CHECKING:
-    from palaestra.contracts.clock import Clock
+    from palaestra.core.clock import Clock
     from palaestra.daemon.keeping import Note
     from palaestra.daemon.ticket import Ticket
     from palaestra.runs.directory import RunDirectory

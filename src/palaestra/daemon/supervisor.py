@@ -12,8 +12,8 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import PalaestraError
-from palaestra.contracts.run import RunState
+from palaestra.core.errors import PalaestraError
+from palaestra.core.run import RunState
 from palaestra.daemon.gathering import Standing, look_at, run_ids, seen, stamp_of, stand_of
 from palaestra.daemon.keeper import Charge
 from palaestra.daemon.keeping import start_keeper, still_there
@@ -32,7 +32,7 @@ from palaestra.runs.store import ENVIRONMENT_VARIABLE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.contracts.clock import Clock
+    from palaestra.core.clock import Clock
     from palaestra.daemon.entry import Entry
     from palaestra.daemon.kinds import Kinds
     from palaestra.daemon.roster import Roster

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import DamagedFile
-from palaestra.contracts.worker_kind import Resources
+from palaestra.core.errors import DamagedFile
+from palaestra.core.worker_kind import Resources
 from palaestra.runs.files import read_json, write_json
 from palaestra.runs.schema import stamped, unstamped
 

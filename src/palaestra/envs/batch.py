@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import PalaestraError, RunFailed
-from palaestra.contracts.tracebacks import describe_error, with_user_traceback
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import PalaestraError, RunFailed
+from palaestra.core.tracebacks import describe_error, with_user_traceback
 from palaestra.envs.seed_stream import SeedStream
 from palaestra.envs.tasks import TASK
 from palaestra.envs.vector import Ending, VectorStep, action_rows
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
     from palaestra.envs.tasks import TaskSource
     from palaestra.envs.vector import Arrays
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.envs.batch import BatchEnvs, NativeBatch, OffersBatch
 from palaestra.envs.make import AnyEnv, find_creator, find_spec, make_env, refuse_unknown_render_mode
 from palaestra.envs.mujoco_batch import MujocoEnvs, why_not_batched

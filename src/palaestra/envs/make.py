@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator, registry
 
-from palaestra import plugins
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import MissingExtra, MissingPackage, NotFound, PalaestraError, UsageError, did_you_mean
-from palaestra.contracts.tracebacks import has_user_frames, with_user_traceback
+from palaestra.core import plugins
+from palaestra.core.errors import MissingExtra, MissingPackage, NotFound, PalaestraError, UsageError, did_you_mean
+from palaestra.core.tracebacks import has_user_frames, with_user_traceback
 from palaestra.rendering.headless import prepare_rendering
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _import_package(package: str, env_id: str) -> None:
 def time_limit_of(spec: EnvSpec | None) -> int | None:
     """Steps after which the environment itself ends an episode, as far as its registration says.
 
-    `time_limit_of` in apps/cleanrl/launcher/episodes.py is its twin: the launcher may not import this package.
+    `time_limit_of` in apps/scripts/launcher/episodes.py is its twin: the launcher may not import this package.
     """
     if spec is None:
         return None

@@ -16,9 +16,9 @@ import gymnasium
 import numpy as np
 from gymnasium.wrappers import TimeLimit
 
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.spaces import BoxSpec
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import RunFailed
+from palaestra.core.spaces import BoxSpec
 from palaestra.envs import snapshot
 from palaestra.envs.mujoco_rules import rule_for
 from palaestra.envs.scalars import scalars
@@ -28,7 +28,7 @@ from palaestra.envs.vector import Ending, InProcessEnvs, VectorStep, action_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
     from palaestra.envs.make import AnyEnv
     from palaestra.envs.mujoco_rules import Judged, Rule
     from palaestra.envs.vector import Arrays

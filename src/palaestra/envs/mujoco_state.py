@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 # Fields whose length follows the contacts of the moment; MuJoCo fills them in every substep before it reads them.
 SCRATCH = (

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
     from palaestra.envs.frame_sources import AnySource
     from palaestra.envs.vector import Arrays, VectorEnvs
     from palaestra.rendering.live_view import LiveView

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.envs import mujoco_state
 from palaestra.envs.plain_data import Decoder, Encoder, NotPlain
 from palaestra.rendering.mujoco_state import is_model, is_simulation, model_digest

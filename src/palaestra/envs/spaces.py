@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import (
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import (
     BoxSpec,
     DictSpec,
     DiscreteSpec,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import gymnasium
 import numpy as np
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.envs import snapshot
 from palaestra.envs.describe import describe_space
 from palaestra.envs.make import AnyEnv, make_env
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from palaestra.config.curriculum import CurriculumConfig
     from palaestra.config.env import EnvConfig
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 TASK = "task"
 

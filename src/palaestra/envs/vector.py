@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import RunFailed, UsageError
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec, SpaceSpec
-from palaestra.contracts.tracebacks import describe_error, with_user_traceback
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import RunFailed, UsageError
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec, SpaceSpec
+from palaestra.core.tracebacks import describe_error, with_user_traceback
 from palaestra.envs import tasks as task_envs
 from palaestra.envs.scalars import scalars
 from palaestra.envs.spaces import interface_of, observation_arrays

@@ -20,9 +20,9 @@ import numpy as np
 
 from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.codec import encode_interface
-from palaestra.contracts.errors import PalaestraError
-from palaestra.contracts.tracebacks import shorten_traceback
+from palaestra.core.codec import encode_interface
+from palaestra.core.errors import PalaestraError
+from palaestra.core.tracebacks import shorten_traceback
 from palaestra.envs.share import NOWHERE, Share
 from palaestra.envs.shared_block import Field, lay_out
 from palaestra.envs.tasks import make_task_env

@@ -8,7 +8,7 @@ import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.envs.child_process import start_child
 from palaestra.envs.share import NOWHERE
 from palaestra.envs.wire import Kind, Line, LineClosed, NoAnswer

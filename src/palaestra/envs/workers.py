@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.contracts.codec import decode_interface
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import PalaestraError, RunFailed, UsageError
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
+from palaestra.core.codec import decode_interface
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import PalaestraError, RunFailed, UsageError
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
 from palaestra.envs.shared_block import Field, lay_out, new_memory
 from palaestra.envs.tasks import TaskSwitch, make_task_env
 from palaestra.envs.vector import Ending, InProcessEnvs, VectorStep

@@ -13,8 +13,8 @@ from palaestra.training.device import memory_on, moved
 if TYPE_CHECKING:
     import numpy as np
 
-    from palaestra.contracts.screen import Others
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.screen import Others
+    from palaestra.core.spaces import EnvInterface
     from palaestra.envs.vector import Arrays
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Observation
@@ -39,7 +39,7 @@ class Crew:
 
 
 def hire(policy: Agent, interface: EnvInterface, players: int, seed: int) -> Others:
-    """Company for a person, see `palaestra.contracts.screen`; actions are drawn, as in training."""
+    """Company for a person, see `palaestra.core.screen`; actions are drawn, as in training."""
     refuse_other_spaces(policy.interface, interface)
     crew = Crew(policy.playing_in(interface), players, seed, deterministic=False)
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.evaluation.request import episode_from
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.contracts.evaluation import EvaluationPlan
+    from palaestra.core.episodes import EpisodeResult
+    from palaestra.core.evaluation import EvaluationPlan
     from palaestra.evaluation.judged import Judged
 
 logger = logging.getLogger(__name__)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.clock import Clock, SystemClock
-from palaestra.sinks.tensorboard import TensorBoardSink
+from palaestra.core.clock import Clock, SystemClock
+from palaestra.loggers.tensorboard import TensorBoardSink
 
 if TYPE_CHECKING:
-    from palaestra.contracts.sink import Sample
+    from palaestra.core.sink import Sample
     from palaestra.runs.directory import RunDirectory
 
 

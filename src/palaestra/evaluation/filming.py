@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.core.errors import RunFailed, UsageError
 from palaestra.envs.build import make_playable
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.mosaic import Mosaic, dim, mosaic_for
@@ -26,8 +26,8 @@ from palaestra.runs.journal import Journal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.contracts.evaluation import EvaluationPlan
+    from palaestra.core.episodes import EpisodeResult
+    from palaestra.core.evaluation import EvaluationPlan
     from palaestra.evaluation.judged import Judged
     from palaestra.evaluation.mosaic import Picture
 

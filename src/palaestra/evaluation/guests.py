@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from palaestra import plugins
-from palaestra.contracts.errors import RefusedFile
+from palaestra.core import plugins
+from palaestra.core.errors import RefusedFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.checkpoints.reading import OpenedCheckpoint
-    from palaestra.contracts.evaluation import EvaluationPlan
+    from palaestra.core.evaluation import EvaluationPlan
     from palaestra.evaluation.crowd import Program, Troupe
     from palaestra.runs.directory import RunDirectory
 
@@ -28,7 +28,7 @@ class Guest(Protocol):
         ...
 
     def match_player(self) -> tuple[dict[str, Any], Program]:
-        """A process that plays step by step, as `palaestra.workers.match_external` asks: its start and its program."""
+        """A process that plays step by step, as `palaestra.runner.match_external` asks: its start and its program."""
         ...
 
 

@@ -14,8 +14,8 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.reading import survey
 from palaestra.checkpoints.targets import FILE_ENDINGS, find_target
 from palaestra.config.evaluation import EvaluationConfig
-from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, UsageError
-from palaestra.contracts.evaluation import DEFAULT
+from palaestra.core.errors import DamagedFile, NotFound, RefusedFile, UsageError
+from palaestra.core.evaluation import DEFAULT
 from palaestra.evaluation.guests import Guest, find_guest
 from palaestra.evaluation.suites import Suite, suite_of
 from palaestra.runs.directory import RunDirectory
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from palaestra.checkpoints.reading import OpenedCheckpoint
     from palaestra.checkpoints.targets import Target
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
 
 OWN_SUITE = "own"  # the name of the suite that a run's configuration describes
 ALL = ":all"  # the end of a target that means every checkpoint

@@ -13,7 +13,7 @@ import gymnasium
 from pydantic import ValidationError
 
 from palaestra.config.live import LiveConfig
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.envs.frame_sources import renderer_for, view_of_batch
 from palaestra.evaluation.crowd import Troupe
 from palaestra.rendering.buffer_paths import EVALUATE, frame_buffer_path

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from palaestra.contracts.clock import SystemClock
-from palaestra.contracts.errors import PalaestraError, RunFailed, UsageError
-from palaestra.contracts.evaluation import EvaluationReport, Stopped, SuiteReport
+from palaestra.core.clock import SystemClock
+from palaestra.core.errors import PalaestraError, RunFailed, UsageError
+from palaestra.core.evaluation import EvaluationReport, Stopped, SuiteReport
 from palaestra.evaluation.crowd import Crowd
 from palaestra.evaluation.judged import Visiting, invite
 from palaestra.evaluation.live import watchable
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
-    from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.contracts.evaluation import EvaluationPlan
+    from palaestra.core.episodes import EpisodeResult
+    from palaestra.core.evaluation import EvaluationPlan
     from palaestra.evaluation.judged import Judged, Subject
     from palaestra.evaluation.suites import Suite
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import UsageError, did_you_mean
+from palaestra.core.errors import UsageError, did_you_mean
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
 from palaestra.policies.features import refuse_other_spaces
@@ -15,7 +15,7 @@ from palaestra.policies.features import refuse_other_spaces
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 SECTIONS = ("env",)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.evaluation import DEFAULT, EvaluationPlan
+from palaestra.core.errors import UsageError
+from palaestra.core.evaluation import DEFAULT, EvaluationPlan
 
 if TYPE_CHECKING:
     from palaestra.config.evaluation import EvaluationConfig

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import torch
 
-from palaestra.contracts.clock import Clock, SystemClock
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.evaluation import DEFAULT_MAX_STEPS, EvaluationPlan, EvaluationReport
-from palaestra.contracts.tracebacks import describe_error, with_user_traceback
+from palaestra.core.clock import Clock, SystemClock
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import RunFailed
+from palaestra.core.evaluation import DEFAULT_MAX_STEPS, EvaluationPlan, EvaluationReport
+from palaestra.core.tracebacks import describe_error, with_user_traceback
 from palaestra.envs.make import time_limit_of
 from palaestra.envs.scalars import scalars
 from palaestra.envs.spaces import action_converter, observation_arrays

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from palaestra.contracts.evaluation import DEFAULT
+from palaestra.core.evaluation import DEFAULT
 from palaestra.envs.build import make_playable
 from palaestra.evaluation.overrides import playable_interface
 from palaestra.evaluation.plan import env_of
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.checkpoints.loaded import LoadedPolicy
-    from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.contracts.evaluation import EvaluationPlan
+    from palaestra.core.episodes import EpisodeResult
+    from palaestra.core.evaluation import EvaluationPlan
     from palaestra.evaluation.play import Playable
     from palaestra.evaluation.stage import Onlooker
     from palaestra.policies.agent import Agent

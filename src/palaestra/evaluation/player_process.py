@@ -17,7 +17,7 @@ import torch
 
 from palaestra.checkpoints.loaded import policy_from
 from palaestra.checkpoints.reading import open_checkpoint
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.evaluation.live import tile_in
 from palaestra.evaluation.player import Player
 from palaestra.evaluation.request import plan_from

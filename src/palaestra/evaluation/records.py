@@ -14,26 +14,26 @@ from typing import TYPE_CHECKING, Any, Self
 from palaestra.checkpoints.durable import read_sidecar
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.selection import SCORE_EPISODES, mean_over
-from palaestra.contracts.clock import SystemClock
-from palaestra.contracts.errors import DamagedFile, NotFound, PalaestraError, RunFailed
-from palaestra.contracts.evaluation import EvaluationReport, SuiteReport
+from palaestra.core.clock import SystemClock
+from palaestra.core.errors import DamagedFile, NotFound, PalaestraError, RunFailed
+from palaestra.core.evaluation import EvaluationReport, SuiteReport
 from palaestra.evaluation.curves import Curves
 from palaestra.evaluation.request import episode_from, key_of, plan_from, weights_of
 from palaestra.evaluation.summary import add_batch, describe, only_writer, read_batches
+from palaestra.loggers.samples import evaluation_sample_of
 from palaestra.runs.files import read_json, sweep_temporaries, write_json
 from palaestra.runs.journal import Journal
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.runs.schema import stamped, unstamped
-from palaestra.sinks.samples import evaluation_sample_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
     from types import TracebackType
 
-    from palaestra.contracts.checkpoint import Checkpoint
-    from palaestra.contracts.evaluation import EvaluationPlan
-    from palaestra.contracts.sink import Sample
+    from palaestra.core.checkpoint import Checkpoint
+    from palaestra.core.evaluation import EvaluationPlan
+    from palaestra.core.sink import Sample
     from palaestra.runs.directory import RunDirectory
 
 logger = logging.getLogger(__name__)

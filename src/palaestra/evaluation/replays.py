@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from palaestra import plugins
-from palaestra.contracts.errors import UsageError
+from palaestra.core import plugins
+from palaestra.core.errors import UsageError
 from palaestra.envs.build import make_playable
 from palaestra.runs.replays import replay_path
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.config.env import EnvConfig
-    from palaestra.contracts.checkpoint import Checkpoint
-    from palaestra.contracts.evaluation import EvaluationPlan
+    from palaestra.core.checkpoint import Checkpoint
+    from palaestra.core.evaluation import EvaluationPlan
     from palaestra.evaluation.play import Playable
 
 GROUP = "recorders"  # plugins named like the id of an environment; see `Recording.make`

@@ -8,14 +8,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.names import model_name
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.evaluation import EvaluationPlan, EvaluationRequest
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.evaluation import EvaluationPlan, EvaluationRequest
 from palaestra.runs.environment import package_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
 
 KEY_DIGITS = 32
 HEADINGS = frozenset({"checkpoint", "suite", "category"})  # what a plan says about itself and no episode depends on

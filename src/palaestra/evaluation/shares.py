@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.evaluation import EvaluationReport
+from palaestra.core.errors import RunFailed
+from palaestra.core.evaluation import EvaluationReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.contracts.evaluation import EvaluationPlan
+    from palaestra.core.episodes import EpisodeResult
+    from palaestra.core.evaluation import EvaluationPlan
 
 
 def deal(plan: EvaluationPlan, count: int) -> list[EvaluationPlan]:

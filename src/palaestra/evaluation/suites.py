@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra import plugins
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.recipes.find import find_recipe, recipe_names
 from palaestra.config.resolve import resolve_config
 from palaestra.config.suites import SimulationConfig
-from palaestra.contracts.errors import NotFound, PalaestraError, UsageError, did_you_mean
-from palaestra.contracts.evaluation import DEFAULT
+from palaestra.core import plugins
+from palaestra.core.errors import NotFound, PalaestraError, UsageError, did_you_mean
+from palaestra.core.evaluation import DEFAULT
 from palaestra.evaluation.overrides import apply_overrides, playable_interface
 from palaestra.runs.files import read_yaml
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from palaestra.config.env import EnvConfig
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 GROUP = "suites"  # plugins: an EvaluationConfig, or a mapping with its keys
 FILES = (".yaml", ".yml", ".json")

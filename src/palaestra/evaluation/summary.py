@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.regular_file import open_regular_file
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.runs.files import finite, read_json, write_atomic
 from palaestra.runs.schema import stamped, unstamped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from palaestra.contracts.evaluation import EvaluationReport, SuiteReport
+    from palaestra.core.evaluation import EvaluationReport, SuiteReport
     from palaestra.runs.directory import RunDirectory
 
 SCHEMA_VERSION = 1

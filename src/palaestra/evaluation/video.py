@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import av
 import numpy as np
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.evaluation import DEFAULT_MAX_STEPS
-from palaestra.contracts.tracebacks import describe_error, with_user_traceback
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import RunFailed
+from palaestra.core.evaluation import DEFAULT_MAX_STEPS
+from palaestra.core.tracebacks import describe_error, with_user_traceback
 from palaestra.evaluation.crew import Crew
 from palaestra.evaluation.stage import OutOfTime, show
 from palaestra.training.tape import Tape

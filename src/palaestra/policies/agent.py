@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from palaestra.config.policy import PolicyConfig
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
     from palaestra.policies.normalise import Stack
 
 

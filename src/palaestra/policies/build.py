@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from palaestra import plugins
-from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
+from palaestra.core import plugins
+from palaestra.core.errors import NotFound, UsageError, did_you_mean
 from palaestra.policies.agent import Agent
 from palaestra.policies.base import Policy
 from palaestra.policies.graph import GraphPolicy
@@ -27,7 +27,7 @@ from palaestra.policies.shipped import (
 
 if TYPE_CHECKING:
     from palaestra.config.policy import PolicyConfig
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 OWN = "own"  # what a graph is called that came without a name
 

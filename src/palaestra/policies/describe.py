@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.build import build_network
 from palaestra.policies.graph import GraphPolicy, observation_signal
 from palaestra.policies.graph_order import sorted_nodes

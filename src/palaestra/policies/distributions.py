@@ -12,8 +12,8 @@ from typing import Protocol
 import torch
 from torch import Generator, Tensor
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
 from palaestra.policies.squashed import SquashedGaussian, squash_bounds
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DictSpec, EnvInterface, FeatureSpec, SpaceSpec
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import BoxSpec, DictSpec, EnvInterface, FeatureSpec, SpaceSpec
 
 if TYPE_CHECKING:
     from palaestra.policies.base import Observation

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from palaestra.contracts.errors import did_you_mean
-from palaestra.contracts.spaces import BoxSpec, DictSpec, EnvInterface, MultiDiscreteSpec, SpaceSpec
+from palaestra.core.errors import did_you_mean
+from palaestra.core.spaces import BoxSpec, DictSpec, EnvInterface, MultiDiscreteSpec, SpaceSpec
 from palaestra.policies.base import Intent, Memory, Observation, Policy, PolicyOutput
 from palaestra.policies.components.base import Component, MemoryComponent, Misfit, Signal, Steps
 from palaestra.policies.components.heads import Head, ValueHead

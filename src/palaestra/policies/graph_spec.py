@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from torch import nn
 
-from palaestra.contracts.errors import UsageError, did_you_mean
+from palaestra.core.errors import UsageError, did_you_mean
 from palaestra.policies.components.registry import find_component
 from palaestra.policies.graph_order import find_cycle, reach
 from palaestra.policies.problems import Problems

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DictSpec, SpaceSpec
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import BoxSpec, DictSpec, SpaceSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from palaestra.contracts.spaces import BoxSpec, FeatureSpec, SpaceSpec
+from palaestra.core.spaces import BoxSpec, FeatureSpec, SpaceSpec
 from palaestra.policies.features import channel_scales, is_tokens
 
 ChannelsAre = Literal["auto", "first", "last"]

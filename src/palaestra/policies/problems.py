@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 class Problems:

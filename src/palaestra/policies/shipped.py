@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.config.policy import AUTO, CHOSEN_NETWORKS, PolicyConfig
 from palaestra.config.yaml_text import parse_yaml
-from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
-from palaestra.contracts.spaces import BoxSpec, DictSpec
+from palaestra.core.errors import DamagedFile, NotFound, UsageError
+from palaestra.core.spaces import BoxSpec, DictSpec
 
 if TYPE_CHECKING:
-    from palaestra.contracts.spaces import EnvInterface, SpaceSpec
+    from palaestra.core.spaces import EnvInterface, SpaceSpec
 
 GRAPHS = files("palaestra.policies") / "graphs"
 ENDINGS = (".yaml", ".yml")

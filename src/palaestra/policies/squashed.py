@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import softplus
 
 if TYPE_CHECKING:
-    from palaestra.contracts.spaces import BoxSpec
+    from palaestra.core.spaces import BoxSpec
 
 LOG_TWO = math.log(2)
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.contracts.run import RunRecord
+    from palaestra.core.run import RunRecord
 
 
 class _Runs(ModuleType):

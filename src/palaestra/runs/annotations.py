@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
+from palaestra.core.errors import DamagedFile, NotFound, UsageError
 from palaestra.runs.files import read_json, write_json
 from palaestra.runs.schema import stamped, unstamped
 

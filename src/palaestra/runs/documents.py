@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import DamagedFile
-from palaestra.contracts.run import RunRequest
+from palaestra.core.errors import DamagedFile
+from palaestra.core.run import RunRequest
 from palaestra.runs.files import read_yaml, write_yaml
 from palaestra.runs.schema import stamped, unstamped
 

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from palaestra.config.yaml_text import dump_yaml, parse_yaml
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.runs.indented_json import indented
 from palaestra.runs.processes import is_alive
 

@@ -11,7 +11,7 @@ import unicodedata
 
 from ulid import ULID
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 MAX_NAME_LENGTH = 80
 MAX_ULID = (1 << 128) - 1

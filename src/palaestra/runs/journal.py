@@ -7,8 +7,8 @@ import logging
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.clock import Clock, SystemClock
-from palaestra.contracts.run import JournalEntry
+from palaestra.core.clock import Clock, SystemClock
+from palaestra.core.run import JournalEntry
 from palaestra.runs.events import EVENTS
 from palaestra.runs.files import append_line, finite
 

@@ -7,7 +7,7 @@ import fcntl
 import os
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import PalaestraError, UsageError
+from palaestra.core.errors import PalaestraError, UsageError
 from palaestra.runs.files import sweep_temporaries
 from palaestra.runs.status import read_written_record
 

@@ -8,8 +8,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.control_characters import escape_controls
-from palaestra.contracts.errors import UsageError, did_you_mean
+from palaestra.core.control_characters import escape_controls
+from palaestra.core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

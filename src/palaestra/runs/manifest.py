@@ -9,7 +9,7 @@ from palaestra.runs.files import read_json, write_json
 from palaestra.runs.schema import stamped, unstamped
 
 if TYPE_CHECKING:
-    from palaestra.contracts.run import RunRequest
+    from palaestra.core.run import RunRequest
     from palaestra.runs.directory import RunDirectory
 
 SCHEMA_VERSION = 1

@@ -9,9 +9,9 @@ import sqlite3
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import DamagedFile, NotFound, did_you_mean
-from palaestra.contracts.sink import EpisodeSummary
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import DamagedFile, NotFound, did_you_mean
+from palaestra.core.sink import EpisodeSummary
 from palaestra.runs.metrics_schema import INTERVALS_SINCE, check, is_empty, stand_in
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from functools import cache
 from itertools import groupby, repeat
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.episode_columns import EpisodeColumns
+from palaestra.core.episode_columns import EpisodeColumns
 from palaestra.runs.files import finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.contracts.sink import Sample
+    from palaestra.core.episodes import EpisodeResult
+    from palaestra.core.sink import Sample
 
 AT_ONCE = 200  # points of a statement; SQLite takes at least 999 numbers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 if TYPE_CHECKING:
     import sqlite3

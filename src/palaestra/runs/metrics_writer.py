@@ -10,7 +10,7 @@ import time
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import DamagedFile, RunFailed, UsageError
+from palaestra.core.errors import DamagedFile, RunFailed, UsageError
 from palaestra.runs.files import fsync_directory
 from palaestra.runs.lock import AlreadyHeld, hold
 from palaestra.runs.metrics_rows import episode_rows, interval_rows, point_statements, range_rows, summary_rows
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from palaestra.contracts.sink import Sample
+    from palaestra.core.sink import Sample
 
 logger = logging.getLogger(__name__)
 

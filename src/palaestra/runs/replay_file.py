@@ -20,7 +20,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import DamagedFile, NotFound, RunFailed
+from palaestra.core.errors import DamagedFile, NotFound, RunFailed
 from palaestra.runs.files import finite, write_atomic
 from palaestra.runs.schema import stamped, unstamped
 

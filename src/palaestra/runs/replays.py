@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import NotFound
-from palaestra.contracts.evaluation import DEFAULT
+from palaestra.core.errors import NotFound
+from palaestra.core.evaluation import DEFAULT
 from palaestra.runs.replay_file import SUFFIX
 
 if TYPE_CHECKING:

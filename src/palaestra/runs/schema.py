@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import NotFound, did_you_mean
+from palaestra.core.errors import NotFound, did_you_mean
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.identity import is_run_id
 from palaestra.runs.names import RunNames
 
 if TYPE_CHECKING:
-    from palaestra.contracts.run import RunRecord
+    from palaestra.core.run import RunRecord
 
 SHOWN = 8
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.runs.files import finite, read_json, write_json
 from palaestra.runs.metrics_reader import WrittenSample
 from palaestra.runs.series_curve import LEVELS, Curve

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from palaestra.contracts.errors import DamagedFile, NotFound, did_you_mean
+from palaestra.core.errors import DamagedFile, NotFound, did_you_mean
 from palaestra.runs.files import sweep_temporaries
 from palaestra.runs.metrics_reader import MetricsReader, Point
 from palaestra.runs.series_blocks import single

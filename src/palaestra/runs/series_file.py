@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.runs.files import write_atomic
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import DamagedFile, PalaestraError, UsageError
-from palaestra.contracts.run import MOVES, NEWER_VERSION, UNREADABLE, RunRecord, RunState
+from palaestra.core.errors import DamagedFile, PalaestraError, UsageError
+from palaestra.core.run import MOVES, NEWER_VERSION, UNREADABLE, RunRecord, RunState
 from palaestra.runs.files import read_json, write_json
 from palaestra.runs.identity import created_at
 from palaestra.runs.processes import is_alive

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.clock import Clock, SystemClock
-from palaestra.contracts.errors import DamagedFile, NotFound, PalaestraError, RunFailed, UsageError
-from palaestra.contracts.run import RunRecord, RunRequest, RunState
+from palaestra.core.clock import Clock, SystemClock
+from palaestra.core.errors import DamagedFile, NotFound, PalaestraError, RunFailed, UsageError
+from palaestra.core.run import RunRecord, RunRequest, RunState
 from palaestra.runs.directory import RunDirectory, has_only_logs
 from palaestra.runs.documents import write_config, write_request
 from palaestra.runs.environment import describe_environment

@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from palaestra.config.sweep import DEFAULT_TRIALS, MAX_TRIALS
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.sweeps.space import Choices
 
 if TYPE_CHECKING:

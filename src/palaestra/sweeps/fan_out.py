@@ -8,15 +8,15 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from palaestra import plugins
-from palaestra.contracts.errors import RunFailed
+from palaestra.core import plugins
+from palaestra.core.errors import RunFailed
+from palaestra.runner.signals import StopNow, exit_code_of, stop_on_signals
 from palaestra.sweeps.local_slots import LocalSlots
-from palaestra.workers.signals import StopNow, exit_code_of, stop_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from palaestra.contracts.trials import SlotsPlugin, TrialEnd, TrialOrder, TrialRunner
+    from palaestra.core.trials import SlotsPlugin, TrialEnd, TrialOrder, TrialRunner
 
 LOOK_SECONDS = 0.5
 RESTARTS = 3  # of a run whose machine was lost, or whose process was killed by others

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.core.errors import NotFound, UsageError
 from palaestra.sweeps.plan import plan_sweep
 from palaestra.sweeps.store import LATEST, SweepStore
 from palaestra.sweeps.trial import best_of

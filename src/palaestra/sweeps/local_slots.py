@@ -9,9 +9,9 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.trials import SlotsWanted, TrialEnd, TrialOrder
-from palaestra.workers.account import PIPE, Account, read
-from palaestra.workers.parent import LAUNCHER
+from palaestra.core.trials import SlotsWanted, TrialEnd, TrialOrder
+from palaestra.runner.account import PIPE, Account, read
+from palaestra.runner.parent import LAUNCHER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ class LocalTrial:
         variables = {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}
         with order.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "palaestra.workers"],
+                [sys.executable, "-m", "palaestra.runner"],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
-from palaestra.contracts.errors import MissingExtra
+from palaestra.core.errors import MissingExtra
 
 if TYPE_CHECKING:
     from palaestra.sweeps.plan import SweepPlan

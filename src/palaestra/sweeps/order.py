@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from palaestra.config.overrides import nest
 from palaestra.config.request import prepare_training
 from palaestra.config.yaml_text import parse_yaml
-from palaestra.contracts.errors import DamagedFile, UsageError
-from palaestra.contracts.trials import SlotsWanted, TrialOrder
+from palaestra.core.errors import DamagedFile, UsageError
+from palaestra.core.trials import SlotsWanted, TrialOrder
+from palaestra.runner.job import Job
+from palaestra.runner.opening import find_run
 from palaestra.runs.status import ACTIVE, read_record
-from palaestra.workers.job import Job
-from palaestra.workers.opening import find_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from palaestra.config.train import TrainConfig
-    from palaestra.contracts.run import RunRecord, RunRequest
+    from palaestra.core.run import RunRecord, RunRequest
     from palaestra.runs.directory import RunDirectory
     from palaestra.runs.store import RunStore
 

@@ -16,7 +16,7 @@ from palaestra.config.request import resolve_training
 from palaestra.config.resolve import merge
 from palaestra.config.sweep import DEFAULT_TRIALS, MAX_TRIALS, SweepConfig
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.runs.identity import check_name
 from palaestra.sweeps.draw import grid_settings, random_settings
 from palaestra.sweeps.order import digest, flatten

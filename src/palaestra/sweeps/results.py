@@ -6,10 +6,10 @@ import math
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import NotFound, UsageError, did_you_mean
+from palaestra.core.errors import NotFound, UsageError, did_you_mean
+from palaestra.loggers.samples import EPISODIC_RETURN, EVALUATED_RETURN
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
-from palaestra.sinks.samples import EPISODIC_RETURN, EVALUATED_RETURN
 
 if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory

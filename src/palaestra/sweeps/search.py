@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.run import RunState
+from palaestra.core.errors import UsageError
+from palaestra.core.run import RunState
 from palaestra.runs.names import RunNames
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.config.train import TrainConfig
-    from palaestra.contracts.run import RunRequest
-    from palaestra.contracts.trials import TrialEnd, TrialOrder
+    from palaestra.core.run import RunRequest
+    from palaestra.core.trials import TrialEnd, TrialOrder
     from palaestra.sweeps.methods import Method
     from palaestra.sweeps.plan import SweepPlan
     from palaestra.sweeps.store import SweepDirectory

@@ -10,8 +10,8 @@ import numpy as np
 
 from palaestra.analysis.statistics import Estimate, estimate, mean_of_strata
 from palaestra.config.request import resolve_training
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.run import RunState
+from palaestra.core.errors import UsageError
+from palaestra.core.run import RunState
 from palaestra.runs.identity import check_name
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.config.train import TrainConfig
-    from palaestra.contracts.run import RunRequest
-    from palaestra.contracts.trials import TrialEnd, TrialOrder
+    from palaestra.core.run import RunRequest
+    from palaestra.core.trials import TrialEnd, TrialOrder
 
 NOT_BEGUN = "not begun"
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from palaestra.config.yaml_text import parse_yaml
-from palaestra.contracts.errors import DamagedFile, UsageError, did_you_mean
+from palaestra.core.errors import DamagedFile, UsageError, did_you_mean
 
 NUMBER = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?"
 RANGE = re.compile(rf"({NUMBER})\.\.({NUMBER})((?::[^:]*)*)")

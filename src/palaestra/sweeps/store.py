@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.config.resolve import resolve_config
 from palaestra.config.sweep import SweepConfig
-from palaestra.contracts.errors import DamagedFile, NotFound, PalaestraError, UsageError, did_you_mean
+from palaestra.core.errors import DamagedFile, NotFound, PalaestraError, UsageError, did_you_mean
 from palaestra.runs.differences import diff_configs, format_differences
 from palaestra.runs.files import read_json, read_yaml, write_json, write_yaml
 from palaestra.runs.lock import AlreadyHeld, hold

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from palaestra.contracts.errors import MissingExtra, NotFound, PalaestraError, RunFailed
+from palaestra.core.errors import MissingExtra, NotFound, PalaestraError, RunFailed
 from palaestra.testing import chaos_report
 from palaestra.testing.chaos_rows import Row, choose_rows, named_rows
 

@@ -14,7 +14,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.testing.chaos_rows import check_ids, named_rows
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import gymnasium
 import numpy as np
 from gymnasium.utils.env_checker import check_env as check_gymnasium_rules
 
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.envs.make import make_env
 from palaestra.envs.snapshot import capture, restore, why_not
 from palaestra.envs.spaces import action_converter, interface_of, observation_arrays
 
 if TYPE_CHECKING:
     from palaestra.config.env import EnvConfig
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 AnyEnv = gymnasium.Env[Any, Any]
 

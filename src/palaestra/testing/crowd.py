@@ -12,8 +12,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import EnvInterface
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import EnvInterface
 from palaestra.envs.batch import WorldEnding
 from palaestra.envs.seed_stream import SeedStream
 from palaestra.envs.spaces import space_spec

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
-from palaestra.contracts.errors import NotFound, RunFailed
+from palaestra.core.errors import NotFound, RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import NotFound, PalaestraError, RunFailed, did_you_mean
+from palaestra.core.errors import NotFound, PalaestraError, RunFailed, did_you_mean
 from palaestra.testing.mutant_copy import ProjectCopy
 from palaestra.testing.mutations import Mutant, mutants_of
 
@@ -61,7 +61,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "runs/lock": (),
     "runs/files": (),
     "runs/journal": (),
-    "contracts/run": ("runs/test_status.py",),
+    "core/run": ("runs/test_status.py",),
     "training/state": (),
 }
 

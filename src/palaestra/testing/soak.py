@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
+from palaestra.runner.signals import StopNow, StopRequest, exit_code_of, stop_on_signals
 from palaestra.runs.files import write_json
 from palaestra.testing.soak_curve import curve
 from palaestra.testing.soak_evidence import evidence
 from palaestra.testing.soak_faults import FAULTS
 from palaestra.testing.soak_house import House
 from palaestra.testing.soak_ledger import losses
-from palaestra.workers.signals import StopNow, StopRequest, exit_code_of, stop_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -20,7 +20,7 @@ from websockets.sync.client import connect as open_socket
 from palaestra.checkpoints.names import epoch_of_data
 from palaestra.client.calls import connect
 from palaestra.client.doorplate import read_doorplate, token_file
-from palaestra.contracts.errors import PalaestraError, RunFailed
+from palaestra.core.errors import PalaestraError, RunFailed
 from palaestra.daemon.keeping import read_note, still_there
 from palaestra.daemon.tree import find_members, send
 from palaestra.evaluation.summary import read_batches

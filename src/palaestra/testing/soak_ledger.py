@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from palaestra.checkpoints.durable import committed_epochs, verify
 from palaestra.checkpoints.names import sidecar_name
-from palaestra.contracts.errors import DamagedFile, NotFound, PalaestraError
+from palaestra.core.errors import DamagedFile, NotFound, PalaestraError
 from palaestra.evaluation.summary import read_batches
 from palaestra.runs.metrics_reader import MetricsReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from palaestra.contracts.checkpoint import Checkpoint
-    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.core.checkpoint import Checkpoint
+    from palaestra.core.episodes import EpisodeResult
     from palaestra.runs.directory import RunDirectory
 
 UNREADABLE, LOST = "unreadable checkpoints", "saved work lost"

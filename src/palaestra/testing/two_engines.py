@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.training.engines.native_engine import NativeEngine
 from palaestra.training.group import ALONE
 from palaestra.training.ppo import update
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from palaestra.config.train import TrainConfig
-    from palaestra.contracts.reports import IterationReport, UpdateStats
+    from palaestra.core.reports import IterationReport, UpdateStats
     from palaestra.training.group import Group
     from palaestra.training.state import TrainingState
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

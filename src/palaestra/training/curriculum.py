@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.contracts.later import later
+from palaestra.core.later import later
 from palaestra.envs.tasks import TASK
 from palaestra.training import plain
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.contracts.spaces import BoxSpec
+from palaestra.core.spaces import BoxSpec
 from palaestra.training.engines.codes import ActivationCode, LayerPlan, Unfit, plan_head, plan_input
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palaestra.config.policy import PolicyConfig
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 HIDDEN_GAIN, ACTOR_GAIN, CRITIC_GAIN = 2**0.5, 0.01, 1.0  # as policies/initialise.py has them
 LINE = 16  # floats of a cache line

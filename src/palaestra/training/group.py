@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 
 if TYPE_CHECKING:
     import numpy as np

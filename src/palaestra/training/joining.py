@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import PalaestraError, RunFailed, UsageError
-from palaestra.contracts.later import later
+from palaestra.core.errors import PalaestraError, RunFailed, UsageError
+from palaestra.core.later import later
 from palaestra.training.addresses import (
     LOOPBACK,
     Endpoint,

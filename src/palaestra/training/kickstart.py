@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.envs.describe import describe_space
 from palaestra.policies import features
 from palaestra.policies.normalise import EPSILON
@@ -27,7 +27,7 @@ from palaestra.training.schedules import value_at
 
 if TYPE_CHECKING:
     from palaestra.config.ppo_options import KickstartConfig
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
     from palaestra.policies.agent import Agent
     from palaestra.policies.distributions import Distribution
     from palaestra.training.losses import Slopes

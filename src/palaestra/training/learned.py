@@ -18,7 +18,7 @@ from palaestra.training.seeds import draw_seed, global_seed
 
 if TYPE_CHECKING:
     from palaestra.config.train import TrainConfig
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory
     from palaestra.training.draft import Draft

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd import Variable
 
 from palaestra.config.optimizer import OptimizerConfig, RegularizeConfig
-from palaestra.contracts.errors import NonFinite
+from palaestra.core.errors import NonFinite
 from palaestra.training.parameter_groups import ParameterGroups, group_parameters
 from palaestra.training.regularize import Regularizer
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.policies.build import build_policy
 from palaestra.policies.features import adopt_features
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from palaestra.config.policy import PolicyConfig
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
     from palaestra.policies.agent import Agent
 
 

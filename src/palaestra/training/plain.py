@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.contracts.later import later
+from palaestra.core.later import later
 from palaestra.training.torch_dice import seeded_state
 
 if TYPE_CHECKING:

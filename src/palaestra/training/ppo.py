@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.reports import UpdateStats
+from palaestra.core.errors import UsageError
+from palaestra.core.reports import UpdateStats
 from palaestra.training.epochs import columns_for_epoch, epoch_minibatches
 from palaestra.training.group import ALONE, Group
 from palaestra.training.losses import LossTerms, LossWeights, ppo_loss

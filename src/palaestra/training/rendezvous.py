@@ -15,8 +15,8 @@ from datetime import timedelta
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.later import later
+from palaestra.core.errors import RunFailed
+from palaestra.core.later import later
 from palaestra.training.group import PeerLost
 from palaestra.training.place import LISTENING, elastic_restarts
 

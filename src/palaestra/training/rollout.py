@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Generator, Tensor
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 from palaestra.training.device import moved
 from palaestra.training.tape import Tape, refuse_non_finite_ends, stack_observations
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.episodes import EpisodeResult
+    from palaestra.core.spaces import EnvInterface
     from palaestra.envs.vector import Ending, VectorStep
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory, Observation

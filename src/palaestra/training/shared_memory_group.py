@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from palaestra.contracts.later import later
+from palaestra.core.later import later
 from palaestra.training.group import Group
 from palaestra.training.place import open_memory_file
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.contracts.episode_columns import EpisodeColumns, columns_of
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.later import later
-from palaestra.contracts.reports import UpdateStats
+from palaestra.core.episode_columns import EpisodeColumns, columns_of
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.later import later
+from palaestra.core.reports import UpdateStats
 from palaestra.training.plain import has_torch
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-    from palaestra.contracts.reports import IterationReport
+    from palaestra.core.reports import IterationReport
     from palaestra.training.group import Group
 else:
     torch = later("torch")

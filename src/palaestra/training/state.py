@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.contracts.errors import DamagedFile
-from palaestra.contracts.later import later
+from palaestra.core.errors import DamagedFile
+from palaestra.core.later import later
 from palaestra.envs.build import make_vector_envs
 from palaestra.policies.shipped import with_chosen_network
 from palaestra.training import plain
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
     from palaestra.config.train import TrainConfig
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
     from palaestra.envs.vector import VectorEnvs
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.contracts.errors import NonFinite
-from palaestra.contracts.later import later
-from palaestra.contracts.spaces import BoxSpec, DictSpec, SpaceSpec
+from palaestra.core.errors import NonFinite
+from palaestra.core.later import later
+from palaestra.core.spaces import BoxSpec, DictSpec, SpaceSpec
 from palaestra.policies.observations import storage_dtype
 from palaestra.training.plain import as_tensor
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import NonFinite
-from palaestra.contracts.later import later
-from palaestra.contracts.reports import IterationReport, PhaseTimes
+from palaestra.core.errors import NonFinite
+from palaestra.core.later import later
+from palaestra.core.reports import IterationReport, PhaseTimes
 from palaestra.training.intervals import is_due
 from palaestra.training.sharing import numbered, shared_report
 

@@ -10,7 +10,7 @@ import zlib
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
-from palaestra.contracts.errors import RefusedFile
+from palaestra.core.errors import RefusedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

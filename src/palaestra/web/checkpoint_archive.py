@@ -15,7 +15,7 @@ from palaestra.checkpoints import sidecar
 from palaestra.checkpoints.durable import check_sizes, read_sidecar
 from palaestra.checkpoints.locks import in_use
 from palaestra.checkpoints.names import model_name, sidecar_name
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.web.file_answer import attachment
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
     from palaestra.runs.directory import RunDirectory
 
 PIECE = 1 << 20

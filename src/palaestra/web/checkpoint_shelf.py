@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from palaestra.checkpoints.durable import check_sizes, committed_epochs, read_sidecar, while_it_stands
 from palaestra.checkpoints.names import sidecar_name
 from palaestra.checkpoints.reading import RefusedCheckpoint, Survey
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
     from palaestra.web.house import House
 
 ROOM = "sidecars"

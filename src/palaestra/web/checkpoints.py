@@ -11,7 +11,7 @@ from palaestra.checkpoints.names import model_name
 from palaestra.checkpoints.regular_file import open_regular_file
 from palaestra.checkpoints.safetensors_header import LENGTH_BYTES, MAX_HEADER_BYTES, read_header
 from palaestra.checkpoints.selection import from_best, parse_selector
-from palaestra.contracts.errors import DamagedFile, NotFound, UsageError
+from palaestra.core.errors import DamagedFile, NotFound, UsageError
 from palaestra.runs.documents import read_config
 from palaestra.web.checkpoint_archive import CheckpointArchive
 from palaestra.web.checkpoint_shelf import sidecar_shelf
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from palaestra.checkpoints.safetensors_header import TensorInfo
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
     from palaestra.runs.directory import RunDirectory
     from palaestra.web.checkpoint_shelf import SidecarShelf
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 from palaestra.cluster.address import asked_address, cluster_of, read_address
 from palaestra.cluster.status import read_status
-from palaestra.contracts.errors import NotFound, PalaestraError, UsageError
+from palaestra.core.errors import NotFound, PalaestraError, UsageError
 from palaestra.web.route import Call, Endpoint
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from palaestra import plugins
-from palaestra.contracts.catalogue import SchemeDetail, SchemeList
+from palaestra.core import plugins
+from palaestra.core.catalogue import SchemeDetail, SchemeList
 from palaestra.web.reading import Query
 from palaestra.web.route import Call, Endpoint
 
 if TYPE_CHECKING:
-    from palaestra.contracts.catalogue import Catalogue
+    from palaestra.core.catalogue import Catalogue
 
 GROUP = "catalogues"
 NAME = "discoveries"

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.web.answers import json_answer
 from palaestra.web.errors import Refusal, error_answer
 from palaestra.web.reading import read_body, read_query

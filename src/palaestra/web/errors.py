@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from starlette.exceptions import HTTPException
 
-from palaestra.contracts.errors import DamagedFile, MissingExtra, NotFound, PalaestraError, UsageError
-from palaestra.contracts.worker_kind import Complaint, RequestRefused
+from palaestra.core.errors import DamagedFile, MissingExtra, NotFound, PalaestraError, UsageError
+from palaestra.core.worker_kind import Complaint, RequestRefused
 from palaestra.daemon.errors import Conflict, QueueFull, StoreRefused
 from palaestra.web.answers import json_answer
 

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, TypedDict, cast
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.evaluation.summary import read_batches
 from palaestra.runs.files import MAX_JSON_BYTES
 from palaestra.web.listing import StoredFile, list_files, open_listed

@@ -17,7 +17,7 @@ import anyio
 from pydantic import Field
 from starlette.websockets import WebSocketDisconnect
 
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.web.answers import encode
 from palaestra.web.errors import ErrorResponse, Refusal, error_data
 from palaestra.web.following import Follower, FollowMessage, LogMessage, MetricsMessage

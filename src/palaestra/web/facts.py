@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from palaestra.config.yaml_text import parse_yaml
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.runs.annotations import Annotations, read_annotations, write_annotations
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from palaestra.contracts.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.web.metrics import MetricPoint
 from palaestra.web.reading import Body

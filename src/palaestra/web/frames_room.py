@@ -10,7 +10,7 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from palaestra.contracts.errors import PalaestraError, UsageError
+from palaestra.core.errors import PalaestraError, UsageError
 from palaestra.evaluation.summary import read_newest_batch
 from palaestra.rendering.buffer_paths import EVALUATE, TRAIN, roles_of
 from palaestra.rendering.errors import InvalidRequest

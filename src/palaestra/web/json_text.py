@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from palaestra.contracts.worker_kind import Complaint
+from palaestra.core.worker_kind import Complaint
 from palaestra.web.errors import Refusal
 
 MAX_DEPTH = 32

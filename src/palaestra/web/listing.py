@@ -8,7 +8,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from palaestra.contracts.errors import NotFound, did_you_mean
+from palaestra.core.errors import NotFound, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from starlette.websockets import WebSocket
 
-    from palaestra.contracts.errors import PalaestraError
+    from palaestra.core.errors import PalaestraError
     from palaestra.rendering.watch import Status
     from palaestra.web.frames_room import FramesRoom, Seat
 

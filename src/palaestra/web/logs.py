@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from pydantic import Field
 
-from palaestra.contracts.errors import NotFound, did_you_mean
+from palaestra.core.errors import NotFound, did_you_mean
 from palaestra.web.listing import list_files, open_listed
 from palaestra.web.reading import Query
 from palaestra.web.route import Call, Endpoint

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from palaestra.workers.match_plan import MatchPlan
+    from palaestra.runner.match_plan import MatchPlan
 
-PROGRAM = ("-P", "-m", "palaestra.workers.match")
+PROGRAM = ("-P", "-m", "palaestra.runner.match")
 END_SECONDS = 2.0
 KEPT_BYTES = 4096  # of what it complains of
 OUTPUT = 1  # what it says; its complaints come by the other

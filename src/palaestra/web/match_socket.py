@@ -1,6 +1,6 @@
 """A match over a WebSocket: the shadow of a training, a person at the keyboard, or several policies side by side.
 
-The first message says who plays (`palaestra.workers.match_plan.MatchPlan`). From then on it is a live view like that of
+The first message says who plays (`palaestra.runner.match_plan.MatchPlan`). From then on it is a live view like that of
 a run (see `live_socket`), with a few words more: the viewer may send `action`, `pace`, `paused` and `again`, and gets
 what the match says of itself (`ready`, `round`, `ended`, `newer`, `error`). It lasts as long as the socket.
 """
@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 from starlette.websockets import WebSocketDisconnect
 
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.rendering.errors import InvalidRequest
 from palaestra.rendering.hub import TooManyViewers
 from palaestra.rendering.viewer import Viewer
+from palaestra.runner.match_plan import FASTEST, PERSON, RANDOM, ROLE, MatchMessage, MatchPlan
 from palaestra.web.errors import Refusal
 from palaestra.web.frames_room import Seat, frames_room
 from palaestra.web.live_socket import (
@@ -38,7 +39,6 @@ from palaestra.web.live_socket import (
 )
 from palaestra.web.match_process import MatchProcess, played
 from palaestra.web.route import Socket
-from palaestra.workers.match_plan import FASTEST, PERSON, RANDOM, ROLE, MatchMessage, MatchPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 from starlette.responses import Response
 
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.series_blocks import BLOCK
 from palaestra.runs.series_buckets import SeriesBuckets, bucketed

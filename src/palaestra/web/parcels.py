@@ -17,8 +17,8 @@ from palaestra.checkpoints.sidecar import MAX_BYTES as MOST_SIDECAR_BYTES
 from palaestra.checkpoints.sidecar import decode
 from palaestra.config.env import EnvConfig
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.codec import decode_interface
-from palaestra.contracts.errors import DamagedFile, RefusedFile
+from palaestra.core.codec import decode_interface
+from palaestra.core.errors import DamagedFile, RefusedFile
 from palaestra.web.archives import checked_entries, open_archive, read_pieces
 from palaestra.web.checkpoint_archive import without_trainer_state
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from palaestra.contracts.checkpoint import Checkpoint
+    from palaestra.core.checkpoint import Checkpoint
 
 WANTED = "A checkpoint is model_NNNN.yaml with its model_NNNN.safetensors."
 PIECE = 1 << 20

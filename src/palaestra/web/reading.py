@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from palaestra.config.complaints import reason_of
-from palaestra.contracts.errors import did_you_mean
-from palaestra.contracts.worker_kind import Complaint
+from palaestra.core.errors import did_you_mean
+from palaestra.core.worker_kind import Complaint
 from palaestra.web.errors import Refusal
 from palaestra.web.json_text import parse_json
 from palaestra.web.route import MUTATIONS

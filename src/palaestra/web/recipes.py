@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from pydantic import Field
 
 from palaestra.config.recipes.find import find_recipe, is_installed, recipe_names
-from palaestra.contracts.errors import NotFound
-from palaestra.contracts.run import RunRequest
-from palaestra.contracts.worker_kind import OffersScripts, RequestRefused, TellsSchema
+from palaestra.core.errors import NotFound
+from palaestra.core.run import RunRequest
+from palaestra.core.worker_kind import OffersScripts, RequestRefused, TellsSchema
 from palaestra.runs.documents import read_request
 from palaestra.web.reading import Body, Query
 from palaestra.web.route import Call, Endpoint
 from palaestra.web.schema_keys import SettingKey, default_values, list_schema_keys
 
 if TYPE_CHECKING:
-    from palaestra.contracts import worker_kind
+    from palaestra.core import worker_kind
 
 KIND_OF_RECIPES = "native"
 

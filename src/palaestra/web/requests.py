@@ -7,9 +7,9 @@ from typing import Any, TypedDict
 from pydantic import Field
 
 from palaestra.config.yaml_text import dump_yaml, parse_yaml
-from palaestra.contracts.errors import DamagedFile
-from palaestra.contracts.run import RunRequest
-from palaestra.contracts.worker_kind import Complaint, RequestRefused, TellsSchema
+from palaestra.core.errors import DamagedFile
+from palaestra.core.run import RunRequest
+from palaestra.core.worker_kind import Complaint, RequestRefused, TellsSchema
 from palaestra.daemon.command_line import shell_command
 from palaestra.daemon.ticket import Terms
 from palaestra.web.errors import FieldError, Refusal, error_data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from palaestra.contracts.run import RunState
+from palaestra.core.run import RunState
 from palaestra.daemon.door import LOCAL
 from palaestra.rendering.buffer_paths import all_frame_buffers
 from palaestra.runs.directory import RunDirectory
@@ -12,7 +12,7 @@ from palaestra.runs.directory import RunDirectory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from palaestra.contracts.run import RunRecord
+    from palaestra.core.run import RunRecord
     from palaestra.daemon.entry import Entry
     from palaestra.web.house import House
 

@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from palaestra.contracts.errors import DamagedFile, NotFound
-from palaestra.contracts.run import RunRequest, RunState
+from palaestra.core.errors import DamagedFile, NotFound
+from palaestra.core.run import RunRequest, RunState
 from palaestra.daemon.command_line import shell_command
 from palaestra.daemon.home import DaemonHome
 from palaestra.daemon.tail import read_end, read_tail

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pydantic import Field
 
-from palaestra.contracts.errors import DamagedFile, NotFound
-from palaestra.contracts.run import RunState
+from palaestra.core.errors import DamagedFile, NotFound
+from palaestra.core.run import RunState
 from palaestra.web.reading import Query
 from palaestra.web.route import Call, Endpoint
 from palaestra.web.run_data import Run, describe_run, describe_runs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from palaestra.config.resolve import merge
-from palaestra.contracts.run import RunRequest
+from palaestra.core.run import RunRequest
 from palaestra.daemon.ticket import HIGHEST_PRIORITY
 from palaestra.runs.annotations import LONGEST_NOTE, Annotations, check_tags
 from palaestra.runs.documents import read_request

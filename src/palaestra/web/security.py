@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Literal
 
-from palaestra.contracts.control_characters import escape_controls
+from palaestra.core.control_characters import escape_controls
 from palaestra.web.errors import Refusal, error_answer
 from palaestra.web.login import cookie_name
 from palaestra.web.place import is_readable_origin

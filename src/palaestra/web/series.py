@@ -9,7 +9,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.daemon.home import DaemonHome
 from palaestra.runs.series_cache import SeriesCache
 

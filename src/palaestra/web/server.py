@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from palaestra.client.doorplate import find_daemon, hang_doorplate, take_down, token_file
-from palaestra.contracts.errors import NotFound, UsageError
+from palaestra.core.errors import NotFound, UsageError
 from palaestra.daemon.service import Daemon
 from palaestra.web.app import build_app
 from palaestra.web.connections import LimitedWebSocket

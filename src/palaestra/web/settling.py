@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.durable import rewrite_sidecar
 from palaestra.checkpoints.names import model_name
-from palaestra.contracts.run import UPLOADED, RunRequest, RunState
+from palaestra.core.run import UPLOADED, RunRequest, RunState
 from palaestra.runs.files import fsync_directory
 from palaestra.runs.status import moved, read_written_record, write_record
 

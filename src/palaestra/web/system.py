@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import psutil
 
-from palaestra import plugins
+from palaestra.core import plugins
 from palaestra.daemon.door import EXECUTORS, LOCAL
 from palaestra.runs.environment import describe_hardware
 from palaestra.web.route import Call, Endpoint

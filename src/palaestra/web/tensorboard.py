@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 from pydantic import ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 from palaestra.daemon.home import DaemonHome
 from palaestra.web.reading import Body, Query, limited_stream
 from palaestra.web.route import MEBIBYTE, Call, Endpoint

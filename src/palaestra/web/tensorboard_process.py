@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,7 +10,7 @@ import secrets
 import stat
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.runs.files import write_atomic
 
 if TYPE_CHECKING:

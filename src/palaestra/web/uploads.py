@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, TypedDict
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
-from palaestra.contracts.errors import NotFound, PalaestraError
+from palaestra.core.errors import NotFound, PalaestraError
 from palaestra.daemon.errors import StoreRefused
 from palaestra.daemon.home import DaemonHome
 from palaestra.runs.store import RunStore

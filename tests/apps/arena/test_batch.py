@@ -12,7 +12,7 @@ from palaestra.apps.arena.reference_batch import ReferenceBatch
 from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import empty_rows
 from palaestra.apps.arena.tables import COUNTERS
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 SMALL = {"agents": 3, "width": 9, "height": 9, "mine": {"count": 2}, "generator": {"count": 1}, "altar": {"count": 1}}
 SETTINGS = read_settings({**SMALL, "max_steps": 12, "rewards": {"ore": 1.0}})

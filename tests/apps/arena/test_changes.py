@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palaestra.apps.arena.changes import difference, follow, rewards_of
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 NOTHING = np.zeros(1, np.float32)
 

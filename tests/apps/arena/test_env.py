@@ -11,7 +11,7 @@ from palaestra.apps.arena.env import ArenaEnv, render_state
 from palaestra.apps.arena.spaces import empty_rows, interface_of_agent
 from palaestra.apps.arena.tables import COUNTERS, NORTH, REST
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.envs.batch import OffersBatch
 from palaestra.envs.spaces import interface_of
 from palaestra.testing.check_env import check_env

@@ -6,7 +6,7 @@ from palaestra.apps.arena.reference import World
 from palaestra.apps.arena.settings import ArenaSettings
 from palaestra.apps.arena.spaces import interface_of_agent
 from palaestra.apps.arena.tables import ACTIONS
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 SMALL = {"width": 9, "height": 9, "max_steps": 12, "altar": {"count": 1}, "mine": {"count": 1, "cost": 0}}
 

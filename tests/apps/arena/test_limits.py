@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from palaestra.apps.arena.limits import MAX_AGENTS, check_shapes, check_size, refuse_impossible
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 
 def changed(table, row, column, value):

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palaestra.apps.arena.message import CHANGES, VERSION, WHOLE, decode, encode_changes, encode_whole
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 
 def test_a_whole_world_comes_back_as_it_was(episode, same_state):

@@ -11,7 +11,7 @@ import pytest
 from palaestra.apps.arena import parallel
 from palaestra.apps.arena.parallel import ArenaParallelEnv
 from palaestra.apps.arena.tables import COUNTERS
-from palaestra.contracts.errors import MissingExtra
+from palaestra.core.errors import MissingExtra
 
 with warnings.catch_warnings():  # PettingZoo's own tests make their environments in a way that it deprecates
     warnings.simplefilter("ignore")

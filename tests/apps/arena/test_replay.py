@@ -7,7 +7,7 @@ import pytest
 
 from palaestra.apps.arena.recording import ReplayRecorder
 from palaestra.apps.arena.replay import KEYFRAME_INTERVAL, open_replay
-from palaestra.contracts.errors import DamagedFile, UsageError
+from palaestra.core.errors import DamagedFile, UsageError
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from palaestra.apps.arena.settings import ArenaSettings, StationSettings, read_settings
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def refusal(**kwargs):

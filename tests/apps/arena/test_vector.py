@@ -7,7 +7,7 @@ import pytest
 import palaestra.apps.arena.registration  # noqa: F401  registers it, as the entry point does
 from palaestra.apps.arena.env import ArenaEnv
 from palaestra.apps.arena.vector import ArenaVectorEnv
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 SMALL = {"width": 9, "height": 9, "mine": {"count": 2}, "generator": {"count": 1}, "altar": {"count": 1}}
 

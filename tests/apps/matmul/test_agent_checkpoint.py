@@ -12,10 +12,10 @@ from palaestra.apps.matmul.format import Format
 from palaestra.checkpoints.log import read_log
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.weights import trainer_state_from_bytes
-from palaestra.contracts.clock import SystemClock
+from palaestra.core.clock import SystemClock
+from palaestra.runner.session import RunSession
 from palaestra.runs.journal import read_journal
 from palaestra.training.group import ALONE
-from palaestra.workers.session import RunSession
 
 TINY = AgentConfig(width=16, batch=32, warmup=1, updates=1, simulations=1, children=2, device="cpu")
 

@@ -5,7 +5,7 @@ import pytest
 
 from palaestra.apps.matmul.agent_config import AgentConfig, fits_agent, refuse_large
 from palaestra.apps.matmul.format import Format
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def test_the_agent_plays_up_to_nine_entries_a_matrix():

@@ -8,7 +8,7 @@ from palaestra.apps.matmul.agent_learner import AgentLearner
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.masks import from_masks, to_masks
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import DamagedFile, UsageError
+from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.training.group import ALONE
 
 SMALL = Format(2, 2, 2)

@@ -16,7 +16,7 @@ from palaestra.apps.matmul.factorization import schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.masks import to_masks
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 SMALL = Format(2, 2, 2)
 SCHOOL = to_masks(schoolbook(SMALL, Field.GF2))

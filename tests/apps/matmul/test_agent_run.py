@@ -11,13 +11,13 @@ from palaestra.apps.matmul.agent_run import run_agent
 from palaestra.apps.matmul.discover_config import DiscoverConfig
 from palaestra.apps.matmul.discovering import find_or_make
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.contracts.errors import NotFound
-from palaestra.contracts.run import RunState
+from palaestra.core.errors import NotFound
+from palaestra.core.run import RunState
+from palaestra.runner.signals import StopRequest
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
-from palaestra.workers.signals import StopRequest
 
 TINY = {"width": 16, "batch": 32, "warmup": 3, "updates": 2, "simulations": 2, "children": 4, "device": "cpu"}
 

@@ -10,9 +10,9 @@ from palaestra.apps.matmul.discover_config import DiscoverConfig
 from palaestra.apps.matmul.discovering import find_or_make
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.masks import to_masks
-from palaestra.contracts.clock import SystemClock
-from palaestra.sinks.fanout import Fanout
-from palaestra.workers.session import RunSession
+from palaestra.core.clock import SystemClock
+from palaestra.loggers.fanout import Fanout
+from palaestra.runner.session import RunSession
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from palaestra.apps.matmul.discovering import find_or_make
 from palaestra.apps.matmul.factor_picture import draw_factors
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.masks import to_masks
-from palaestra.contracts.clock import SystemClock
+from palaestra.core.clock import SystemClock
 from palaestra.rendering.buffer_paths import VARIABLE, all_frame_buffers, frame_buffer_path
 from palaestra.rendering.demand import Demand
 from palaestra.rendering.frame_reader import FrameReader
+from palaestra.runner.session import RunSession
 from palaestra.runs.journal import read_journal
-from palaestra.workers.session import RunSession
 
 SMALL = Format(2, 2, 2)
 

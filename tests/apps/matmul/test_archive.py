@@ -9,7 +9,7 @@ from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.polishing import polished
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 ORIGIN = Provenance("01RUN", "flip", 3, 1000, 1.5, 1.4, 0.0, parents=("abc",))
 

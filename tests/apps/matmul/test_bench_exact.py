@@ -5,7 +5,7 @@ from palaestra.apps.matmul import bench_exact
 from palaestra.apps.matmul.bench_exact import check_exactly, exact_product
 from palaestra.apps.matmul.executor import Executor
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 
 
 def test_strassen_is_exact_in_every_type(strassen):

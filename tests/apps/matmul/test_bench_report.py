@@ -7,7 +7,7 @@ from palaestra.apps.matmul.bench_cells import Cell
 from palaestra.apps.matmul.bench_config import BenchConfig
 from palaestra.apps.matmul.bench_report import auto_table, plain, run_benchmark, sentence
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 QUICK = BenchConfig(dtypes=("float64", "modular", "object"), sizes=(16, 9), object_sizes=(2,), bits=(64,), seconds=0.01)
 

@@ -10,9 +10,9 @@ from palaestra.apps.matmul.bench_wandb import source_run, tell_wandb
 from palaestra.apps.matmul.discover_config import DiscoverConfig
 from palaestra.apps.matmul.discovering import find_or_make
 from palaestra.config.sinks import WandbConfig
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
 
-_file = Path(__file__).parents[2] / "sinks" / "test_wandb.py"
+_file = Path(__file__).parents[2] / "loggers" / "test_wandb.py"
 _spec = importlib.util.spec_from_file_location("wandb_tests", _file)
 wandb_tests = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(wandb_tests)

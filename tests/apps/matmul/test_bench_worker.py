@@ -8,7 +8,7 @@ from palaestra.apps.matmul.archive import Archive, Provenance
 from palaestra.apps.matmul.bench_config import BenchConfig
 from palaestra.apps.matmul.bench_worker import THREAD_COUNTS, benchmark_apart, main
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 
 QUICK = BenchConfig(dtypes=("object",), object_sizes=(2,), bits=(64,), seconds=0.01, threads=2)
 ORIGIN = Provenance("01RUN", "flip", 1, 2, 3.0, 4.0, 5.0)

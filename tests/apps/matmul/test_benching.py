@@ -7,7 +7,7 @@ from palaestra.apps.matmul.archive import Archive, Provenance
 from palaestra.apps.matmul.bench_store import BenchStore
 from palaestra.apps.matmul.benching import bench
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 ORIGIN = Provenance("01RUN", "flip", 1, 2, 3.0, 4.0, 5.0)
 QUICK = ("dtypes=[object]", "object_sizes=[2]", "bits=[64]", "seconds=0.01")

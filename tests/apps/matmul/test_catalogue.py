@@ -6,8 +6,8 @@ import pytest
 from palaestra.apps.matmul.archive import Archive, Provenance
 from palaestra.apps.matmul.catalogue import CATALOGUE, DiscoveryCatalogue
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import NotFound, UsageError
-from palaestra.plugins import load
+from palaestra.core.errors import NotFound, UsageError
+from palaestra.core.plugins import load
 
 ORIGIN = Provenance("01RUN", "flip", 3, 1000, 1.5, 1.4, 9.0, machine={"cpu": "x"})
 

@@ -20,7 +20,7 @@ from palaestra.apps.matmul.masks import from_masks, to_masks
 from palaestra.apps.matmul.search import Rules
 from palaestra.apps.matmul.verification import verify
 from palaestra.apps.matmul.walks import IS_COMPILED
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 RULES = Rules(plus_period=2000, patience=200_000, round_flips=20_000)
 SMALL = (Format(2, 2, 2), Format(2, 2, 3), Format(2, 3, 3))

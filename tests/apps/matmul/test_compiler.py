@@ -3,7 +3,7 @@ import os
 import pytest
 
 from palaestra.apps.matmul import compiler
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.core.errors import RunFailed, UsageError
 
 
 def test_code_is_compiled_once_and_kept(tmp_path, monkeypatch):

@@ -2,7 +2,7 @@ import pytest
 
 from palaestra.apps.matmul.discover_config import DiscoverConfig, changed_keys
 from palaestra.config.resolve import resolve_config
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 @pytest.mark.parametrize(

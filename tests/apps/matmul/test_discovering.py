@@ -3,7 +3,7 @@ from argparse import Namespace
 import pytest
 
 from palaestra.apps.matmul.discovering import discover, read_words
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.runs.store import RunStore
 
 

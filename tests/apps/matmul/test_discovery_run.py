@@ -19,8 +19,8 @@ from palaestra.apps.matmul.discovery_run import checkpoint_file, finishing_secon
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.lifting import OutOfTime, lift
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import DamagedFile
-from palaestra.contracts.run import RunState
+from palaestra.core.errors import DamagedFile
+from palaestra.core.run import RunState
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record

@@ -8,7 +8,7 @@ from palaestra.apps.matmul.factorization import schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from palaestra.apps.matmul.factorization import Factorization, schoolbook, whole_numbers
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def multiply_by(claim, a, b):

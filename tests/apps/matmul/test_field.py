@@ -1,7 +1,7 @@
 import pytest
 
 from palaestra.apps.matmul.field import Field, parse_field
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def test_fields_are_known_by_more_than_one_name():

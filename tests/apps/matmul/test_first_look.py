@@ -7,9 +7,9 @@ from palaestra.apps.matmul.bench_report import Benchmark
 from palaestra.apps.matmul.bench_store import BenchStore
 from palaestra.apps.matmul.first_look import first_look
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
+from palaestra.loggers.fanout import Fanout
 from palaestra.runs.directory import RunDirectory
-from palaestra.sinks.fanout import Fanout
 
 ORIGIN = Provenance("01RUN", "flip", 1, 2, 3.0, 4.0, 5.0)
 

@@ -4,7 +4,7 @@ import pytest
 from palaestra.apps.matmul.flip_graph_env import FlipGraphEnv
 from palaestra.apps.matmul.verification import verify
 from palaestra.config.env import EnvConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.testing.check_env import check_env
 
 

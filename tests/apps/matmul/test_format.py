@@ -1,7 +1,7 @@
 import pytest
 
 from palaestra.apps.matmul.format import Format, parse_format
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def test_a_format_is_read_as_it_is_written():

@@ -3,7 +3,7 @@ import pytest
 
 from palaestra.apps.matmul.game_batch import TensorGameBatch, action_space, observation_space
 from palaestra.apps.matmul.game_settings import GameSettings
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.envs.batch import BatchEnvs
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.game_settings import GameSettings, read_game_settings
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def test_an_episode_has_as_many_moves_as_the_schoolbook_unless_said_otherwise():

@@ -9,9 +9,9 @@ from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.keeping import Kept, keep
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.clock import SystemClock
-from palaestra.sinks.fanout import Fanout
-from palaestra.workers.session import RunSession
+from palaestra.core.clock import SystemClock
+from palaestra.loggers.fanout import Fanout
+from palaestra.runner.session import RunSession
 
 ORIGIN = Provenance("01RUN", "flip", 1, 2, 3.0, 4.0, 5.0)
 

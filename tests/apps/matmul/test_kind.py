@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from palaestra.apps.matmul.kind import KIND
-from palaestra.contracts.run import RunRequest
-from palaestra.contracts.worker_kind import RequestRefused, Resources
+from palaestra.core.run import RunRequest
+from palaestra.core.worker_kind import RequestRefused, Resources
 
 
 def prepared(**config):

@@ -7,7 +7,7 @@ from palaestra.apps.matmul.lifting import lift
 from palaestra.apps.matmul.masks import from_masks
 from palaestra.apps.matmul.search import Rules, advance, begin
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def test_strassen_gets_its_signs_back(strassen_bits):

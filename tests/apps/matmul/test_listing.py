@@ -10,7 +10,7 @@ from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.listing import list_discoveries
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 ORIGIN = Provenance("01RUN", "flip", 3, 1000, 1.5, 1.4, 0.0)
 

@@ -4,7 +4,7 @@ from palaestra.apps.matmul.factorization import schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.masks import from_masks, to_masks
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def test_masks_and_back_are_the_same_scheme(strassen_bits):

@@ -10,7 +10,7 @@ from palaestra.apps.matmul.factorization import schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.npz_file import read_npz
-from palaestra.contracts.errors import DamagedFile, RefusedFile, UsageError
+from palaestra.core.errors import DamagedFile, RefusedFile, UsageError
 
 
 def as_alphatensor(claim):

@@ -11,7 +11,7 @@ from palaestra.apps.matmul.masks import from_masks
 from palaestra.apps.matmul.projection import projected
 from palaestra.apps.matmul.search import Rules, advance, begin
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 @pytest.mark.parametrize("sides", [(2, 3, 4), (3, 3, 3)])

@@ -8,7 +8,7 @@ from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.scheme_file import decode_scheme, encode_scheme, read_schemes
 from palaestra.apps.matmul.verification import NotAnAlgorithm, verify
-from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, UsageError
+from palaestra.core.errors import DamagedFile, NotFound, RefusedFile, UsageError
 
 
 def holding(readings):

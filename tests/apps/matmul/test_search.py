@@ -7,7 +7,7 @@ from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.masks import from_masks
 from palaestra.apps.matmul.search import Rules, advance, begin, decode_search, encode_search, throw
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import DamagedFile, UsageError
+from palaestra.core.errors import DamagedFile, UsageError
 
 RULES = Rules(plus_period=200, patience=3000, round_flips=1000)
 

@@ -14,7 +14,7 @@ from palaestra.apps.matmul.discovering import find_or_make
 from palaestra.apps.matmul.discovery_run import run_discovery
 from palaestra.runs.journal import read_journal
 
-_file = Path(__file__).parents[2] / "sinks" / "test_wandb.py"
+_file = Path(__file__).parents[2] / "loggers" / "test_wandb.py"
 _spec = importlib.util.spec_from_file_location("wandb_tests", _file)
 wandb_tests = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(wandb_tests)

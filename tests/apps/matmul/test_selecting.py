@@ -9,8 +9,8 @@ from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.selecting import select_discovery
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import NotFound
-from palaestra.contracts.run import RunRequest
+from palaestra.core.errors import NotFound
+from palaestra.core.run import RunRequest
 from palaestra.runs.store import RunStore
 
 ROOT = Path("runs")

@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.signed_masks import from_signed_masks, to_signed_masks
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def test_masks_hold_the_whole_scheme(strassen):

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 import pytest
 
 from palaestra.apps.matmul.telling import ending_told
-from palaestra.contracts.errors import UsageError
-from palaestra.workers.signals import StopNow
+from palaestra.core.errors import UsageError
+from palaestra.runner.signals import StopNow
 
 
 class Session:

@@ -8,7 +8,7 @@ from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.trace_form import from_trace_form, trace_form, turned_to
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 
 def test_the_scheme_is_the_trace_of_a_product_of_three():

@@ -12,7 +12,7 @@ from palaestra.apps.matmul.masks import to_masks
 from palaestra.apps.matmul.python_walk import PythonWalk
 from palaestra.apps.matmul.signed_masks import from_signed_masks, to_signed_masks
 from palaestra.apps.matmul.verification import verify
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 needs_compiler = pytest.mark.skipif(not walks.IS_COMPILED, reason="installed without a compiler")
 

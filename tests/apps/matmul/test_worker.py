@@ -3,7 +3,7 @@ import subprocess
 from palaestra.apps.matmul.discover_config import DiscoverConfig
 from palaestra.apps.matmul.kind import KIND
 from palaestra.apps.matmul.worker import main
-from palaestra.contracts.run import RunRequest, RunState
+from palaestra.core.run import RunRequest, RunState
 from palaestra.runs.documents import write_config
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore

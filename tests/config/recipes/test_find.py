@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from palaestra import plugins
 from palaestra.config.recipes.find import EXTRA_MODULES, find_recipe, is_installed, recipe_names, require_extra
 from palaestra.config.recipes.recipe import Recipe
-from palaestra.contracts.errors import MissingExtra, NotFound, UsageError
+from palaestra.core import plugins
+from palaestra.core.errors import MissingExtra, NotFound, UsageError
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.components.base import Signal
 from palaestra.policies.components.registry import SHIPPED
 

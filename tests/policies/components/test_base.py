@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec
 from palaestra.policies.components.base import Misfit, Signal, one_vector, refuse_raw
 
 BYTES = BoxSpec((3, 4, 4), "uint8", (0.0,), (255.0,))

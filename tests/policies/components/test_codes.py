@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from palaestra.contracts.spaces import BoxSpec
+from palaestra.core.spaces import BoxSpec
 from palaestra.policies.components.base import Misfit, Signal
 
 CELLS = BoxSpec((2, 3), "uint8", (0.0,), (4.0,))

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
 from palaestra.policies.components.base import Misfit
 from palaestra.policies.distributions import Categorical, DiagonalGaussian, MultiCategorical
 from palaestra.policies.squashed import SquashedGaussian

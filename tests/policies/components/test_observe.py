@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec
 from palaestra.policies.components.base import Misfit, Signal
 
 BYTES = BoxSpec((2, 4, 4), "uint8", (0.0,), (255.0,))

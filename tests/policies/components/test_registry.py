@@ -1,8 +1,8 @@
 import pytest
 from torch import nn
 
-from palaestra import plugins
-from palaestra.contracts.errors import UsageError
+from palaestra.core import plugins
+from palaestra.core.errors import UsageError
 from palaestra.policies.components.base import Component
 from palaestra.policies.components.registry import SHIPPED, component_names, find_component
 

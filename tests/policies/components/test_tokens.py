@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface, FeatureSpec
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, FeatureSpec
 from palaestra.policies.components.base import Misfit, Signal
 from palaestra.policies.components.tokens import TokenGrid, TokenGridSettings, fourier_table
 

@@ -7,8 +7,8 @@ from palaestra.config.env import EnvConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.ppo import PpoConfig
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.build import build_network, build_policy
 from palaestra.policies.library.fast import FastPolicy
 from palaestra.training.state import new_training_state

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
 from palaestra.policies.library.mlp import MlpPolicy, MlpSettings
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}

@@ -10,8 +10,8 @@ from gymnasium import spaces
 import palaestra.apps.arena  # noqa: F401  registers it, as the entry point does
 from palaestra.config.recipes.find import find_recipe
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import RunFailed, UsageError
-from palaestra.contracts.spaces import EnvInterface
+from palaestra.core.errors import RunFailed, UsageError
+from palaestra.core.spaces import EnvInterface
 from palaestra.envs.batch import WorldEnding
 from palaestra.envs.publish import PublishedEnvs
 from palaestra.envs.seed_stream import SeedStream

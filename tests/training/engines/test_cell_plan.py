@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.build import build_policy
 from palaestra.policies.memory.fused import GruCell, LstmCell
 from palaestra.policies.memory.mingru import MinGruCell

@@ -1,7 +1,7 @@
 import pytest
 
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.choose import choose_engine
 from palaestra.training.group import Group

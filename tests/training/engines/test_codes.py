@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec
 from palaestra.training.engines.codes import HeadCode, InputCode, Unfit, plan_head, plan_input
 
 SEEN = BoxSpec((5,))

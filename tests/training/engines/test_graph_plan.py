@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.build import build_policy
 from palaestra.training.engines.codes import NO_BIAS, ActivationCode, Unfit
 from palaestra.training.engines.network_plan import plan_network

@@ -1,5 +1,5 @@
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.spaces import BoxSpec
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.spaces import BoxSpec
 from palaestra.envs.vector import Ending
 from palaestra.training.engines.landings import Landings
 from palaestra.training.tape import Tape

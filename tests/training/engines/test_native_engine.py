@@ -17,7 +17,7 @@ import torch
 
 import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point does
 from palaestra.config.train import TrainConfig
-from palaestra.contracts.errors import NonFinite, RunFailed
+from palaestra.core.errors import NonFinite, RunFailed
 from palaestra.testing.two_engines import distance, facts, learn_by_both, play, run_on, weights
 from palaestra.training.advantages import estimate_advantages
 from palaestra.training.engines import native_engine

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from palaestra.config.policy import PolicyConfig
-from palaestra.contracts.spaces import BoxSpec, DiscreteSpec, EnvInterface, FeatureSpec
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, FeatureSpec
 from palaestra.policies.build import build_policy
 from palaestra.training.engines.codes import ActivationCode, Unfit
 from palaestra.training.engines.network_plan import plan_network

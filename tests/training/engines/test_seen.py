@@ -1,6 +1,6 @@
 import numpy as np
 
-from palaestra.contracts.spaces import BoxSpec, DictSpec
+from palaestra.core.spaces import BoxSpec, DictSpec
 from palaestra.training.engines.codes import InputCode, InputPlan, LayerPlan
 from palaestra.training.engines.seen import Seen, vector_input
 from palaestra.training.tape import Tape

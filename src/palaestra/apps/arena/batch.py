@@ -11,7 +11,7 @@ from palaestra.apps.arena.message import encode_whole
 from palaestra.apps.arena.reference_batch import MUST_AGREE, ReferenceBatch
 from palaestra.apps.arena.spaces import interface_of_agent
 from palaestra.apps.arena.tables import COUNTERS
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.envs.batch import WorldEnding
 
 compiled: Callable[[Sequence[ArenaSettings], int, int], WorldBatch] | None

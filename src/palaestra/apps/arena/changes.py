@@ -13,7 +13,7 @@ import numpy as np
 
 from palaestra.apps.arena.limits import refuse_impossible
 from palaestra.apps.arena.tables import ACTIONS, ITEMS
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 if TYPE_CHECKING:
     from palaestra.apps.arena.state import Integers, WorldState

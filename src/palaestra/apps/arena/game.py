@@ -11,14 +11,14 @@ from palaestra.apps.arena.batch import make_batch
 from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import empty_rows, interface_of_agent
 from palaestra.apps.arena.tables import ACTIONS, ATTACK, EAST, ITEMS, NORTH, REST, SOUTH, WEST
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from palaestra.apps.arena.settings import ArenaSettings
     from palaestra.apps.arena.world_batch import Arrays
-    from palaestra.contracts.screen import Hire, Others
+    from palaestra.core.screen import Hire, Others
 
 ARROWS = {"up": NORTH, "right": EAST, "down": SOUTH, "left": WEST}
 LETTERS = {"w": NORTH, "d": EAST, "s": SOUTH, "a": WEST}

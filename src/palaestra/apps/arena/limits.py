@@ -9,7 +9,7 @@ import numpy as np
 from palaestra.apps.arena.settings import LARGEST_SIDE, MAX_TEAMS
 from palaestra.apps.arena.state import ENDLESS, WorldState
 from palaestra.apps.arena.tables import ACTIONS, ITEMS, STATIONS
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 if TYPE_CHECKING:
     from palaestra.apps.arena.state import Integers

@@ -14,7 +14,7 @@ import numpy as np
 from palaestra.apps.arena.limits import check_size, refuse_impossible
 from palaestra.apps.arena.state import WorldState
 from palaestra.apps.arena.tables import ITEMS
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 if TYPE_CHECKING:
     from palaestra.apps.arena.state import Integers

@@ -10,7 +10,7 @@ from palaestra.apps.arena.batch import METADATA, ArenaBatch
 from palaestra.apps.arena.env import SEEDS, render_state
 from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import action_space, empty_rows, observation_space, row_of
-from palaestra.contracts.errors import MissingExtra
+from palaestra.core.errors import MissingExtra
 
 try:
     from pettingzoo import ParallelEnv

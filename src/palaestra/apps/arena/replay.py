@@ -13,7 +13,7 @@ from palaestra.apps.arena.limits import check_shapes, check_size, refuse_impossi
 from palaestra.apps.arena.recording import KIND
 from palaestra.apps.arena.state import WorldState
 from palaestra.apps.arena.tables import ITEMS
-from palaestra.contracts.errors import DamagedFile, UsageError
+from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.runs.replay_file import parse_object, read_replay_file
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from palaestra.apps.arena.tables import ITEMS, STATIONS
 from palaestra.config.base import Frozen
-from palaestra.contracts.errors import UsageError, did_you_mean
+from palaestra.core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

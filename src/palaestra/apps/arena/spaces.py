@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from palaestra.apps.arena.tables import ACTIONS, CODE_COUNT, FEATURES, SELF
-from palaestra.contracts.spaces import EnvInterface, FeatureSpec
+from palaestra.core.spaces import EnvInterface, FeatureSpec
 from palaestra.envs.spaces import space_spec
 
 if TYPE_CHECKING:

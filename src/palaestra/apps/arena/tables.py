@@ -5,7 +5,7 @@ Ids only ever grow: they stand in checkpoints and replays.
 
 from __future__ import annotations
 
-from palaestra.contracts.spaces import FeatureSpec
+from palaestra.core.spaces import FeatureSpec
 
 ITEMS = ("ore", "battery", "heart", "armour", "charge")
 STATIONS = ("mine", "generator", "altar", "armoury", "charger")

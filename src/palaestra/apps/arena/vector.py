@@ -12,7 +12,7 @@ from palaestra.apps.arena.batch import METADATA, ArenaBatch
 from palaestra.apps.arena.env import SEEDS, render_state
 from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import action_space, empty_rows, observation_space
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 from palaestra.envs.batch import BatchEnvs
 
 if TYPE_CHECKING:

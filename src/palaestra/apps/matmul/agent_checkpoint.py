@@ -10,15 +10,15 @@ from palaestra.checkpoints.log import EPISODES_METRIC
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.weights import trainer_state_to_bytes
 from palaestra.config.checkpoints import CheckpointConfig
-from palaestra.contracts.checkpoint import Checkpoint
-from palaestra.contracts.codec import encode_interface
-from palaestra.contracts.spaces import EnvInterface
+from palaestra.core.checkpoint import Checkpoint
+from palaestra.core.codec import encode_interface
+from palaestra.core.spaces import EnvInterface
 from palaestra.envs.spaces import space_spec
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.agent_learner import AgentLearner
+    from palaestra.runner.session import RunSession
     from palaestra.runs.directory import RunDirectory
-    from palaestra.workers.session import RunSession
 
 KEPT = CheckpointConfig(keep=3, keep_trainer_states=2)
 GAME = "palaestra/TensorGame-v0"

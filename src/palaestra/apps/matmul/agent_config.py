@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from palaestra.config.base import Frozen
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.format import Format

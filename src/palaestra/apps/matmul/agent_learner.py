@@ -24,7 +24,7 @@ from palaestra.apps.matmul.contractions import views_of
 from palaestra.apps.matmul.game_settings import GameSettings
 from palaestra.apps.matmul.plateau import draw_plateau, plateau_lessons
 from palaestra.checkpoints.weights import trainer_state_from_bytes, trainer_state_to_bytes
-from palaestra.contracts.errors import DamagedFile, UsageError
+from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.training.device import choose_device
 from palaestra.training.sharing import equalize
 

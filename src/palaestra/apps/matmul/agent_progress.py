@@ -14,7 +14,7 @@ from palaestra.apps.matmul.factorization import schoolbook
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.masks import Masks, to_masks
 from palaestra.apps.matmul.search import Search, Walker, advance, begin, decode_search, encode_search, throw
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.agent_learner import RoundReport

@@ -35,16 +35,16 @@ from palaestra.apps.matmul.search_sinks import open_sinks
 from palaestra.apps.matmul.telling import ending_told
 from palaestra.checkpoints.weights import trainer_state_from_bytes
 from palaestra.config.distributed import DistributedConfig
-from palaestra.contracts.clock import SystemClock
-from palaestra.contracts.episodes import EpisodeResult
-from palaestra.contracts.errors import NotFound
-from palaestra.contracts.sink import Sample
+from palaestra.core.clock import SystemClock
+from palaestra.core.episodes import EpisodeResult
+from palaestra.core.errors import NotFound
+from palaestra.core.sink import Sample
+from palaestra.runner.logs import warnings_on_stderr
+from palaestra.runner.session import RunSession
+from palaestra.runner.signals import exit_code_of, stop_on_signals
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
 from palaestra.training.joining import open_group
-from palaestra.workers.logs import warnings_on_stderr
-from palaestra.workers.session import RunSession
-from palaestra.workers.signals import exit_code_of, stop_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.agent_learner import RoundReport
     from palaestra.apps.matmul.discover_config import DiscoverConfig
     from palaestra.apps.matmul.discovery_run import Outcome
+    from palaestra.loggers.fanout import Fanout
+    from palaestra.runner.signals import StopRequest
     from palaestra.runs.directory import RunDirectory
-    from palaestra.sinks.fanout import Fanout
-    from palaestra.workers.signals import StopRequest
 
 THREADS = 1  # the network is small: more threads only wait for each other
 

@@ -20,8 +20,8 @@ from palaestra.runs.files import read_json
 if TYPE_CHECKING:
     from palaestra.apps.matmul.agent_progress import Progress
     from palaestra.apps.matmul.discover_config import DiscoverConfig
-    from palaestra.sinks.fanout import Fanout
-    from palaestra.workers.session import RunSession
+    from palaestra.loggers.fanout import Fanout
+    from palaestra.runner.session import RunSession
 
 REPRODUCED = "The agent was shown a scheme of this rank or better: this is reproduced, not discovered."
 NOT_LIFTED = "None of the schemes could be lifted to that field; what was kept holds modulo 2 only."

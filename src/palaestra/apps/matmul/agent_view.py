@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul.factor_picture import draw_factors
 from palaestra.apps.matmul.masks import from_masks
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.rendering.buffer_paths import frame_buffer_path
 from palaestra.rendering.frame_buffer import FrameBufferOwner, remove_dead_frame_buffers
 from palaestra.rendering.frame_header import Numbers
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from palaestra.apps.matmul.format import Format
     from palaestra.apps.matmul.masks import Masks
-    from palaestra.workers.session import RunSession
+    from palaestra.runner.session import RunSession
 
 logger = logging.getLogger(__name__)
 

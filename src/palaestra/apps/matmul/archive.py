@@ -12,7 +12,7 @@ from palaestra.apps.matmul.fingerprint import fingerprint
 from palaestra.apps.matmul.scheme_file import decode_scheme, encode_scheme
 from palaestra.apps.matmul.symmetry import are_one
 from palaestra.apps.matmul.verification import VerifiedFactorization, verify
-from palaestra.contracts.errors import DamagedFile, PalaestraError
+from palaestra.core.errors import DamagedFile, PalaestraError
 from palaestra.runs.files import read_json, write_json
 from palaestra.runs.schema import stamped, unstamped
 

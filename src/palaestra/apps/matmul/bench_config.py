@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 
 from palaestra.config.base import Frozen
 from palaestra.config.sinks import WandbConfig
-from palaestra.contracts.errors import did_you_mean
+from palaestra.core.errors import did_you_mean
 
 DTYPES = ("float32", "float64", "int64", "modular", "object")
 SIZES = (64, 127, 128, 255, 256, 511, 512, 1000, 1024, 1025, 2047, 2048, 3072, 4095, 4096)

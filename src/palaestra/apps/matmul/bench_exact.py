@@ -12,7 +12,7 @@ import numpy as np
 
 from palaestra.apps.matmul.big_integers import BigIntegerExecutor
 from palaestra.apps.matmul.executor import Executor
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.blocks import Matrix

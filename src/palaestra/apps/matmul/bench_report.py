@@ -15,7 +15,7 @@ from palaestra.apps.matmul.bench_exact import check_exactly
 from palaestra.apps.matmul.big_integers import BigIntegerExecutor
 from palaestra.apps.matmul.compiler import compiler_version, find_compiler
 from palaestra.apps.matmul.executor import Executor
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.runs.environment import describe_hardware
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from palaestra.apps.matmul.bench_report import (
     describe_software,
     plain,
 )
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.runs.environment import describe_hardware
 from palaestra.runs.files import read_json, write_atomic, write_json
 from palaestra.runs.schema import stamped, unstamped

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul.bench_table import COLUMNS, NAME, table_rows
-from palaestra.contracts.errors import NotFound
+from palaestra.core.errors import NotFound
+from palaestra.loggers.fanout import Fanout
+from palaestra.loggers.wandb import WandbSink
 from palaestra.runs.documents import read_config
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
-from palaestra.sinks.fanout import Fanout
-from palaestra.sinks.wandb import WandbSink
 
 if TYPE_CHECKING:
     from pathlib import Path

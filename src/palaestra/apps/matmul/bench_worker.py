@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from palaestra.apps.matmul.archive import Archive
 from palaestra.apps.matmul.bench_config import BenchConfig
 from palaestra.apps.matmul.bench_report import decode_benchmark, plain, run_benchmark
-from palaestra.contracts.errors import PalaestraError, RunFailed
+from palaestra.core.errors import PalaestraError, RunFailed
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.archive import Discovery

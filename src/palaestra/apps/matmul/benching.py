@@ -15,8 +15,8 @@ from palaestra.apps.matmul.executor import check_field
 from palaestra.apps.matmul.selecting import select_discovery
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.resolve import resolve_config
-from palaestra.contracts.command import Answer
-from palaestra.contracts.errors import UsageError
+from palaestra.core.command import Answer
+from palaestra.core.errors import UsageError
 from palaestra.runs.identity import new_run_id
 from palaestra.runs.store import runs_root
 

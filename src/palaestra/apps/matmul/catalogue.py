@@ -10,14 +10,14 @@ from palaestra.apps.matmul.bench_store import BenchStore
 from palaestra.apps.matmul.format import parse_format
 from palaestra.apps.matmul.formulas import formulas, python_code, straight_line
 from palaestra.apps.matmul.known_ranks import as_of, compare, known_additions, known_table
-from palaestra.contracts.errors import DamagedFile, NotFound, did_you_mean
+from palaestra.core.errors import DamagedFile, NotFound, did_you_mean
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.apps.matmul.bench_cells import Cell
     from palaestra.apps.matmul.bench_report import Benchmark
-    from palaestra.contracts.catalogue import BenchmarkCell, FoundScheme, SchemeBenchmark, SchemeDetail, SchemeList
+    from palaestra.core.catalogue import BenchmarkCell, FoundScheme, SchemeBenchmark, SchemeDetail, SchemeList
 
 Stamp = tuple[str, int, int]  # path, bytes, time of change
 

@@ -40,7 +40,7 @@ from palaestra.apps.matmul.search import (
 from palaestra.apps.matmul.turning import can_turn
 from palaestra.apps.matmul.verification import verify
 from palaestra.apps.matmul.walks import IS_COMPILED
-from palaestra.contracts.errors import DamagedFile, PalaestraError
+from palaestra.core.errors import DamagedFile, PalaestraError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

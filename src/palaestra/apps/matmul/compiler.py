@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from palaestra.contracts.errors import RunFailed, UsageError
+from palaestra.core.errors import RunFailed, UsageError
 
 FLAGS = ("-O3", "-march=native", "-std=c11", "-fPIC", "-shared", "-Wall")
 THREADS_FLAG = "-fopenmp"

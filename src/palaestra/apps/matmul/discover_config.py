@@ -14,7 +14,7 @@ from palaestra.apps.matmul.masks import check_fits
 from palaestra.apps.matmul.search import Rules
 from palaestra.config.base import Frozen
 from palaestra.config.sinks import WandbConfig
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 
 
 class SearchSinks(Frozen):

@@ -11,9 +11,9 @@ from palaestra.apps.matmul.methods import run_method
 from palaestra.apps.matmul.walks import IS_COMPILED, SLOW
 from palaestra.config.overrides import parse_overrides, split_word
 from palaestra.config.resolve import resolve_config
-from palaestra.contracts.command import Answer
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.run import RunRequest
+from palaestra.core.command import Answer
+from palaestra.core.errors import UsageError
+from palaestra.core.run import RunRequest
 from palaestra.runs.documents import read_config, read_request, write_config
 from palaestra.runs.store import RunStore
 

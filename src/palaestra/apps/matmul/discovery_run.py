@@ -33,26 +33,26 @@ from palaestra.apps.matmul.search_log import log_checkpoint
 from palaestra.apps.matmul.search_sinks import open_sinks
 from palaestra.apps.matmul.telling import ending_told
 from palaestra.apps.matmul.verification import VerifiedFactorization, verify
-from palaestra.contracts.checkpoint import Checkpoint
-from palaestra.contracts.clock import SystemClock
-from palaestra.contracts.errors import RunFailed
-from palaestra.contracts.sink import Sample
+from palaestra.core.checkpoint import Checkpoint
+from palaestra.core.clock import SystemClock
+from palaestra.core.errors import RunFailed
+from palaestra.core.sink import Sample
+from palaestra.runner.logs import warnings_on_stderr
+from palaestra.runner.session import RunSession
+from palaestra.runner.signals import exit_code_of, stop_on_signals
 from palaestra.runs.files import read_json, write_json
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
 from palaestra.runs.schema import stamped, unstamped
-from palaestra.workers.logs import warnings_on_stderr
-from palaestra.workers.session import RunSession
-from palaestra.workers.signals import exit_code_of, stop_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from palaestra.apps.matmul.discover_config import DiscoverConfig
+    from palaestra.loggers.fanout import Fanout
+    from palaestra.runner.signals import StopRequest
     from palaestra.runs.directory import RunDirectory
-    from palaestra.sinks.fanout import Fanout
-    from palaestra.workers.signals import StopRequest
 
 SCHEMA_VERSION = 4  # 2: a climb over several formats; 3: with shelves; 4: among schemes that can be turned
 SAVE_SECONDS = 10.0

@@ -16,7 +16,7 @@ from palaestra.apps.matmul.float_product import FloatProduct
 from palaestra.apps.matmul.integer_product import IntegerProduct
 from palaestra.apps.matmul.straight_line import scheme_programs
 from palaestra.apps.matmul.turned_signs import without_negated_factors
-from palaestra.contracts.errors import UsageError, did_you_mean
+from palaestra.core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.blocks import Matrix

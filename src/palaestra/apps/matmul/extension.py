@@ -20,7 +20,7 @@ from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.projection import projected
 from palaestra.apps.matmul.trace_form import turned_to
 from palaestra.apps.matmul.verification import VerifiedFactorization, verify
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

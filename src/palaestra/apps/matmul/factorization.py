@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.apps.matmul.field import Field
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.format import Format

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from palaestra.contracts.errors import UsageError, did_you_mean
+from palaestra.core.errors import UsageError, did_you_mean
 
 
 class Field(StrEnum):

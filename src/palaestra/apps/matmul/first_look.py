@@ -11,15 +11,15 @@ from palaestra.apps.matmul.bench_config import BRIEF
 from palaestra.apps.matmul.bench_store import BenchStore
 from palaestra.apps.matmul.bench_worker import benchmark_apart
 from palaestra.apps.matmul.field import Field
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 from palaestra.runs.identity import new_run_id
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.archive import Discovery
     from palaestra.apps.matmul.bench_report import Benchmark
+    from palaestra.loggers.fanout import Fanout
+    from palaestra.runner.session import Events
     from palaestra.runs.directory import RunDirectory
-    from palaestra.sinks.fanout import Fanout
-    from palaestra.workers.session import Events
 
 SHORTEST = 2.0  # seconds: compiling alone takes about one
 FOR_NUMBERS = frozenset({Field.ZT, Field.Z})

@@ -15,7 +15,7 @@ from palaestra.apps.matmul.format import parse_format
 from palaestra.apps.matmul.guided_walks import FEATURES, RANDOM, begin_guided
 from palaestra.apps.matmul.known_ranks import known_rank
 from palaestra.apps.matmul.masks import Masks, check_fits, from_masks, to_masks
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 MOST = 1_000.0  # no feature is larger: a scheme has fewer rows than that
 STEP_COST = 0.01

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 LARGEST_SIDE = 12  # the tensor of 12x12x12 has three million entries; beyond that a proof needs another way
 SHAPE = re.compile(r"(\d{1,9})x(\d{1,9})x(\d{1,9})")

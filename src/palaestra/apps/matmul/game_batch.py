@@ -10,8 +10,8 @@ from gymnasium import spaces
 from palaestra.apps.matmul.factor_picture import draw_factors
 from palaestra.apps.matmul.game import TensorGame
 from palaestra.apps.matmul.game_settings import HIGHEST, LOWEST
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import EnvInterface
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import EnvInterface
 from palaestra.envs.batch import WorldEnding
 from palaestra.envs.spaces import space_spec
 

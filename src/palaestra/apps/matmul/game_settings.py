@@ -10,7 +10,7 @@ from pydantic import ValidationError, field_validator
 from palaestra.apps.matmul.field import Field, parse_field
 from palaestra.apps.matmul.format import Format, parse_format
 from palaestra.config.base import Frozen
-from palaestra.contracts.errors import PalaestraError, UsageError, did_you_mean
+from palaestra.core.errors import PalaestraError, UsageError, did_you_mean
 
 LOWEST = {Field.GF2: 0, Field.ZT: -1, Field.Z: -2}
 HIGHEST = {Field.GF2: 1, Field.ZT: 1, Field.Z: 2}

@@ -11,7 +11,7 @@ import numpy as np
 from palaestra.apps.matmul.blocks import Matrix, aligned_empty, row_width
 from palaestra.apps.matmul.c_source import factor_order, made_sums, sums_source
 from palaestra.apps.matmul.compiler import compile_source
-from palaestra.contracts.errors import RunFailed
+from palaestra.core.errors import RunFailed
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.format import Format

@@ -12,8 +12,8 @@ from palaestra.apps.matmul.first_look import first_look
 if TYPE_CHECKING:
     from palaestra.apps.matmul.archive import Provenance
     from palaestra.apps.matmul.verification import VerifiedFactorization
-    from palaestra.sinks.fanout import Fanout
-    from palaestra.workers.session import RunSession
+    from palaestra.loggers.fanout import Fanout
+    from palaestra.runner.session import RunSession
 
 ARTIFACT, KIND = "discovery", "algorithm"  # as W&B calls them
 

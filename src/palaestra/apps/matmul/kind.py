@@ -10,14 +10,14 @@ from palaestra.apps.matmul.discover_config import DiscoverConfig
 from palaestra.config.overrides import override_words
 from palaestra.config.resolve import resolve_config
 from palaestra.config.schema import config_schema
-from palaestra.contracts.errors import PalaestraError
-from palaestra.contracts.worker_kind import Complaint, Prepared, RequestRefused, Resources
-from palaestra.workers.complaints import complaints_of
+from palaestra.core.errors import PalaestraError
+from palaestra.core.worker_kind import Complaint, Prepared, RequestRefused, Resources
+from palaestra.runner.complaints import complaints_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.contracts.run import RunRequest
+    from palaestra.core.run import RunRequest
 
 
 class MatmulKind:

@@ -14,7 +14,7 @@ from palaestra.apps.matmul.format import Format, parse_format
 if TYPE_CHECKING:
     from palaestra.apps.matmul.field import Field
     from palaestra.apps.matmul.verification import VerifiedFactorization
-    from palaestra.contracts.catalogue import KnownRank
+    from palaestra.core.catalogue import KnownRank
 
 
 class Verdict(StrEnum):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.verification import NotAnAlgorithm, VerifiedFactorization, residual, verify
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.factorization import Factorization, Integers

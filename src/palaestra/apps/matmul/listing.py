@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.catalogue import CATALOGUE
 from palaestra.apps.matmul.known_ranks import as_of
-from palaestra.contracts.command import Answer
+from palaestra.core.command import Answer
 from palaestra.runs.store import runs_root
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.apps.matmul.format import Format, parse_format
-from palaestra.contracts.errors import DamagedFile, NotFound, RefusedFile, UsageError
+from palaestra.core.errors import DamagedFile, NotFound, RefusedFile, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path

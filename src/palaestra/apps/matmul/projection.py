@@ -17,7 +17,7 @@ from palaestra.apps.matmul.factorization import Factorization, Integers
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.trace_form import from_trace_form, trace_form
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 Word = tuple[int, ...]  # a vector of 0 and 1
 

@@ -15,7 +15,7 @@ from palaestra.apps.matmul.factorization import Factorization, Integers, whole_n
 from palaestra.apps.matmul.field import Field, parse_field
 from palaestra.apps.matmul.format import Format, parse_format
 from palaestra.apps.matmul.npz_file import Tables, read_npz
-from palaestra.contracts.errors import DamagedFile, UsageError
+from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.runs.files import read_json
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.masks import Masks, check_fits, to_masks
 from palaestra.apps.matmul.turning import spread, turning_rank, turning_school
 from palaestra.apps.matmul.walks import resume_walk, turning_walk
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

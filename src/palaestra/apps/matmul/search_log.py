@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from palaestra.checkpoints.log import LOG_NAME, SCHEMA_VERSION, LogEntry, entry_fields, read_log
-from palaestra.contracts.errors import DamagedFile
+from palaestra.core.errors import DamagedFile
 from palaestra.runs.files import write_json
 
 if TYPE_CHECKING:

@@ -6,16 +6,16 @@ import logging
 from typing import TYPE_CHECKING
 
 from palaestra.config.sinks import SinksConfig
-from palaestra.sinks.build import build_sinks
-from palaestra.sinks.status import RunHeader
+from palaestra.loggers.build import build_sinks
+from palaestra.loggers.status import RunHeader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
     from palaestra.apps.matmul.discover_config import SearchSinks
-    from palaestra.sinks.fanout import Fanout
-    from palaestra.workers.session import RunSession
+    from palaestra.loggers.fanout import Fanout
+    from palaestra.runner.session import RunSession
 
 logger = logging.getLogger(__name__)
 

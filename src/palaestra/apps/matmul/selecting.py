@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from palaestra.apps.matmul.archive import Archive, Discovery, sound_entries
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.format import SHAPE, parse_format
-from palaestra.contracts.errors import NotFound, did_you_mean
+from palaestra.core.errors import NotFound, did_you_mean
 from palaestra.runs.store import RunStore
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from palaestra.apps.matmul.factorization import Factorization, Integers
 from palaestra.apps.matmul.field import Field
 from palaestra.apps.matmul.masks import check_fits
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.format import Format

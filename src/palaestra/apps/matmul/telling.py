@@ -6,14 +6,14 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import PalaestraError
-from palaestra.workers.signals import StopNow, exit_code_of
+from palaestra.core.errors import PalaestraError
+from palaestra.runner.signals import StopNow, exit_code_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from palaestra.workers.session import RunSession
-    from palaestra.workers.signals import StopRequest
+    from palaestra.runner.session import RunSession
+    from palaestra.runner.signals import StopRequest
 
 
 @contextmanager

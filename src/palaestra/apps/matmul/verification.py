@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.apps.matmul.field import Field
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.errors import PalaestraError
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.factorization import Factorization, Integers

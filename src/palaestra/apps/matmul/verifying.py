@@ -12,8 +12,8 @@ from palaestra.apps.matmul.fingerprint import fingerprint
 from palaestra.apps.matmul.known_ranks import compare
 from palaestra.apps.matmul.scheme_file import read_schemes
 from palaestra.apps.matmul.verification import NotAnAlgorithm, VerifiedFactorization, residual, verify
-from palaestra.contracts.command import Answer
-from palaestra.contracts.errors import PalaestraError
+from palaestra.core.command import Answer
+from palaestra.core.errors import PalaestraError
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from palaestra.apps.matmul.python_walk import PythonWalk, Scheme
-from palaestra.contracts.errors import UsageError
+from palaestra.core.errors import UsageError
 
 try:
     from palaestra.apps.matmul import flips

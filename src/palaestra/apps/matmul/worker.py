@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from palaestra.apps.matmul.discover_config import DiscoverConfig
 from palaestra.apps.matmul.methods import run_method
-from palaestra.contracts.errors import DamagedFile, PalaestraError
+from palaestra.core.errors import DamagedFile, PalaestraError
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config
 

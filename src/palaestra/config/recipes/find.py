@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from palaestra import plugins
 from palaestra.config.recipes.recipe import Recipe
-from palaestra.contracts.errors import MissingExtra, UsageError
+from palaestra.core import plugins
+from palaestra.core.errors import MissingExtra, UsageError
 
 # extra of pyproject.toml -> the module it brings
 EXTRA_MODULES = {

@@ -14,7 +14,7 @@ from palaestra.policies.components.base import Component, Misfit, Signal, refuse
 from palaestra.policies.initialise import orthogonal
 
 if TYPE_CHECKING:
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 
 class AttentionSettings(Frozen):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor, nn
 
 from palaestra.config.base import Frozen
-from palaestra.contracts.spaces import BoxSpec, DictSpec, EnvInterface, FeatureSpec, SpaceSpec
+from palaestra.core.spaces import BoxSpec, DictSpec, EnvInterface, FeatureSpec, SpaceSpec
 
 if TYPE_CHECKING:
     from palaestra.policies.base import Memory

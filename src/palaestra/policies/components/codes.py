@@ -10,12 +10,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from palaestra.config.base import Frozen
-from palaestra.contracts.spaces import BoxSpec
+from palaestra.core.spaces import BoxSpec
 from palaestra.policies.code_sums import code_sums
 from palaestra.policies.components.base import Component, Misfit, Signal
 
 if TYPE_CHECKING:
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 
 class CodesSettings(Frozen):

@@ -14,7 +14,7 @@ from palaestra.policies.components.base import Component, Misfit, Signal, refuse
 from palaestra.policies.initialise import orthogonal
 
 if TYPE_CHECKING:
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 LayerShape = tuple[int, int, int]  # channels, kernel, stride
 LARGE: tuple[LayerShape, ...] = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # Mnih et al. 2015, for pictures from 36 pixels on

@@ -16,7 +16,7 @@ from palaestra.policies.initialise import HIDDEN_GAIN, orthogonal
 from palaestra.policies.narrow import linear
 
 if TYPE_CHECKING:
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 
 class LinearSettings(Frozen):

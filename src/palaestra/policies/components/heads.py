@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from palaestra.config.base import Frozen
-from palaestra.contracts.spaces import BoxSpec
+from palaestra.core.spaces import BoxSpec
 from palaestra.policies.components.base import Component, Misfit, Signal, one_vector
 from palaestra.policies.distributions import Distribution, head_size, make_distribution
 from palaestra.policies.initialise import ACTOR_GAIN, CRITIC_GAIN, orthogonal
 
 if TYPE_CHECKING:
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 
 class Head(Component):

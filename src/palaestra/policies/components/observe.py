@@ -9,13 +9,13 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from palaestra.config.base import Frozen
-from palaestra.contracts.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
 from palaestra.policies.components.base import Component, Misfit, Signal
 from palaestra.policies.observations import flat_size, flatten_observation
 from palaestra.policies.pictures import ChannelsAre, PictureReader, is_picture
 
 if TYPE_CHECKING:
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 
 class Vector(Component):

@@ -14,7 +14,7 @@ from palaestra.policies.memory.mingru import MinGruCell
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
     from palaestra.policies.memory.cell import Cell
 
 

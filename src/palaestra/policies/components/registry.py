@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from palaestra import plugins
-from palaestra.contracts.errors import UsageError, did_you_mean
+from palaestra.core import plugins
+from palaestra.core.errors import UsageError, did_you_mean
 from palaestra.policies.components.attention import Attention
 from palaestra.policies.components.base import Component
 from palaestra.policies.components.codes import Codes

@@ -15,7 +15,7 @@ from palaestra.policies.activations import ACTIVATIONS, ActivationName
 from palaestra.policies.components.base import Component, Misfit, Signal, refuse_raw
 
 if TYPE_CHECKING:
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 
 class Flatten(Component):

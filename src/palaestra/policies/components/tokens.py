@@ -19,7 +19,7 @@ from palaestra.policies.components.base import Component, Misfit, Signal
 from palaestra.policies.features import ID_COUNT, NOTHING, TOKEN_PARTS, channel_scales, is_tokens
 
 if TYPE_CHECKING:
-    from palaestra.contracts.spaces import EnvInterface
+    from palaestra.core.spaces import EnvInterface
 
 SIDE = 16  # coordinates are four bits each
 

@@ -9,8 +9,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from palaestra.config.base import Frozen
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.spaces import BoxSpec, EnvInterface
+from palaestra.core.errors import UsageError
+from palaestra.core.spaces import BoxSpec, EnvInterface
 from palaestra.policies.base import Memory, Observation, Policy, PolicyOutput
 from palaestra.policies.distributions import head_size, make_distribution
 from palaestra.policies.initialise import ACTOR_GAIN, CRITIC_GAIN, orthogonal
@@ -18,7 +18,7 @@ from palaestra.policies.memory.fused import LstmCell
 from palaestra.policies.pictures import PictureReader, is_picture
 
 if TYPE_CHECKING:
-    from palaestra.contracts.spaces import SpaceSpec
+    from palaestra.core.spaces import SpaceSpec
 
 HIDDEN, CELL = "memory.hidden", "memory.cell"
 

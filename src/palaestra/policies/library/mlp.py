@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from palaestra.config.base import Frozen
-from palaestra.contracts.spaces import BoxSpec, EnvInterface
+from palaestra.core.spaces import BoxSpec, EnvInterface
 from palaestra.policies.base import Intent, Memory, Observation, Policy, PolicyOutput
 from palaestra.policies.distributions import Distribution, head_size, make_distribution
 from palaestra.policies.narrow import linear

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from palaestra.contracts.episodes import EpisodeResult
-    from palaestra.contracts.reports import PhaseTimes, UpdateStats
+    from palaestra.core.episodes import EpisodeResult
+    from palaestra.core.reports import PhaseTimes, UpdateStats
     from palaestra.training.state import TrainingState
 
 

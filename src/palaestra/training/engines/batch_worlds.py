@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.errors import RunFailed, UsageError
-from palaestra.contracts.spaces import DiscreteSpec, MultiDiscreteSpec
+from palaestra.core.errors import RunFailed, UsageError
+from palaestra.core.spaces import DiscreteSpec, MultiDiscreteSpec
 from palaestra.envs.batch import OffersDoor
 from palaestra.envs.publish import PublishedEnvs
 from palaestra.training.engines.codes import Unfit
@@ -18,7 +18,7 @@ from palaestra.training.engines.codes import Unfit
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from palaestra.contracts.spaces import SpaceSpec
+    from palaestra.core.spaces import SpaceSpec
     from palaestra.envs.batch import BatchEnvs
     from palaestra.envs.vector import VectorEnvs
     from palaestra.training.engines.landings import Landings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.errors import UsageError
-from palaestra.contracts.later import later
+from palaestra.core.errors import UsageError
+from palaestra.core.later import later
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.base import TORCH_NAME
 from palaestra.training.engines.codes import Unfit

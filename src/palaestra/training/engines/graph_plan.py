@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from palaestra.contracts.spaces import BoxSpec, DictSpec
+from palaestra.core.spaces import BoxSpec, DictSpec
 from palaestra.policies.activations import unchanged
 from palaestra.policies.components.codes import Codes
 from palaestra.policies.components.dense import Linear, Mlp
@@ -26,7 +26,7 @@ from palaestra.training.engines.module_plan import NetworkPlan, Slots, Target
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from palaestra.contracts.spaces import SpaceSpec
+    from palaestra.core.spaces import SpaceSpec
     from palaestra.policies.graph import GraphPolicy
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.core.episodes import EpisodeResult
     from palaestra.envs.vector import Ending
     from palaestra.training.tape import Tape
 

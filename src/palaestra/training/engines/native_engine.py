@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.contracts.episode_columns import EpisodeColumns
-from palaestra.contracts.errors import NonFinite, RunFailed
-from palaestra.contracts.later import later
-from palaestra.contracts.reports import PhaseTimes, UpdateStats
+from palaestra.core.episode_columns import EpisodeColumns
+from palaestra.core.errors import NonFinite, RunFailed
+from palaestra.core.later import later
+from palaestra.core.reports import PhaseTimes, UpdateStats
 from palaestra.envs.batch import BatchEnvs
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.training.engines.base import Iteration
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palaestra.config.ppo import PpoConfig
-    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.core.episodes import EpisodeResult
     from palaestra.envs.vector import Ending
     from palaestra.policies import normalise
     from palaestra.policies.normalise import ReturnScaler

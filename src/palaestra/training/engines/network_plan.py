@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from palaestra.contracts.spaces import BoxSpec
+from palaestra.core.spaces import BoxSpec
 from palaestra.policies.activations import unchanged
 from palaestra.policies.graph import GraphPolicy
 from palaestra.policies.library.mlp import MlpPolicy

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from palaestra.contracts.spaces import SpaceSpec
+    from palaestra.core.spaces import SpaceSpec
     from palaestra.training.engines.codes import LayerPlan
     from palaestra.training.tape import Tape
 

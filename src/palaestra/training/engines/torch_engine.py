@@ -6,7 +6,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from palaestra.contracts.reports import PhaseTimes, UpdateStats
+from palaestra.core.reports import PhaseTimes, UpdateStats
 from palaestra.training.advantages import estimate_advantages
 from palaestra.training.engines.base import TORCH_NAME, Iteration
 from palaestra.training.engines.worlds import EngineWorlds, InsideSteps
@@ -15,7 +15,7 @@ from palaestra.training.ppo import update
 from palaestra.training.rollout import Rollout, collect_rollout
 
 if TYPE_CHECKING:
-    from palaestra.contracts.episodes import EpisodeResult
+    from palaestra.core.episodes import EpisodeResult
     from palaestra.training.rollout import Stepped
     from palaestra.training.state import TrainingState
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.wrappers import TimeLimit
 
-from palaestra.contracts.episodes import EpisodeResult
+from palaestra.core.episodes import EpisodeResult
 from palaestra.envs.publish import PublishedEnvs
 from palaestra.envs.vector import Ending, InProcessEnvs, VectorStep
 from palaestra.training.engines.codes import Unfit

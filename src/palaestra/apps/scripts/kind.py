@@ -1,0 +1,147 @@
+"""Scripts as kinds of workers. A daemon imports this, so torch and gymnasium stay out of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaestra.apps.scripts.arguments import command_words, complete
+from palaestra.apps.scripts.interpreters import absent_packages, find_interpreter
+from palaestra.apps.scripts.requirements import implied_packages, install_hint
+from palaestra.apps.scripts.scan import offered_scripts, scan
+from palaestra.apps.scripts.schema import own_schema, script_schema
+from palaestra.apps.scripts.script import NO_ARGUMENTS, Script, read_script
+from palaestra.apps.scripts.settings import OWN_KEYS, LaunchConfig
+from palaestra.apps.scripts.starting import pin_start
+from palaestra.config.resolve import resolve_config
+from palaestra.core.errors import MissingExtra, PalaestraError, UsageError, did_you_mean
+from palaestra.core.worker_kind import Checkout, Complaint, Prepared, RequestRefused, Resources
+from palaestra.runner.complaints import complaints_of
+
+if TYPE_CHECKING:
+    from palaestra.core.run import RunRequest
+
+
+@dataclass(frozen=True)
+class ScriptKind:
+    name: str
+    needs_arguments: bool  # a script whose arguments cannot be read is refused
+
+    def schema(self) -> dict[str, Any]:
+        return own_schema()
+
+    def schema_of(self, config: dict[str, Any]) -> dict[str, Any]:
+        """With the arguments of the script that `config` names, when it names one."""
+        return script_schema(self._read(config)) if config.get("script") else own_schema()
+
+    def prepare(self, request: RunRequest, machine: Resources, runs_root: Path) -> Prepared:
+        try:
+            script = self._read(request.config)
+        except PalaestraError as error:
+            raise RequestRefused([Complaint("script", error.message, error.hint)]) from error
+        given = {key: value for key, value in request.config.items() if key not in OWN_KEYS}
+        values, wrong = _script_settings(script, given)
+        launch, complaints = _own_settings(request.config, script, runs_root, implied_packages(script, values))
+        complaints += wrong
+        if request.nproc != 1 or request.executor != "local":
+            complaints.append(Complaint("nproc", "A script runs in one process on this machine.", "Leave it out."))
+        if complaints or launch is None:
+            raise RequestRefused(complaints)
+        config = {
+            **launch.model_dump(mode="json"),
+            "sha256": script.sha256,
+            "argv": _words(script, values),
+            "settings": values,
+        }
+        asked = {**request.config, "script": str(script.path)}
+        return Prepared(
+            request=replace(request, recipe=request.recipe or script.path.stem, config=asked),
+            config=config,
+            resources=Resources(1, 1 if machine.gpus and values.get("cuda") is True else 0),
+            total_steps=_total_steps(values),
+        )
+
+    def checkouts(self, runs_root: Path) -> list[Checkout]:
+        return offered_scripts(runs_root)
+
+    def add_checkout(self, path: Path, runs_root: Path) -> None:
+        if all(one.problem for one in scan(path, runs_root)):
+            raise UsageError(f"No script that takes an env_id was found in {path}.", "Give the folder of a checkout.")
+
+    def command(self, run_directory: Path) -> list[str]:
+        return [sys.executable, "-m", "palaestra.apps.scripts.worker", str(run_directory)]
+
+    def _read(self, config: dict[str, Any]) -> Script:
+        path = config.get("script")
+        if not isinstance(path, str) or not path:
+            raise UsageError(f"'{self.name}' needs a script.", "For example: script=cleanrl/ppo.py env_id=CartPole-v1")
+        script = read_script(Path(path))
+        if self.needs_arguments and script.style == NO_ARGUMENTS:
+            raise UsageError(
+                f"{script.path} has neither an Args class nor calls of add_argument; its arguments cannot be known.",
+                "Any script that uses Gymnasium can be run as 'script' instead of 'cleanrl'.",
+            )
+        return script
+
+
+def _own_settings(
+    config: dict[str, Any], script: Script, runs_root: Path, further: list[str]
+) -> tuple[LaunchConfig | None, list[Complaint]]:
+    own = {key: config[key] for key in OWN_KEYS if key in config}
+    try:
+        launch = resolve_config(LaunchConfig, None, own)
+    except PalaestraError as error:
+        return None, complaints_of(error, LaunchConfig)
+    try:
+        interpreter = find_interpreter(launch.python)
+        absent = absent_packages(script, interpreter, further)
+    except PalaestraError as error:
+        return None, [Complaint("python", error.message, error.hint)]
+    try:
+        start = pin_start(launch.start_from, script, runs_root) if launch.start_from else ""
+    except PalaestraError as error:
+        return None, [Complaint("start_from", error.message, error.hint)]
+    launch = launch.model_copy(update={"script": str(script.path), "python": interpreter, "start_from": start})
+    missing = f"{script.path.name} needs {', '.join(absent)}, which {interpreter} does not have."
+    complaint = Complaint("python", missing, install_hint(absent, interpreter), MissingExtra.exit_code)
+    return launch, [complaint] if absent else []
+
+
+def _script_settings(script: Script, given: dict[str, Any]) -> tuple[dict[str, Any], list[Complaint]]:
+    if script.style == NO_ARGUMENTS:
+        return given, [
+            Complaint(key, f"'{key}' is not a plain value.", "A text or a number is wanted.")
+            for key, value in given.items()
+            if not isinstance(value, str | int | float)
+        ]
+    names = [argument.name for argument in script.asked]
+    strangers = [key for key in given if key not in {argument.name for argument in script.arguments}]
+    complaints = [
+        Complaint(
+            key,
+            f"{script.path.name} has no argument '{key}'.",
+            did_you_mean(key, [*names, *OWN_KEYS]) or f"It has: {', '.join(names)}.",
+        )
+        for key in strangers
+    ]
+    known = {key: value for key, value in given.items() if key not in strangers}
+    values, wrong = complete(script.arguments, known)
+    return values, complaints + wrong
+
+
+def _words(script: Script, values: dict[str, Any]) -> list[str]:
+    """A script whose arguments are not known gets them as most parsers take them."""
+    if script.style == NO_ARGUMENTS:
+        return [word for key, value in values.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+    return command_words(script.arguments, values)
+
+
+def _total_steps(values: dict[str, Any]) -> int:
+    steps = values.get("total_timesteps")
+    return int(steps) if isinstance(steps, int | float) and not isinstance(steps, bool) and steps > 0 else 0
+
+
+KIND = ScriptKind("cleanrl", needs_arguments=True)
+PLAIN_KIND = ScriptKind("script", needs_arguments=False)

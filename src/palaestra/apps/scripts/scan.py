@@ -1,0 +1,117 @@
+"""`palaestra cleanrl scan CHECKOUT`: every script there, told by its text alone."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palaestra.apps.scripts.arguments import complete
+from palaestra.apps.scripts.checkouts import known_checkouts, remember_checkout
+from palaestra.apps.scripts.interpreters import absent_packages
+from palaestra.apps.scripts.requirements import implied_packages
+from palaestra.apps.scripts.script import NO_ARGUMENTS, Script, read_script
+from palaestra.core.errors import NotFound, PalaestraError
+from palaestra.core.worker_kind import Checkout, OfferedScript
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SKIPPED = {"tests", "test", "docs", "benchmark", "cleanrl_utils", "__pycache__", "site-packages", "node_modules"}
+MAX_SCRIPTS = 2_000
+MAX_FOLDERS = 2_000
+ACTIONS = {"Box": "continuous", "Discrete": "discrete", "MultiDiscrete": "discrete"}
+ACTIONS_OF = {
+    **dict.fromkeys(("ppo", "dqn", "c51", "pqn", "qdagger", "rainbow", "ppg"), "discrete"),
+    **dict.fromkeys(("ddpg", "td3", "sac"), "continuous"),
+}
+
+
+@dataclass(frozen=True)
+class ScannedScript:
+    path: str  # relative to the checkout
+    algorithm: str
+    actions: str  # "discrete", "continuous" or "any", as far as names and classes tell
+    style: str
+    arguments: int
+    saves: bool  # has a switch to save its own model; checkpoints of ours need none
+    needs: tuple[str, ...]  # packages that this interpreter lacks for the script's default settings
+    problem: str = ""
+
+
+def scan(checkout: Path, runs_root: Path | None = None) -> list[ScannedScript]:
+    """Scripts that read arguments, by path; files that are not Python are listed with what is wrong.
+
+    A checkout that has some is remembered in the folder of the runs.
+    """
+    checkout = checkout.expanduser().absolute()
+    if not checkout.is_dir():
+        raise NotFound(f"There is no directory {checkout}.", "Give the folder of a CleanRL checkout.")
+    scripts = [one for path in _candidates(checkout) if (one := _scanned(path, checkout)) is not None]
+    if runs_root is not None and any(not one.problem for one in scripts):
+        remember_checkout(runs_root, checkout)
+    return scripts
+
+
+def offered_scripts(runs_root: Path) -> list[Checkout]:
+    """Of the checkouts that are remembered there and have some."""
+    found = [Checkout(str(checkout), tuple(_offered(checkout))) for checkout in known_checkouts(runs_root)]
+    return [checkout for checkout in found if checkout.scripts]
+
+
+def _offered(checkout: Path) -> Iterator[OfferedScript]:
+    for path in _candidates(checkout):
+        one = _scanned_once(path, checkout, path.stat().st_mtime_ns)
+        if one is not None and not one.problem:
+            yield OfferedScript(str(path), one.path, one.algorithm, one.actions, one.needs)
+
+
+@lru_cache(maxsize=4096)
+def _scanned_once(path: Path, checkout: Path, changed_at: int) -> ScannedScript | None:
+    """Read again only when it has changed."""
+    del changed_at
+    return _scanned(path, checkout)
+
+
+def _candidates(checkout: Path) -> list[Path]:
+    """Python files, without looking into more than MAX_FOLDERS folders: somebody may name their home by mistake."""
+    paths: list[Path] = []
+    for number, (folder, inner, files) in enumerate(os.walk(checkout)):
+        inner[:] = sorted(name for name in inner if name not in SKIPPED and not name.startswith("."))
+        paths += [Path(folder, name) for name in files if name.endswith(".py")]
+        if number >= MAX_FOLDERS or len(paths) >= MAX_SCRIPTS:
+            break
+    return sorted(path for path in paths if path.is_file())[:MAX_SCRIPTS]
+
+
+def _scanned(path: Path, checkout: Path) -> ScannedScript | None:
+    name = path.relative_to(checkout).as_posix()
+    try:
+        script = read_script(path)
+    except PalaestraError as error:
+        return ScannedScript(name, "", "", "", 0, saves=False, needs=(), problem=error.message)
+    names = {argument.name for argument in script.arguments}
+    defaults, _ = complete(script.arguments, {})
+    if script.style == NO_ARGUMENTS or "env_id" not in names:
+        return None
+    return ScannedScript(
+        path=name,
+        algorithm=path.stem.partition("_")[0].upper(),
+        actions=_actions(script),
+        style=script.style,
+        arguments=len(script.asked),
+        saves="save_model" in names,
+        needs=tuple(absent_packages(script, further=implied_packages(script, defaults))),
+    )
+
+
+def _actions(script: Script) -> str:
+    """What the script itself insists on, else what its name lets expect."""
+    asked = {ACTIONS[space] for space in script.action_spaces if space in ACTIONS}
+    if len(asked) == 1:
+        return asked.pop()
+    if "continuous" in script.path.stem:
+        return "continuous"
+    return ACTIONS_OF.get(script.path.stem.partition("_")[0], "any")

@@ -1,0 +1,202 @@
+"""What a script asks to be told, read from its text; nothing of it is imported or run."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import os
+import tokenize
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palaestra.apps.scripts.argparse_calls import argparse_arguments
+from palaestra.apps.scripts.argument_types import ArgumentType, NotFitting, read_type
+from palaestra.apps.scripts.arguments import Argument
+from palaestra.apps.scripts.expressions import NotPlain, work_out
+from palaestra.core.errors import NotFound, UsageError
+
+TYRO = "tyro"
+ARGPARSE = "argparse"
+NO_ARGUMENTS = ""
+MAX_BYTES = 4 << 20
+RUNTIME_MARK = "runtime"  # "to be filled in runtime", "computed in runtime": the script fills these in itself
+
+
+@dataclass(frozen=True)
+class Script:
+    path: Path  # absolute
+    sha256: str
+    style: str  # how it reads its command line: TYRO, ARGPARSE or NO_ARGUMENTS
+    arguments: tuple[Argument, ...]
+    imports: tuple[str, ...]  # top-level packages that it cannot do without
+    classes: tuple[str, ...]
+    action_spaces: tuple[str, ...] = ()  # kinds of spaces that it asks its actions to be of
+    wrappers: tuple[str, ...] = ()  # of Gymnasium that it names, and modules of wrappers that it imports
+
+    @property
+    def asked(self) -> tuple[Argument, ...]:
+        """Without those that the script works out itself."""
+        return tuple(argument for argument in self.arguments if not argument.is_derived)
+
+
+def read_script(path: Path) -> Script:
+    path = Path(os.path.expanduser(path)).absolute()  # noqa: PTH111  an unknown `~user` is no error here
+    source = read_source(path)
+    tree = _parse(source, path)
+    arguments, style = _dataclass_arguments(tree, source, path.stem), TYRO
+    if not arguments:
+        arguments = argparse_arguments(tree, path.stem)
+        style = ARGPARSE if arguments else NO_ARGUMENTS
+    return Script(
+        path=path,
+        sha256=hashlib.sha256(source).hexdigest(),
+        style=style,
+        arguments=tuple(arguments),
+        imports=tuple(sorted(_needed_packages(tree))),
+        classes=tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
+        action_spaces=tuple(sorted(_action_spaces(tree))),
+        wrappers=tuple(sorted(_wrappers(tree))),
+    )
+
+
+def read_source(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            source = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise NotFound(f"There is no script {path}.", "Give its path: script=cleanrl/ppo.py") from None
+    except IsADirectoryError as error:
+        hint = f"Name one script; 'palaestra cleanrl scan {path}' lists them."
+        raise UsageError(f"{path} is a directory.", hint) from error
+    except OSError as error:
+        raise UsageError(f"The script {path} cannot be read: {error.strerror}.") from error
+    if len(source) > MAX_BYTES:
+        raise UsageError(f"{path} has more than {MAX_BYTES} bytes, which is no script.")
+    return source
+
+
+def _parse(source: bytes, path: Path) -> ast.Module:
+    try:
+        return ast.parse(source, filename=str(path))
+    except SyntaxError as error:
+        where = f"line {error.lineno}" if error.lineno else "its text"
+        raise UsageError(f"{path} is not Python: {error.msg} ({where}).", "Is it the right file?") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not Python: {error}.", "Is it the right file?") from error
+
+
+def _dataclass_arguments(tree: ast.Module, source: bytes, script_name: str) -> list[Argument]:
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    found = classes.get(_class_given_to_tyro(tree) or "Args")
+    if found is None:
+        return []
+    comments = _comments(source)
+    arguments: dict[str, Argument] = {}
+    for node in [*_bases(found, classes), found]:
+        arguments.update({one.name: one for one in _fields(node, comments, script_name)})
+    return list(arguments.values())
+
+
+def _class_given_to_tyro(tree: ast.Module) -> str | None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "tyro.cli" and node.args:
+            return ast.unparse(node.args[0])
+    return None
+
+
+def _bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
+    """Of the same file, the furthest first."""
+    found: list[ast.ClassDef] = []
+    for base in node.bases:
+        near = classes.get(ast.unparse(base))
+        if near is not None and near is not node and near.lineno < node.lineno:
+            found += [*_bases(near, classes), near]
+    return found
+
+
+def _fields(owner: ast.ClassDef, comments: dict[int, str], script_name: str) -> list[Argument]:
+    """A comment on a line of its own opens a section; a text under a field is its meaning."""
+    section, previous_end, fields = "", owner.lineno, []
+    for node, following in zip(owner.body, [*owner.body[1:], None], strict=True):
+        for line in range(previous_end + 1, node.lineno):
+            section = comments.get(line, section)
+        previous_end = node.end_lineno or node.lineno
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        meaning = _text_of(following)
+        is_derived = RUNTIME_MARK in section.lower() or f"computed in {RUNTIME_MARK}" in meaning.lower()
+        fields.append(_field(node, node.target.id, meaning, script_name, is_derived=is_derived))
+    return fields
+
+
+def _field(node: ast.AnnAssign, name: str, meaning: str, script_name: str, *, is_derived: bool) -> Argument:
+    value_type = read_type(node.annotation)
+    default: Any = None
+    shown = ""
+    try:
+        default = None if node.value is None else work_out(node.value, script_name)
+        default = default if default is None else value_type.fit(default)
+    except NotPlain:
+        shown = ast.unparse(node.value) if node.value else ""
+    except NotFitting:  # the annotation is not meant strictly
+        value_type = ArgumentType("any")
+    is_known = node.value is not None and not shown
+    return Argument(
+        name=name,
+        flag=f"--{name.replace('_', '-')}",
+        type=value_type.optional() if is_known and default is None else value_type,
+        description=" ".join(meaning.split()),
+        has_default=node.value is not None,
+        is_known=is_known,
+        default=default,
+        default_text=shown,
+        is_derived=is_derived,
+    )
+
+
+def _text_of(node: ast.stmt | None) -> str:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return node.value.value
+    return ""
+
+
+def _comments(source: bytes) -> dict[int, str]:
+    """Line number to comment, for lines that hold nothing else."""
+    tokens = tokenize.tokenize(io.BytesIO(source).readline)
+    found = [token for token in tokens if token.type == tokenize.COMMENT]
+    return {token.start[0]: token.string for token in found if token.line.lstrip().startswith("#")}
+
+
+def _needed_packages(tree: ast.Module) -> set[str]:
+    """Imported on the top level without condition; what an `if` or a function imports may never be asked for."""
+    packages = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            packages |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            packages.add(node.module.partition(".")[0])
+    return packages - {"__future__"}
+
+
+def _action_spaces(tree: ast.Module) -> set[str]:
+    """`assert isinstance(envs.single_action_space, gym.spaces.Discrete)`"""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Call) and len(node.test.args) == 2:
+            what, kind = map(ast.unparse, node.test.args)
+            if ast.unparse(node.test.func) == "isinstance" and what.endswith("action_space"):
+                found.add(kind.rpartition(".")[2])
+    return found
+
+
+def _wrappers(tree: ast.Module) -> set[str]:
+    """`gym.wrappers.ResizeObservation`, `from cleanrl_utils.atari_wrappers import NoopResetEnv`"""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("wrappers"):
+            found.add(node.attr)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").endswith("wrappers"):
+            found |= {(node.module or "").rpartition(".")[2], *(alias.name for alias in node.names)}
+    return found

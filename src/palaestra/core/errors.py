@@ -1,0 +1,104 @@
+"""Everything that can go wrong for a user, as one small tree.
+
+Each error is a lesson: `message` says what was wrong (with the value), `hint` says what to try.
+The command line prints both and leaves with `exit_code`; nothing else in the house calls `sys.exit`.
+
+    PalaestraError
+    ├── UsageError            2   a key, a value, a combination that cannot be
+    │   ├── RequestRefused        a request, with all that is wrong with it (core/worker_kind)
+    │   ├── Conflict              not in the state in which the run is (daemon/errors)
+    │   ├── BeingWritten          metrics that somebody else writes, or reads, just now (runs/metrics_writer)
+    │   └── StoreInUse            another daemon serves these runs (daemon/errors)
+    ├── NotFound              3   a run, recipe, checkpoint or environment that is not there
+    ├── MissingPackage        4   a package that is not installed, with the way to get it
+    │   └── MissingExtra          an optional dependency, with the extra that brings it
+    ├── RunFailed             1   training or evaluation could not go on
+    │   ├── StoreRefused          the disk said no, nothing was accepted (daemon/errors)
+    │   ├── QueueFull             too many runs wait already (daemon/errors)
+    │   ├── NonFinite             NaN or infinity, caught before the step was taken
+    │   ├── RanksFailed           what the first of several ranks failed with (runner/restarts)
+    │   └── PeerLost              another rank ended, or does not answer (training/group)
+    ├── SaveFailed            1   the disk said no to a checkpoint (checkpoints/errors)
+    ├── DamagedFile           1   a file of ours that does not verify
+    │   ├── DamagedIndex          the daemon's own database (daemon/errors)
+    │   ├── NewerFormat           a file that a newer version wrote (runs/schema)
+    │   └── RefusedFile           a file that could run code if we let it
+    ├── NotAnAlgorithm        1   a scheme that does not multiply matrices (apps/matmul)
+    ├── EnvCheckFailed        1   what `check_env` found (testing/check_env)
+    └── BelowScore            5   `--min-score` was not reached
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from palaestra.core.control_characters import escape_controls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class PalaestraError(Exception):
+    """What was wrong, and what to try."""
+
+    exit_code = 1
+    user_traceback = ""  # of the user's code that raised, where that is the cause; see core/tracebacks
+    is_posted = False  # the other ranks of a training know it
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """In one text, safe to print: a value from outside cannot send escape sequences to a terminal."""
+        return escape_controls(f"{self.message} {self.hint}".strip(), keep="\n\t")
+
+
+class UsageError(PalaestraError):
+    exit_code = 2
+
+
+class NotFound(PalaestraError):
+    exit_code = 3
+
+
+class MissingPackage(PalaestraError):
+    """Something that the user's choice needs is not installed."""
+
+    exit_code = 4
+
+
+class MissingExtra(MissingPackage):
+    """An optional dependency of ours is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the extra '{extra}'.", f"Install it with: pip install 'palaestra[{extra}]'")
+        self.extra = extra
+
+
+class RunFailed(PalaestraError):
+    exit_code = 1
+
+
+class NonFinite(RunFailed):
+    """NaN or infinity in a loss, gradient, observation or reward; the step was not taken."""
+
+
+class DamagedFile(PalaestraError):
+    exit_code = 1
+
+
+class RefusedFile(DamagedFile):
+    """The file could run code if it were loaded; we do not load it."""
+
+
+class BelowScore(PalaestraError):
+    exit_code = 5
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`Did you mean 'arena.basic'?`, or an empty string when nothing is near."""
+    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"Did you mean '{near[0]}'?" if near else ""

@@ -1,0 +1,142 @@
+"""What the person who watches is told about a run, gathered from the samples as they come."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from palaestra.core.episode_columns import lengths_of, returns_of
+from palaestra.loggers.samples import (
+    EVALUATED_RETURN,
+    LEARNING_RATE,
+    STEPS_PER_SECOND,
+    TASKS_COMPLETED,
+    TASKS_PER_SECOND,
+    task_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from palaestra.core.sink import Sample
+
+EPISODES_AVERAGED = 100
+SAMPLES_TIMED = 100
+PHASES = ("rollout", "learn", "other")
+
+
+@dataclass(frozen=True)
+class RunHeader:
+    name: str
+    recipe: str
+    total_steps: int
+    directory: Path
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """One task of a curriculum."""
+
+    name: str
+    share: float  # of the next draws, in 0..1
+    last_return: float | None  # mean of the last iteration in which it was played
+
+
+@dataclass(frozen=True)
+class Status:
+    """One moment. None: not known yet, which is never shown as 0."""
+
+    header: RunHeader
+    step: int = 0
+    steps_per_second: float | None = None
+    episode_count: int = 0  # of this session
+    last_return: float | None = None  # mean over the last episodes, at most 100
+    last_length: float | None = None
+    phase_shares: tuple[tuple[str, float], ...] = ()  # name, share of wall time in 0..1
+    policy_loss: float | None = None
+    value_loss: float | None = None
+    entropy: float | None = None
+    approx_kl: float | None = None
+    learning_rate: float | None = None
+    evaluation: tuple[int, float] | None = None  # step, mean return
+    checkpoint: tuple[int, int] | None = None  # epoch, step
+    tasks_completed: int | None = None  # None: there is no curriculum
+    tasks_per_second: float | None = None
+    tasks: tuple[TaskStatus, ...] = ()
+
+    @property
+    def share_done(self) -> float:
+        return min(1.0, self.step / self.header.total_steps)
+
+    @property
+    def seconds_left(self) -> float | None:
+        if not self.steps_per_second:
+            return None
+        return max(0, self.header.total_steps - self.step) / self.steps_per_second
+
+
+class StatusBoard:
+    """Takes samples cheaply (every iteration) and makes a `Status` when somebody looks (a few times a second)."""
+
+    def __init__(self, header: RunHeader) -> None:
+        self._header = header
+        self._step = 0
+        self._latest: dict[str, float] = {}
+        self._episode_count = 0
+        self._recent: deque[tuple[float, int]] = deque(maxlen=EPISODES_AVERAGED)  # return, length
+        self._phase_seconds: deque[tuple[float, ...]] = deque(maxlen=SAMPLES_TIMED)
+        self._evaluation: tuple[int, float] | None = None
+        self.checkpoint: tuple[int, int] | None = None
+
+    def take(self, sample: Sample) -> None:
+        if EVALUATED_RETURN in sample.metrics:
+            self._evaluation = (sample.step, sample.metrics[EVALUATED_RETURN])
+        self._step = max(self._step, sample.step)
+        self._latest.update(sample.metrics)
+        self._latest.update(sample.timings)
+        self._episode_count += len(sample.episodes)
+        self._recent.extend(zip(returns_of(sample.episodes), lengths_of(sample.episodes), strict=True))
+        if "time/rollout" in sample.timings:
+            self._phase_seconds.append(tuple(sample.timings.get(f"time/{phase}", 0.0) for phase in PHASES))
+
+    def forget_after(self, step: int) -> None:
+        """The run goes on from `step`, even when it had been further."""
+        self._step = step
+
+    def status(self) -> Status:
+        latest = self._latest.get
+        return Status(
+            header=self._header,
+            step=self._step,
+            steps_per_second=latest(STEPS_PER_SECOND),
+            episode_count=self._episode_count,
+            last_return=_mean([total_reward for total_reward, _ in self._recent]),
+            last_length=_mean([length for _, length in self._recent]),
+            phase_shares=self._phase_shares(),
+            policy_loss=latest("losses/policy_loss"),
+            value_loss=latest("losses/value_loss"),
+            entropy=latest("losses/entropy"),
+            approx_kl=latest("losses/approx_kl"),
+            learning_rate=latest(LEARNING_RATE),
+            evaluation=self._evaluation,
+            checkpoint=self.checkpoint,
+            tasks_completed=int(self._latest[TASKS_COMPLETED]) if TASKS_COMPLETED in self._latest else None,
+            tasks_per_second=latest(TASKS_PER_SECOND),
+            tasks=self._tasks(),
+        )
+
+    def _tasks(self) -> tuple[TaskStatus, ...]:
+        shares = {task: value for name, value in self._latest.items() if (task := task_of(name, "share"))}
+        return tuple(
+            TaskStatus(task, share, self._latest.get(f"tasks/{task}/return")) for task, share in shares.items()
+        )
+
+    def _phase_shares(self) -> tuple[tuple[str, float], ...]:
+        sums = [sum(seconds) for seconds in zip(*self._phase_seconds, strict=True)]
+        total = sum(sums)
+        return tuple((phase, seconds / total) for phase, seconds in zip(PHASES, sums, strict=False)) if total else ()
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,188 @@
+"""What is said to W&B, in which words. Runs only inside `wandb_process`."""
+
+from __future__ import annotations
+
+import netrc
+import os
+import shutil
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from palaestra.config.sinks import WandbConfig
+from palaestra.loggers.samples import EVALUATED_RETURN
+from palaestra.loggers.wandb_marks import MarksFile
+from palaestra.loggers.wandb_table import CumulativeTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from palaestra.core.clock import Clock
+
+STEP = "global_step"  # CleanRL's name for the x axis
+EPISODE_COLUMNS = ("Episode", "Reward", "Residual", "Rank")
+FOLDERS = {"model": "checkpoints"}  # under Files; other kinds have a folder of their own name
+CHECKPOINT_COLUMNS = ("Episode", "Step", "Run Duration (s)", "File")
+
+
+class WandbSession:
+    """From `wandb.init` to `finish`. Steps that an earlier session sent are not sent again."""
+
+    def __init__(self, start: dict[str, Any], clock: Clock) -> None:
+        self._wandb = import_module("wandb")
+        memory = Path(start["memory"])
+        memory.mkdir(parents=True, exist_ok=True)
+        self._marks_file = MarksFile(memory / "marks")
+        self._sent_before = self._marks_file.read()
+        self._marks = self._sent_before
+        self._upload_checkpoints = bool(start["upload_checkpoints"])
+        self._run = self._begin(start)
+        self._episodes = CumulativeTable(
+            self._wandb, self._run, "tables/episodes", EPISODE_COLUMNS, memory / "episodes.jsonl", clock
+        )
+        self._checkpoints = CumulativeTable(
+            self._wandb, self._run, "tables/checkpoints", CHECKPOINT_COLUMNS, memory / "checkpoints.jsonl", clock
+        )
+
+    def take(self, message: dict[str, Any]) -> None:
+        match message["kind"]:
+            case "sample":
+                self._take_sample(int(message["step"]), message["values"])
+            case "episodes":
+                self._take_episodes(message["rows"])
+            case "episode_summary":
+                self._take_summary(int(message["step"]), int(message["count"]), message["mean"])
+            case "checkpoint":
+                self._take_checkpoint(message)
+            case "table":
+                self._take_table(message["name"], message["columns"], message["rows"])
+            case "files":
+                files = [path for path in map(Path, message["files"]) if path.is_file()]
+                self._upload(files, f"{self._run.id}-{message['name']}", message["type"], {}, ["latest"])
+
+    def finish(self) -> None:
+        for table in (self._episodes, self._checkpoints):
+            table.log()
+            table.close()
+        self._run.finish()
+        self._marks_file.close()
+
+    def _begin(self, start: dict[str, Any]) -> Any:
+        os.environ.setdefault("WANDB_CONSOLE", "off")  # this process prints nothing of interest
+        run = self._wandb.init(
+            id=start["id"],
+            name=start["name"],
+            resume="allow",
+            mode=choose_mode(start["mode"]),
+            project=choose_project(start["project"]),
+            entity=start["entity"],
+            group=start["group"],
+            tags=start["tags"] or None,
+            config=start["settings"],
+            dir=os.environ.get("WANDB_DIR", start["directory"]),
+        )
+        run.define_metric(STEP)
+        run.define_metric("*", step_metric=STEP)
+        return run
+
+    def _take_sample(self, step: int, values: dict[str, float]) -> None:
+        mark = "evaluation_step" if EVALUATED_RETURN in values else "sample_step"
+        if step <= getattr(self._sent_before, mark):
+            return
+        self._run.log({STEP: step, **values})
+        self._move(**{mark: max(step, getattr(self._marks, mark))})
+        for table in (self._episodes, self._checkpoints):
+            if table.is_due:
+                table.log()
+
+    def _take_episodes(self, rows: Iterable[list[Any]]) -> None:
+        """Rows of (step, reward, residual, rank)."""
+        count, last_step = self._marks.episode_count, self._marks.episode_row_step
+        for step, *values in rows:
+            if step > self._sent_before.episode_row_step:
+                count, last_step = count + 1, step
+                self._episodes.add([count, *values])
+        self._move(episode_count=count, episode_row_step=last_step)
+
+    def _take_summary(self, step: int, count: int, mean: float) -> None:
+        """Many episodes are one row of the table: the number of the last of them, and their mean."""
+        if step <= self._sent_before.episode_row_step:
+            return
+        self._move(episode_count=self._marks.episode_count + count, episode_row_step=step)
+        self._episodes.add([self._marks.episode_count, mean, None, None])
+
+    def _take_checkpoint(self, message: dict[str, Any]) -> None:
+        step = int(message["step"])
+        files = [path for path in map(Path, message["files"]) if path.is_file()]  # retention may have been faster
+        if step > self._sent_before.checkpoint_row_step:
+            name = files[0].stem if files else ""
+            self._checkpoints.add([self._marks.episode_count, step, message["seconds"], name])
+            self._move(checkpoint_row_step=step)
+        if self._upload_checkpoints and files and step > self._sent_before.upload_step:
+            epoch = int(message["epoch"])
+            about = {"epoch": epoch, "step": step}
+            self._upload(files, f"{self._run.id}-checkpoint", "model", about, ["latest", f"epoch-{epoch}"])
+            self._move(upload_step=step)
+
+    def _take_table(self, name: str, columns: list[str], rows: list[list[Any]]) -> None:
+        table = self._wandb.Table(columns=columns, log_mode="IMMUTABLE", allow_mixed_types=True)
+        for row in rows:
+            table.add_data(*row)
+        self._run.log({f"tables/{name}": table})
+
+    def _upload(self, files: list[Path], name: str, kind: str, about: dict[str, Any], aliases: list[str]) -> None:
+        """Under Files by name, and as a new version of one artifact."""
+        artifact = self._wandb.Artifact(name, type=kind, metadata=about)
+        own_directory = Path(self._run.dir) / FOLDERS.get(kind, kind)
+        own_directory.mkdir(exist_ok=True)
+        for path in files:
+            own = _kept(path, own_directory / path.name)
+            artifact.add_file(str(own), name=path.name)
+            self._run.save(str(own), base_path=self._run.dir, policy="now")
+        self._run.log_artifact(artifact, aliases=aliases)
+
+    def _move(self, **marks: int) -> None:
+        self._marks = replace(self._marks, **marks)
+        self._marks_file.write(self._marks)
+
+
+def choose_mode(asked: str) -> str:
+    """`auto` follows WANDB_MODE; without it, online when there is a key for the server, else offline."""
+    if asked != "auto":
+        return asked
+    return os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
+
+
+def choose_project(asked: str) -> str:
+    """WANDB_PROJECT stands in for a project that nobody set."""
+    default = str(WandbConfig.model_fields["project"].default)
+    return os.environ.get("WANDB_PROJECT", asked) if asked == default else asked
+
+
+def has_key() -> bool:
+    """Whether W&B would find one; it is not read here."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).netloc
+    candidates = [os.environ.get("NETRC"), "~/.netrc", "~/_netrc"]
+    paths = [Path(candidate).expanduser() for candidate in candidates if candidate]
+    return any(_knows(path, host) for path in paths if path.is_file())
+
+
+def _knows(path: Path, host: str) -> bool:
+    try:
+        return netrc.netrc(path).authenticators(host) is not None
+    except (netrc.NetrcParseError, OSError):
+        return False
+
+
+def _kept(path: Path, own: Path) -> Path:
+    """A name of our own for the same bytes, so that retention may remove the original before it is uploaded."""
+    own.unlink(missing_ok=True)
+    try:
+        own.hardlink_to(path)
+    except OSError:  # another file system
+        shutil.copy2(path, own)
+    return own

@@ -1,0 +1,56 @@
+"""One rank of a training that `--nproc` started: `python -m palaestra.runner`, with a job on standard input."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from palaestra.core.errors import PalaestraError
+from palaestra.core.later import later
+from palaestra.runner.account import Account, account_of, give
+from palaestra.runner.parent import die_with_launcher
+from palaestra.runner.signals import STOPPING
+from palaestra.training.group import PeerLost
+
+if TYPE_CHECKING:
+    from palaestra.runner import job as jobs
+    from palaestra.runner import train
+else:  # seconds on a busy machine, in which the launcher may be killed
+    jobs = later("palaestra.runner.job")
+    train = later("palaestra.runner.train")
+
+INTERRUPTED = 130
+
+
+def main() -> int:
+    """The launcher says what went wrong, once for all ranks; only a defect of ours keeps its traceback here."""
+    die_with_launcher()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # Ray blocks SIGINT in all of its own, and a mask is inherited
+    try:
+        job = jobs.Job.from_json(sys.stdin.read())
+        outcome = train.run_training(
+            job.request,
+            job.config,
+            job.runs_root,
+            resume_only=job.resume_only,
+            accept_changes=job.accept_changes,
+            quiet=job.quiet,
+            profile=job.profile,
+            restart=job.restart,
+        )
+    except PalaestraError as error:
+        give(account_of(error, is_consequence=isinstance(error, PeerLost)))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BaseException as error:
+        give(account_of(error, is_consequence=False))
+        raise
+    give(Account(outcome.exit_code, time.monotonic(), directory=str(outcome.directory.path)))
+    return outcome.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

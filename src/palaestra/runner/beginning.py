@@ -1,0 +1,52 @@
+"""Where a training begins: fresh, with the weights of another run's checkpoint, or where this run was left."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.core.codec import decode_interface
+from palaestra.core.later import later
+from palaestra.runner.shared_policy import load_shared_policy
+from palaestra.training.group import ALONE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from palaestra.config.train import TrainConfig
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.training import origin
+    from palaestra.training.group import Group
+    from palaestra.training.origin import Origin
+else:
+    origin = later("palaestra.training.origin")
+
+
+def find_origin(config: TrainConfig, runs_root: Path, found: RunDirectory | None, group: Group) -> Origin | None:
+    """A collective. None for a fresh start; a run that has a checkpoint of its own goes on from that."""
+    own = _own_interface(found) if group.is_leader else b""
+    told = group.tell(own)
+    if told:
+        return origin.Origin(decode_interface(json.loads(told)))
+    return load_origin(config, runs_root, group)
+
+
+def load_origin(config: TrainConfig, runs_root: Path, group: Group = ALONE) -> Origin | None:
+    """A collective. What `initial_weights` names: RUN, RUN:best, RUN:10 or a path. None when it names nothing."""
+    if config.initial_weights is None:
+        return None
+    loaded = load_shared_policy(config.initial_weights, runs_root, group)
+    checkpoint = loaded.checkpoint
+    return origin.Origin(
+        interface=loaded.policy.interface,
+        checkpoint=f"{checkpoint.run}:{checkpoint.epoch}",
+        weights=loaded.policy.state_dict(),
+        policy=str(checkpoint.policy.get("graph") or checkpoint.policy.get("module")).partition("\n")[0],
+    )
+
+
+def _own_interface(found: RunDirectory | None) -> bytes:
+    """Of the newest checkpoint that the run has; empty when it has none."""
+    saved = [] if found is None else CheckpointManager(found).list_all_checkpoints()
+    return json.dumps(saved[-1].interface).encode() if saved else b""

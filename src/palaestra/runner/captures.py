@@ -1,0 +1,127 @@
+"""The trainer state of all ranks in one file: the leader's whole, and of the others what is theirs alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from palaestra.config.train import TrainConfig
+from palaestra.core.errors import RunFailed, UsageError
+from palaestra.core.later import later
+from palaestra.runs.differences import diff_configs, format_differences
+from palaestra.training.plain import decode_plain, encode_plain, has_torch
+from palaestra.training.sharing import import_torch_together, weights_digest
+
+if TYPE_CHECKING:
+    from palaestra.checkpoints import weights as weight_files
+    from palaestra.training.group import Group
+    from palaestra.training.state import TrainingState
+else:
+    weight_files = later("palaestra.checkpoints.weights")
+
+EQUAL_ON_ALL = frozenset({"iteration", "env_steps", "optimizer"})  # entries of a capture that no rank has to itself
+OF_ONE_MACHINE = {"distributed.interface"}  # settings in which ranks may differ
+ZIP = b"PK"  # how torch's files begin
+OTHERS = "others"  # entry of a trainer state: the captures of ranks 1, 2, …
+
+
+def gather_captures(state: TrainingState) -> list[dict[str, Any]]:
+    """A collective. For the leader the captures of ranks 1, 2, …, once their weights are known to be its own."""
+    group = state.group
+    if group.world_size == 1:
+        return []
+    import_torch_together(group)
+    own = b""
+    if not group.is_leader:
+        capture = {name: part for name, part in state.capture().items() if name not in EQUAL_ON_ALL}
+        own = _to_bytes({"capture": capture, "weights": weights_digest(state.policy)})
+    told = group.gather_bytes(own)[1:]
+    parts = [_from_bytes(data, f"the state of rank {rank}") for rank, data in enumerate(told, start=1)]
+    if parts:
+        _demand_equal_weights(weights_digest(state.policy), [part["weights"] for part in parts], state.iteration)
+    return [part["capture"] for part in parts]
+
+
+def _to_bytes(state: dict[str, Any]) -> bytes:
+    return weight_files.trainer_state_to_bytes(state) if has_torch() else encode_plain(state)
+
+
+def _from_bytes(data: bytes, source: str) -> dict[str, Any]:
+    if data.startswith(ZIP):
+        return weight_files.trainer_state_from_bytes(data, source)
+    state: dict[str, Any] = decode_plain(data)
+    return state
+
+
+def share_trainer_state(trainer_state: dict[str, Any] | None, group: Group) -> dict[str, Any] | None:
+    """A collective: what the leader loaded, for everybody."""
+    if group.world_size == 1:
+        return trainer_state
+    told = group.tell(b"" if trainer_state is None else weight_files.trainer_state_to_bytes(trainer_state))
+    return weight_files.trainer_state_from_bytes(told, "the leader's trainer state") if told else None
+
+
+def own_capture(trainer_state: dict[str, Any], group: Group) -> dict[str, Any]:
+    """What this rank goes on from; a state of more or fewer ranks is refused."""
+    others = trainer_state.get(OTHERS, [])
+    saved_by = 1 + len(others)
+    if saved_by != group.world_size:
+        raise UsageError(
+            f"This run was trained by {_processes(saved_by)}; not to be continued by {_processes(group.world_size)}.",
+            f"Continue it with {f'--nproc {saved_by}' if saved_by > 1 else 'one process'}, or start a new run.",
+        )
+    training: dict[str, Any] = trainer_state["training"]
+    return training if group.is_leader else {**training, **others[group.rank - 1]}
+
+
+def demand_one_config(config: TrainConfig, group: Group, overrides: Mapping[str, Any] | None = None) -> None:
+    """A collective: ranks that were started with other settings would train past each other.
+
+    `overrides`: of a rank that takes all other settings from the leader; only these must be the leader's.
+    """
+    if group.world_size == 1:
+        return
+    own = config.model_dump(mode="json") if overrides is None else _only(config.model_dump(mode="json"), overrides)
+    ranks = [json.loads(text) for text in group.gather_bytes(json.dumps([own, overrides], default=str).encode())]
+    for rank, (settings, asked) in enumerate(ranks):
+        leader = ranks[0][0] if asked is None else _only(ranks[0][0], asked)
+        differences = [each for each in diff_configs(leader, settings) if each.key_path not in OF_ONE_MACHINE]
+        if differences:
+            raise UsageError(
+                f"Rank {rank} was started with another configuration than rank 0:\n{format_differences(differences)}\n",
+                "Start every rank with the same command.",
+            )
+
+
+def share_config(config: TrainConfig, group: Group) -> TrainConfig:
+    """A collective: the leader's settings for everybody, apart from those that are of one machine."""
+    if group.world_size == 1:
+        return config
+    shared = TrainConfig.model_validate(json.loads(group.tell(json.dumps(config.model_dump(mode="json")).encode())))
+    distributed = shared.distributed.model_copy(update={"interface": config.distributed.interface})
+    return shared.model_copy(update={"distributed": distributed})
+
+
+def _only(settings: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of nested settings that `wanted` names."""
+    return {
+        key: _only(settings[key], value)
+        if isinstance(value, Mapping) and isinstance(settings[key], dict)
+        else settings[key]
+        for key, value in wanted.items()
+        if key in settings
+    }
+
+
+def _demand_equal_weights(leader: str, others: list[str], iteration: int) -> None:
+    for rank, digest in enumerate(others, start=1):
+        if digest != leader:
+            raise RunFailed(
+                f"After update {iteration} rank {rank} has other weights than rank 0; nothing was saved of it.",
+                "Do all machines have the same versions and kinds of processor?",
+            )
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"

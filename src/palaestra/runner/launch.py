@@ -1,0 +1,174 @@
+"""`--nproc N`: N ranks on this machine, one outcome, and when they fail, the first cause by name.
+
+Why not torchrun: see docs/decisions/0007-own-launcher-on-one-machine.md.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from palaestra.core.errors import UsageError
+from palaestra.runner.epitaph import write_epitaph
+from palaestra.runner.outcome import TrainOutcome, outcome_on_disk
+from palaestra.runner.ranks import Rank, forwarded_signals, started
+from palaestra.runner.restarts import RanksFailed, progress_of, with_restarts
+from palaestra.runner.signals import exit_code_of
+from palaestra.runs.directory import RunDirectory
+from palaestra.training.heartbeat import SILENT_SHARE
+from palaestra.training.place import read_place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from palaestra.runner.account import Account
+    from palaestra.runner.job import Job
+
+LOOK_SECONDS = 0.05
+GRACE_SECONDS = 10.0  # for the others, after a rank has failed: gloo notices in milliseconds, nccl may never
+LEAVE_SECONDS = 60.0  # for the others, after a rank has ended in order: ranks leave together, so nothing is left to do
+IN_ORDER = {0, 130, 143}
+
+
+class Ended(Protocol):
+    """What must be known of a rank that has ended."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def code(self) -> int | None: ...
+    @property
+    def ended_at(self) -> float | None: ...
+    @property
+    def was_killed(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a training of several ranks ended."""
+
+    rank: int
+    at: float
+    message: str
+    hint: str = ""
+    exit_code: int = 1
+    user_traceback: str = ""
+
+    def error(self) -> RanksFailed:
+        error = RanksFailed(self.message, self.hint)
+        error.exit_code = self.exit_code
+        error.user_traceback = self.user_traceback
+        return error
+
+
+def launch(job: Job, count: int) -> TrainOutcome:
+    """Train with `count` processes. Raises what the first of them failed with."""
+    if read_place(os.environ) is not None:
+        raise UsageError(
+            f"--nproc {count} was asked for, but RANK={os.environ.get('RANK')} says that others start the ranks.",
+            "Under torchrun leave --nproc out; alone, unset RANK.",
+        )
+    return with_restarts(lambda job: _launch_once(job, count), job)
+
+
+def _launch_once(job: Job, count: int) -> TrainOutcome:
+    with started(job, count) as ranks, forwarded_signals(ranks) as came:
+        _wait(ranks, job.config.distributed.peer_timeout_seconds)
+        accounts = [rank.account() for rank in ranks]
+    return outcome_of(job, ranks, accounts, came, ranks[0].process.pid)
+
+
+def outcome_of(
+    job: Job, ranks: Sequence[Ended], accounts: Sequence[Account | None], came: list[int], leader_pid: int
+) -> TrainOutcome:
+    """What the ranks have come to, wherever they were; raises what the first of them failed with."""
+    cause = first_cause(ranks, accounts, came)
+    leader = accounts[0]
+    if cause is None and leader is not None and leader.directory:
+        return outcome_on_disk(RunDirectory(Path(leader.directory)), leader.exit_code)
+    if cause is None:  # a signal came before there was a run
+        number = came[-1] if came else signal.SIGINT
+        name = signal.Signals(number).name
+        raise Cause(0, 0.0, f"{name} stopped it before it began to train.", exit_code=exit_code_of(number)).error()
+    error = cause.error()
+    directory = write_epitaph(job, leader_pid, cause.rank, str(error), is_told=_told_it_itself(leader))
+    error.progress = None if directory is None else progress_of(directory)
+    error.was_stopped = bool(came)
+    raise error
+
+
+def _wait(ranks: list[Rank], peer_timeout_seconds: float) -> None:
+    """Until all have ended. When one fails, the others get a moment to notice it themselves."""
+    deadline = float("inf")
+    stopped = StoppedRanks(SILENT_SHARE * peer_timeout_seconds)
+    while alive := [rank for rank in ranks if not rank.has_ended()]:
+        for rank in ranks:
+            if rank.ended_at is not None:
+                seconds = LEAVE_SECONDS if rank.code in IN_ORDER else GRACE_SECONDS
+                deadline = min(deadline, rank.ended_at + seconds)
+        if time.monotonic() > deadline:
+            for rank in alive:
+                rank.kill()
+        for rank in stopped.overdue(alive):
+            rank.kill()
+        time.sleep(LOOK_SECONDS)
+
+
+class StoppedRanks:
+    """Ranks that somebody stopped (SIGSTOP) while others run and wait for them. All stopped together only pause."""
+
+    def __init__(self, limit_seconds: float) -> None:
+        self._limit = limit_seconds
+        self._since: dict[int, float] = {}
+
+    def overdue(self, alive: list[Rank]) -> list[Rank]:
+        now = time.monotonic()
+        stopped = [rank for rank in alive if rank.is_stopped()]
+        if len(stopped) == len(alive):
+            stopped = []
+        self._since = {rank.number: self._since.get(rank.number, now) for rank in stopped}
+        return [rank for rank in stopped if now - self._since[rank.number] > self._limit]
+
+
+def first_cause(ranks: Sequence[Ended], accounts: Sequence[Account | None], came: list[int]) -> Cause | None:
+    """None when all ended in order, or as a signal asked them to."""
+    causes = [
+        cause
+        for rank, account in zip(ranks, accounts, strict=True)
+        if (cause := _own_cause(rank, account, came)) is not None
+    ]
+    if causes:
+        return min(causes, key=lambda cause: cause.at)
+    silent = [rank.number for rank in ranks if rank.was_killed]
+    for rank, account in zip(ranks, accounts, strict=True):
+        if account is not None and account.error:
+            who = f"Rank {', '.join(map(str, silent))} fell silent and was ended. " if silent else ""
+            return Cause(silent[0] if silent else rank.number, account.at, f"{who}{account.error}", account.hint)
+    return None
+
+
+def _own_cause(rank: Ended, account: Account | None, came: list[int]) -> Cause | None:
+    """What a rank itself did wrong, if anything: not what another's end, a signal or we did to it."""
+    code = rank.code
+    assert code is not None, "asked after its end"
+    at = rank.ended_at or 0.0
+    if account is not None:
+        if not account.error or account.is_consequence:
+            return None
+        is_refusal = account.exit_code != 1
+        message = account.error if is_refusal else f"Rank {rank.number} failed: {account.error}"
+        return Cause(rank.number, account.at, message, account.hint, account.exit_code, account.user_traceback)
+    if rank.was_killed or -code in came or (code in IN_ORDER and came):
+        return None
+    if code < 0:
+        return Cause(rank.number, at, f"Rank {rank.number} was ended by {signal.Signals(-code).name}.")
+    return Cause(rank.number, at, f"Rank {rank.number} ended with exit code {code} and without a word.")
+
+
+def _told_it_itself(leader: Account | None) -> bool:
+    """The leader wrote down why the run failed, and it was its own failure."""
+    return leader is not None and bool(leader.error) and not leader.is_consequence

@@ -1,0 +1,85 @@
+"""A training opens its frame buffer, and closes it with the run; where it cannot, nobody can watch the run."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING
+
+from palaestra.core.errors import PalaestraError
+from palaestra.envs.frame_sources import frame_source
+from palaestra.envs.publish import PublishedEnvs
+from palaestra.rendering.buffer_paths import frame_buffer_path, role_of_rank
+from palaestra.rendering.frame_buffer import FrameBufferOwner, remove_dead_frame_buffers
+from palaestra.rendering.frame_writer import FrameWriter
+from palaestra.rendering.live_view import LiveView
+from palaestra.rendering.render_client import RenderClient
+from palaestra.runs.processes import is_alive, process_started_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from palaestra.runner.session import RunSession
+    from palaestra.training.state import TrainingState
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def live_view(state: TrainingState, session: RunSession) -> Iterator[None]:
+    """While this lasts, `state.envs` can be watched; each rank has a frame buffer of its own."""
+    live = state.config.live
+    inner, source = state.envs, frame_source(state.envs, state.config.env)
+    if not live.enabled or source is None:
+        yield
+        return
+    role = role_of_rank(state.group.rank)
+
+    def report(reason: str) -> None:
+        session.journal.record("frames.failed", reason=reason, role=role)
+
+    def report_and_warn(reason: str) -> None:
+        logger.warning("The live view is off from here on; the run goes on as before. %s.", reason)
+        report(reason)
+
+    with ExitStack() as stack:
+        path = frame_buffer_path(session.directory.id, role)
+        writer = open_frame_buffer(stack, path, min(source.count, live.tiles), live.largest_side, report)
+        if writer is not None:
+            client = RenderClient(path, _warn_that_frames_are_rendered_here, short_wait=0.0)
+            view = LiveView(writer, live.budget, live.largest_side, client=client, on_failure=report_and_warn)
+            stack.enter_context(closing(view))
+            rows = inner.count * state.group.world_size
+            state.envs = PublishedEnvs(inner, source, view, state.env_steps, rows)
+        try:
+            yield
+        finally:
+            state.envs = inner
+
+
+def _warn_that_frames_are_rendered_here(reason: str) -> None:
+    logger.warning("Frames are rendered by the training process, not by a process beside it: %s.", reason)
+
+
+def open_frame_buffer(
+    stack: ExitStack, path: Path, slots: int, largest_side: int, report: Callable[[str], None]
+) -> FrameWriter | None:
+    """A frame buffer that is closed with the stack; None, and the reason reported, where it cannot be made.
+
+    Those of processes that died are removed first: one of them may have had this name.
+    """
+    try:
+        remove_dead_frame_buffers(is_alive)
+        started_at = process_started_at(os.getpid()) or 0.0
+        owner = FrameBufferOwner(path, slots, 3 * largest_side**2, started_at)
+        stack.enter_context(owner)
+        return stack.enter_context(closing(FrameWriter(owner.descriptor, owner.about)))
+    except (OSError, PalaestraError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        logger.warning(
+            "This run cannot be watched, and goes on without: its frame buffer could not be made. %s.", reason
+        )
+        report(reason)
+        return None

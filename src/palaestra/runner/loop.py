@@ -1,0 +1,242 @@
+"""The loop that consumes the trainer: it logs, saves, evaluates and stops."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from palaestra.core.collector import searched_as_usual
+from palaestra.core.episode_columns import returns_of
+from palaestra.core.errors import RunFailed
+from palaestra.core.later import later
+from palaestra.loggers.samples import OTHER_SECONDS, TASKS_COMPLETED, TASKS_PER_SECOND, sample_of
+from palaestra.loggers.step_rate import StepRate
+from palaestra.runner.logs import log_master
+from palaestra.runner.stragglers import StragglerWatch
+from palaestra.training.intervals import is_due
+from palaestra.training.sharing import weights_digest
+from palaestra.training.trainer import train
+
+if TYPE_CHECKING:
+    from palaestra.config.train import TrainConfig
+    from palaestra.core.clock import Clock
+    from palaestra.core.reports import IterationReport
+    from palaestra.core.sink import Sample
+    from palaestra.loggers.fanout import Fanout
+    from palaestra.runner import profiling
+    from palaestra.runner.following import FollowerSaver
+    from palaestra.runner.judgements import Judgements
+    from palaestra.runner.saving import Saver
+    from palaestra.runner.session import RunSession
+    from palaestra.runner.signals import StopRequest
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.training.state import TrainingState
+else:
+    profiling = later("palaestra.runner.profiling")
+
+logger = logging.getLogger(__name__)
+
+WAIT_SECONDS = 0.2  # between two looks at what is still to come, at the end
+USUAL_SAVE_INTERVAL = 50  # iterations, where nobody asked for another
+USUAL_SAVE_SECONDS = 1.0  # a small network plays 50 iterations in a fraction of that
+TELL_SECONDS = 0.05  # how far whoever listens may lag behind a training that reports hundreds of times a second
+QUICK_SECONDS = 0.25  # iterations beside which waiting for a disk counts; and a save is told when the next one ends
+
+
+class Untold(NamedTuple):
+    """A report, and what only the moment knew in which it came."""
+
+    report: IterationReport
+    at: float
+    steps_per_second: float
+    tasks_per_second: float
+    other_seconds: float
+
+
+class TrainingLoop:
+    """Every rank runs it, so that every collective is reached by all; only the leader's session and sinks write."""
+
+    def __init__(
+        self,
+        state: TrainingState,
+        directory: RunDirectory,
+        session: RunSession,
+        sinks: Fanout,
+        saver: Saver | FollowerSaver,
+        judgements: Judgements,
+        stop: StopRequest,
+        clock: Clock,
+        *,
+        profile: bool = False,
+    ) -> None:
+        self._state = state
+        self._config: TrainConfig = state.config
+        self._directory = directory
+        self._session = session
+        self._sinks = sinks
+        self._saver = saver
+        self._judgements = judgements
+        self._stop = stop
+        self._clock = clock
+        self._profile = profile and state.group.is_leader
+        self._rate = StepRate(clock, state.env_steps)
+        self._task_rate = StepRate(clock, state.curriculum.completed if state.curriculum else 0)
+        self._taken_at = clock.monotonic()
+        self._stragglers = StragglerWatch()
+        self._untold: list[Untold] = []
+        self._told_at = float("-inf")
+        self._saved_at = float("-inf")
+        self._must_retry = 0  # a save that failed is due again
+        self._may_save = 1  # of several ranks: the leader's last save was long enough ago for one nobody asked for
+
+    def run(self) -> bool:
+        """True when all steps were taken, False when a signal ended it early; either way the end is saved."""
+        with searched_as_usual():
+            try:
+                self._take_all()
+                self._save_the_end()
+            finally:
+                self._saver.finish()
+        is_complete = self._state.env_steps >= self._config.total_steps
+        if is_complete:
+            self._judgements.ask_last(self._state.iteration)
+            self._wait_for_judgements()
+        return is_complete
+
+    def _take_all(self) -> None:
+        reports = train(self._state)
+        try:
+            for report in profiling.profiled(reports, self._directory.artifacts) if self._profile else reports:
+                self._take(report)
+                number = self._agree()
+                if number and self._state.env_steps < self._config.total_steps:
+                    self._tell()
+                    self._session.stopping(signal.Signals(number).name)
+                    self._stop.signal = number
+                    break
+        finally:
+            self._tell()
+
+    def _agree(self) -> int:
+        """The signal on which to stop, or 0. Once per iteration and at the same point of it on every rank.
+
+        A signal that comes while the others are waited for is this rank's wish of the next iteration.
+        """
+        group = self._state.group
+        may_save = group.is_leader and self._is_usual_save_late()
+        wishes = (self._stop.signal or 0, int(self._saver.should_retry), int(may_save))
+        number, self._must_retry, self._may_save = group.agree(*wishes)
+        return number
+
+    def _save_the_end(self) -> None:
+        state = self._state
+        self._saver.settle()
+        (is_missing,) = state.group.agree(int(self._saver.saved_epoch != state.iteration))
+        if is_missing:
+            self._saver.save(state)
+        if self._saver.saved_epoch != state.iteration:
+            raise RunFailed(
+                f"Training ended at epoch {state.iteration}, but its checkpoint could not be written.",
+                f"The last one on disk is {self._saver.last_saved}. Make room, then continue the run.",
+            )
+        logger.info("Ended at epoch %d with weights sha256=%s", state.iteration, weights_digest(state.policy))
+
+    def _take(self, report: IterationReport) -> None:
+        steps_per_second = self._rate.update(report.env_steps)
+        tasks = report.metrics.get(TASKS_COMPLETED)
+        tasks_per_second = 0.0 if tasks is None else self._task_rate.update(int(tasks))
+        moment = (self._clock.now(), steps_per_second, tasks_per_second, self._other_seconds(report))
+        self._untold.append(Untold(report, *moment))
+        if self._clock.monotonic() - self._told_at >= TELL_SECONDS:
+            self._tell()
+        self._save_and_judge(report)
+
+    def _tell(self) -> None:
+        """Whatever was not told yet, in a row.
+
+        Between every two calls of an engine that fills the processor's caches, the same words take longer: some 6 % of
+        a training of 2 ms an iteration.
+        """
+        if not self._untold:
+            return
+        self._told_at = self._clock.monotonic()
+        untold, self._untold = self._untold, []
+        self._sinks.write(*map(_sample, untold))
+        for last in untold:
+            self._saver.count(returns_of(last.report.episodes))
+            self._tell_straggler(last.report)
+        summary, average = {"steps_per_second": last.steps_per_second}, self._saver.average_return
+        if average is not None:
+            summary["episodic_return"] = average
+        self._session.beat(last.report.iteration, last.report.env_steps, last.steps_per_second, summary)
+
+    def _tell_straggler(self, report: IterationReport) -> None:
+        straggler = self._stragglers.look(report.rank_seconds)
+        if straggler is None:
+            return
+        logger.warning("%s", straggler)
+        self._session.journal.record("rank.slow", **asdict(straggler), epoch=report.iteration, step=report.env_steps)
+
+    def _save_and_judge(self, report: IterationReport) -> None:
+        """Whatever is judged is on disk first; from there others take it, and nobody here waits for them."""
+        self._judgements.collect()
+        self._saver.settle(wait=False)
+        iteration = report.iteration
+        is_judged = is_due(self._config.evaluate_interval, iteration - 1, iteration)
+        if not (is_judged or self._is_save_due(iteration) or self._must_retry):
+            return
+        self._tell()  # what a checkpoint says of the run so far, and the metrics up to it
+        is_awaited = bool(is_judged or self._must_retry)
+        saved = self._saver.save(self._state, meanwhile=not is_awaited and self._may_save_meanwhile(report))
+        self._saved_at = self._clock.monotonic()
+        if is_judged and saved is not None:
+            self._judgements.ask(saved)
+
+    def _is_save_due(self, iteration: int) -> bool:
+        """What was asked for is exact. Of the others only the leader's clock knows, so that all ranks save together."""
+        asked = self._config.checkpoints.save_interval
+        if asked is not None:
+            return is_due(asked, iteration - 1, iteration)
+        may_save = self._is_usual_save_late() if self._state.group.world_size == 1 else bool(self._may_save)
+        return may_save and is_due(USUAL_SAVE_INTERVAL, iteration - 1, iteration)
+
+    def _is_usual_save_late(self) -> bool:
+        return self._clock.monotonic() - self._saved_at >= USUAL_SAVE_SECONDS
+
+    def _may_save_meanwhile(self, report: IterationReport) -> bool:
+        """Where nobody asked for this very checkpoint, and the disk would take a good part of the time."""
+        is_usual = self._config.checkpoints.save_interval is None
+        return is_usual and report.times.rollout + report.times.learn < QUICK_SECONDS
+
+    def _wait_for_judgements(self) -> None:
+        """All steps are taken and saved: now there is time for what was asked, until somebody wants to leave.
+
+        A run that was stopped does not wait: when it goes on, it asks again.
+        """
+        while True:
+            self._judgements.collect()
+            waiting, number = self._state.group.agree(self._judgements.outstanding, self._stop.signal or 0)
+            if not waiting:
+                return
+            if number:
+                break
+            self._session.alive("evaluate")
+            self._judgements.wait(WAIT_SECONDS)
+        log_master("%d evaluations were given up. 'palaestra eval' makes up for them.", waiting, level=logging.WARNING)
+
+    def _other_seconds(self, report: IterationReport) -> float:
+        """What an iteration took beyond playing and learning: sinks, saving, evaluating."""
+        now = self._clock.monotonic()
+        spent = now - self._taken_at
+        self._taken_at = now
+        return max(0.0, spent - report.times.rollout - report.times.learn)
+
+
+def _sample(one: Untold) -> Sample:
+    sample = sample_of(one.report, one.steps_per_second, one.at)
+    sample.timings[OTHER_SECONDS] = one.other_seconds
+    if TASKS_COMPLETED in sample.metrics:
+        sample.timings[TASKS_PER_SECOND] = one.tasks_per_second
+    return sample

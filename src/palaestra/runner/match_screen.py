@@ -1,0 +1,75 @@
+"""The tiles of a match, written into its lane after every step, as far as somebody wants to see them."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from palaestra.rendering.heartbeat import Heartbeat
+from palaestra.rendering.shrink import fit
+from palaestra.runner.match_external import ExternalSeat
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from palaestra.rendering.demand import Demand
+    from palaestra.rendering.frame_writer import FrameWriter
+    from palaestra.rendering.heartbeat import Condition
+    from palaestra.runner.match_seat import Seat
+
+BEAT_SECONDS = 0.1
+SHOW_AGAIN_SECONDS = 0.5  # while nothing moves, for whoever comes later or wants it larger
+
+
+class Screen:
+    def __init__(self, writer: FrameWriter, largest_side: int) -> None:
+        self._writer = writer
+        self._largest_side = largest_side
+        self._steps = 0
+        self._beat_at = self._shown_at = 0.0
+        self._spent = 0.0  # seconds on drawing
+
+    def show(self, seats: Sequence[Seat | ExternalSeat]) -> None:
+        """After a step"""
+        self._steps += sum(not seat.is_over for seat in seats)
+        self._draw([(slot, seat) for slot, seat in enumerate(seats) if not isinstance(seat, ExternalSeat)])
+
+    def keep(self, seats: Sequence[Seat | ExternalSeat]) -> None:
+        """Between steps, as often as one likes"""
+        now = monotonic()
+        if now - self._shown_at >= SHOW_AGAIN_SECONDS:
+            self.show_again(seats)
+        if now - self._beat_at >= BEAT_SECONDS:
+            self._beat("open")
+
+    def show_again(self, seats: Sequence[Seat | ExternalSeat]) -> None:
+        """While nothing moves: for whoever came later, or wants it larger."""
+        for seat in seats:
+            if isinstance(seat, ExternalSeat):
+                seat.show()
+        self._draw([(slot, seat) for slot, seat in enumerate(seats) if not isinstance(seat, ExternalSeat)])
+
+    def close(self) -> None:
+        self._beat("closed")
+
+    def _draw(self, seats: Sequence[tuple[int, Seat]]) -> None:
+        """Those that do not write their frames by themselves."""
+        self._shown_at = began_at = monotonic()
+        demand = self._writer.demand(began_at)
+        for slot, seat in seats:
+            if demand is not None and slot in demand.slots:
+                self._write(slot, seat, demand)
+        self._spent += monotonic() - began_at
+
+    def _write(self, slot: int, seat: Seat, demand: Demand) -> None:
+        content, numbers = seat.view()
+        if not isinstance(content, bytes):
+            content = fit(content, demand.largest_side, self._largest_side)
+        self._writer.write(slot, content, numbers)
+        self._writer.notify(demand, slot)
+
+    def _beat(self, condition: Condition) -> None:
+        self._beat_at = monotonic()
+        self._writer.write_heartbeat(
+            Heartbeat(self._beat_at, self._steps, 0, self._writer.total_frames(), self._spent, 0.0, condition)
+        )

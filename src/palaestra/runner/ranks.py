@@ -1,0 +1,193 @@
+"""The processes of one training on this machine: started, signalled, waited for, and never left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Protocol
+
+from palaestra.runner.account import PIPE, Account, read
+from palaestra.runner.parent import LAUNCHER
+from palaestra.runner.signals import STOPPING
+from palaestra.training.place import LISTENING, MEMORY, open_memory_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import FrameType
+
+    from palaestra.runner.job import Job
+
+LOOPBACK = "127.0.0.1"
+STANDARD_ERROR = 2
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A rank's place among those that train together, and where they meet."""
+
+    number: int
+    world_size: int
+    local_number: int  # on its machine
+    address: str  # of the machine of rank 0
+    port: int
+
+    def variables(self) -> dict[str, str]:
+        return {
+            "RANK": str(self.number),
+            "LOCAL_RANK": str(self.local_number),
+            "WORLD_SIZE": str(self.world_size),
+            "MASTER_ADDR": self.address,
+            "MASTER_PORT": str(self.port),
+        }
+
+
+class Rank:
+    """One process, in a process group of its own: Ctrl-C in a terminal reaches it once, through the launcher.
+
+    `listening`, for rank 0, is an open socket at its seat's port. `memory` is an open file that all ranks share, where
+    they are on one machine. `output` replaces standard output and error.
+    """
+
+    def __init__(
+        self,
+        seat: Seat,
+        listening: socket.socket | None,
+        variables: Mapping[str, str] = os.environ,
+        output: IO[bytes] | None = None,
+        folder: str | None = None,
+        memory: int | None = None,
+    ) -> None:
+        self.number = seat.number
+        self.ended_at: float | None = None
+        self.was_killed = False  # by us
+        self._pipe, told = os.pipe()
+        os.set_blocking(self._pipe, False)
+        own = {
+            **variables,
+            **seat.variables(),
+            LAUNCHER: str(os.getpid()),
+            PIPE: str(told),
+            "TORCH_CPP_LOG_LEVEL": variables.get("TORCH_CPP_LOG_LEVEL", "ERROR"),  # else a lost peer fills the screen
+        }
+        descriptors = [told]
+        if listening is not None:
+            own[LISTENING] = str(listening.fileno())
+            descriptors.append(listening.fileno())
+        if memory is not None:
+            own[MEMORY] = str(memory)
+            descriptors.append(memory)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "palaestra.runner"],
+            stdin=subprocess.PIPE,
+            stdout=output if output is not None else (None if seat.number == 0 else STANDARD_ERROR),
+            stderr=output,
+            env=own,
+            cwd=folder,
+            pass_fds=descriptors,
+            process_group=0,
+        )
+        os.close(told)
+
+    @property
+    def code(self) -> int | None:
+        """As `Popen.returncode`; None while it runs."""
+        return self.process.returncode
+
+    def send_signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def give(self, job: Job) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(job.to_json().encode())
+            self.process.stdin.close()
+        except BrokenPipeError:  # it ended before it could listen; how is told by its exit code
+            return
+
+    def has_ended(self) -> bool:
+        if self.process.poll() is None:
+            return False
+        if self.ended_at is None:
+            self.ended_at = time.monotonic()
+        return True
+
+    def is_stopped(self) -> bool:
+        """By SIGSTOP or a debugger; False where the system does not tell."""
+        try:
+            status = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return False
+        return status.rpartition(")")[2].split()[0] in {"T", "t"}
+
+    def account(self) -> Account | None:
+        """What it said; None when it said nothing. Asked once, after its end."""
+        try:
+            return read(os.read(self._pipe, 1 << 20))
+        except BlockingIOError:
+            return None
+        finally:
+            os.close(self._pipe)
+
+    def kill(self) -> None:
+        if not self.has_ended():
+            self.was_killed = True
+            self.process.kill()
+
+
+class Signalled(Protocol):
+    def send_signal(self, number: int) -> None:
+        """Called by a signal's handler, in the middle of anything."""
+        ...
+
+
+@contextmanager
+def started(job: Job, count: int) -> Iterator[list[Rank]]:
+    """All ranks, with their job; whatever happens in the block, none of them is alive after it."""
+    ranks: list[Rank] = []
+    memory = open_memory_file()
+    try:
+        with socket.socket() as listening:
+            listening.bind((LOOPBACK, 0))
+            listening.listen(128)
+            port = listening.getsockname()[1]
+            for number in range(count):  # those before it must be ended if one fails
+                seat = Seat(number, count, number, LOOPBACK, port)
+                ranks.append(Rank(seat, listening if number == 0 else None, memory=memory))
+        for rank in ranks:
+            rank.give(job)
+        yield ranks
+    finally:
+        os.close(memory)
+        for rank in ranks:
+            rank.kill()
+            rank.process.wait()
+
+
+@contextmanager
+def forwarded_signals(ranks: Sequence[Signalled]) -> Iterator[list[int]]:
+    """Signals that would stop a training go to every rank, once each; those that came, in order."""
+    came: list[int] = []
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        for rank in ranks:
+            rank.send_signal(number)
+
+    before = {}
+    try:
+        for number in STOPPING:
+            before[number] = signal.signal(number, forward)
+    except ValueError:  # not in the main thread: nothing can be listened to
+        before.clear()
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,209 @@
+"""One process's time with a run: what it writes of itself into `status.json` and `journal.jsonl`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from palaestra.core.errors import RunFailed
+from palaestra.core.run import RunState
+from palaestra.runs.journal import Journal
+from palaestra.runs.processes import process_started_at
+from palaestra.runs.status import moved, read_record, write_record
+
+if TYPE_CHECKING:
+    from palaestra.core.clock import Clock
+    from palaestra.core.run import RunRecord
+    from palaestra.runner.resuming import Resumed
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.training.state import TrainingState
+
+logger = logging.getLogger(__name__)
+
+STATUS_SECONDS = 1.0
+HEARTBEAT_SECONDS = 10.0
+SCORE = "score"  # in the summary: what the newest judgement said
+
+
+class Events(Protocol):
+    """Where a session's events go."""
+
+    def record(self, event: str, *, level: str | None = None, **data: Any) -> None: ...
+
+
+class RunSession:
+    """Status is what is true now and is replaced; the journal is what happened and only grows."""
+
+    _place: os.stat_result | None = None  # the directory as it was at the start; None: not ours to watch
+    _is_gone = False  # the directory: there is nowhere to write to
+
+    def __init__(self, directory: RunDirectory, total_steps: int, clock: Clock) -> None:
+        record = moved(
+            _unprepared(read_record(directory)),
+            RunState.RUNNING,
+            started_at=clock.now(),
+            ended_at=None,
+            updated_at=clock.now(),
+            pid=os.getpid(),
+            pid_started_at=process_started_at(os.getpid()),
+            total_steps=total_steps,
+            exit_code=None,
+            failure="",
+        )
+        self._keep(directory, clock, Journal(directory, clock), record)
+        self._place = directory.path.stat()
+        write_record(directory, record, durable=True)
+
+    def _keep(self, directory: RunDirectory, clock: Clock, journal: Events, record: RunRecord) -> None:
+        self.directory = directory
+        self._clock = clock
+        self._status_at = self._heartbeat_at = clock.monotonic()
+        self._began_at = clock.monotonic()
+        self._is_stale = False  # what status.json says, because it could not be written
+        self.journal = journal
+        self._record = record
+        self._standing: tuple[int, int, dict[str, float]] | None = None  # epoch, step and summary that it lacks
+
+    @property
+    def record(self) -> RunRecord:
+        """As of the last beat. It is put together for whoever asks: a fast run beats five hundred times a second."""
+        if self._standing is not None:
+            (epoch, step, summary), self._standing = self._standing, None
+            kept = {SCORE: self._record.summary[SCORE]} if SCORE in self._record.summary else {}
+            self._record = replace(self._record, epoch=epoch, agent_step=step, summary=kept | summary)
+        return self._record
+
+    @record.setter
+    def record(self, record: RunRecord) -> None:
+        self._record, self._standing = record, None
+
+    @property
+    def seconds(self) -> float:
+        """Of this session; a run has as many sessions as it was started."""
+        return self._clock.monotonic() - self._began_at
+
+    def begun(self, state: TrainingState, resumed: Resumed | None, stepping: str = "") -> None:
+        """Journal how the session starts: from nothing, or from a checkpoint, and whether bit for bit; who learns, and
+        who steps the environments."""
+        common: dict[str, Any] = {
+            "pid": os.getpid(),
+            "total_steps": state.config.total_steps,
+            "world_size": state.group.world_size,
+            "engine": state.engine.about,
+            "stepping": stepping,
+        }
+        self.record = replace(self.record, epoch=state.iteration, agent_step=state.env_steps)
+        if resumed is None:
+            begun = {"initial_weights": state.began_with} if state.began_with else {}
+            self.journal.record("run.started", seed=state.config.seed, **begun, **common)
+            return
+        self.journal.record(
+            "run.resumed",
+            epoch=state.iteration,
+            step=state.env_steps,
+            checkpoint=resumed.checkpoint,
+            exact=not resumed.why_inexact,
+            reason=resumed.why_inexact,
+            **common,
+        )
+
+    def judged(self, score: float) -> None:
+        """What the newest judgement of a checkpoint said; it stays until there is a newer one."""
+        self.record = replace(self.record, summary={**self.record.summary, SCORE: score})
+
+    def beat(self, epoch: int, step: int, steps_per_second: float, summary: dict[str, float]) -> None:
+        """Tell where the run stands; on disk at most once a second."""
+        now = self._clock.monotonic()
+        self._standing = (epoch, step, summary)
+        if now - self._status_at >= STATUS_SECONDS:
+            self._status_at = now
+            self.check_directory()
+            self._write()
+        if now - self._heartbeat_at >= HEARTBEAT_SECONDS:
+            self._heartbeat_at = now
+            self.journal.record(
+                "run.heartbeat", epoch=epoch, step=step, phase="train", steps_per_second=round(steps_per_second, 1)
+            )
+
+    def alive(self, phase: str) -> None:
+        """For long phases in which no step is taken."""
+        now = self._clock.monotonic()
+        if now - self._status_at >= STATUS_SECONDS:
+            self._status_at = now
+            self._write()
+        if now - self._heartbeat_at >= HEARTBEAT_SECONDS:
+            self._heartbeat_at = now
+            self.journal.record("run.heartbeat", **self._where(), phase=phase)
+
+    def check_directory(self) -> None:
+        """`RunFailed` when somebody has deleted or moved the directory: whatever is written from then on is lost."""
+        if self._place is None:
+            return
+        try:
+            is_same = os.path.samestat(self.directory.path.stat(), self._place)
+        except (FileNotFoundError, NotADirectoryError):
+            is_same = False
+        except OSError:  # a disk that fails says so where something is written
+            return
+        if not is_same:
+            self._is_gone = True
+            raise RunFailed(
+                f"The run directory {self.directory.path} was deleted or moved while the run was using it.",
+                "Stop a run before you remove it: palaestra runs stop NAME",
+            )
+
+    def degraded(self, reason: str) -> None:
+        """The run goes on, but whoever looks should know. An empty reason says that it is over."""
+        if self.record.failure != reason:
+            self.record = replace(self.record, failure=reason)
+            self._write()
+
+    def stopping(self, reason: str) -> None:
+        self.record = moved(self.record, RunState.STOPPING)
+        self._write()
+        self.journal.record("run.stopping", signal=reason, epoch=self.record.epoch, step=self.record.agent_step)
+
+    def finished(self) -> None:
+        self._over(RunState.FINISHED, 0, "")
+        self.journal.record("run.finished", **self._where(), seconds=round(self.seconds, 3))
+
+    def cancelled(self, reason: str, exit_code: int) -> None:
+        self._over(RunState.CANCELLED, exit_code, "")
+        self.journal.record("run.cancelled", **self._where(), seconds=round(self.seconds, 3), reason=reason)
+
+    def failed(self, error: BaseException, exit_code: int) -> None:
+        message = str(error) or type(error).__name__
+        self._over(RunState.FAILED, exit_code, message)
+        if not self._is_gone:
+            user_traceback = getattr(error, "user_traceback", "")
+            further = {"traceback": user_traceback} if user_traceback else {}
+            self.journal.record(
+                "run.failed", **self._where(), error=message, kind=type(error).__name__, exit_code=exit_code, **further
+            )
+
+    def _where(self) -> dict[str, Any]:
+        return {"epoch": self.record.epoch, "step": self.record.agent_step}
+
+    def _over(self, state: RunState, exit_code: int, failure: str) -> None:
+        self.record = moved(self.record, state, ended_at=self._clock.now(), exit_code=exit_code, failure=failure)
+        self._write(durable=True)
+
+    def _write(self, *, durable: bool = False) -> None:
+        """A full disk keeps the status as it was and does not stop the run; the warning is said once."""
+        if self._is_gone:
+            return
+        self.record = replace(self.record, updated_at=self._clock.now())
+        try:
+            write_record(self.directory, self.record, durable=durable)
+            self._is_stale = False
+        except OSError as error:
+            if not self._is_stale:
+                logger.warning("%s cannot be written: %s.", self.directory.status_file, error.strerror)
+            self._is_stale = True
+
+
+def _unprepared(record: RunRecord) -> RunRecord:
+    """A daemon says "running" for its worker before that can say so itself; whoever holds the lock is that worker."""
+    return replace(record, state=RunState.QUEUED) if record.state is RunState.RUNNING else record

@@ -1,0 +1,114 @@
+"""`python -m palaestra.runner.started RUN_DIRECTORY`: carry out what a daemon has written down there.
+
+Request and configuration lie in the directory, checked; the first time or after an interruption, it is the same call.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from palaestra.config.train import TrainConfig
+from palaestra.core import plugins
+from palaestra.core.clock import SystemClock
+from palaestra.core.errors import DamagedFile, PalaestraError, UsageError
+from palaestra.core.later import later
+from palaestra.core.run import RunState
+from palaestra.policies.shipped import self_contained
+from palaestra.runner.job import Job
+from palaestra.runner.launch import launch
+from palaestra.runner.train import run_training
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.documents import read_config, read_request, write_config
+from palaestra.runs.journal import Journal
+from palaestra.runs.status import moved, read_written_record, write_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from palaestra.core.run import RunRequest
+    from palaestra.runner import judge
+else:
+    judge = later("palaestra.runner.judge")
+
+LOCAL = "local"
+INTERRUPTED = 130
+
+
+def main(directory: RunDirectory) -> int:
+    """What could not even begin is told in the run's own files, and once more for the log."""
+    try:
+        request = read_request(directory)
+        return _work_of(request.kind)(directory, request)
+    except PalaestraError as error:
+        tell_refusal(directory, error)
+        if error.user_traceback:
+            print(error.user_traceback, file=sys.stderr)
+        print(f"palaestra: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def train_in(directory: RunDirectory, request: RunRequest) -> int:
+    """The run exists, so this is going on with it; without a checkpoint yet, from the first step."""
+    config = stored_config(directory)
+    asked = replace(request, name=read_written_record(directory).name)
+    job = Job(asked, config, directory.path.parent, resume_only=True)
+    if request.executor != LOCAL:
+        outcome = plugins.load("executors", request.executor)(job, request.nproc)
+    elif request.nproc > 1:
+        outcome = launch(job, request.nproc)
+    else:
+        outcome = run_training(asked, config, job.runs_root, resume_only=True)
+    code: int = outcome.exit_code
+    return code
+
+
+def evaluate_in(directory: RunDirectory, request: RunRequest) -> int:
+    return judge.run_evaluation(directory, request)
+
+
+def stored_config(directory: RunDirectory) -> TrainConfig:
+    """With a policy that was named by its file written out, as those do who create a run with torch at hand."""
+    try:
+        stored = TrainConfig.model_validate(read_config(directory))
+    except ValidationError as error:
+        raise DamagedFile(f"{directory.config_file} is not a training configuration: {error}.") from error
+    config = stored.model_copy(update={"policy": self_contained(stored.policy)})
+    if config != stored:
+        write_config(directory, config.model_dump(mode="json"))
+    return config
+
+
+def tell_refusal(directory: RunDirectory, error: PalaestraError) -> None:
+    """A run that had begun has told it itself."""
+    record = read_written_record(directory)
+    if record.state.is_over:
+        return
+    now = SystemClock().now()
+    failed = moved(record, RunState.FAILED, ended_at=now, updated_at=now, exit_code=error.exit_code, failure=str(error))
+    write_record(directory, failed, durable=True)
+    Journal(directory).record(
+        "run.failed",
+        epoch=record.epoch,
+        step=record.agent_step,
+        error=str(error),
+        kind=type(error).__name__,
+        exit_code=error.exit_code,
+    )
+
+
+def _work_of(kind: str) -> Callable[[RunDirectory, RunRequest], int]:
+    works: dict[str, Callable[[RunDirectory, RunRequest], int]] = {"native": train_in, "evaluate": evaluate_in}
+    if kind not in works:
+        raise UsageError(f"This worker does not know how to do '{kind}'.", f"It can do: {', '.join(works)}.")
+    return works[kind]
+
+
+if __name__ == "__main__":
+    sys.exit(main(RunDirectory(Path(sys.argv[1]))))

@@ -1,0 +1,59 @@
+import hashlib
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from palaestra.apps.scripts.launcher.weights import NotFitting, fill, of_network, read
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Written by the library of that format, not by ours."""
+    path = tmp_path / "a.safetensors"
+    tensors = {
+        "agent.0.weight": torch.arange(6.0).reshape(2, 3),
+        "agent.0.bias": torch.tensor([1.0, 2.0]),
+        "count": torch.tensor(7),
+        "flags": torch.tensor([True, False]),
+        "nothing": torch.zeros(0, 4),
+    }
+    save_file(tensors, path, {"who": "me"})
+    return path, tensors, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_what_the_formats_own_library_wrote_is_read_alike(saved):
+    path, tensors, digest = saved
+    notes, found = read(path, digest)
+    assert notes == {"who": "me"}
+    assert found.keys() == tensors.keys()
+    assert all(torch.equal(found[name], tensors[name]) for name in tensors)
+
+
+def test_a_file_with_another_hash_is_not_read(saved):
+    path, _, digest = saved
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    with pytest.raises(NotFitting, match="not the file that was verified"):
+        read(path, digest)
+
+
+def test_a_network_gets_its_own_weights(saved):
+    path, tensors, digest = saved
+    network = nn.Sequential(nn.Linear(3, 2))
+    fill(network, of_network(read(path, digest)[1], "agent"), "agent")
+    assert torch.equal(network[0].weight, tensors["agent.0.weight"])
+
+
+@pytest.mark.parametrize(
+    ("network", "told"),
+    [
+        (nn.Sequential(nn.Linear(3, 4)), r"0.weight is \(2, 3\) in the checkpoint and \(4, 3\) now"),
+        (nn.Sequential(nn.Linear(3, 2, bias=False)), "0.bias too many"),
+        (nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)), "no 1.bias"),
+    ],
+)
+def test_a_class_that_has_changed_is_told_by_what_differs(saved, network, told):
+    path, _, digest = saved
+    with pytest.raises(NotFitting, match=f"'agent' is now another Sequential .*{told}"):
+        fill(network, of_network(read(path, digest)[1], "agent"), "agent")

@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+
+from palaestra.apps.scripts.checkouts import known_checkouts
+from palaestra.apps.scripts.scan import offered_scripts, scan
+from palaestra.core.errors import NotFound
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def test_every_script_of_a_checkout_is_listed_with_what_it_is(tmp_path):
+    room = tmp_path / "cleanrl"
+    room.mkdir()
+    (room / "ppo_continuous_action.py").write_text("import surely_not_installed\nclass Args:\n    env_id: str = 'X'\n")
+    (room / "dqn.py").write_text("class Args:\n    env_id: str = 'X'\n    save_model: bool = False\n")
+    (room / "helper.py").write_text("x = 1\n")
+    (room / "broken.py").write_text("def (:\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text("class Args:\n    env_id: str = 'X'\n")
+    found = {one.path: one for one in scan(tmp_path)}
+    assert sorted(found) == ["cleanrl/broken.py", "cleanrl/dqn.py", "cleanrl/ppo_continuous_action.py"]
+    continuous = found["cleanrl/ppo_continuous_action.py"]
+    assert (continuous.algorithm, continuous.actions) == ("PPO", "continuous")
+    assert continuous.needs == ("surely_not_installed",)
+    assert found["cleanrl/dqn.py"].saves
+    assert "is not Python" in found["cleanrl/broken.py"].problem
+
+
+def test_a_script_lacks_what_its_default_environment_needs(tmp_path, monkeypatch):
+    absent = {"ale_py", "cv2"}
+    monkeypatch.setattr("palaestra.apps.scripts.interpreters.find_spec", lambda name: None if name in absent else name)
+    (tmp_path / "ppo_atari.py").write_text(
+        "from cleanrl_utils.atari_wrappers import NoopResetEnv\nclass Args:\n    env_id: str = 'PongNoFrameskip-v4'\n"
+    )
+    (tmp_path / "ppo.py").write_text("class Args:\n    env_id: str = 'CartPole-v1'\n    track: bool = False\n")
+    lacks = {one.path: one.needs for one in scan(tmp_path)}
+    assert lacks == {"ppo_atari.py": ("ale_py", "cv2"), "ppo.py": ()}
+
+
+@pytest.mark.parametrize(("kind", "actions"), [("Discrete", "discrete"), ("Box", "continuous")])
+def test_what_a_script_insists_on_counts_more_than_its_name(tmp_path, kind, actions):
+    (tmp_path / "sac_pictures.py").write_text(
+        "class Args:\n    env_id: str = 'X'\n"
+        f"assert isinstance(envs.single_action_space, gym.spaces.{kind}), 'no other'\n"
+        "assert isinstance(envs.single_observation_space, gym.spaces.Box)\n"
+    )
+    assert scan(tmp_path)[0].actions == actions
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(NotFound, match="no directory"):
+        scan(tmp_path / "absent")
+
+
+def test_scripts_of_a_scanned_checkout_are_offered_as_they_are_now(tmp_path):
+    checkout, runs = tmp_path / "checkout", tmp_path / "runs"
+    checkout.mkdir()
+    script = checkout / "dqn.py"
+    script.write_text("class Args:\n    env_id: str = 'X'\n")
+    (checkout / "broken.py").write_text("def (:\n")
+    (checkout / "gone.py").symlink_to(tmp_path / "nowhere.py")
+    assert offered_scripts(runs) == []
+    scan(checkout, runs)
+    (only,) = offered_scripts(runs)
+    assert only.path == str(checkout)
+    assert [(one.path, one.name, one.algorithm, one.actions) for one in only.scripts] == [
+        (str(script), "dqn.py", "DQN", "discrete")
+    ]
+    (checkout / "ppo.py").write_text("import surely_not_installed\nclass Args:\n    env_id: str = 'X'\n")
+    assert [(one.name, one.lacks) for one in offered_scripts(runs)[0].scripts] == [
+        ("dqn.py", ()),
+        ("ppo.py", ("surely_not_installed",)),
+    ]
+
+
+def test_a_folder_without_scripts_is_not_remembered(tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert scan(tmp_path / "empty", tmp_path / "runs") == []
+    assert known_checkouts(tmp_path / "runs") == []
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,47 @@
+import gc
+
+import pytest
+
+from palaestra.core.collector import NEW_OBJECTS, search_seldom, searched_as_usual
+
+
+@pytest.fixture(autouse=True)
+def _own_wishes():
+    before = gc.get_threshold()
+    gc.set_threshold(701, 11, 12)
+    yield
+    with searched_as_usual():
+        pass
+    gc.set_threshold(*before)
+
+
+def test_while_something_starts_there_are_few_searches():
+    search_seldom()
+    assert gc.get_threshold()[0] == NEW_OBJECTS
+
+
+def test_afterwards_it_is_as_it_was_before():
+    search_seldom()
+    search_seldom()
+    with searched_as_usual():
+        assert gc.get_threshold() == (701, 11, 12)
+    assert gc.get_threshold() == (701, 11, 12)
+
+
+def test_what_a_start_has_made_is_left_out_until_the_end():
+    search_seldom()
+    with pytest.raises(ZeroDivisionError), searched_as_usual():
+        assert gc.get_freeze_count() > 10_000
+        ring = []
+        ring.append(ring)
+        del ring
+        assert gc.collect() > 0  # what comes after it is found
+        raise ZeroDivisionError
+    assert gc.get_freeze_count() == 0
+
+
+def test_who_never_asked_for_less_keeps_his_own():
+    gc.set_threshold(5, 5, 5)
+    with searched_as_usual():
+        assert (gc.get_threshold(), gc.get_freeze_count()) == ((5, 5, 5), 0)
+    assert gc.get_threshold() == (5, 5, 5)

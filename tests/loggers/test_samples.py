@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from palaestra.core.evaluation import EvaluationPlan, EvaluationReport, SuiteReport
+from palaestra.core.reports import UpdateStats
+from palaestra.loggers.samples import evaluation_sample_of, sample_of, task_of
+
+
+def test_episode_means_are_means_over_the_episodes_that_ended(report_maker, episode_maker):
+    report = report_maker(3, (episode_maker(10.0, 1100, length=4), episode_maker(20.0, 1200, length=8)))
+    sample = sample_of(report, steps_per_second=99.0, at=5.0)
+    assert sample.step == 1536
+    assert sample.metrics["charts/episodic_return"] == 15.0
+    assert sample.metrics["charts/episodic_length"] == 6.0
+    assert sample.episodes == report.episodes
+    assert sample.at == 5.0
+
+
+def test_without_an_episode_its_metrics_are_absent_not_zero(report_maker):
+    sample = sample_of(report_maker(1), steps_per_second=1.0, at=0.0)
+    assert not [name for name in sample.metrics if "episodic" in name]
+
+
+def test_every_statistic_of_an_update_becomes_a_metric(report_maker):
+    sample = sample_of(report_maker(1), steps_per_second=1.0, at=0.0)
+    expected = {field.name for field in fields(UpdateStats)} - {"minibatches"}
+    assert {name.split("/")[1] for name in sample.metrics} == expected
+    assert sample.metrics["charts/learning_rate"] == 2.5e-4
+    assert sample.metrics["losses/approx_kl"] == 0.003
+
+
+def test_what_differs_between_two_equal_runs_is_kept_out_of_the_metrics(report_maker):
+    slow = sample_of(report_maker(1), steps_per_second=1.0, at=0.0)
+    fast = sample_of(report_maker(1), steps_per_second=1e6, at=9.0)
+    assert slow.metrics == fast.metrics
+    assert set(slow.timings) == {"charts/SPS", "time/rollout", "time/learn", "time/other"}
+
+
+def test_an_evaluation_is_a_sample_at_the_step_that_was_judged(episode_maker):
+    plan = EvaluationPlan(checkpoint="x:1", env_id="CartPole-v1", env_kwargs={}, seeds=(1, 2))
+    report = EvaluationReport(plan, (episode_maker(400.0, 0), episode_maker(500.0, 0)), seconds=2.0)
+    sample = evaluation_sample_of(SuiteReport((report,), 2.0), step=77, at=1.0)
+    assert (sample.step, sample.metrics["eval/episodic_return"]) == (77, pytest.approx(450.0))
+    assert sample.timings == {"time/evaluation": 2.0}
+
+
+def test_a_task_is_known_by_its_place_in_the_name_and_not_by_what_the_name_contains():
+    """Trap 27: `shared` is no share, and a task may be called like a figure."""
+    assert task_of("tasks/shared/return", "share") == ""
+    assert task_of("tasks/share/return", "share") == ""
+    assert task_of("tasks/share/share", "share") == "share"
+    assert task_of("my_tasks/easy/share", "share") == ""
+
+
+def test_a_tasks_name_is_read_off_its_metric():
+    assert task_of("tasks/easy/share", "share") == "easy"
+    assert task_of("tasks/easy/return", "share") == ""
+    assert task_of("charts/easy/share", "share") == ""
+    assert task_of("tasks/completed", "share") == ""
+
+
+def judgement(*simulations, episode_maker):
+    """A suite of (name, returns); the figure `heart` is a tenth of a return."""
+    reports = []
+    for name, returns in simulations:
+        plan = EvaluationPlan("x:1", "CartPole-v1", {}, tuple(range(len(returns))), simulation=name)
+        episodes = tuple(replace(episode_maker(value, 0, length=5), extras={"heart": value / 10}) for value in returns)
+        reports.append(EvaluationReport(plan, episodes, 1.0))
+    return SuiteReport(tuple(reports), 2.0)
+
+
+def test_of_several_simulations_each_has_its_names_and_the_score_weighs_them_alike(episode_maker):
+    report = judgement(("plain", [10.0]), ("rooms", [20.0, 40.0, 60.0]), episode_maker=episode_maker)
+    assert evaluation_sample_of(report, step=7, at=0.0).metrics == {
+        "eval/episodic_return": 25.0,
+        "eval/episodic_length": 5.0,
+        "eval/plain/episodic_return": 10.0,
+        "eval/plain/episodic_length": 5.0,
+        "eval/plain/heart": 1.0,
+        "eval/rooms/episodic_return": 40.0,
+        "eval/rooms/episodic_length": 5.0,
+        "eval/rooms/heart": 4.0,
+    }
+
+
+def test_a_single_simulation_has_the_plain_names_whatever_it_is_called(episode_maker):
+    report = judgement(("plain", [10.0, 30.0]), episode_maker=episode_maker)
+    metrics = evaluation_sample_of(report, step=7, at=0.0).metrics
+    assert metrics == {"eval/episodic_return": 20.0, "eval/episodic_length": 5.0, "eval/heart": 2.0}
+
+
+def test_figures_of_episodes_are_means_over_those_that_have_them(report_maker, episode_maker):
+    told = [{"heart": 1.0, "ore": 4.0}, {"heart": 2.0}, {}]
+    episodes = tuple(replace(episode_maker(1.0, 10), extras=extras) for extras in told)
+    metrics = sample_of(report_maker(1, episodes), steps_per_second=1.0, at=0.0).metrics
+    assert (metrics["episode/heart"], metrics["episode/ore"]) == (1.5, 4.0)
+    silent = sample_of(report_maker(1, (episode_maker(1.0, 10),)), steps_per_second=1.0, at=0.0).metrics
+    assert not [name for name in silent if name.startswith("episode/")]
+
+
+def test_a_figure_that_is_called_like_one_of_ours_does_not_take_its_place(episode_maker):
+    report = judgement(("plain", [10.0]), episode_maker=episode_maker)
+    (one,) = report.reports
+    odd = replace(one, episodes=(replace(one.episodes[0], extras={"episodic_return": -1.0}),))
+    assert evaluation_sample_of(SuiteReport((odd,), 1.0), 7, 0.0).metrics["eval/episodic_return"] == 10.0

@@ -1,0 +1,80 @@
+import io
+import json
+import os
+import signal
+
+import pytest
+
+from palaestra.core.errors import UsageError
+from palaestra.runner import __main__ as rank_main
+from palaestra.runner import train
+from palaestra.runner.account import PIPE, read
+from palaestra.runner.job import Job
+from palaestra.runner.parent import LAUNCHER
+from palaestra.training.group import PeerLost
+
+
+@pytest.fixture
+def run_rank(monkeypatch, tmp_path, small_config, request_of):
+    """The rank's main with a job, and what it said to its launcher."""
+    monkeypatch.setenv(LAUNCHER, str(os.getppid()))
+    monkeypatch.setattr(rank_main, "die_with_launcher", lambda: None)
+
+    def run():
+        pipe, told = os.pipe()
+        monkeypatch.setenv(PIPE, str(told))
+        job = Job(request_of("ranked"), small_config(), tmp_path / "runs", quiet=True)
+        monkeypatch.setattr("sys.stdin", io.StringIO(job.to_json()))
+        try:
+            code = rank_main.main()
+        finally:
+            os.close(told)
+            with os.fdopen(pipe, "rb") as stream:
+                said.append(read(stream.read()))
+        return code
+
+    said = []
+    run.said = said
+    return run
+
+
+def test_a_job_is_trained_and_its_directory_told(run_rank):
+    assert run_rank() == 0
+    (account,) = run_rank.said
+    with open(f"{account.directory}/status.json", encoding="utf-8") as file:  # noqa: PTH123
+        assert json.load(file)["state"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "is_consequence"), [(UsageError("No."), 2, False), (PeerLost("Rank 1 failed first."), 1, True)]
+)
+def test_what_is_wrong_is_said_to_the_launcher_and_to_nobody_else(
+    run_rank, monkeypatch, capfd, error, code, is_consequence
+):
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr(train, "run_training", refuse)
+    assert run_rank() == code
+    (account,) = run_rank.said
+    assert (account.exit_code, account.is_consequence) == (code, is_consequence)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_defect_of_ours_keeps_its_traceback(run_rank, monkeypatch):
+    monkeypatch.setattr(train, "run_training", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run_rank()
+    assert run_rank.said[0].error == "ZeroDivisionError: division by zero"
+
+
+def test_a_signal_that_was_blocked_by_whoever_started_us_is_heard(run_rank, monkeypatch):
+    blocked = []
+    monkeypatch.setattr(train, "run_training", lambda *_, **__: blocked.append(signal.pthread_sigmask(0, ())) or 1 / 0)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with pytest.raises(ZeroDivisionError):
+            run_rank()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert signal.SIGINT not in blocked[0]

@@ -1,0 +1,389 @@
+import gc
+import signal
+
+import pytest
+
+from palaestra.checkpoints.errors import SaveFailed
+from palaestra.checkpoints.log import read_log
+from palaestra.core.collector import search_seldom
+from palaestra.core.errors import NonFinite, RunFailed
+from palaestra.core.run import RunState
+from palaestra.runner import loop as loop_module
+from palaestra.runner.loop import TELL_SECONDS, TrainingLoop
+from palaestra.runner.saving import RETRY_SECONDS, Saver
+from palaestra.runner.signals import StopRequest
+from palaestra.runner.spare import Verdict
+from palaestra.training.group import Group
+
+
+@pytest.fixture
+def loop_of():
+    def make(bench, stop=None, judges=()):
+        stop = StopRequest() if stop is None else stop  # one that was not asked yet is false
+        judgements = bench.judgements(*judges)
+        parts = (bench.directory, bench.session, bench.sinks, bench.saver, judgements, stop, bench.clock)
+        return TrainingLoop(bench.state, *parts)
+
+    return make
+
+
+def saved_epochs(bench) -> list[int]:
+    return [entry.data["epoch"] for entry in bench.entries("checkpoint.saved")]
+
+
+def test_every_report_is_a_sample_and_the_end_is_saved(bench, loop_of):
+    assert loop_of(bench).run() is True
+    assert [sample.step for sample in bench.sink.samples] == [32, 64, 96, 128]
+    assert saved_epochs(bench) == [1, 2, 3, 4]
+
+
+def test_what_a_training_leaves_is_searched_for_as_usual(bench, loop_of):
+    before = gc.get_threshold()
+    search_seldom()
+    loop_of(bench).run()
+    assert gc.get_threshold() == before
+
+
+def test_between_intervals_nothing_is_saved_and_the_end_only_once(make_bench, small_config, loop_of):
+    bench = make_bench(small_config(checkpoints={"save_interval": 3}))
+    loop_of(bench).run()
+    assert saved_epochs(bench) == [3, 4]
+
+
+def test_without_an_interval_only_the_end_is_saved(make_bench, small_config, loop_of):
+    bench = make_bench(small_config(checkpoints={"save_interval": 0}))
+    loop_of(bench).run()
+    assert saved_epochs(bench) == [4]
+
+
+def test_who_asks_for_no_interval_gets_at_most_one_checkpoint_a_second(make_bench, small_config, loop_of, monkeypatch):
+    monkeypatch.setattr(loop_module, "USUAL_SAVE_INTERVAL", 1)
+    bench = make_bench(small_config(total_steps=32 * 8, checkpoints={}))
+    write = bench.sink.write
+
+    def write_for_a_while(sample):
+        bench.clock.seconds += 0.4
+        write(sample)
+
+    bench.sink.write = write_for_a_while
+    loop_of(bench).run()
+    assert saved_epochs(bench) == [1, 4, 7, 8]
+
+
+@pytest.fixture
+def told_meanwhile(monkeypatch):
+    """Of every save whether training went on meanwhile."""
+    told, save = [], Saver.save
+
+    def tell(self, state, *, meanwhile=False):
+        told.append(meanwhile)
+        return save(self, state, meanwhile=meanwhile)
+
+    monkeypatch.setattr(Saver, "save", tell)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("asked", "quick_seconds", "meanwhile"), [(None, 1e9, True), (None, 0.0, False), (1, 1e9, False)]
+)
+def test_nobody_waits_for_a_save_that_nobody_asked_for_while_iterations_are_quick(
+    make_bench, small_config, loop_of, monkeypatch, told_meanwhile, asked, quick_seconds, meanwhile
+):
+    monkeypatch.setattr(loop_module, "USUAL_SAVE_INTERVAL", 1)
+    monkeypatch.setattr(loop_module, "USUAL_SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(loop_module, "QUICK_SECONDS", quick_seconds)
+    bench = make_bench(small_config(checkpoints={"save_interval": asked}))
+    loop_of(bench).run()
+    assert told_meanwhile == [meanwhile] * 4
+    assert saved_epochs(bench) == [1, 2, 3, 4]
+
+
+def test_a_save_under_way_is_told_also_when_training_fails(make_bench, small_config, loop_of, monkeypatch):
+    monkeypatch.setattr(loop_module, "USUAL_SAVE_INTERVAL", 1)
+    monkeypatch.setattr(loop_module, "QUICK_SECONDS", 1e9)
+    env = {"id": "PoisonedForTests-v0", "kwargs": {"at": 20}}  # in the second iteration
+    bench = make_bench(small_config(env=env, checkpoints={}))
+    with pytest.raises(NonFinite):
+        loop_of(bench).run()
+    assert (saved_epochs(bench), bench.saver.saved_epoch) == ([1], 1)
+
+
+def test_reports_that_come_quickly_are_told_in_a_row_each_with_its_own_moment(
+    make_bench, small_config, loop_of, monkeypatch
+):
+    bench = make_bench(small_config(total_steps=32 * 5, checkpoints={"save_interval": 0}))
+    beats, beat = [], bench.session.beat
+    monkeypatch.setattr(bench.session, "beat", lambda *told: (beats.append(told[0]), beat(*told)))
+    loop = loop_of(bench)
+    take = loop._take
+
+    def take_later(report):
+        bench.clock.seconds += TELL_SECONDS * 0.4
+        take(report)
+
+    monkeypatch.setattr(loop, "_take", take_later)
+    loop.run()
+    assert beats == [1, 4, 5]
+    assert [sample.step for sample in bench.sink.samples] == [32, 64, 96, 128, 160]
+    began = bench.clock.now() - 5 * TELL_SECONDS * 0.4
+    moments = [sample.at - began for sample in bench.sink.samples]
+    assert moments == pytest.approx([TELL_SECONDS * 0.4 * number for number in range(1, 6)], abs=1e-5)
+
+
+def test_what_was_not_told_yet_is_told_before_a_checkpoint(make_bench, small_config, loop_of):
+    bench = make_bench(small_config(checkpoints={"save_interval": 4}))
+    loop_of(bench).run()
+    assert bench.sink.calls == ["write 32", "write 64", "write 96", "write 128", "flush", "checkpoint 4"]
+
+
+def test_what_was_not_told_yet_is_told_when_training_fails(make_bench, small_config, loop_of):
+    env = {"id": "PoisonedForTests-v0", "kwargs": {"at": 40}}  # in the third iteration
+    bench = make_bench(small_config(env=env, checkpoints={"save_interval": 0}))
+    with pytest.raises(NonFinite):
+        loop_of(bench).run()
+    assert [sample.step for sample in bench.sink.samples] == [32, 64]
+
+
+class Two(Group):
+    world_size = 2
+
+
+def test_several_processes_save_at_iterations_that_the_leaders_clock_allows(make_bench, small_config, loop_of):
+    bench = make_bench(small_config(checkpoints={}))
+    bench.state.group = Two()
+    loop = loop_of(bench)
+
+    def due_after_agreeing():
+        loop._agree()
+        return [loop._is_save_due(iteration) for iteration in (49, 50, 100)]
+
+    loop._saved_at = bench.clock.monotonic()
+    assert due_after_agreeing() == [False, False, False]
+    bench.clock.seconds += 2.0
+    assert [loop._is_save_due(iteration) for iteration in (49, 50)] == [False, False], "they have not agreed on it"
+    assert due_after_agreeing() == [False, True, True]
+    bench.state.group.rank = 1  # whose clock nobody asks
+    assert due_after_agreeing() == [False, False, False]
+
+
+def test_a_stop_ends_after_the_update_and_saves_it(make_bench, small_config, loop_of):
+    bench = make_bench(small_config(checkpoints={"save_interval": 0}))
+    stop = StopRequest()
+    stop.handle(signal.SIGTERM, None)
+    assert loop_of(bench, stop).run() is False
+    assert (bench.state.iteration, saved_epochs(bench)) == (1, [1])
+    assert bench.session.record.state is RunState.STOPPING
+
+
+def test_a_stop_that_comes_with_the_last_update_changes_nothing(make_bench, small_config, loop_of):
+    bench = make_bench(small_config(total_steps=32))
+    stop = StopRequest()
+    stop.handle(signal.SIGTERM, None)
+    assert loop_of(bench, stop).run() is True
+    assert bench.session.record.state is RunState.RUNNING
+
+
+def test_training_goes_on_over_failed_saves_and_tries_again_between_intervals(
+    make_bench, small_config, loop_of, monkeypatch
+):
+    bench = make_bench(small_config(total_steps=32 * 6, checkpoints={"save_interval": 2}))
+    save, failures = bench.manager.save, [True, True]
+
+    def fail_twice(*arguments):
+        bench.clock.seconds += RETRY_SECONDS
+        if failures:
+            failures.pop()
+            raise SaveFailed("No space left on device.")
+        return save(*arguments)
+
+    monkeypatch.setattr(bench.manager, "save", fail_twice)
+    monkeypatch.setattr(bench.clock, "monotonic", _ticking(bench.clock))
+    assert loop_of(bench).run() is True
+    assert [entry.data["epoch"] for entry in bench.entries("checkpoint.failed")] == [2, 3]
+    assert saved_epochs(bench) == [4, 6]
+
+
+def _ticking(clock):
+    """Each look at it is a retry's wait later, so that a failed save is due again at once."""
+
+    def monotonic():
+        clock.seconds += RETRY_SECONDS
+        return clock.seconds
+
+    return monotonic
+
+
+def test_a_last_save_that_fails_fails_the_run_and_names_the_last_good_one(bench, loop_of, monkeypatch):
+    save = bench.manager.save
+
+    def fail_later(agent, checkpoint, state):
+        if checkpoint.epoch > 2:
+            raise SaveFailed("No space left on device.")
+        return save(agent, checkpoint, state)
+
+    monkeypatch.setattr(bench.manager, "save", fail_later)
+    with pytest.raises(RunFailed, match="ended at epoch 4.*The last one on disk is epoch 2"):
+        loop_of(bench).run()
+
+
+class SlowJudge:
+    """Answers an epoch when it has been asked for `delay` looks; what it answers is the epoch itself."""
+
+    def __init__(self, delay=0):
+        self.delay = delay
+        self.looks = {}
+        self.asked, self.waits = [], 0
+
+    @property
+    def outstanding(self):
+        return len(self.looks)
+
+    def ask(self, checkpoint):
+        assert checkpoint.path.exists(), "it is on disk before anybody is asked to judge it"
+        self.asked.append(checkpoint.epoch)
+        self.looks[checkpoint.epoch] = (checkpoint.agent_step, self.delay)
+
+    def collect(self):
+        done = [epoch for epoch, (_, looks) in self.looks.items() if looks == 0]
+        answers = [Verdict(epoch, self.looks.pop(epoch)[0], {"eval/episodic_return": float(epoch)}) for epoch in done]
+        self.looks = {epoch: (step, looks - 1) for epoch, (step, looks) in self.looks.items()}
+        return answers
+
+    def wait(self, seconds):
+        self.waits += 1
+
+    def close(self):
+        self.looks.clear()
+
+
+def judged(bench):
+    return [
+        (sample.step, sample.metrics["eval/episodic_return"])
+        for sample in bench.sink.samples
+        if "eval/episodic_return" in sample.metrics
+    ]
+
+
+def test_what_is_due_is_saved_and_asked_for_and_the_loop_goes_on(make_bench, small_config, loop_of):
+    bench = make_bench(small_config(checkpoints={"save_interval": 0}, evaluate_interval=2))
+    judge = SlowJudge()
+    loop_of(bench, judges=[judge]).run()
+    assert saved_epochs(bench) == judge.asked == [2, 4]
+    assert judged(bench) == [(64, 2.0), (128, 4.0)]
+
+
+@pytest.mark.parametrize(("interval", "asked"), [(3, [3, 4]), (9, [4]), (4, [4]), (0, [])])
+def test_the_last_checkpoint_is_evaluated_whatever_the_interval(make_bench, small_config, loop_of, interval, asked):
+    bench = make_bench(small_config(checkpoints={"save_interval": 0}, evaluate_interval=interval))
+    judge = SlowJudge(delay=3)
+    loop_of(bench, judges=[judge] if interval else []).run()
+    assert judge.asked == asked
+    assert [epoch for _, epoch in judged(bench)] == asked
+
+
+def test_a_result_that_comes_late_lands_at_its_own_step(make_bench, small_config, loop_of):
+    """Epochs 1 and 2 are judged only after epoch 4 was trained."""
+    bench = make_bench(small_config(evaluate_interval=1))
+    judge = SlowJudge(delay=3)
+    loop_of(bench, judges=[judge]).run()
+    assert judged(bench) == [(32, 1.0), (64, 2.0), (96, 3.0), (128, 4.0)]
+    assert bench.sink.calls.index("write 128") < bench.sink.calls.index("write 32", 2)
+    assert judge.waits > 0, "at the end there is time to wait"
+
+
+def test_the_heart_beats_while_the_last_judgements_are_waited_for(make_bench, small_config, loop_of, monkeypatch):
+    """Trap 15: every look takes eleven seconds here, and the journal hears of each."""
+    bench = make_bench(small_config(evaluate_interval=4))
+    judge = SlowJudge(delay=4)
+    monkeypatch.setattr(judge, "wait", lambda seconds: setattr(bench.clock, "seconds", bench.clock.seconds + 11.0))
+    loop_of(bench, judges=[judge]).run()
+    beats = [entry.data["phase"] for entry in bench.entries("run.heartbeat")]
+    assert beats.count("evaluate") >= 2
+
+
+def test_a_run_that_is_stopped_does_not_wait_for_judgements(make_bench, small_config, loop_of):
+    bench = make_bench(small_config(evaluate_interval=1))
+    judge, stop = SlowJudge(delay=10**9), StopRequest()
+    stop.handle(signal.SIGTERM, None)
+    assert loop_of(bench, stop, [judge]).run() is False
+    assert (judge.asked, judge.waits, judged(bench)) == ([1], 0, [])
+
+
+def test_whoever_waits_for_the_last_judgement_can_leave_and_the_run_is_complete(
+    make_bench, small_config, loop_of, monkeypatch, caplog
+):
+    bench = make_bench(small_config(evaluate_interval=4))
+    judge, stop = SlowJudge(delay=10**9), StopRequest()
+    monkeypatch.setattr(judge, "wait", lambda seconds: stop.handle(signal.SIGINT, None))
+    assert loop_of(bench, stop, [judge]).run() is True
+    assert "1 evaluations were given up" in caplog.text
+
+
+def test_a_checkpoint_that_could_not_be_saved_is_not_judged(make_bench, small_config, loop_of, monkeypatch):
+    bench = make_bench(small_config(checkpoints={"save_interval": 0}, evaluate_interval=2))
+    save = bench.manager.save
+
+    def fail_at_two(agent, checkpoint, state):
+        if checkpoint.epoch == 2:
+            raise SaveFailed("No space left on device.")
+        return save(agent, checkpoint, state)
+
+    monkeypatch.setattr(bench.manager, "save", fail_at_two)
+    judge = SlowJudge()
+    loop_of(bench, judges=[judge]).run()
+    assert judge.asked == [4]
+
+
+def test_no_rank_waits_for_a_judgement_while_it_trains(make_bench, small_config, loop_of):
+    """Trap 16: an evaluator that never answers changes neither a step nor the order of what is done."""
+    judge, calls = SlowJudge(delay=10**9), []
+    for judges in ([], [judge]):
+        bench = make_bench(small_config(evaluate_interval=1))
+        loop = loop_of(bench, None, judges)
+        loop._wait_for_judgements = lambda: None
+        assert loop.run() is True
+        calls.append(bench.sink.calls)
+        bench.directory.path.rename(bench.directory.path.with_name(f"away-{len(calls)}"))
+    assert calls[0] == calls[1]
+    assert (judge.asked, judge.waits) == ([1, 2, 3, 4], 0)
+
+
+def test_the_log_of_checkpoints_counts_the_episodes_that_ended(bench, loop_of):
+    loop_of(bench).run()
+    ended = [(sample.step, len(sample.episodes)) for sample in bench.sink.samples]
+    assert sum(count for _, count in ended) > 0
+    for entry in read_log(bench.directory.checkpoints):
+        assert entry.episode == sum(count for step, count in ended if step <= entry.agent_step)
+
+
+@pytest.mark.fault("R9")
+def test_what_is_not_finite_never_reaches_a_checkpoint(make_bench, small_config, loop_of):
+    bench = make_bench(small_config(env={"id": "PoisonedForTests-v0", "kwargs": {"at": 40}}))
+    with pytest.raises(NonFinite, match="Update 3 was stopped before its step"):
+        loop_of(bench).run()
+    assert saved_epochs(bench) == [1, 2]
+
+
+def test_time_beyond_playing_and_learning_is_counted_as_other(bench, loop_of, monkeypatch):
+    monkeypatch.setattr(bench.sinks, "flush", lambda: setattr(bench.clock, "seconds", bench.clock.seconds + 1000.0))
+    loop_of(bench).run()
+    others = [sample.timings["time/other"] for sample in bench.sink.samples]
+    assert others[0] == 0.0
+    assert all(990.0 < other <= 1000.0 for other in others[1:])  # less what playing and learning really took
+
+
+def test_with_a_curriculum_every_sample_tells_tasks_and_their_rate(make_bench, small_config, loop_of):
+    tasks = {"plain": {}, "sutton": {"kwargs": {"sutton_barto_reward": True}}}
+    bench = make_bench(small_config(curriculum={"tasks": tasks}))
+    loop_of(bench).run()
+    last = bench.sink.samples[-1]
+    ended = sum(len(sample.episodes) for sample in bench.sink.samples)
+    assert last.metrics["tasks/completed"] == ended > 0
+    assert "charts/tasks_per_second" in last.timings
+    assert {"tasks/plain/share", "tasks/sutton/share"} <= set(last.metrics)
+
+
+def test_without_a_curriculum_there_are_no_tasks(bench, loop_of):
+    loop_of(bench).run()
+    names = {name for sample in bench.sink.samples for name in (*sample.metrics, *sample.timings)}
+    assert not any("task" in name for name in names)

@@ -1,0 +1,89 @@
+"""Processes that are not trainers: what starts, signals and ends them is the same."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from palaestra.runner import ranks as ranks_module
+from palaestra.runner.account import PIPE
+from palaestra.runner.ranks import Rank, Seat, forwarded_signals, started
+
+ECHO = f"""
+import json, os, sys
+os.write(int(os.environ["{PIPE}"]), json.dumps(
+    {{"exit_code": 0, "at": 1.0, "directory": sys.stdin.read(), "hint": os.environ["RANK"] + os.environ["WORLD_SIZE"]}}
+).encode())
+"""
+WAIT = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(42)); print('ready', flush=True); signal.pause()"
+
+
+class PaperJob:
+    def to_json(self) -> str:
+        return "the job"
+
+
+@pytest.fixture
+def rank_program(monkeypatch):
+    """What runs in place of `python -m palaestra.runner`."""
+
+    def choose(program):
+        popen = ranks_module.subprocess.Popen
+
+        def start(_command, **settings):
+            if settings["stdout"] == ranks_module.STANDARD_ERROR:
+                settings["stdout"] = None
+            return popen([sys.executable, "-c", program], **settings)
+
+        monkeypatch.setattr(ranks_module.subprocess, "Popen", start)
+
+    return choose
+
+
+def test_every_rank_gets_its_place_and_the_job_and_can_say_a_word(rank_program):
+    rank_program(ECHO)
+    with started(PaperJob(), 2) as ranks:
+        for rank in ranks:
+            assert rank.process.wait() == 0
+        accounts = [rank.account() for rank in ranks]
+    assert [(account.directory, account.hint) for account in accounts] == [("the job", "02"), ("the job", "12")]
+
+
+def test_whoever_says_nothing_has_no_account(rank_program):
+    rank_program("pass")
+    with started(PaperJob(), 1) as (rank,):
+        rank.process.wait()
+        assert rank.account() is None
+
+
+def test_nobody_outlives_the_block(rank_program):
+    rank_program("import time; time.sleep(600)")
+    with pytest.raises(ZeroDivisionError), started(PaperJob(), 2) as ranks:
+        raise ZeroDivisionError
+    assert [rank.process.returncode for rank in ranks] == [-signal.SIGKILL] * 2
+    assert all(rank.was_killed for rank in ranks)
+
+
+def test_a_signal_goes_to_every_rank_once(rank_program, capfd):
+    rank_program(WAIT)
+    with started(PaperJob(), 2) as ranks, forwarded_signals(ranks) as came:
+        said = ""
+        while said.count("ready") < 2:
+            said += capfd.readouterr().out
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert [rank.process.wait() for rank in ranks] == [42, 42]
+    assert came == [signal.SIGTERM]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_rank_elsewhere_meets_the_others_where_its_seat_says_and_prints_where_it_is_told(rank_program, tmp_path):
+    rank_program("import os; print(*(os.environ[name] for name in ('RANK', 'LOCAL_RANK', 'MASTER_ADDR', 'EXTRA')))")
+    variables = {"EXTRA": "more", "PATH": os.environ["PATH"]}
+    with (tmp_path / "output").open("wb") as output:
+        rank = Rank(Seat(3, 4, 1, "10.0.0.5", 7000), None, variables, output)
+        rank.give(PaperJob())
+        assert rank.process.wait() == 0
+    assert rank.account() is None
+    assert rank.code == 0
+    assert (tmp_path / "output").read_text() == "3 1 10.0.0.5 more\n"
