@@ -20,7 +20,7 @@ from palaestra.checkpoints import durable
 from palaestra.checkpoints.store import FIXED_FIELDS, CheckpointStore
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.errors import NotFound, UsageError, did_you_mean
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from palaestra.checkpoints.loaded import LoadedPolicy
     from palaestra.config.checkpoints import CheckpointConfig
 else:
-    agents = later("palaestra.checkpoints.agents")
+    agents = lazy_import("palaestra.checkpoints.agents")
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from palaestra.checkpoints.names import model_name, temporary_name, trainer_stat
 from palaestra.checkpoints.sidecar import digest
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.errors import DamagedFile, UsageError, did_you_mean
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.runs.environment import installed_version
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, NDArray[Any]]  # of a policy's state_dict
 else:
-    torch_file = later("palaestra.checkpoints.torch_file")
-    weight_files = later("palaestra.checkpoints.weights")
+    torch_file = lazy_import("palaestra.checkpoints.torch_file")
+    weight_files = lazy_import("palaestra.checkpoints.weights")
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from palaestra.config.request import resolve_training
 from palaestra.config.train import TrainConfig
 from palaestra.config.yaml_text import dump_yaml
 from palaestra.core.errors import UsageError
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.core.run import RunState
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from palaestra.core.run import RunRecord
     from palaestra.runner.outcome import TrainOutcome
 else:
-    from_trial = later("palaestra.cli.from_trial")
-    other_kinds = later("palaestra.cli.other_kinds")
-    seeds = later("palaestra.cli.seeds")
-    submit = later("palaestra.cli.submit")
+    from_trial = lazy_import("palaestra.cli.from_trial")
+    other_kinds = lazy_import("palaestra.cli.other_kinds")
+    seeds = lazy_import("palaestra.cli.seeds")
+    submit = lazy_import("palaestra.cli.submit")
 
 
 def add_arguments(parser: Parser) -> None:

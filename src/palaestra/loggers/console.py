@@ -13,7 +13,7 @@ from select import select
 from typing import TYPE_CHECKING
 
 from palaestra.core.control_characters import escape_controls
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.loggers.plain_lines import PlainLines
 from palaestra.loggers.status import StatusBoard
 from palaestra.loggers.status_table import plain_line, printable, status_table
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from palaestra.core.sink import Sample
     from palaestra.loggers.status import RunHeader
 else:
-    rich_console = later("rich.console")
-    rich_live = later("rich.live")
-    rich_text = later("rich.text")
+    rich_console = lazy_import("rich.console")
+    rich_live = lazy_import("rich.live")
+    rich_text = lazy_import("rich.text")
 
 TABLE_SECONDS = 0.25
 LINE_SECONDS = 1.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from rich import cells
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from palaestra.loggers.status import Status, TaskStatus
 else:
-    cells = later("rich.cells")  # not for plain lines
-    rich_text = later("rich.text")
+    cells = lazy_import("rich.cells")  # not for plain lines
+    rich_text = lazy_import("rich.text")
 
 UNKNOWN = "-"
 TABLE_WIDTH = 78  # leaves the last columns of an 80-column terminal free, where some of them wrap

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from palaestra.policies.base import Observation
 else:
-    torch = later("torch")
-    functional = later("torch.nn.functional")
+    torch = lazy_import("torch")
+    functional = lazy_import("torch.nn.functional")
 
 
 def to_tensor(space: SpaceSpec, observation: Any) -> Observation:

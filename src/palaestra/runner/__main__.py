@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import PalaestraError
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.runner.account import Account, account_of, give
 from palaestra.runner.parent import die_with_launcher
 from palaestra.runner.signals import STOPPING
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from palaestra.runner import job as jobs
     from palaestra.runner import train
 else:  # seconds on a busy machine, in which the launcher may be killed
-    jobs = later("palaestra.runner.job")
-    train = later("palaestra.runner.train")
+    jobs = lazy_import("palaestra.runner.job")
+    train = lazy_import("palaestra.runner.train")
 
 INTERRUPTED = 130
 

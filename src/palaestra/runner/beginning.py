@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.core.codec import decode_interface
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.runner.shared_policy import load_shared_policy
 from palaestra.training.group import ALONE
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from palaestra.training.group import Group
     from palaestra.training.origin import Origin
 else:
-    origin = later("palaestra.training.origin")
+    origin = lazy_import("palaestra.training.origin")
 
 
 def find_origin(config: TrainConfig, runs_root: Path, found: RunDirectory | None, group: Group) -> Origin | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import RunFailed, UsageError
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.runs.differences import diff_configs, format_differences
 from palaestra.training.plain import decode_plain, encode_plain, has_torch
 from palaestra.training.sharing import import_torch_together, weights_digest
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from palaestra.training.group import Group
     from palaestra.training.state import TrainingState
 else:
-    weight_files = later("palaestra.checkpoints.weights")
+    weight_files = lazy_import("palaestra.checkpoints.weights")
 
 EQUAL_ON_ALL = frozenset({"iteration", "env_steps", "optimizer"})  # entries of a capture that no rank has to itself
 OF_ONE_MACHINE = {"distributed.interface"}  # settings in which ranks may differ

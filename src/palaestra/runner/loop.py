@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from palaestra.core.collector import searched_as_usual
 from palaestra.core.episode_columns import returns_of
 from palaestra.core.errors import RunFailed
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.loggers.samples import OTHER_SECONDS, TASKS_COMPLETED, TASKS_PER_SECOND, sample_of
 from palaestra.loggers.step_rate import StepRate
 from palaestra.runner.logs import log_master
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
     from palaestra.training.state import TrainingState
 else:
-    profiling = later("palaestra.runner.profiling")
+    profiling = lazy_import("palaestra.runner.profiling")
 
 logger = logging.getLogger(__name__)
 

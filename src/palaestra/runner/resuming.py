@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import DamagedFile
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.runner.captures import own_capture, share_trainer_state
 from palaestra.runs.environment import package_versions
 from palaestra.training.state import engine_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from palaestra.checkpoints.store import ResumePoint
     from palaestra.training.state import TrainingState
 else:
-    restore = later("palaestra.checkpoints.restore")
+    restore = lazy_import("palaestra.checkpoints.restore")
 
 DECISIVE_PACKAGES = ("torch", "numpy", "gymnasium", "mujoco", "palaestra")
 

@@ -10,7 +10,7 @@ from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.log import EPISODES_METRIC
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.codec import encode_interface
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.runner.captures import OTHERS, gather_captures
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from palaestra.runner.session import RunSession
     from palaestra.training.state import TrainingState
 else:
-    background = later("palaestra.checkpoints.background")
+    background = lazy_import("palaestra.checkpoints.background")
 
 logger = logging.getLogger(__name__)
 

@@ -8,15 +8,15 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from palaestra.checkpoints.names import sidecar_name
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from palaestra.checkpoints import loaded, targets
     from palaestra.checkpoints.loaded import LoadedPolicy
     from palaestra.training.group import Group
 else:
-    loaded = later("palaestra.checkpoints.loaded")
-    targets = later("palaestra.checkpoints.targets")
+    loaded = lazy_import("palaestra.checkpoints.loaded")
+    targets = lazy_import("palaestra.checkpoints.targets")
 
 
 def load_shared_policy(target: str, runs_root: Path, group: Group) -> LoadedPolicy:

@@ -16,7 +16,7 @@ from palaestra.config.train import TrainConfig
 from palaestra.core import plugins
 from palaestra.core.clock import SystemClock
 from palaestra.core.errors import DamagedFile, PalaestraError, UsageError
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.core.run import RunState
 from palaestra.policies.shipped import self_contained
 from palaestra.runner.job import Job
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from palaestra.core.run import RunRequest
     from palaestra.runner import judge
 else:
-    judge = later("palaestra.runner.judge")
+    judge = lazy_import("palaestra.runner.judge")
 
 LOCAL = "local"
 INTERRUPTED = 130

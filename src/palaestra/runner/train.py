@@ -15,7 +15,7 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.core import plugins
 from palaestra.core.clock import Clock, SystemClock
 from palaestra.core.errors import NonFinite, PalaestraError, RunFailed
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.core.tracebacks import user_errors_reported
 from palaestra.envs.build import describe_stepping
 from palaestra.loggers.build import build_sinks
@@ -65,10 +65,10 @@ if TYPE_CHECKING:
     from palaestra.runs.differences import Difference
     from palaestra.training.group import Group
 else:
-    judged = later("palaestra.evaluation.judged")
-    suites = later("palaestra.evaluation.suites")
-    distant = later("palaestra.runner.distant")
-    spare = later("palaestra.runner.spare")
+    judged = lazy_import("palaestra.evaluation.judged")
+    suites = lazy_import("palaestra.evaluation.suites")
+    distant = lazy_import("palaestra.runner.distant")
+    spare = lazy_import("palaestra.runner.spare")
 
 logger = logging.getLogger(__name__)
 

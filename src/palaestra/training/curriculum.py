@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.envs.tasks import TASK
 from palaestra.training import plain
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from palaestra.config.curriculum import CurriculumConfig
     from palaestra.training.group import Group
 else:
-    torch = later("torch")
+    torch = lazy_import("torch")
 
 
 class Curriculum:

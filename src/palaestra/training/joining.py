@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import PalaestraError, RunFailed, UsageError
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.training.addresses import (
     LOOPBACK,
     Endpoint,
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from palaestra.config.distributed import DistributedConfig
     from palaestra.training import process_group, torch_group
 else:
-    torch = later("torch")
-    dist = later("torch.distributed")
-    process_group = later("palaestra.training.process_group")
-    torch_group = later("palaestra.training.torch_group")
+    torch = lazy_import("torch")
+    dist = lazy_import("torch.distributed")
+    process_group = lazy_import("palaestra.training.process_group")
+    torch_group = lazy_import("palaestra.training.torch_group")
 
 EXPLAIN_SECONDS = 3.0  # for the heartbeat to tell why a collective failed
 

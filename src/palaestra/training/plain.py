@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.training.torch_dice import seeded_state
 
 if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 else:
-    torch = later("torch")
+    torch = lazy_import("torch")
 
 ARRAY = "__array__"
 

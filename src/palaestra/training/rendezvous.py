@@ -16,7 +16,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import RunFailed
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.training.group import PeerLost
 from palaestra.training.place import LISTENING, elastic_restarts
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from palaestra.training.place import Place
 else:
-    c10d = later("torch._C._distributed_c10d")
+    c10d = lazy_import("torch._C._distributed_c10d")
 
 CHECK_SECONDS = 0.05
 CONNECT_SECONDS = 5.0  # of one attempt to reach the store

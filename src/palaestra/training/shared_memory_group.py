@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.training.group import Group
 from palaestra.training.place import open_memory_file
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from palaestra.training.group import Reducer
 else:
-    torch = later("torch")
+    torch = lazy_import("torch")
 
 
 TOKEN_SIZE = 16  # bytes by which ranks recognise the same file

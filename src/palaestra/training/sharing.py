@@ -13,7 +13,7 @@ import numpy as np
 
 from palaestra.core.episode_columns import EpisodeColumns, columns_of
 from palaestra.core.episodes import EpisodeResult
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.core.reports import UpdateStats
 from palaestra.training.plain import has_torch
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from palaestra.core.reports import IterationReport
     from palaestra.training.group import Group
 else:
-    torch = later("torch")
+    torch = lazy_import("torch")
 
 
 def shared_report(report: IterationReport, group: Group) -> IterationReport:

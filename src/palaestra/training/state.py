@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.core.errors import DamagedFile
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.envs.build import make_vector_envs
 from palaestra.policies.shipped import with_chosen_network
 from palaestra.training import plain
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from palaestra.training.optim import FlatOptimizer
     from palaestra.training.origin import Origin
 else:
-    torch = later("torch")
-    devices = later("palaestra.training.device")
-    learned_parts = later("palaestra.training.learned")
+    torch = lazy_import("torch")
+    devices = lazy_import("palaestra.training.device")
+    learned_parts = lazy_import("palaestra.training.learned")
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.core.errors import NonFinite
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.core.spaces import BoxSpec, DictSpec, SpaceSpec
 from palaestra.policies.observations import storage_dtype
 from palaestra.training.plain import as_tensor
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from palaestra.envs.vector import Arrays
     from palaestra.policies.base import Observation
 else:
-    torch = later("torch")
+    torch = lazy_import("torch")
 
 
 LARGEST = float(np.finfo(np.float32).max)

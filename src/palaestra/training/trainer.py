@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import NonFinite
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.core.reports import IterationReport, PhaseTimes
 from palaestra.training.intervals import is_due
 from palaestra.training.sharing import numbered, shared_report
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from palaestra.training import compiling, diagnostics
     from palaestra.training.state import TrainingState
 else:
-    compiling = later("palaestra.training.compiling")
-    diagnostics = later("palaestra.training.diagnostics")
+    compiling = lazy_import("palaestra.training.compiling")
+    diagnostics = lazy_import("palaestra.training.diagnostics")
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import UsageError
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.base import TORCH_NAME
 from palaestra.training.engines.codes import Unfit
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from palaestra.training.engines.torch_engine import TorchEngine
     from palaestra.training.state import TrainingState
 else:
-    torch_engine = later("palaestra.training.engines.torch_engine")
+    torch_engine = lazy_import("palaestra.training.engines.torch_engine")
 
 
 def choose_engine(state: TrainingState) -> Engine:

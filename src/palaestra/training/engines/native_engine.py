@@ -15,7 +15,7 @@ import numpy as np
 
 from palaestra.core.episode_columns import EpisodeColumns
 from palaestra.core.errors import NonFinite, RunFailed
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 from palaestra.core.reports import PhaseTimes, UpdateStats
 from palaestra.envs.batch import BatchEnvs
 from palaestra.envs.vector import InProcessEnvs
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from palaestra.training.engines.codes import LayerPlan
     from palaestra.training.state import TrainingState
 else:
-    torch = later("torch")
-    normalise = later("palaestra.policies.normalise")
-    network_plan = later("palaestra.training.engines.network_plan")
+    torch = lazy_import("torch")
+    normalise = lazy_import("palaestra.policies.normalise")
+    network_plan = lazy_import("palaestra.training.engines.network_plan")
 
 MAX_CHOICES = 64  # parts of one action; native/engine/heads.hpp
 

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from palaestra.core.later import later
+from palaestra.core.lazy_import import lazy_import
 
 
 @pytest.fixture
@@ -15,14 +15,14 @@ def lazy(tmp_path, monkeypatch):
 
 
 def test_a_module_is_imported_when_something_of_it_is_first_used(lazy):
-    module = later(lazy)
+    module = lazy_import(lazy)
     assert lazy not in sys.modules
     assert module.double(module.COUNT) == 6
     assert lazy in sys.modules
 
 
 def test_whoever_replaces_a_name_in_the_module_replaces_it_here(lazy, monkeypatch):
-    module = later(lazy)
+    module = lazy_import(lazy)
     assert module.COUNT == 3
     monkeypatch.setattr(sys.modules[lazy], "COUNT", 4)
     assert module.COUNT == 4
@@ -30,6 +30,6 @@ def test_whoever_replaces_a_name_in_the_module_replaces_it_here(lazy, monkeypatc
 
 def test_what_is_not_there_is_missed_as_in_any_module(lazy):
     with pytest.raises(AttributeError, match="lazy_for_a_test.*absent"):
-        _ = later(lazy).absent
+        _ = lazy_import(lazy).absent
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-        _ = later("no_such_module").anything
+        _ = lazy_import("no_such_module").anything

@@ -6,7 +6,7 @@ Files on the way to that update say at their top what they will need, and get it
     if TYPE_CHECKING:
         import torch
     else:
-        torch = later("torch")
+        torch = lazy_import("torch")
 
 So type checkers and import-linter see an ordinary import. docs/decisions/0024-torch-comes-later.md says why.
 """
@@ -18,12 +18,12 @@ from types import ModuleType
 from typing import Any
 
 
-class LateModule(ModuleType):
+class LazyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         """Only the module itself knows its names, so that whoever replaces one there replaces it here."""
         return getattr(import_module(self.__name__), name)
 
 
-def later(name: str) -> Any:
+def lazy_import(name: str) -> Any:
     """The module called `name`, imported when the first of its attributes is asked for."""
-    return LateModule(name)
+    return LazyModule(name)
