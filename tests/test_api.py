@@ -31,7 +31,7 @@ def test_training_is_a_function_and_its_settings_are_kept(root):
     directory = api.RunStore(root).resolve("mine")
     assert read_config(directory)["ppo"]["gamma"] == 0.9
     request = read_request(directory)
-    assert (request.asked_by, request.config) == ("python", {"total_steps": 512, "ppo": {"gamma": 0.9}})
+    assert (request.submitted_by, request.config) == ("python", {"total_steps": 512, "ppo": {"gamma": 0.9}})
 
 
 def test_an_evaluation_is_a_function(root):

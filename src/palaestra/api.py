@@ -59,7 +59,7 @@ def train(
         nproc=nproc,
         executor=executor,
         runs_root=runs_root,
-        asked_by="python",
+        submitted_by="python",
     )
 
 
@@ -75,7 +75,7 @@ def start_training(
     nproc: int = 1,
     executor: str = LOCAL,
     runs_root: Path | None = None,
-    asked_by: str = "",
+    submitted_by: str = "",
     command: str = "",
 ) -> TrainOutcome:
     """With `nproc` > 1 that many processes train together; `executor` places them: this machine, or a plugin."""
@@ -87,7 +87,7 @@ def start_training(
     with refusals_posted():
         takes_settings = resume and is_follower(os.environ)  # the run is on the leader's machine, perhaps not on this
         request, config = _prepare(
-            root, recipe, overrides, run, asked_by, command, must_exist=resume and not takes_settings
+            root, recipe, overrides, run, submitted_by, command, must_exist=resume and not takes_settings
         )
         request = replace(request, executor=executor, nproc=nproc)
         if nproc > 1 or executor != LOCAL:
@@ -115,16 +115,16 @@ def _prepare(
     recipe: str,
     overrides: Mapping[str, Any],
     run: str,
-    asked_by: str,
+    submitted_by: str,
     command: str,
     *,
     must_exist: bool,
 ) -> tuple[RunRequest, TrainConfig]:
     """What was asked for and what will be run; of a run that `must_exist`, its own settings are the base."""
     if must_exist and not recipe:
-        return prepare_continuation(root, run or "latest", overrides, asked_by=asked_by, command=command)
+        return prepare_continuation(root, run or "latest", overrides, submitted_by=submitted_by, command=command)
     name = read_record(RunStore(root).resolve(run or "latest")).name if must_exist else run
-    return prepare_training(recipe, overrides, name=name, asked_by=asked_by, command=command)
+    return prepare_training(recipe, overrides, name=name, submitted_by=submitted_by, command=command)
 
 
 def sweep(
@@ -153,7 +153,7 @@ def sweep(
 
 
 def prepare_continuation(
-    root: Path, run: str, overrides: Mapping[str, Any], *, asked_by: str = "", command: str = ""
+    root: Path, run: str, overrides: Mapping[str, Any], *, submitted_by: str = "", command: str = ""
 ) -> tuple[RunRequest, TrainConfig]:
     """A run that exists, with its own settings as the base."""
     directory = RunStore(root).resolve(run)
@@ -167,7 +167,7 @@ def prepare_continuation(
         recipe=record.recipe,
         config=dict(overrides),
         name=record.name,
-        asked_by=asked_by,
+        submitted_by=submitted_by,
         command=command,
     )
     return request, resolve_config(TrainConfig, stored, overrides)

@@ -9,7 +9,7 @@ import pytest
 
 from palaestra.cli import other_kinds
 from palaestra.core import plugins
-from palaestra.core.worker_kind import Complaint, Prepared, RequestRefused, Resources
+from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
 from palaestra.runs.store import RunStore
 
 PROGRAM = """
@@ -34,7 +34,7 @@ class Sleepy:
 
     def prepare(self, request, machine, runs_root):
         if request.config.get("seconds") == "many":
-            raise RequestRefused([Complaint("seconds", "'seconds=many' cannot be.", "It is a number.")])
+            raise RequestRefused([FieldError("seconds", "'seconds=many' cannot be.", "It is a number.")])
         return Prepared(request, {"seconds": request.config.get("seconds", 1)}, Resources(1), 12)
 
     def command(self, run_directory):

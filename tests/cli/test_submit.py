@@ -65,7 +65,7 @@ def test_words_become_a_request(call, daemon):
         "name": "one",
         "executor": "ray",
         "nproc": 2,
-        "asked_by": "cli",
+        "submitted_by": "cli",
         "command": "palaestra submit cartpole run=one total_steps=1e5 ppo.gamma=0.9 nproc=2 executor=ray",
         "priority": 3,
         "limits": {"memory": 500, "log": None},

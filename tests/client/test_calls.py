@@ -15,8 +15,8 @@ def client(served):
 
 
 def test_a_run_is_asked_for_looked_at_and_removed(client, served):
-    run = client.submit("cartpole", {"total_steps": 128, "ppo.gamma": 0.5}, name="first", asked_by="python")
-    assert (run["name"], run["asked_by"]) == ("first", "python")
+    run = client.submit("cartpole", {"total_steps": 128, "ppo.gamma": 0.5}, name="first", submitted_by="python")
+    assert (run["name"], run["submitted_by"]) == ("first", "python")
     shown = client.run("first")
     assert shown["request"]["config"] == {"total_steps": 128, "ppo": {"gamma": 0.5}}
     assert [one["id"] for one in client.runs(search="first")] == [run["id"]]
@@ -45,7 +45,7 @@ def test_a_waiting_run_is_cancelled_retried_cloned_and_removed(client):
 def test_what_is_wrong_comes_back_as_it_would_without_a_daemon(client):
     with pytest.raises(RequestRefused) as caught:
         client.submit("cartpole", {"ppo.gama": 1, "device": "tpu"})
-    assert sorted(complaint.key for complaint in caught.value.complaints) == ["device", "ppo.gama"]
+    assert sorted(complaint.key for complaint in caught.value.field_errors) == ["device", "ppo.gama"]
     assert len(client.check("cartpole", config={"x": 1})["errors"]) == 1
     for word in ("nobody", "../x", "a/b?c=d#e", "ä ö", "%2e%2e"):
         with pytest.raises(NotFound):

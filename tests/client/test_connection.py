@@ -97,7 +97,7 @@ def test_all_complaints_come_back():
     fields = [{"key": "a", "message": "b", "hint": "c"}, {"key": "d", "message": "e"}]
     error = refusal_of(422, {"error": {"message": "", "fields": fields}})
     assert isinstance(error, RequestRefused)
-    assert [(one.key, one.message, one.hint) for one in error.complaints] == [("a", "b", "c"), ("d", "e", "")]
+    assert [(one.key, one.message, one.hint) for one in error.field_errors] == [("a", "b", "c"), ("d", "e", "")]
     assert error.exit_code == 2
 
 

@@ -9,7 +9,7 @@ from palaestra.core.errors import MissingExtra, NotFound, UsageError
 
 
 def test_a_request_keeps_what_was_asked_and_the_config_is_complete():
-    request, config = prepare_training("cartpole", {"seed": 7}, name="first", asked_by="cli", command="palaestra …")
+    request, config = prepare_training("cartpole", {"seed": 7}, name="first", submitted_by="cli", command="palaestra …")
     assert (request.recipe, request.name, request.config, request.kind) == ("cartpole", "first", {"seed": 7}, "native")
     assert config == cartpole.config.model_copy(update={"seed": 7})
 

@@ -1,19 +1,19 @@
-from palaestra.core.worker_kind import Complaint, RequestRefused
+from palaestra.core.worker_kind import FieldError, RequestRefused
 
 
-def test_one_complaint_reads_as_itself():
-    error = RequestRefused([Complaint("nproc", "'nproc=0' cannot be.", "Use 1.")])
-    assert (str(error), error.exit_code) == ("'nproc=0' cannot be. Use 1.", 2)
+def test_one_error_is_the_message():
+    error = RequestRefused([FieldError("nproc", "Invalid value for nproc: 0.", "Use 1.")])
+    assert (str(error), error.exit_code) == ("Invalid value for nproc: 0. Use 1.", 2)
 
 
-def test_several_complaints_are_counted_and_all_told():
-    error = RequestRefused([Complaint("a", "A is wrong."), Complaint("b", "B is wrong.", "Mend it.")])
-    assert str(error).splitlines() == ["2 things cannot be:", "  - A is wrong.", "  - B is wrong. Mend it."]
-    assert [one.key for one in error.complaints] == ["a", "b"]
+def test_several_errors_are_counted_and_listed():
+    error = RequestRefused([FieldError("a", "A is wrong."), FieldError("b", "B is wrong.", "Fix it.")])
+    assert str(error).splitlines() == ["The request has 2 errors:", "  - A is wrong.", "  - B is wrong. Fix it."]
+    assert [one.key for one in error.field_errors] == ["a", "b"]
 
 
-def test_the_exit_code_is_that_of_the_complaints_where_they_agree():
-    missing, wrong = Complaint("python", "jax is missing.", "", 4), Complaint("a", "A is wrong.")
+def test_equal_exit_codes_of_the_errors_become_the_exit_code():
+    missing, wrong = FieldError("python", "jax is missing.", "", 4), FieldError("a", "A is wrong.")
     assert RequestRefused([missing]).exit_code == 4
     assert RequestRefused([missing, missing]).exit_code == 4
     assert RequestRefused([missing, wrong]).exit_code == 2

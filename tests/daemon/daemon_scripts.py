@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from palaestra.core.run import RunRequest
-from palaestra.core.worker_kind import Complaint, Prepared, RequestRefused, Resources
+from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
 from palaestra.daemon.keeping import read_note, still_there
 from palaestra.daemon.service import Daemon
 from palaestra.daemon.settings import DaemonSettings
@@ -38,7 +38,7 @@ class ScriptKind:
     def prepare(self, request, machine, runs_root):
         unknown = sorted(set(request.config) - {"code", "gpus"})
         if unknown:
-            raise RequestRefused([Complaint(key, f"No key is called '{key}'.") for key in unknown])
+            raise RequestRefused([FieldError(key, f"No key is called '{key}'.") for key in unknown])
         return Prepared(request, dict(request.config), Resources(request.nproc, request.config.get("gpus", 0)))
 
     def command(self, run_directory):

@@ -20,7 +20,7 @@ def check(request, terms=None, machine=MACHINE, taken=()):
 def complaints(request, terms=None, **more):
     with pytest.raises(RequestRefused) as refused:
         check(request, terms, **more)
-    return {one.key: str(one) for one in refused.value.complaints}
+    return {one.key: str(one) for one in refused.value.field_errors}
 
 
 def test_what_passes_is_handed_on_with_what_it_takes():

@@ -32,14 +32,14 @@ def events_of(directory):
 
 def test_a_submitted_script_runs_to_its_end_and_every_file_says_so(serve, home):
     daemon = serve()
-    entry = daemon.submit(script("print('hello')", name="first", asked_by="web:ada", command="palaestra submit"))
+    entry = daemon.submit(script("print('hello')", name="first", submitted_by="web:ada", command="palaestra submit"))
     assert entry.state is RunState.QUEUED
     done = daemon.wait(entry.id, 30)
     directory = daemon.directory("first")
     assert (done.state, done.record.exit_code) == (RunState.FINISHED, 0)
     assert read_record(directory).state is RunState.FINISHED
     assert directory.output_file().read_text() == "hello\n"
-    assert read_request(directory).asked_by == "web:ada"
+    assert read_request(directory).submitted_by == "web:ada"
     assert events_of(directory)[:3] == ["run.created", "run.queued", "worker.started"]
     assert events_of(directory)[-2:] == ["worker.ended", "run.finished"]
 
@@ -75,7 +75,7 @@ def test_everything_wrong_with_a_request_is_said_at_once_and_nothing_is_left(ser
     wrong = RunRequest("script", "", {"kode": 1, "cod": 2}, name="../up", executor="rey", nproc=0)
     with pytest.raises(RequestRefused) as refused:
         daemon.submit(wrong, Terms(priority=10**6))
-    assert [one.key for one in refused.value.complaints] == ["name", "executor", "nproc", "priority", "cod", "kode"]
+    assert [one.key for one in refused.value.field_errors] == ["name", "executor", "nproc", "priority", "cod", "kode"]
     assert daemon.runs() == []
     assert [path.name for path in home.iterdir()] == [".palaestra"]
 
@@ -206,9 +206,9 @@ def test_train_again_repeats_the_last_request(serve):
         daemon.again()
     daemon.submit(script("print('a')"))
     daemon.submit(script("print('b')"))
-    again = daemon.again(asked_by="web:ada")
+    again = daemon.again(submitted_by="web:ada")
     assert read_request(daemon.directory(again.id)).config == {"code": "print('b')"}
-    assert read_request(daemon.directory(again.id)).asked_by == "web:ada"
+    assert read_request(daemon.directory(again.id)).submitted_by == "web:ada"
 
 
 def test_a_running_or_waiting_run_is_never_removed(serve, wait_until):

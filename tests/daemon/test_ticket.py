@@ -16,6 +16,15 @@ def test_a_ticket_comes_back_as_it_was(tmp_path):
     assert read_ticket(directory) == TICKET
 
 
+def test_the_old_name_of_submitted_by_is_read(tmp_path):
+    directory = RunDirectory(tmp_path)
+    write_ticket(directory, TICKET)
+    content = json.loads(directory.queue_file.read_text())
+    content["asked_by"] = content.pop("submitted_by")
+    directory.queue_file.write_text(json.dumps(content))
+    assert read_ticket(directory) == TICKET
+
+
 def test_a_run_without_one_is_nobody_s_to_start(tmp_path):
     assert read_ticket(RunDirectory(tmp_path)) is None
 

@@ -42,7 +42,7 @@ with Daemon(Path(sys.argv[1]), DaemonSettings(machine=Resources(2, 0, 8000))) as
 
 
 def request(name="", **changes):
-    return RunRequest("native", "cartpole", {**TINY, **changes}, name=name, asked_by="test")
+    return RunRequest("native", "cartpole", {**TINY, **changes}, name=name, submitted_by="test")
 
 
 def saved(directory):

@@ -1,7 +1,7 @@
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import MissingExtra, UsageError
-from palaestra.core.worker_kind import Complaint
+from palaestra.core.worker_kind import FieldError
 from palaestra.runner.complaints import complaints_of
 
 
@@ -15,7 +15,7 @@ def test_each_mistake_stands_under_its_own_key():
 
 
 def test_an_error_that_is_no_validation_keeps_its_words():
-    assert complaints_of(UsageError("No.", "Yes."), TrainConfig, "recipe") == [Complaint("recipe", "No.", "Yes.")]
+    assert complaints_of(UsageError("No.", "Yes."), TrainConfig, "recipe") == [FieldError("recipe", "No.", "Yes.")]
 
 
 def test_a_missing_extra_keeps_its_exit_code():

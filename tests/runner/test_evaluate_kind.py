@@ -40,7 +40,7 @@ def test_a_run_elsewhere_stays_the_path_it_was(run, tmp_path):
 def test_all_mistakes_are_told_at_once(tmp_path):
     with pytest.raises(RequestRefused) as refused:
         prepare(tmp_path, target="nobody", episodes=0, sead=1, nproc=2)
-    assert {one.key for one in refused.value.complaints} == {"target", "episodes", "sead", "nproc"}
+    assert {one.key for one in refused.value.field_errors} == {"target", "episodes", "sead", "nproc"}
 
 
 def test_a_run_that_has_saved_nothing_is_refused_at_the_door(tmp_path):

@@ -6,7 +6,9 @@ from palaestra.runner.job import Job
 
 
 def test_a_job_comes_back_from_json_as_it_was():
-    request = RunRequest(kind="native", recipe="cartpole", config={"seed": 3}, name="n", asked_by="cli", command="c")
+    request = RunRequest(
+        kind="native", recipe="cartpole", config={"seed": 3}, name="n", submitted_by="cli", command="c"
+    )
     config = TrainConfig.model_validate({"seed": 3, "ppo": {"gamma": 0.1 + 0.2}, "env": {"kwargs": {"a": [1, None]}}})
     job = Job(request, config, Path("/runs"), resume_only=True, accept_changes=frozenset({"seed"}), quiet=True)
     assert Job.from_json(job.to_json()) == job

@@ -43,13 +43,13 @@ def test_a_card_for_each_process_where_cards_are_used(device, gpus, expected):
 def test_all_mistakes_are_told_each_under_its_key():
     with pytest.raises(RequestRefused) as refused:
         prepare(total_steps=-1, ppo={"gama": 0.9}, sead=3)
-    assert [one.key for one in refused.value.complaints] == ["total_steps", "ppo.gama", "sead"]
+    assert [one.key for one in refused.value.field_errors] == ["total_steps", "ppo.gama", "sead"]
 
 
 def test_an_unknown_recipe_is_refused_with_the_nearest():
     with pytest.raises(RequestRefused, match="Did you mean 'cartpole'") as refused:
         KIND.prepare(RunRequest("native", "cartpol", {}), MACHINE, HERE)
-    assert refused.value.complaints[0].key == "recipe"
+    assert refused.value.field_errors[0].key == "recipe"
 
 
 def test_its_schema_describes_every_setting():

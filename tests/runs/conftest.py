@@ -18,7 +18,7 @@ REQUEST = RunRequest(
     kind="native",
     recipe="cartpole",
     config={"total_steps": 1000, "ppo": {"gamma": 0.9}},
-    asked_by="cli",
+    submitted_by="cli",
     command="palaestra train cartpole run=a total_steps=1000 ppo.gamma=0.9",
 )
 

@@ -13,6 +13,12 @@ def test_a_request_comes_back_as_it_was_asked(directory, request_for_a_run):
     assert parse_yaml(directory.request_file.read_text())["schema_version"] == 1
 
 
+def test_the_old_name_of_submitted_by_is_read(directory, request_for_a_run):
+    text = directory.request_file.read_text()
+    directory.request_file.write_text(text.replace("submitted_by:", "asked_by:"))
+    assert read_request(directory) == request_for_a_run
+
+
 def test_a_whole_config_comes_back_equal_and_valid(directory):
     config = TrainConfig(total_steps=7, ppo={"learning_rate": 1e-3, "target_kl": None})
     write_config(directory, config.model_dump(mode="json"))

@@ -11,7 +11,7 @@ def test_the_manifest_leads_back_to_who_asked_for_the_run(directory, request_for
     assert (manifest["run"], manifest["name"]) == (directory.id, "a")
     assert manifest["recipe"] == "cartpole"
     assert manifest["command"] == request_for_a_run.command
-    assert manifest["asked_by"] == "cli"
+    assert manifest["submitted_by"] == "cli"
     assert json.loads(directory.manifest_file.read_text())["schema_version"] == 1
 
 

@@ -49,7 +49,7 @@ def test_an_order_carries_the_request_and_the_complete_configuration(tmp_path):
     request, config = prepare_run("cartpole", {"ppo.gamma": 0.9}, "lr-t1", "sweep:lr:1")
     order = make_order(request, config, tmp_path / "runs", tmp_path)
     job = Job.from_json(order.job)
-    assert (order.name, job.request.asked_by, job.config.ppo.gamma) == ("lr-t1", "sweep:lr:1", 0.9)
+    assert (order.name, job.request.submitted_by, job.config.ppo.gamma) == ("lr-t1", "sweep:lr:1", 0.9)
     assert job.quiet
     assert job.runs_root.is_absolute()
 

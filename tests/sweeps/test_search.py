@@ -56,7 +56,7 @@ def test_every_trial_is_an_ordinary_run_that_knows_where_it_comes_from(swept, tm
     assert runner.started == ["lr-t1", "lr-t2", "lr-t3", "lr-t4"]
     assert runner.most == 2
     request = read_request(RunStore(tmp_path / "runs").named("lr-t3"))
-    assert request.asked_by == "sweep:lr:3"
+    assert request.submitted_by == "sweep:lr:3"
     assert "run=lr-t3" in request.command
     assert "ppo.gamma=0.3" in request.command
 

@@ -16,7 +16,7 @@ def trained(tmp_path, fake_slots, monkeypatch):
         runner = fake_slots(tmp_path / "runs", fate)
         monkeypatch.setattr(module, "find_slots", lambda executor: lambda wanted: runner)
         overrides = {"total_steps": 1000, **settings}
-        return train_seeds("cartpole", overrides, seeds, tmp_path / "runs", name="one", asked_by="cli"), runner
+        return train_seeds("cartpole", overrides, seeds, tmp_path / "runs", name="one", submitted_by="cli"), runner
 
     return run
 

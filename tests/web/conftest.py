@@ -21,7 +21,7 @@ from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.codec import encode_interface
 from palaestra.core.run import RunRequest
 from palaestra.core.spaces import DiscreteSpec, EnvInterface
-from palaestra.core.worker_kind import Complaint, Prepared, RequestRefused, Resources
+from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
 from palaestra.daemon.service import Daemon
 from palaestra.daemon.settings import DaemonSettings
 from palaestra.runs.directory import RunDirectory
@@ -58,7 +58,7 @@ class NapKind:
     def prepare(self, request, machine, runs_root):
         unknown = [key for key in request.config if key not in {"seconds", "seed"}]
         if unknown:
-            raise RequestRefused([Complaint(key, f"No key is called '{key}'.") for key in unknown])
+            raise RequestRefused([FieldError(key, f"No key is called '{key}'.") for key in unknown])
         config = {"seconds": request.config.get("seconds", 0), "seed": request.config.get("seed", 1)}
         return Prepared(request, config, Resources(1, 0, 0))
 

@@ -4,7 +4,7 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from palaestra.core.errors import DamagedFile, MissingExtra, NotFound, RunFailed, UsageError
-from palaestra.core.worker_kind import Complaint, RequestRefused
+from palaestra.core.worker_kind import FieldError, RequestRefused
 from palaestra.daemon.errors import Conflict, DamagedIndex, QueueFull, StoreRefused
 from palaestra.web.errors import Refusal, answer_http_error, error_answer, status_of
 
@@ -14,7 +14,7 @@ from palaestra.web.errors import Refusal, answer_http_error, error_answer, statu
     [
         (NotFound("x"), 404),
         (UsageError("x"), 422),
-        (RequestRefused([Complaint("a", "b")]), 422),
+        (RequestRefused([FieldError("a", "b")]), 422),
         (MissingExtra("x", "mujoco"), 422),
         (Conflict("x"), 409),
         (StoreRefused("x"), 507),
@@ -31,7 +31,7 @@ def test_every_error_of_the_house_has_its_status(error, status):
 
 
 def test_all_complaints_are_told():
-    error = RequestRefused([Complaint("ppo.gamma", "too high", "try 0.9"), Complaint("name", "taken")])
+    error = RequestRefused([FieldError("ppo.gamma", "too high", "try 0.9"), FieldError("name", "taken")])
     told = json.loads(error_answer(error).body)["error"]
     assert told["fields"] == [
         {"key": "ppo.gamma", "message": "too high", "hint": "try 0.9", "exit_code": 2},

@@ -78,7 +78,7 @@ def test_scripts_of_a_checkout_are_offered_once_it_was_scanned(client, tmp_path)
         "name": "ppo.py",
         "algorithm": "PPO",
         "actions": "discrete",
-        "lacks": [],
+        "missing_packages": [],
     } in (checkout["scripts"])
     assert client.get("/api/kinds/cleanrl/checkouts").json() == answer.json()
 

@@ -1,4 +1,5 @@
 from palaestra.config.request import resolve_training
+from palaestra.web.requests import RunBody
 
 
 def check(client, **request):
@@ -26,8 +27,20 @@ def test_all_that_is_wrong_is_the_answer(client):
 
 
 def test_a_request_of_another_shape_is_refused(client):
-    for body in ({"recipe": 5}, {"nproc": 0}, {"limits": {"disk": 1}}, {"priority": 5000}, {"asked_by": "a\nb"}, []):
+    for body in (
+        {"recipe": 5},
+        {"nproc": 0},
+        {"limits": {"disk": 1}},
+        {"priority": 5000},
+        {"submitted_by": "a\nb"},
+        [],
+    ):
         assert client.post("/api/requests/check", json=body).status_code == 422
+
+
+def test_the_old_name_of_submitted_by_is_accepted():
+    assert RunBody.model_validate({"asked_by": "ci"}).request("api").submitted_by == "ci"
+    assert RunBody.model_validate({"submitted_by": "ci"}).request("api").submitted_by == "ci"
 
 
 def test_yaml_becomes_settings(client):

@@ -29,7 +29,7 @@ def wait_for(daemon, run_id, *states, seconds=60.0):
 
 def test_a_run_is_asked_for_started_stopped_and_removed(client, daemon):
     run = submit(client, name="one")
-    assert (run["name"], run["kind"], run["asked_by"]) == ("one", "nap", "api")
+    assert (run["name"], run["kind"], run["submitted_by"]) == ("one", "nap", "api")
     wait_for(daemon, run["id"], RunState.RUNNING)
     assert client.get("/api/runs/one").json()["run"]["state"] == "running"
     assert client.delete("/api/runs/one").status_code == 409

@@ -19,7 +19,7 @@ from palaestra.config.yaml_text import dump_yaml
 from palaestra.core import plugins
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunRequest, RunState
-from palaestra.core.worker_kind import Resources, TellsSchema
+from palaestra.core.worker_kind import HasDynamicSchema, Resources
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 
@@ -38,7 +38,7 @@ def train_as(words: Words, arguments: Namespace, command: str) -> int:
     """Check, then run it here in a process of its own, or hand it to the daemon."""
     _refuse_flags(arguments)
     kind: WorkerKind = plugins.load(GROUP, words.recipe)
-    request = RunRequest(words.recipe, "", words.overrides, name=words.run, asked_by="cli", command=command)
+    request = RunRequest(words.recipe, "", words.overrides, name=words.run, submitted_by="cli", command=command)
     store = RunStore()
     prepared = kind.prepare(request, Resources(os.cpu_count() or 1), store.root)
     if arguments.dry_run:
@@ -59,7 +59,7 @@ def kind_details(name: str, words: Sequence[str]) -> list[str]:
     """Every setting of that kind, given those that were typed."""
     kind: WorkerKind = plugins.load(GROUP, name)
     config = parse_overrides([word for word in words if "=" in word])
-    known = kind.schema_of(config) if isinstance(kind, TellsSchema) else kind.schema()
+    known = kind.schema_of(config) if isinstance(kind, HasDynamicSchema) else kind.schema()
     lines = ["", f"settings of '{name}', with their defaults:", ""]
     for key, entry in known.get("properties", {}).items():
         default = f"={show(entry['default'])}" if "default" in entry else "=…"

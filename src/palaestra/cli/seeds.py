@@ -39,7 +39,7 @@ def run_seeds(arguments: Namespace, words: Words, trial: str) -> int:
         name=words.run,
         slots=arguments.slots,
         executor=words.executor or LOCAL,
-        asked_by=f"trial:{trial}" if trial else "cli",
+        submitted_by=f"trial:{trial}" if trial else "cli",
         say=(lambda _line: None) if arguments.quiet else note,
     )
     if arguments.json:

@@ -72,7 +72,7 @@ def request_data(words: Words, nproc: int, command: str) -> dict[str, Any]:
         "name": words.run,
         "executor": words.executor or "local",
         "nproc": nproc,
-        "asked_by": "cli",
+        "submitted_by": "cli",
         "command": command,
     }
 

@@ -99,7 +99,7 @@ def run(arguments: Namespace) -> int:
         profile=arguments.profile,
         nproc=_count(arguments.nproc, words.nproc),
         executor=words.executor or LOCAL,
-        asked_by="cli",
+        submitted_by="cli",
         command=_command(arguments, trial),
     )
     if arguments.json and outcome.rank == 0:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from palaestra.core.errors import NotFound, PalaestraError, RunFailed, UsageError
-from palaestra.core.worker_kind import Complaint, RequestRefused
+from palaestra.core.worker_kind import FieldError, RequestRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,11 +108,11 @@ def refusal_of(status: int, data: Any) -> PalaestraError:
     return RunFailed(message, hint) if status >= 500 else UsageError(message, hint)
 
 
-def _complaint(field: Any) -> Complaint:
+def _complaint(field: Any) -> FieldError:
     data = field if isinstance(field, dict) else {}
     code = data.get("exit_code")
     key, message, hint = (str(data.get(name) or "") for name in ("key", "message", "hint"))
-    return Complaint(key, message, hint, code if isinstance(code, int) else UsageError.exit_code)
+    return FieldError(key, message, hint, code if isinstance(code, int) else UsageError.exit_code)
 
 
 def _decode(content: bytes) -> Any:

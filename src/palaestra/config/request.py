@@ -20,13 +20,13 @@ def resolve_training(recipe_name: str, overrides: Mapping[str, Any]) -> TrainCon
 
 
 def prepare_training(
-    recipe_name: str, overrides: Mapping[str, Any], *, name: str = "", asked_by: str = "", command: str = ""
+    recipe_name: str, overrides: Mapping[str, Any], *, name: str = "", submitted_by: str = "", command: str = ""
 ) -> tuple[RunRequest, TrainConfig]:
     """What was asked, and what will be run. Refuses here, before anything is on disk."""
     config = resolve_training(recipe_name, overrides)
     if recipe_name:
         require_extra(recipe_name, find_recipe(recipe_name))
     request = RunRequest(
-        kind="native", recipe=recipe_name, config=dict(overrides), name=name, asked_by=asked_by, command=command
+        kind="native", recipe=recipe_name, config=dict(overrides), name=name, submitted_by=submitted_by, command=command
     )
     return request, config

@@ -47,7 +47,7 @@ class RunRequest:
     recipe: str
     config: dict[str, Any]  # overrides as asked, nested
     name: str = ""
-    asked_by: str = ""  # "cli", "python", "web:<user>"
+    submitted_by: str = ""  # "cli", "python", "web:<user>"
     command: str = ""  # the equivalent command line, for tracing
     executor: str = "local"  # who places its processes: "local", or a plugin of `palaestra.executors`
     nproc: int = 1  # processes that train together

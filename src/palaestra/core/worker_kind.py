@@ -1,7 +1,7 @@
-"""Kinds of workers: what can be asked of the daemon, and how it is made into a process.
+"""Worker kinds: what a request may contain, and which process it becomes.
 
-A kind is a plugin of the group `palaestra.workers`: a module-level object that satisfies `WorkerKind`. The daemon loads
-it, so its module must not import torch; what it starts may.
+A kind is a plugin of the entry-point group `palaestra.workers`: a module-level object that satisfies `WorkerKind`. The
+daemon loads it, so its module must not import torch; the process that it starts may.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Complaint:
-    """One thing that is wrong with a request."""
+class FieldError:
+    """One error in one field of a request."""
 
-    key: str  # where: "ppo.gamma", "name"; empty when it is about the whole
+    key: str  # of the field: "ppo.gamma", "name"; empty: the whole request
     message: str
     hint: str = ""
-    exit_code: int = UsageError.exit_code  # of the error that it stands for
+    exit_code: int = UsageError.exit_code  # of the command line, for this error
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
 
 
 class RequestRefused(UsageError):
-    """A request that cannot be; every complaint is told at once."""
+    """An invalid request, with all of its errors."""
 
-    def __init__(self, complaints: Sequence[Complaint]) -> None:
-        self.complaints = tuple(complaints)
-        codes = {complaint.exit_code for complaint in self.complaints}
+    def __init__(self, field_errors: Sequence[FieldError]) -> None:
+        self.field_errors = tuple(field_errors)
+        codes = {error.exit_code for error in self.field_errors}
         self.exit_code = codes.pop() if len(codes) == 1 else UsageError.exit_code
-        if len(self.complaints) == 1:
-            super().__init__(self.complaints[0].message, self.complaints[0].hint)
+        if len(self.field_errors) == 1:
+            super().__init__(self.field_errors[0].message, self.field_errors[0].hint)
             return
-        lines = "\n".join(f"  - {complaint}" for complaint in self.complaints)
-        super().__init__(f"{len(self.complaints)} things cannot be:\n{lines}")
+        lines = "\n".join(f"  - {error}" for error in self.field_errors)
+        super().__init__(f"The request has {len(self.field_errors)} errors:\n{lines}")
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What a run takes of this machine while it runs, or what the machine has in all."""
+    """What a run occupies while it runs, or what the machine has in total."""
 
     cpus: int = 1
     gpus: int = 0
@@ -56,76 +56,78 @@ class Resources:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A request that is known to be right, and what was made of it."""
+    """A valid request with its complete configuration."""
 
     request: RunRequest
-    config: dict[str, Any]  # complete, plain data: what config.yaml will say
+    config: dict[str, Any]  # complete and plain: the content of config.yaml
     resources: Resources
     total_steps: int = 0
 
 
 class WorkerKind(Protocol):
-    """How requests of one kind are checked and carried out."""
+    """Validates the requests of one kind and names the command that runs them."""
 
     @property
     def name(self) -> str: ...
 
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of `RunRequest.config`; forms are made from it."""
+        """Returns the JSON schema of `RunRequest.config`; forms are generated from it."""
         ...
 
     def prepare(self, request: RunRequest, machine: Resources, runs_root: Path) -> Prepared:
-        """Check everything that can be checked without running it; `RequestRefused` names all that is wrong."""
+        """Validates the request without running it. Raises `RequestRefused` with all errors."""
         ...
 
     def command(self, run_directory: Path) -> list[str]:
-        """What to start on a directory that holds request, config and status; also to continue such a run."""
+        """Returns the command that starts or continues the run in a directory with request, config and status."""
         ...
 
 
 @runtime_checkable
-class TellsSchema(Protocol):
-    """A kind with more settings once it knows some of them: a script that is named has arguments of its own."""
+class HasDynamicSchema(Protocol):
+    """A kind whose settings depend on other settings: the arguments of a script depend on the script."""
 
     def schema_of(self, config: dict[str, Any]) -> dict[str, Any]:
-        """The JSON schema of `RunRequest.config`, with what is known of it; PalaestraError says why there is none."""
+        """Returns the JSON schema of `RunRequest.config` for these settings. Raises PalaestraError if there is none."""
         ...
 
 
 @runtime_checkable
 class HasCommandLine(Protocol):
-    """A kind with a shell command of its own; all others are started by `palaestra train KIND key=value`."""
+    """A kind with its own shell command; all others are started by `palaestra train KIND key=value`."""
 
     def command_line(self, request: RunRequest, config: dict[str, Any]) -> list[str]:
-        """The words after `palaestra`. `config` is what `prepare` made of the request; empty when it was refused."""
+        """Returns the arguments of `palaestra`. `config` is that of `Prepared`; empty for an invalid request."""
         ...
 
 
 @dataclass(frozen=True)
 class OfferedScript:
-    """A script that a form offers, told by its text alone."""
+    """A script that a form offers; its source is parsed, not run."""
 
     path: str  # absolute
     name: str  # relative to its checkout
     algorithm: str
     actions: str  # "discrete", "continuous" or "any"
-    lacks: tuple[str, ...]  # packages that the daemon's interpreter does not have
+    missing_packages: tuple[str, ...]  # in the daemon's interpreter
 
 
 @dataclass(frozen=True)
 class Checkout:
+    """A directory with scripts, such as a checkout of CleanRL."""
+
     path: str
     scripts: tuple[OfferedScript, ...]
 
 
 @runtime_checkable
 class OffersScripts(Protocol):
-    """A kind that runs scripts and knows where some are."""
+    """A kind that runs scripts and lists known ones."""
 
     def checkouts(self, runs_root: Path) -> list[Checkout]:
-        """Those that are remembered in this folder of runs, the newest first."""
+        """Returns the checkouts remembered in this runs directory, newest first."""
         ...
 
     def add_checkout(self, path: Path, runs_root: Path) -> None:
-        """Look for scripts there and remember it; PalaestraError says why there are none."""
+        """Scans a directory for scripts and remembers it. Raises PalaestraError if it has none."""
         ...

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.core import plugins
 from palaestra.core.errors import NotFound, UsageError, did_you_mean
-from palaestra.core.worker_kind import Complaint, Prepared, RequestRefused, Resources
+from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
 from palaestra.daemon.queue import fits
 from palaestra.daemon.ticket import HIGHEST_PRIORITY, LARGEST_LOG, LONGEST_GRACE, Terms
 from palaestra.runs.identity import check_name
@@ -39,9 +39,9 @@ def check_request(
     try:
         prepared = kinds.get(request.kind).prepare(request, machine, runs_root)
     except RequestRefused as refused:
-        complaints += refused.complaints
+        complaints += refused.field_errors
     except NotFound as error:
-        complaints.append(Complaint("kind", error.message, error.hint))
+        complaints.append(FieldError("kind", error.message, error.hint))
     if prepared is not None and not complaints:
         prepared = replace(prepared, resources=_resources(prepared, terms))
         complaints += _about_room(prepared.resources, machine)
@@ -56,31 +56,31 @@ def _resources(prepared: Prepared, terms: Terms) -> Resources:
     return replace(own, memory_mb=terms.memory_mb or own.memory_mb)
 
 
-def _about_name(request: RunRequest, is_taken: Callable[[str], bool]) -> list[Complaint]:
+def _about_name(request: RunRequest, is_taken: Callable[[str], bool]) -> list[FieldError]:
     if not request.name:
         return []
     try:
         check_name(request.name)
     except UsageError as error:
-        return [Complaint("name", error.message, error.hint)]
+        return [FieldError("name", error.message, error.hint)]
     if is_taken(request.name):
-        return [Complaint("name", f"There is already a run called '{request.name}'.", "Choose another name.")]
+        return [FieldError("name", f"There is already a run called '{request.name}'.", "Choose another name.")]
     return []
 
 
-def _about_place(request: RunRequest) -> list[Complaint]:
+def _about_place(request: RunRequest) -> list[FieldError]:
     found = []
     known = sorted({LOCAL, *plugins.names(EXECUTORS)})
     if request.executor not in known:
         hint = did_you_mean(request.executor, known) or f"Known: {', '.join(known)}."
-        found.append(Complaint("executor", f"No executor is called '{request.executor}'.", hint))
+        found.append(FieldError("executor", f"No executor is called '{request.executor}'.", hint))
     if not 1 <= request.nproc <= MOST_PROCESSES:
         wanted = f"It is a number from 1 to {MOST_PROCESSES}."
-        found.append(Complaint("nproc", f"'nproc={request.nproc}' cannot be.", wanted))
+        found.append(FieldError("nproc", f"'nproc={request.nproc}' cannot be.", wanted))
     return found
 
 
-def _about_terms(terms: Terms) -> list[Complaint]:
+def _about_terms(terms: Terms) -> list[FieldError]:
     bounds = (
         ("priority", terms.priority, -HIGHEST_PRIORITY, HIGHEST_PRIORITY),
         ("memory_mb", terms.memory_mb, 0, 1 << 31),
@@ -88,18 +88,18 @@ def _about_terms(terms: Terms) -> list[Complaint]:
         ("log_bytes", terms.log_bytes, SMALLEST_LOG, LARGEST_LOG),
     )
     return [
-        Complaint(key, f"'{key}={value}' cannot be.", f"It is a number from {low} to {high}.")
+        FieldError(key, f"'{key}={value}' cannot be.", f"It is a number from {low} to {high}.")
         for key, value, low, high in bounds
         if value is not None and not low <= value <= high
     ]
 
 
-def _about_room(wanted: Resources, machine: Resources) -> list[Complaint]:
+def _about_room(wanted: Resources, machine: Resources) -> list[FieldError]:
     """What could never start is not queued."""
     if fits(wanted, machine):
         return []
     return [
-        Complaint(
+        FieldError(
             "nproc",
             f"It needs {wanted.cpus} CPUs, {wanted.gpus} GPUs and {wanted.memory_mb} MB at once; "
             f"this daemon has {machine.cpus}, {machine.gpus} and {machine.memory_mb}.",

@@ -1,7 +1,7 @@
 """The daemon as Python calls: what the web, the command line and tests stand on.
 
     with Daemon(runs_root, settings) as daemon:       # StoreInUse, DamagedIndex, StoreRefused say why it cannot be
-        daemon.check(request, terms) -> Prepared      # RequestRefused.complaints: everything that is wrong, at once
+        daemon.check(request, terms) -> Prepared      # RequestRefused.field_errors: everything that is wrong, at once
         daemon.submit(request, terms) -> Entry        # accepted, durable, with an id; also QueueFull, StoreRefused
         daemon.runs(); daemon.get(run) -> Entry       # from memory; `run` is an id, its beginning, a name, `latest`
         daemon.directory(run) -> RunDirectory         # journal, metrics, logs, checkpoints: read them there
@@ -189,7 +189,7 @@ class Daemon:
         name: str = "",
         changes: Mapping[str, Any] | None = None,
         *,
-        asked_by: str = "",
+        submitted_by: str = "",
         terms: Terms | None = None,
     ) -> Entry:
         """The same request as a new run; `changes` are laid over its config, key by key of the first level."""
@@ -199,18 +199,18 @@ class Daemon:
             request,
             name=name,
             config={**request.config, **(changes or {})},
-            asked_by=asked_by or request.asked_by,
+            submitted_by=submitted_by or request.submitted_by,
             command="",  # the old one names the old run
         )
         old_terms = entry.ticket.terms if entry.ticket is not None else None
         return self.submit(renewed, terms or old_terms)
 
-    def again(self, *, asked_by: str = "") -> Entry:
+    def again(self, *, submitted_by: str = "") -> Entry:
         """ "Train again": the last request that was accepted."""
         tickets = [(entry.ticket.sequence, entry.id) for entry in self.runs() if entry.ticket is not None]
         if not tickets:
             raise Conflict("Nothing has been submitted here yet.", "Submit a request first.")
-        return self.clone(max(tickets)[1], asked_by=asked_by)
+        return self.clone(max(tickets)[1], submitted_by=submitted_by)
 
     def retry(self, run: str) -> Entry:
         """Queue a run that is over once more; it goes on from its last checkpoint, if its kind can."""
@@ -385,6 +385,6 @@ def _ticket(prepared: Prepared, terms: Terms, sequence: int) -> Ticket:
         terms=terms,
         executor=request.executor,
         nproc=request.nproc,
-        asked_by=request.asked_by,
+        submitted_by=request.submitted_by,
         command=request.command,
     )

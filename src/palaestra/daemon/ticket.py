@@ -39,7 +39,7 @@ class Ticket:
     terms: Terms = Terms()
     executor: str = "local"
     nproc: int = 1
-    asked_by: str = ""
+    submitted_by: str = ""
     command: str = ""
 
 
@@ -48,8 +48,10 @@ def encode_ticket(ticket: Ticket) -> dict[str, Any]:
 
 
 def decode_ticket(data: dict[str, Any], path: Path) -> Ticket:
+    if "asked_by" in data:  # the name of the key until 0.1
+        data = {**data, "submitted_by": data["asked_by"]}
     try:
-        rest = {key: data[key] for key in ("sequence", "attempt", "executor", "nproc", "asked_by", "command")}
+        rest = {key: data[key] for key in ("sequence", "attempt", "executor", "nproc", "submitted_by", "command")}
         numbers = (rest["sequence"], rest["attempt"], rest["nproc"])
         if not all(isinstance(number, int) for number in numbers):
             raise TypeError(f"sequence, attempt, nproc are {numbers!r}")

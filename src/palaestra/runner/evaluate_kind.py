@@ -17,7 +17,7 @@ from palaestra.config.overrides import override_words
 from palaestra.config.resolve import resolve_config
 from palaestra.config.schema import config_schema
 from palaestra.core.errors import NotFound, PalaestraError, UsageError, did_you_mean
-from palaestra.core.worker_kind import Complaint, Prepared, RequestRefused, Resources
+from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
 from palaestra.runner.complaints import complaints_of
 from palaestra.runs.directory import RunDirectory
 
@@ -57,7 +57,7 @@ class EvaluateKind:
         try:
             pinned = pin_target(target, runs_root)
         except PalaestraError as error:
-            complaints.append(Complaint("target", error.message, error.hint))
+            complaints.append(FieldError("target", error.message, error.hint))
             pinned = target
         try:
             config = resolve_config(EvaluateConfig, None, {**request.config, "target": pinned})
@@ -66,7 +66,9 @@ class EvaluateKind:
         if config is not None:
             complaints += _unknown_env_settings(config.env)
         if request.nproc != 1:
-            complaints.append(Complaint("nproc", "An evaluation has no ranks.", "For several processes set 'workers'."))
+            complaints.append(
+                FieldError("nproc", "An evaluation has no ranks.", "For several processes set 'workers'.")
+            )
         if complaints or config is None:
             raise RequestRefused(complaints)
         made = replace(request, recipe=request.recipe or target)
@@ -88,10 +90,10 @@ class EvaluateKind:
         return [*words, *override_words({"env": asked["env"]} if asked.get("env") else {})]
 
 
-def _unknown_env_settings(env: dict[str, Any]) -> list[Complaint]:
+def _unknown_env_settings(env: dict[str, Any]) -> list[FieldError]:
     known = EnvConfig.model_fields
     return [
-        Complaint(
+        FieldError(
             f"env.{key}",
             f"The environment has no setting '{key}'.",
             did_you_mean(key, known) or f"Known: {', '.join(known)}.",

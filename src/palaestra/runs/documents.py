@@ -23,6 +23,8 @@ def write_request(directory: RunDirectory, request: RunRequest) -> None:
 def read_request(directory: RunDirectory) -> RunRequest:
     path = directory.request_file
     data = unstamped(read_yaml(path), SCHEMA_VERSION, path)
+    if "asked_by" in data:  # the name of the key until 0.1
+        data["submitted_by"] = data.pop("asked_by")
     try:
         return RunRequest(**data)
     except TypeError as error:

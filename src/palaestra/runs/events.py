@@ -13,7 +13,9 @@ class EventSpec:
 
 
 EVENTS: dict[str, EventSpec] = {
-    "run.created": EventSpec("info", ("name", "recipe", "kind", "asked_by", "command"), "the run's directory was made"),
+    "run.created": EventSpec(
+        "info", ("name", "recipe", "kind", "submitted_by", "command"), "the run's directory was made"
+    ),
     "run.queued": EventSpec(
         "info", ("sequence", "priority", "attempt"), "a daemon accepted the run, or accepted to go on with it"
     ),

@@ -23,7 +23,7 @@ def write_manifest(directory: RunDirectory, request: RunRequest, name: str) -> N
         "kind": request.kind,
         "recipe": request.recipe,
         "command": request.command,
-        "asked_by": request.asked_by,
+        "submitted_by": request.submitted_by,
         "entries": _entries(directory),
     }
     write_json(directory.manifest_file, stamped(manifest, SCHEMA_VERSION))

@@ -150,7 +150,7 @@ class RunStore:
                     name=record.name,
                     recipe=request.recipe,
                     kind=request.kind,
-                    asked_by=request.asked_by,
+                    submitted_by=request.submitted_by,
                     command=request.command,
                 )
                 draft.path.rename(final.path)

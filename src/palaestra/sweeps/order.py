@@ -62,9 +62,13 @@ def command_of(recipe: str, settings: Mapping[str, Any], name: str) -> str:
     return shlex.join(["palaestra", "train", *([recipe] if recipe else []), f"run={name}", *words])
 
 
-def prepare_run(recipe: str, settings: Mapping[str, Any], name: str, asked_by: str) -> tuple[RunRequest, TrainConfig]:
+def prepare_run(
+    recipe: str, settings: Mapping[str, Any], name: str, submitted_by: str
+) -> tuple[RunRequest, TrainConfig]:
     nested = nest(flatten(settings))
-    return prepare_training(recipe, nested, name=name, asked_by=asked_by, command=command_of(recipe, nested, name))
+    return prepare_training(
+        recipe, nested, name=name, submitted_by=submitted_by, command=command_of(recipe, nested, name)
+    )
 
 
 def make_order(request: RunRequest, config: TrainConfig, runs_root: Path, logs: Path) -> TrialOrder:

@@ -119,13 +119,13 @@ class Search:
 
     def _queue(self, trial: Trial) -> None:
         """Those of its runs that are not finished; with none left the trial is over."""
-        asked_by = f"sweep:{self._plan.name}:{trial.number}"
+        submitted_by = f"sweep:{self._plan.name}:{trial.number}"
         asked = []
         try:
             settings = self._plan.settings_of(trial.settings)
             for name, seed in self._plan.run_names(trial.number):
                 own = settings if seed is None else {**settings, "seed": seed}
-                asked.append(prepare_run(self._plan.config.recipe, own, name, asked_by))
+                asked.append(prepare_run(self._plan.config.recipe, own, name, submitted_by))
         except UsageError as error:  # suggested values that do not go together
             self._settle(replace(trial, state=TrialState.FAILED, reason=str(error)))
             return

@@ -105,7 +105,7 @@ def train_seeds(
     name: str = "",
     slots: int | None = None,
     executor: str = LOCAL,
-    asked_by: str = "",
+    submitted_by: str = "",
     say: Callable[[str], None] = lambda _line: None,
 ) -> SeedsReport:
     """One run per seed, called NAME-s1 and so on; what is finished already is not run again."""
@@ -114,7 +114,7 @@ def train_seeds(
     config = resolve_training(recipe, overrides)
     open_slots = find_slots(executor)
     base = name or default_name(recipe, config)
-    asked = [prepare_run(recipe, {**overrides, "seed": seed}, seed_name(base, seed), asked_by) for seed in seeds]
+    asked = [prepare_run(recipe, {**overrides, "seed": seed}, seed_name(base, seed), submitted_by) for seed in seeds]
     work = SeedRuns(asked, runs_root, say)
     interrupted = 0
     if work.left:

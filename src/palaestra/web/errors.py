@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 from starlette.exceptions import HTTPException
 
 from palaestra.core.errors import DamagedFile, MissingExtra, NotFound, PalaestraError, UsageError
-from palaestra.core.worker_kind import Complaint, RequestRefused
+from palaestra.core.worker_kind import FieldError, RequestRefused
 from palaestra.daemon.errors import Conflict, QueueFull, StoreRefused
 from palaestra.web.answers import json_answer
 
@@ -46,20 +46,13 @@ class Refusal(PalaestraError):
         status: int,
         message: str,
         hint: str = "",
-        fields: Sequence[Complaint] = (),
+        fields: Sequence[FieldError] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message, hint)
         self.status = status
         self.fields = tuple(fields)
         self.headers = dict(headers or {})
-
-
-class FieldError(TypedDict):
-    key: str  # where: "ppo.gamma", "name"; empty when it is about the whole
-    message: str
-    hint: str
-    exit_code: int  # of the command line, for this error
 
 
 class ErrorDetails(TypedDict):
@@ -72,19 +65,15 @@ class ErrorResponse(TypedDict):
     error: ErrorDetails
 
 
-def error_data(message: str, hint: str = "", fields: Sequence[Complaint] = ()) -> ErrorResponse:
-    listed: list[FieldError] = [
-        {"key": field.key, "message": field.message, "hint": field.hint, "exit_code": field.exit_code}
-        for field in fields
-    ]
-    return {"error": {"message": message, "hint": hint, "fields": listed}}
+def error_data(message: str, hint: str = "", fields: Sequence[FieldError] = ()) -> ErrorResponse:
+    return {"error": {"message": message, "hint": hint, "fields": list(fields)}}
 
 
 def error_answer(error: PalaestraError) -> Response:
     """What the caller is told of an error of the house."""
     if isinstance(error, Refusal):
         return json_answer(error_data(error.message, error.hint, error.fields), error.status, error.headers)
-    fields = error.complaints if isinstance(error, RequestRefused) else ()
+    fields = error.field_errors if isinstance(error, RequestRefused) else ()
     return json_answer(error_data(error.message, error.hint, fields), status_of(error))
 
 

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from palaestra.core.worker_kind import Complaint
+from palaestra.core.worker_kind import FieldError
 from palaestra.web.errors import Refusal
 
 MAX_DEPTH = 32
@@ -103,4 +103,4 @@ def _shown(path: str) -> str:
 
 
 def _malformed(path: str, message: str) -> Refusal:
-    return Refusal(400, message, WHAT, [Complaint(_shown(path) if path else "", message)])
+    return Refusal(400, message, WHAT, [FieldError(_shown(path) if path else "", message)])

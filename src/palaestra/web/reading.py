@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from palaestra.config.complaints import reason_of
 from palaestra.core.errors import did_you_mean
-from palaestra.core.worker_kind import Complaint
+from palaestra.core.worker_kind import FieldError
 from palaestra.web.errors import Refusal
 from palaestra.web.json_text import parse_json
 from palaestra.web.route import MUTATIONS
@@ -47,7 +47,7 @@ def read_query(endpoint: Endpoint, request: Request) -> Any:
     pairs = _pairs(request.scope["query_string"])
     if endpoint.query is None:
         if pairs:
-            raise Refusal(422, f"{endpoint.path} takes no query.", "", [Complaint(pairs[0][0], "It is not known.")])
+            raise Refusal(422, f"{endpoint.path} takes no query.", "", [FieldError(pairs[0][0], "It is not known.")])
         return None
     return validated(endpoint.query, _gathered(endpoint.query, pairs))
 
@@ -120,7 +120,7 @@ def _gathered(model: type[BaseModel], pairs: list[tuple[str, str]]) -> dict[str,
         if name in many:
             found.setdefault(name, []).append(value)
         elif name in found:
-            raise Refusal(400, f"'{name}' is there twice.", "Say it once.", [Complaint(name, "It is there twice.")])
+            raise Refusal(400, f"'{name}' is there twice.", "Say it once.", [FieldError(name, "It is there twice.")])
         else:
             found[name] = value
     return found
@@ -137,12 +137,12 @@ def validated(model: type[Model], data: Any) -> Model:
         raise Refusal(422, f"{count} in the request cannot be.", "", fields) from error
 
 
-def _complaint(details: ErrorDetails, known: list[str]) -> Complaint:
+def _complaint(details: ErrorDetails, known: list[str]) -> FieldError:
     path = ".".join(str(part) for part in details["loc"])
     if details["type"] == "extra_forbidden":
         hint = did_you_mean(path, known) or f"Known: {', '.join(known) or 'none'}."
-        return Complaint(path, f"Nothing is called '{path}' here.", hint)
-    return Complaint(path, f"'{path or 'the body'}' cannot be: {reason_of(details)}.")
+        return FieldError(path, f"Nothing is called '{path}' here.", hint)
+    return FieldError(path, f"'{path or 'the body'}' cannot be: {reason_of(details)}.")
 
 
 def _too_large(limit: int) -> Refusal:

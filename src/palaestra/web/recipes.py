@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from pydantic import Field
 
 from palaestra.config.recipes.find import find_recipe, is_installed, recipe_names
 from palaestra.core.errors import NotFound
 from palaestra.core.run import RunRequest
-from palaestra.core.worker_kind import OffersScripts, RequestRefused, TellsSchema
+from palaestra.core.worker_kind import Checkout, HasDynamicSchema, OffersScripts, RequestRefused
 from palaestra.runs.documents import read_request
 from palaestra.web.reading import Body, Query
 from palaestra.web.route import Call, Endpoint
 from palaestra.web.schema_keys import SettingKey, default_values, list_schema_keys
-
-if TYPE_CHECKING:
-    from palaestra.core import worker_kind
 
 KIND_OF_RECIPES = "native"
 
@@ -52,19 +49,6 @@ class Form(TypedDict):
     recipe: str
 
 
-class OfferedScript(TypedDict):
-    path: str  # absolute
-    name: str  # relative to its checkout
-    algorithm: str
-    actions: str  # discrete, continuous or any
-    lacks: list[str]  # packages that the daemon's interpreter does not have
-
-
-class Checkout(TypedDict):
-    path: str
-    scripts: list[OfferedScript]
-
-
 class CheckoutList(TypedDict):
     checkouts: list[Checkout]
 
@@ -82,7 +66,7 @@ def show_form(call: Call) -> Form:
     if query.run:
         request = read_request(daemon.directory(query.run))
         asked, recipe = {**request.config, **asked}, recipe or request.recipe
-    if isinstance(kind, TellsSchema):
+    if isinstance(kind, HasDynamicSchema):
         schema = kind.schema_of(asked)
         defaults = {**default_values(schema), **asked}  # what it is given, and not what it makes of that
     else:
@@ -93,18 +77,7 @@ def show_form(call: Call) -> Form:
 
 def list_checkouts(call: Call) -> CheckoutList:
     """Scripts of the checkouts that were scanned, or that runs were started from."""
-    found = _scripted(call).checkouts(call.house.daemon.root)
-    return {"checkouts": [{"path": one.path, "scripts": [_offered(each) for each in one.scripts]} for one in found]}
-
-
-def _offered(script: worker_kind.OfferedScript) -> OfferedScript:
-    return {
-        "path": script.path,
-        "name": script.name,
-        "algorithm": script.algorithm,
-        "actions": script.actions,
-        "lacks": list(script.lacks),
-    }
+    return {"checkouts": _scripted(call).checkouts(call.house.daemon.root)}
 
 
 def add_checkout(call: Call) -> CheckoutList:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from palaestra.config.yaml_text import dump_yaml, parse_yaml
 from palaestra.core.errors import DamagedFile
 from palaestra.core.run import RunRequest
-from palaestra.core.worker_kind import Complaint, RequestRefused, TellsSchema
+from palaestra.core.worker_kind import FieldError, HasDynamicSchema, RequestRefused
 from palaestra.daemon.command_line import shell_command
 from palaestra.daemon.ticket import Terms
-from palaestra.web.errors import FieldError, Refusal, error_data
+from palaestra.web.errors import Refusal
 from palaestra.web.reading import Body
 from palaestra.web.route import Call, Endpoint
 from palaestra.web.schema_keys import default_values
@@ -38,13 +38,19 @@ class RunBody(Body):
     nproc: int = Field(1, ge=1, le=4096, description="processes that train together")
     priority: int = Field(0, ge=-1000, le=1000, description="higher goes first")
     limits: LimitsBody = LimitsBody()
-    asked_by: str = Field("", max_length=80, pattern=r"^[\w .:@+-]*$", description="empty: how the caller signed in")
+    submitted_by: str = Field(
+        "",
+        max_length=80,
+        pattern=r"^[\w .:@+-]*$",
+        description="empty: how the caller signed in",
+        validation_alias=AliasChoices("submitted_by", "asked_by"),  # asked_by: the name until 0.1
+    )
     command: str = Field(
         "", max_length=20_000, description="the command line that it came from; empty: one that does the same"
     )
 
-    def request(self, asked_by: str) -> RunRequest:
-        by = self.asked_by or asked_by
+    def request(self, submitted_by: str) -> RunRequest:
+        by = self.submitted_by or submitted_by
         return RunRequest(self.kind, self.recipe, self.config, self.name, by, self.command, self.executor, self.nproc)
 
     def terms(self) -> Terms:
@@ -66,23 +72,23 @@ class ParsedRequest(TypedDict):
     config: dict[str, Any]
 
 
-def asked_by(call: Call) -> str:
-    """How whoever calls has signed in."""
+def sign_in_method(call: Call) -> str:
+    """Returns "web" for a browser with a cookie, "api" for a token."""
     return "web" if call.request.scope.get(SCOPE_KEY) == "cookie" else "api"
 
 
 def check_request(call: Call) -> CheckedRequest:
     """Never refused for its values: what is wrong is the answer."""
     body: RunBody = call.body
-    request, kinds = body.request(asked_by(call)), call.house.daemon.kinds
+    request, kinds = body.request(sign_in_method(call)), call.house.daemon.kinds
     try:
         prepared = call.house.daemon.check(request, body.terms())
     except RequestRefused as refused:
-        listed = error_data("", fields=refused.complaints)["error"]["fields"]
+        listed = list(refused.field_errors)
         return {"errors": listed, "config": None, "yaml": "", "command": shell_command(kinds, request)}
     command = shell_command(kinds, prepared.request, prepared.config)
     kind, config = kinds.get(request.kind), prepared.config
-    if isinstance(kind, TellsSchema):  # its config is what it made of the request; a form speaks of the request
+    if isinstance(kind, HasDynamicSchema):  # its config is what it made of the request; a form speaks of the request
         config = {**default_values(kind.schema_of(prepared.request.config)), **prepared.request.config}
     return {"errors": [], "config": config, "yaml": dump_yaml(config), "command": command}
 
@@ -91,12 +97,12 @@ def parse_request(call: Call) -> ParsedRequest:
     try:
         config = parse_yaml(call.body.yaml, "this YAML")
     except DamagedFile as error:
-        raise Refusal(422, error.message, error.hint, [Complaint("yaml", error.message)]) from error
+        raise Refusal(422, error.message, error.hint, [FieldError("yaml", error.message)]) from error
     if config is None:
         return {"config": {}}
     if not isinstance(config, dict):
         message = "This YAML is no mapping of keys to values."
-        raise Refusal(422, message, "For example: total_steps: 1000000", [Complaint("yaml", message)])
+        raise Refusal(422, message, "For example: total_steps: 1000000", [FieldError("yaml", message)])
     return {"config": config}
 
 

@@ -43,7 +43,7 @@ class Run(TypedDict):
     seed: int | None
     env: str | None
     priority: int
-    asked_by: str
+    submitted_by: str
     executor: str
     nproc: int
     attempt: int
@@ -95,7 +95,7 @@ def _describe(house: House, entry: Entry, position: int | None, *, is_live: bool
         "seed": facts.seed,
         "env": facts.env,
         "priority": ticket.terms.priority if ticket else 0,
-        "asked_by": ticket.asked_by if ticket else "",
+        "submitted_by": ticket.submitted_by if ticket else "",
         "executor": ticket.executor if ticket else LOCAL,
         "nproc": ticket.nproc if ticket else 1,
         "attempt": ticket.attempt if ticket else 1,

@@ -13,7 +13,7 @@ from palaestra.daemon.ticket import HIGHEST_PRIORITY
 from palaestra.runs.annotations import LONGEST_NOTE, Annotations, check_tags
 from palaestra.runs.documents import read_request
 from palaestra.web.reading import Body
-from palaestra.web.requests import RunBody, asked_by
+from palaestra.web.requests import RunBody, sign_in_method
 from palaestra.web.route import Call, Endpoint
 from palaestra.web.run_data import OneRun, describe_run
 from palaestra.web.run_details import RunDetail, describe_details
@@ -61,7 +61,7 @@ def show_run(call: Call) -> RunDetail:
 
 def submit_run(call: Call) -> OneRun:
     body: RunBody = call.body
-    entry = call.house.daemon.submit(body.request(asked_by(call)), body.terms())
+    entry = call.house.daemon.submit(body.request(sign_in_method(call)), body.terms())
     return {"run": describe_run(call.house, entry)}
 
 
@@ -95,12 +95,12 @@ def clone_run(call: Call) -> OneRun:
     source = call.entry()
     asked = read_request(call.directory()).config
     laid_over = merge(None, asked, body.config)
-    entry = call.house.daemon.clone(source.id, body.name, laid_over, asked_by=asked_by(call))
+    entry = call.house.daemon.clone(source.id, body.name, laid_over, submitted_by=sign_in_method(call))
     return _with_parent(call.house, entry, source.id)
 
 
 def train_again(call: Call) -> OneRun:
-    return {"run": describe_run(call.house, call.house.daemon.again(asked_by=asked_by(call)))}
+    return {"run": describe_run(call.house, call.house.daemon.again(submitted_by=sign_in_method(call)))}
 
 
 def evaluate_run(call: Call) -> OneRun:
@@ -117,7 +117,7 @@ def evaluate_run(call: Call) -> OneRun:
     }
     config |= {key: value for key, value in said.items() if value is not None}
     shown = f"{source.record.name}:{body.selector}"  # a name says more than the id in `target`
-    request = RunRequest("evaluate", shown, config, body.name, asked_by(call))
+    request = RunRequest("evaluate", shown, config, body.name, sign_in_method(call))
     return _with_parent(call.house, call.house.daemon.submit(request), source.id)
 
 

@@ -1,7 +1,8 @@
-"""JSON schemas of the types with which resources declare their responses: TypedDicts and what they are made of."""
+"""JSON schemas of the types in which resources declare their responses: TypedDicts, dataclasses and their fields."""
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -20,28 +21,28 @@ PRIMITIVES: dict[Any, Schema] = {
 
 
 def schema_of(kind: Any, components: dict[str, Schema]) -> Schema:
-    """The schema of one type. Every TypedDict in it becomes a component, referred to by the name of its class."""
+    """Returns the schema of a type. Every TypedDict and dataclass becomes a component with the name of its class."""
     if kind in PRIMITIVES:
         return PRIMITIVES[kind]
-    if is_typeddict(kind):
+    if is_typeddict(kind) or is_dataclass(kind):
         return _component(kind, components)
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in {Union, UnionType}:
         return {"anyOf": [schema_of(one, components) for one in arguments]}
-    if origin is list:
+    if origin in {list, tuple}:  # only tuple[T, ...]
         return {"type": "array", "items": schema_of(arguments[0], components)}
     if origin is dict:
         return {"type": "object", "additionalProperties": schema_of(arguments[1], components)}
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         components.setdefault(kind.__name__, {"type": "string", "enum": [str(one) for one in kind]})
         return {"$ref": f"{PREFIX}{kind.__name__}"}
-    raise TypeError(f"{kind!r} has no JSON schema here; use TypedDict, list, dict, Literal or a StrEnum")
+    raise TypeError(f"{kind!r} has no JSON schema here; use a TypedDict, dataclass, list, dict, Literal or StrEnum")
 
 
 def _component(kind: Any, components: dict[str, Schema]) -> Schema:
-    """An object that has all of these keys, and perhaps more in a later version."""
+    """An object with all of these keys; a later version may add more."""
     name, reference = kind.__name__, {"$ref": f"{PREFIX}{kind.__name__}"}
     properties: dict[str, Schema] = {}
     schema: Schema = {"type": "object", "properties": properties, "required": []}

@@ -22,7 +22,7 @@ def settle(store: RunStore, parcel: Parcel, name: str) -> RunDirectory:
     """The weights are moved there; a failure leaves no run behind. The sidecar comes last, as always."""
     checkpoint = parcel.checkpoint
     origin = {"run": checkpoint.run, "run_name": checkpoint.run_name, "epoch": checkpoint.epoch}
-    request = RunRequest(UPLOADED, RECIPE, {"origin": origin}, name, asked_by="web")
+    request = RunRequest(UPLOADED, RECIPE, {"origin": origin}, name, submitted_by="web")
     directory = store.create(request, _config(parcel), name or None, checkpoint.agent_step)
     try:
         parcel.weights.rename(directory.checkpoints / model_name(checkpoint.epoch))

@@ -24,7 +24,7 @@ def test_everything_that_is_wrong_is_told_at_once():
     request = RunRequest("matmul", "", {"format": "3x3", "seconds": 0}, nproc=2)
     with pytest.raises(RequestRefused) as caught:
         KIND.prepare(request, Resources(), Path("runs"))
-    assert {complaint.key for complaint in caught.value.complaints} == {"format", "seconds", "nproc"}
+    assert {complaint.key for complaint in caught.value.field_errors} == {"format", "seconds", "nproc"}
 
 
 def test_the_form_knows_every_key():

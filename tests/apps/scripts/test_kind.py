@@ -20,7 +20,7 @@ def prepare(kind=KIND, machine=MACHINE, **config):
 def refused(kind=KIND, **config):
     with pytest.raises(RequestRefused) as caught:
         prepare(kind, **config)
-    return {one.key: str(one) for one in caught.value.complaints}
+    return {one.key: str(one) for one in caught.value.field_errors}
 
 
 def test_without_settings_the_script_gets_no_words_at_all():

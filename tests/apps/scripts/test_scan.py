@@ -68,7 +68,7 @@ def test_scripts_of_a_scanned_checkout_are_offered_as_they_are_now(tmp_path):
         (str(script), "dqn.py", "DQN", "discrete")
     ]
     (checkout / "ppo.py").write_text("import surely_not_installed\nclass Args:\n    env_id: str = 'X'\n")
-    assert [(one.name, one.lacks) for one in offered_scripts(runs)[0].scripts] == [
+    assert [(one.name, one.missing_packages) for one in offered_scripts(runs)[0].scripts] == [
         ("dqn.py", ()),
         ("ppo.py", ("surely_not_installed",)),
     ]

@@ -36,4 +36,4 @@ def test_without_one_nothing_is_handed_over(runs, scripts):
 def test_what_cannot_be_begun_with_is_refused_when_it_is_asked_for(runs, scripts, saved, target, told):
     with pytest.raises(RequestRefused, match=told) as refused:
         runs.make(scripts / "dqn.py", start_from=target.replace("SAVED", saved.id))
-    assert refused.value.complaints[0].key == "start_from"
+    assert refused.value.field_errors[0].key == "start_from"

@@ -61,6 +61,7 @@ export interface CheckedRequest {
   command: string;
 }
 
+/** A directory with scripts, such as a checkout of CleanRL. */
 export interface Checkout {
   path: string;
   scripts: OfferedScript[];
@@ -205,6 +206,7 @@ export interface Failure {
   log_tail: string[];
 }
 
+/** One error in one field of a request. */
 export interface FieldError {
   key: string;
   message: string;
@@ -470,12 +472,13 @@ export interface Normalisers {
   copies: number;
 }
 
+/** A script that a form offers; its source is parsed, not run. */
 export interface OfferedScript {
   path: string;
   name: string;
   algorithm: string;
   actions: string;
-  lacks: string[];
+  missing_packages: string[];
 }
 
 export interface OneRun {
@@ -546,7 +549,7 @@ export interface Run {
   seed: number | null;
   env: string | null;
   priority: number;
-  asked_by: string;
+  submitted_by: string;
   executor: string;
   nproc: number;
   attempt: number;
@@ -566,7 +569,7 @@ export interface RunBody {
   nproc?: number; // processes that train together
   priority?: number; // higher goes first
   limits?: LimitsBody;
-  asked_by?: string; // empty: how the caller signed in
+  submitted_by?: string; // empty: how the caller signed in
   command?: string; // the command line that it came from; empty: one that does the same
 }
 

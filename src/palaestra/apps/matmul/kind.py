@@ -11,7 +11,7 @@ from palaestra.config.overrides import override_words
 from palaestra.config.resolve import resolve_config
 from palaestra.config.schema import config_schema
 from palaestra.core.errors import PalaestraError
-from palaestra.core.worker_kind import Complaint, Prepared, RequestRefused, Resources
+from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
 from palaestra.runner.complaints import complaints_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class MatmulKind:
         except PalaestraError as error:
             complaints += complaints_of(error, DiscoverConfig)
         if request.nproc != 1 or request.executor != "local":
-            complaints.append(Complaint("nproc", "A search has one process.", "For several threads set 'walkers'."))
+            complaints.append(FieldError("nproc", "A search has one process.", "For several threads set 'walkers'."))
         if complaints or config is None:
             raise RequestRefused(complaints)
         made = replace(request, recipe=request.recipe or f"discover {config.format}")

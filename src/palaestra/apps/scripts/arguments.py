@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.scripts.argument_types import ArgumentType, NotFitting
-from palaestra.core.worker_kind import Complaint
+from palaestra.core.worker_kind import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class Argument:
         return [f"{self.flag}={text}"] if text.startswith("-") else [self.flag, text]  # a dash begins a flag
 
 
-def complete(arguments: Sequence[Argument], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Complaint]]:
+def complete(arguments: Sequence[Argument], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
     """Every known value, those given in the place of defaults, and everything that is wrong with those given."""
     values = {one.name: one.default for one in arguments if one.is_known and not one.is_derived}
     complaints = []
@@ -46,14 +46,14 @@ def complete(arguments: Sequence[Argument], given: Mapping[str, Any]) -> tuple[d
     for name, value in given.items():
         argument = by_name[name]
         if argument.is_derived:
-            complaints.append(Complaint(name, f"'{name}' is worked out by the script itself.", "Leave it out."))
+            complaints.append(FieldError(name, f"'{name}' is worked out by the script itself.", "Leave it out."))
             continue
         try:
             values[name] = argument.type.fit(value)
         except NotFitting as error:
-            complaints.append(Complaint(name, f"'{name}={value}' cannot be.", str(error)))
+            complaints.append(FieldError(name, f"'{name}={value}' cannot be.", str(error)))
     missing = [one.name for one in arguments if not one.has_default and not one.is_derived and one.name not in values]
-    complaints += [Complaint(name, f"The script wants a value for '{name}'.", f"Add {name}=…") for name in missing]
+    complaints += [FieldError(name, f"The script wants a value for '{name}'.", f"Add {name}=…") for name in missing]
     return values, complaints
 
 

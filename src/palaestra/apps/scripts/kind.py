@@ -17,7 +17,7 @@ from palaestra.apps.scripts.settings import OWN_KEYS, LaunchConfig
 from palaestra.apps.scripts.starting import pin_start
 from palaestra.config.resolve import resolve_config
 from palaestra.core.errors import MissingExtra, PalaestraError, UsageError, did_you_mean
-from palaestra.core.worker_kind import Checkout, Complaint, Prepared, RequestRefused, Resources
+from palaestra.core.worker_kind import Checkout, FieldError, Prepared, RequestRefused, Resources
 from palaestra.runner.complaints import complaints_of
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ class ScriptKind:
         try:
             script = self._read(request.config)
         except PalaestraError as error:
-            raise RequestRefused([Complaint("script", error.message, error.hint)]) from error
+            raise RequestRefused([FieldError("script", error.message, error.hint)]) from error
         given = {key: value for key, value in request.config.items() if key not in OWN_KEYS}
         values, wrong = _script_settings(script, given)
         launch, complaints = _own_settings(request.config, script, runs_root, implied_packages(script, values))
         complaints += wrong
         if request.nproc != 1 or request.executor != "local":
-            complaints.append(Complaint("nproc", "A script runs in one process on this machine.", "Leave it out."))
+            complaints.append(FieldError("nproc", "A script runs in one process on this machine.", "Leave it out."))
         if complaints or launch is None:
             raise RequestRefused(complaints)
         config = {
@@ -88,7 +88,7 @@ class ScriptKind:
 
 def _own_settings(
     config: dict[str, Any], script: Script, runs_root: Path, further: list[str]
-) -> tuple[LaunchConfig | None, list[Complaint]]:
+) -> tuple[LaunchConfig | None, list[FieldError]]:
     own = {key: config[key] for key in OWN_KEYS if key in config}
     try:
         launch = resolve_config(LaunchConfig, None, own)
@@ -98,28 +98,28 @@ def _own_settings(
         interpreter = find_interpreter(launch.python)
         absent = absent_packages(script, interpreter, further)
     except PalaestraError as error:
-        return None, [Complaint("python", error.message, error.hint)]
+        return None, [FieldError("python", error.message, error.hint)]
     try:
         start = pin_start(launch.start_from, script, runs_root) if launch.start_from else ""
     except PalaestraError as error:
-        return None, [Complaint("start_from", error.message, error.hint)]
+        return None, [FieldError("start_from", error.message, error.hint)]
     launch = launch.model_copy(update={"script": str(script.path), "python": interpreter, "start_from": start})
     missing = f"{script.path.name} needs {', '.join(absent)}, which {interpreter} does not have."
-    complaint = Complaint("python", missing, install_hint(absent, interpreter), MissingExtra.exit_code)
+    complaint = FieldError("python", missing, install_hint(absent, interpreter), MissingExtra.exit_code)
     return launch, [complaint] if absent else []
 
 
-def _script_settings(script: Script, given: dict[str, Any]) -> tuple[dict[str, Any], list[Complaint]]:
+def _script_settings(script: Script, given: dict[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
     if script.style == NO_ARGUMENTS:
         return given, [
-            Complaint(key, f"'{key}' is not a plain value.", "A text or a number is wanted.")
+            FieldError(key, f"'{key}' is not a plain value.", "A text or a number is wanted.")
             for key, value in given.items()
             if not isinstance(value, str | int | float)
         ]
     names = [argument.name for argument in script.asked]
     strangers = [key for key in given if key not in {argument.name for argument in script.arguments}]
     complaints = [
-        Complaint(
+        FieldError(
             key,
             f"{script.path.name} has no argument '{key}'.",
             did_you_mean(key, [*names, *OWN_KEYS]) or f"It has: {', '.join(names)}.",
