@@ -289,18 +289,20 @@ def test_a_teacher_is_captured_and_restored_with_the_rest():
     assert restored == [{"lessons": 3}]
 
 
-def test_the_engine_hands_back_before_a_capture_and_forgets_after_a_restore(monkeypatch):
-    told = []
+def test_the_engine_exports_its_envs_before_a_capture_and_is_invalidated_after_a_restore(monkeypatch):
+    calls = []
     state = new_training_state(CONFIG)
     engine = SimpleNamespace(
-        name="torch", hand_back=lambda _: told.append("back"), forget=lambda: told.append("forget")
+        name="torch",
+        export_env_state=lambda: calls.append("export_env_state"),
+        invalidate=lambda: calls.append("invalidate"),
     )
     state.engine = engine
     saved = state.capture()
-    assert (told, saved["engine"]) == (["back"], "torch")
+    assert (calls, saved["engine"]) == (["export_env_state"], "torch")
     monkeypatch.setattr(state_module, "engine_to_go_on_with", lambda *_: engine)
     state.restore(saved)
-    assert told == ["back", "forget"]
+    assert calls == ["export_env_state", "invalidate"]
 
 
 def test_a_draft_speaks_for_itself_and_an_agent_for_what_has_none():

@@ -91,7 +91,7 @@ class RunSession:
             "pid": os.getpid(),
             "total_steps": state.config.total_steps,
             "world_size": state.group.world_size,
-            "engine": state.engine.about,
+            "engine": state.engine.description,
             "stepping": stepping,
         }
         self.record = replace(self.record, epoch=state.iteration, agent_step=state.env_steps)

@@ -258,7 +258,7 @@ def _train_with(
                 saver.restore(resumed.session, resumed.epoch)
             sinks.rewind(state.env_steps)
             session.begun(state, resumed, describe_stepping(state.envs))
-            sinks.note(f"Engine: {state.engine.about}")
+            sinks.note(f"Engine: {state.engine.description}")
             for line in notes_on_network(state.config.policy, state.interface):
                 sinks.note(line)
             judgements.catch_up(state.config.evaluate_interval, state.iteration)

@@ -134,7 +134,7 @@ class TrainingState:
 
         Before torch has come there are arrays instead of tensors; see `plain`.
         """
-        self.engine.hand_back(self)
+        self.engine.export_env_state()
         envs = self.envs.capture()
         curriculum = None if self.curriculum is None else self.curriculum.capture()
         # A stranger's environment may just have imported torch; from here on nobody does, so that all parts agree.
@@ -187,7 +187,7 @@ class TrainingState:
                 self.teacher.restore(saved["teacher"])
             self._restore_play(saved)
             self.engine = engine_to_go_on_with(self, engine_of(saved))
-            self.engine.forget()
+            self.engine.invalidate()
             plain.set_global_random_state(saved["global_random"])
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise DamagedFile(

@@ -27,7 +27,7 @@ def train(state: TrainingState) -> Iterator[IterationReport]:
     """Iterate until `total_steps`. At every yield `state` is whole: it can be captured, judged, or left."""
     if state.config.policy.compile:
         compiling.compile_network(state.agent)  # here at last the weights are those to go on with
-    logger.info("Engine: %s", state.engine.about)
+    logger.info("Engine: %s", state.engine.description)
     while state.env_steps < state.config.total_steps:
         try:
             yield _iterate(state)

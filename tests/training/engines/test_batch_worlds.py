@@ -257,21 +257,23 @@ def test_while_somebody_watches_every_step_is_shown_and_otherwise_every_rollout(
 
 
 def test_the_engine_says_where_worlds_are_stepped_and_why(monkeypatch):
-    assert new_training_state(raffle()).engine.about.endswith(
+    assert new_training_state(raffle()).engine.description.endswith(
         "environments stepped inside, but step by step from Python while somebody watches"
     )
     monkeypatch.setattr(RaffleBatch, "engine_door", lambda self: None)
     state = new_training_state(raffle())
-    assert state.engine.about.endswith("stepped in Python: a batch of class RaffleBatch that offers no engine_door")
+    assert state.engine.description.endswith(
+        "stepped in Python: a batch of class RaffleBatch that offers no engine_door"
+    )
     told(state, 1)
     crowd = TrainConfig(engine="native", env="palaestra/Crowd-v0", ppo=PPO)
-    assert "a batch of class CrowdBatch that offers no engine_door" in new_training_state(crowd).engine.about
+    assert "a batch of class CrowdBatch that offers no engine_door" in new_training_state(crowd).engine.description
 
 
 @pytest.mark.parametrize("space", [spaces.Discrete(3, start=1), spaces.Box(-1, 1, (2,), np.float32)], ids=str)
 def test_actions_that_want_to_be_translated_stay_with_python(space, monkeypatch):
     monkeypatch.setattr(Raffle, "action_space", space)
-    assert new_training_state(raffle()).engine.about.endswith(
+    assert new_training_state(raffle()).engine.description.endswith(
         "stepped in Python: actions of a batch that are not choices counted from 0"
     )
 

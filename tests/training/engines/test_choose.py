@@ -47,7 +47,7 @@ ONLY_TORCH = [
 def test_auto_takes_native_where_it_fits():
     engine = engine_of("auto")
     assert engine.name == "native"
-    assert "inside" in engine.about
+    assert "inside" in engine.description
 
 
 @compiled
@@ -57,7 +57,7 @@ def test_native_where_it_fits_is_what_one_gets_without_asking():
 
 
 def test_torch_can_be_asked_for_and_needs_no_reason():
-    assert engine_of("torch").about == "torch"
+    assert engine_of("torch").description == "torch"
 
 
 @compiled
@@ -84,7 +84,7 @@ def test_a_state_from_before_there_were_engines_goes_on_with_torch_and_says_why(
     saved = state.capture()
     del saved["engine"]
     state.restore(saved)
-    assert state.engine.about == "torch, with which the run began"
+    assert state.engine.description == "torch, with which the run began"
 
 
 @compiled
@@ -92,7 +92,7 @@ def test_a_state_from_before_there_were_engines_goes_on_with_torch_and_says_why(
 def test_auto_takes_torch_elsewhere_and_says_why(other, named):
     engine = engine_of("auto", **other)
     assert engine.name == "torch"
-    assert engine.about == f"torch; native cannot take it: {named}"
+    assert engine.description == f"torch; native cannot take it: {named}"
 
 
 @compiled
@@ -117,6 +117,6 @@ def test_several_processes_train_natively_too():
 
 def test_without_a_compiler_auto_is_torch_and_native_is_refused(monkeypatch):
     monkeypatch.setattr(native_engine, "learner", None)
-    assert "not compiled" in engine_of("auto").about
+    assert "not compiled" in engine_of("auto").description
     with pytest.raises(UsageError, match="not compiled"):
         engine_of("native")

@@ -191,7 +191,7 @@ def test_every_set_of_kernels_that_runs_here_learns_as_torch_does(kernels, polic
     settings = config(policy=policy, ppo={"minibatch_size": 192, "max_grad_norm": 1e9})
     native, by_torch = new_training_state(settings), new_training_state(settings)
     native.engine = NativeEngine(native, kernels)
-    assert kernels in native.engine.about
+    assert kernels in native.engine.description
     rollout = play(native)
     by_torch.shuffler = copy.deepcopy(native.shuffler)
     native.engine._learn(native)
@@ -254,4 +254,4 @@ def test_a_gradient_that_is_not_finite_moves_nothing():
 @pytest.mark.parametrize("name", ["tiny", "navigation", "basic", "basic_easy_shaped", "combat", "curriculum"])
 def test_every_recipe_of_arena_is_taken(name):
     state = new_training_state(find_recipe(f"arena.{name}").config)
-    assert state.engine.about.startswith("native, ")
+    assert state.engine.description.startswith("native, ")

@@ -91,7 +91,7 @@ def test_ten_steps_move_the_weights_as_torch_does_also_where_clips_bind(env, pol
 def test_worlds_inside_the_engine_play_and_teach_what_gymnasiums_do(env):
     """The same dice act in both; one different bit of an observation would show in the weights."""
     inside, outside = new_training_state(config(env=env)), new_training_state(config(env=env))
-    assert "inside" in inside.engine.about
+    assert "inside" in inside.engine.description
     outside.engine._worlds = None
     assert facts(run_on(inside, 12)) == facts(run_on(outside, 12))
     assert weights(inside) == weights(outside)
@@ -202,7 +202,7 @@ def test_every_set_of_kernels_that_runs_here_learns_the_same(kernels):
     for name in ("", kernels):
         state = new_training_state(config(ppo=whole, policy=POLICIES["shared"]))
         state.engine = NativeEngine(state, name)
-        assert name in state.engine.about
+        assert name in state.engine.description
         play(state)
         state.engine._learn(state)
         moved.append(state.optimizer.grad.clone())

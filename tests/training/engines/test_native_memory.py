@@ -161,7 +161,7 @@ def test_the_number_of_threads_changes_no_bit(policy):
 @pytest.mark.parametrize("policy", CELLS.values(), ids=CELLS)
 def test_worlds_inside_the_engine_play_and_teach_what_gymnasiums_do(policy):
     inside, outside = new_training_state(config(policy=policy)), new_training_state(config(policy=policy))
-    assert "inside" in inside.engine.about
+    assert "inside" in inside.engine.description
     outside.engine._worlds = None
     assert facts(run_on(inside, 4)) == facts(run_on(outside, 4))
     assert weights(inside) == weights(outside)
@@ -205,7 +205,7 @@ def test_every_set_of_kernels_that_runs_here_learns_the_same(kernels, policy):
     for name in (native_engine.learner.kernel_names()[0], kernels):
         again = new_training_state(state.config)
         again.engine = NativeEngine(again, name)
-        assert name in again.engine.about
+        assert name in again.engine.description
         play(again)
         again.engine._learn(again)
         grads.append(again.optimizer.grad.clone())

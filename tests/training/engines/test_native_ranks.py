@@ -189,7 +189,7 @@ def test_where_one_rank_cannot_take_native_none_does(on_one_machine, monkeypatch
         if group.rank == 1:
             monkeypatch.setattr(native_engine, "learner", None)
         settings = config_of("mlp", 4).model_copy(update={"engine": "auto"})
-        return new_training_state(settings, group).engine.about
+        return new_training_state(settings, group).engine.description
 
     assert on_one_machine(work) == [
         "torch; native cannot take it: another rank's machine",

@@ -29,14 +29,14 @@ def test_it_keeps_nothing_to_itself():
     state = new_training_state(CONFIG)
     TORCH.iterate(state)
     standing = [state.envs.standing(index) for index in range(2)]
-    TORCH.hand_back(state)
-    TORCH.forget()
+    TORCH.export_env_state()
+    TORCH.invalidate()
     assert [state.envs.standing(index) for index in range(2)] == standing
 
 
 def test_it_says_why_it_was_taken_when_another_was_looked_at():
-    assert TORCH.about == "torch"
-    assert TorchEngine("torch; native is too new").about == "torch; native is too new"
+    assert TORCH.description == "torch"
+    assert TorchEngine("torch; native is too new").description == "torch; native is too new"
 
 
 SINES = np.linspace(-7, 7, 10_001)

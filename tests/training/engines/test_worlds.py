@@ -73,7 +73,7 @@ def test_every_step_is_gymnasiums_to_the_last_bit_also_over_resets(env):
                 assert np.array_equal(seen, state.tape.rows[step + 1][index])
         assert [(episode.env_index, episode.terminated, episode.total_reward) for episode in episodes] == expected
         state.tape.rewind()
-    state.engine.hand_back(state)
+    state.engine.export_env_state()
     for index, own in enumerate(theirs):
         ours = state.envs.envs[index]
         assert np.array_equal(ours.unwrapped.state, own.unwrapped.state)
@@ -86,7 +86,7 @@ def test_every_step_is_gymnasiums_to_the_last_bit_also_over_resets(env):
 def test_what_is_handed_back_is_where_the_worlds_stand():
     state = state_of()
     list(zip(range(3), train(state), strict=False))
-    state.engine.hand_back(state)
+    state.engine.export_env_state()
     for index, env in enumerate(state.envs.envs):
         assert np.array_equal(np.float32(env.unwrapped.state), state.tape.rows[0][index])
         total_reward, length = state.envs.standing(index)
@@ -183,7 +183,7 @@ def test_constants_that_were_changed_are_taken_along():
 
 def test_a_curriculum_stays_with_python():
     tasks = {"usual": {}, "other": {"kwargs": {"sutton_barto_reward": True}}}
-    assert "in Python" in state_of(curriculum={"tasks": tasks}).engine.about
+    assert "in Python" in state_of(curriculum={"tasks": tasks}).engine.description
 
 
 def test_a_step_of_other_sizes_or_kinds_is_refused_instead_of_read_beyond():

@@ -1,8 +1,7 @@
-"""What an engine is: one call per iteration, and nothing that anybody else has to know of it.
+"""The interface of a training engine: one call per iteration.
 
-Weights, optimiser, statistics, tape and environments are the state's, whoever works with them. So a run can be
-continued by another engine than it began with; a checkpoint says which one that was, because only the same one goes on
-bit for bit.
+Weights, optimizer, statistics, rollout buffer and environments belong to the training state, so a run can continue with
+another engine than it started with. The checkpoint records the engine: only the same one continues bit for bit.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from palaestra.training.state import TrainingState
 
 
-TORCH_NAME = "torch"  # of the engine that there has always been
+TORCH_NAME = "torch"
 
 
 @dataclass(frozen=True)
@@ -33,16 +32,16 @@ class Iteration:
 
 class Engine(Protocol):
     name: str
-    about: str  # for the log: what it is and why it was taken
+    description: str  # for the log: what the engine is and why it was chosen
 
     def iterate(self, state: TrainingState) -> Iteration:
-        """Play one tape full and learn from it. Counting iterations is the caller's."""
+        """Collect one rollout and update on it. The caller counts iterations."""
         ...
 
-    def hand_back(self, state: TrainingState) -> None:
-        """Put what the engine kept to itself where everybody looks for it: before a capture or a picture."""
+    def export_env_state(self) -> None:
+        """Copy the state of environments that the engine steps itself back to Python: before a capture or a frame."""
         ...
 
-    def forget(self) -> None:
-        """The state was changed from outside: take nothing over from before."""
+    def invalidate(self) -> None:
+        """Discard cached state: the training state was changed from outside."""
         ...

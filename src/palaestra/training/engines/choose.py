@@ -57,10 +57,10 @@ def engine_to_go_on_with(state: TrainingState, began_with: str) -> Engine:
     return state.engine
 
 
-def _torch(state: TrainingState, about: str = TORCH_NAME) -> TorchEngine:
+def _torch(state: TrainingState, description: str = TORCH_NAME) -> TorchEngine:
     if state.tape.is_on_cpu:
         keep_freed_memory()
-    return torch_engine.TorchEngine(about, exact_worlds(state.envs, native_engine.learner))
+    return torch_engine.TorchEngine(description, exact_worlds(state.envs, native_engine.learner))
 
 
 def _refuse_unfit(state: TrainingState) -> None:

@@ -100,7 +100,7 @@ class NativeEngine:
         self._memory = plan.memory  # names, in the order of the engine's cells
         self._worlds: EngineWorlds | None = None
         self._batch: BatchWorlds | None = None
-        self.about = f"native, {self._learner.kernels}; environments stepped {self._take_worlds(state)}"
+        self.description = f"native, {self._learner.kernels}; environments stepped {self._take_worlds(state)}"
 
     def _take_worlds(self, state: TrainingState) -> str:
         """Where they are stepped; with the reason, where it is not inside"""
@@ -123,13 +123,13 @@ class NativeEngine:
         stats = self._learn(state)
         return Iteration(stats, episodes, PhaseTimes(played - began, perf_counter() - played))
 
-    def hand_back(self, state: TrainingState) -> None:  # noqa: ARG002
+    def export_env_state(self) -> None:
         if self._worlds is not None:
-            self._worlds.hand_back()
+            self._worlds.export_env_state()
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         if self._worlds is not None:
-            self._worlds.forget()
+            self._worlds.invalidate()
 
     def _play(self, state: TrainingState) -> Sequence[EpisodeResult]:
         self._learner.begin(state.dice, state.iteration)

@@ -25,9 +25,9 @@ class TorchEngine:
 
     name = TORCH_NAME
 
-    def __init__(self, about: str = "torch", worlds: EngineWorlds | None = None) -> None:
-        """`about`: also why not native, where that was looked at. `worlds`: of the state's environments."""
-        self.about = about
+    def __init__(self, description: str = TORCH_NAME, worlds: EngineWorlds | None = None) -> None:
+        """`description`: also why not native, where that was looked at. `worlds`: of the state's environments."""
+        self.description = description
         self._worlds = worlds
 
     def iterate(self, state: TrainingState) -> Iteration:
@@ -43,13 +43,13 @@ class TorchEngine:
         self._worlds.take()
         return InsideSteps(self._worlds, state.envs)
 
-    def hand_back(self, state: TrainingState) -> None:  # noqa: ARG002
+    def export_env_state(self) -> None:
         if self._worlds is not None:
-            self._worlds.hand_back()
+            self._worlds.export_env_state()
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         if self._worlds is not None:
-            self._worlds.forget()
+            self._worlds.invalidate()
 
 
 TORCH = TorchEngine()

@@ -1,7 +1,7 @@
-"""Gymnasium's small environments, stepped inside the engine: taken from Python's copies and handed back to them.
+"""Gymnasium's classic-control environments, stepped in C++.
 
-Between two calls of `take` and `hand_back` the compiled worlds are the true ones. State, dice, time limit and running
-return go both ways, so that captures, pictures and the torch engine find everything where it always is.
+Between `take` and `export_env_state` the compiled environments hold the current state. State, random generator, time
+limit and running return are copied both ways, so that captures, frames and the torch engine see the same environments.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class EngineWorlds:
             self.worlds.set(index, world)
         self.is_taken = True
 
-    def hand_back(self) -> None:
+    def export_env_state(self) -> None:
         """Both are true afterwards, until the next step here or there."""
         if not self.is_taken:
             return
@@ -145,13 +145,13 @@ class EngineWorlds:
             env._elapsed_steps = elapsed
             self.envs.place(index, total_reward, length)
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         self.is_taken = False
 
     def show(self, envs: VectorEnvs, steps: int, ended: int, rewards: NDArray[np.float32]) -> None:
         """After `steps` steps of each: count them for whoever watches, and let them be drawn where that is due."""
         if isinstance(envs, PublishedEnvs):
-            envs.played(steps, ended, rewards, self.hand_back)
+            envs.played(steps, ended, rewards, self.export_env_state)
 
 
 class InsideSteps:
