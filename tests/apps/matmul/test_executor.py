@@ -9,7 +9,7 @@ from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.verification import verify
 from palaestra.core.errors import UsageError
 
-DICE = np.random.default_rng(3)
+RNG = np.random.default_rng(3)
 ENDS = np.iinfo(np.int64)
 
 
@@ -18,8 +18,8 @@ ENDS = np.iinfo(np.int64)
 def test_strassen_gives_bit_for_bit_what_numpy_gives(strassen, levels, shape):
     rows, inner, columns = shape
     run = Executor(verify(strassen), "int64")
-    a = DICE.integers(ENDS.min, ENDS.max, (rows, inner), endpoint=True)
-    b = DICE.integers(ENDS.min, ENDS.max, (inner, columns), endpoint=True)
+    a = RNG.integers(ENDS.min, ENDS.max, (rows, inner), endpoint=True)
+    b = RNG.integers(ENDS.min, ENDS.max, (inner, columns), endpoint=True)
     assert (run(a, b, levels=levels) == a @ b).all()
 
 
@@ -27,21 +27,21 @@ def test_sides_may_differ_and_threads_change_nothing(strassen):
     wide = join(strassen, schoolbook(Format(2, 2, 1), Field.ZT), "columns")
     for threads in (1, 2):
         run = Executor(verify(wide), "int64", threads)
-        a, b = DICE.integers(-99, 99, (10, 7)), DICE.integers(-99, 99, (7, 19))
+        a, b = RNG.integers(-99, 99, (10, 7)), RNG.integers(-99, 99, (7, 19))
         assert (run(a, b, levels=2) == a @ b).all()
 
 
 def test_floats_of_small_whole_numbers_are_exact_and_others_near(strassen):
     run = Executor(verify(strassen), "float64")
-    a, b = (DICE.integers(-4, 4, (15, 15)).astype(np.float64) for _ in range(2))
+    a, b = (RNG.integers(-4, 4, (15, 15)).astype(np.float64) for _ in range(2))
     assert (run(a, b, levels=2) == a @ b).all()
-    a, b = DICE.standard_normal((2, 64, 64))
+    a, b = RNG.standard_normal((2, 64, 64))
     assert np.abs(run(a, b, levels=2) - a @ b).max() < 1e-12
 
 
 def test_a_view_that_is_turned_is_read_right(strassen):
     run = Executor(verify(strassen), "float64")
-    a = DICE.integers(-4, 4, (6, 6)).astype(np.float64)
+    a = RNG.integers(-4, 4, (6, 6)).astype(np.float64)
     assert (run(a.T, a[::-1], levels=1) == a.T @ a[::-1]).all()
 
 

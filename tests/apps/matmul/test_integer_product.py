@@ -8,16 +8,16 @@ from palaestra.apps.matmul.format import Format
 from palaestra.apps.matmul.integer_product import IntegerProduct, integer_source
 from palaestra.apps.matmul.straight_line import scheme_programs
 
-DICE = np.random.default_rng(2)
+INTEGER_RNG = np.random.default_rng(2)
 ENDS = np.iinfo(np.int64)
 
 
-def product_of(claim, threads=1):
+def integer_product(claim, threads=1):
     return IntegerProduct(claim.format, scheme_programs(claim), threads)
 
 
 def entries(rows, columns):
-    return DICE.integers(ENDS.min, ENDS.max, (rows, columns), endpoint=True)
+    return INTEGER_RNG.integers(ENDS.min, ENDS.max, (rows, columns), endpoint=True)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 7), (64, 64, 64), (70, 300, 9), (5, 257, 515), (4, 0, 3)])
@@ -25,7 +25,7 @@ def entries(rows, columns):
 def test_tiles_give_bit_for_bit_what_numpy_gives_over_all_64_bits(strassen, shape, threads):
     rows, inner, columns = shape
     a, b, out = entries(rows, inner), entries(inner, columns), np.empty((rows, columns), np.int64)
-    product_of(strassen, threads)(a, b, out, 0)
+    integer_product(strassen, threads)(a, b, out, 0)
     assert (out == a @ b).all()
 
 
@@ -34,14 +34,14 @@ def test_tiles_give_bit_for_bit_what_numpy_gives_over_all_64_bits(strassen, shap
 def test_every_level_and_every_rim_is_the_same_product(strassen, levels, shape):
     rows, inner, columns = shape
     a, b, out = entries(rows, inner), entries(inner, columns), np.empty((rows, columns), np.int64)
-    product_of(strassen)(a, b, out, levels)
+    integer_product(strassen)(a, b, out, levels)
     assert (out == a @ b).all()
 
 
 def test_parts_of_larger_matrices_are_read_and_written_in_place(strassen):
     a, b, c = (entries(12, 12) for _ in range(3))
     before = c.copy()
-    product_of(strassen)(a[2:7, 3:9], b[1:7, 4:8], c[0:5, 5:9], 1)
+    integer_product(strassen)(a[2:7, 3:9], b[1:7, 4:8], c[0:5, 5:9], 1)
     assert (c[0:5, 5:9] == a[2:7, 3:9] @ b[1:7, 4:8]).all()
     before[0:5, 5:9] = c[0:5, 5:9]
     assert (c == before).all()
@@ -51,12 +51,12 @@ def test_a_format_of_different_sides_and_one_without_any_sum(strassen):
     wide = join(strassen, schoolbook(Format(2, 2, 1), Field.ZT), "columns")
     a, b, out = entries(29, 23), entries(23, 31), np.empty((29, 31), np.int64)
     for claim in (wide, schoolbook(Format(2, 3, 1), Field.ZT)):
-        product_of(claim, threads=2)(a, b, out, 2)
+        integer_product(claim, threads=2)(a, b, out, 2)
         assert (out == a @ b).all()
 
 
 def test_room_is_kept_for_the_next_product_of_that_size_and_given_back(strassen):
-    product = product_of(strassen)
+    product = integer_product(strassen)
     a, out = entries(32, 32), np.empty((32, 32), np.int64)
     product(a, a, out, 2)
     (room,) = product._rooms.values()

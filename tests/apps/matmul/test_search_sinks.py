@@ -24,7 +24,7 @@ WITH_WANDB = {"wandb": {"enabled": True, "upload_checkpoints": True, "grace_seco
 TINY = {"width": 16, "batch": 32, "warmup": 3, "updates": 2, "simulations": 2, "children": 4, "device": "cpu"}
 
 
-def timed(entry, config, name, *, aloud, timeout):
+def timed_cells(entry, config, name, *, aloud, timeout):
     cell = Cell("int64", 256, "NumPy", 3.0, 1.0, 1, 3.0, 2.0, 1.5, "win", 1)
     run, software = entry.provenance["run"], {"blas": "b", "compiler": "c"}
     return Benchmark(
@@ -41,7 +41,7 @@ def tables(fake, name):
 
 
 def test_wandb_hears_of_figures_checkpoints_the_scheme_and_its_benchmark(workplace, fake, monkeypatch):
-    monkeypatch.setattr(first_look, "benchmark_apart", timed)
+    monkeypatch.setattr(first_look, "benchmark_apart", timed_cells)
     config = DiscoverConfig(format="2x2x2", field="zt", seconds=5, polish=0.0, sinks=WITH_WANDB)
     directory = find_or_make(config, "first", "palaestra discover")
     outcome = run_discovery(directory, config, hushed)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from palaestra.runner.session import RunSession
     from palaestra.runs.directory import RunDirectory
 
-KEPT = CheckpointConfig(keep=3, keep_trainer_states=2)
+RETENTION = CheckpointConfig(keep=3, keep_trainer_states=2)
 GAME = "palaestra/TensorGame-v0"
 NETWORK = "palaestra.apps.matmul.agent_network:AgentNetwork"
 
@@ -28,7 +28,7 @@ NETWORK = "palaestra.apps.matmul.agent_network:AgentNetwork"
 def save_learner(learner: AgentLearner, state: dict[str, Any], session: RunSession, seed: int) -> Checkpoint:
     """Durable when it returns. `state`: all that decides how the run goes on beside the weights, as plain data."""
     begun = time.monotonic()
-    manager = CheckpointManager(session.directory, KEPT)
+    manager = CheckpointManager(session.directory, RETENTION)
     saved = manager.save(learner.network, _describe(learner, session, seed), state)
     session.journal.record(
         "checkpoint.saved",
@@ -43,7 +43,7 @@ def save_learner(learner: AgentLearner, state: dict[str, Any], session: RunSessi
 
 def read_point(directory: RunDirectory) -> bytes:
     """The newest checkpoint that verifies, with its weights, to be told to every process; empty when there is none."""
-    point = CheckpointManager(directory, KEPT).load_for_resume()
+    point = CheckpointManager(directory, RETENTION).load_for_resume()
     return b"" if point is None else trainer_state_to_bytes({"weights": point.weights, **point.trainer_state})
 
 

@@ -12,7 +12,7 @@ from palaestra.core.errors import UsageError
 if TYPE_CHECKING:
     from palaestra.apps.matmul.format import Format
 
-MOST_ENTRIES = 9  # of a matrix: its factors are words of a language with 2^entries - 1 of them
+MAX_MATRIX_ENTRIES = 9  # of a matrix: its factors are words of a language with 2^entries - 1 of them
 
 
 class AgentConfig(Frozen):
@@ -44,7 +44,7 @@ class AgentConfig(Frozen):
 
 
 def fits_agent(format_: Format) -> bool:
-    return max(format_.sizes) <= MOST_ENTRIES
+    return max(format_.sizes) <= MAX_MATRIX_ENTRIES
 
 
 def refuse_large(format_: Format) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.discover_config import DiscoverConfig
     from palaestra.apps.matmul.format import Format
 
-KEPT = 8  # schemes of the best rank; not every scheme can be lifted
+MAX_POOL = 8  # schemes of the best rank; not every scheme can be lifted
 NEAR = 2  # a proposal so far above the walk's best is still worth a start
 
 
@@ -89,7 +89,7 @@ def _with_scheme(progress: Progress, scheme: Masks, found_by: str) -> Progress:
     rows = [list(row) for row in scheme]
     if len(rows) < progress.best_rank:
         return replace(progress, pool=(rows,), found_by=found_by)
-    if len(rows) == progress.best_rank and len(progress.pool) < KEPT and sorted(rows) not in map(sorted, progress.pool):
+    if len(rows) == progress.best_rank and len(progress.pool) < MAX_POOL and sorted(rows) not in map(sorted, progress.pool):
         return replace(progress, pool=(*progress.pool, rows))
     return progress
 

@@ -14,7 +14,7 @@ from palaestra.core.errors import PalaestraError, UsageError, did_you_mean
 
 LOWEST = {Field.GF2: 0, Field.ZT: -1, Field.Z: -2}
 HIGHEST = {Field.GF2: 1, Field.ZT: 1, Field.Z: 2}
-MOST_ENTRIES = 1 << 15  # of the tensor: 5x5x5 has 15,625
+MAX_TENSOR_ENTRIES = 1 << 15  # of the tensor: 5x5x5 has 15,625
 
 
 class GameSettings(Frozen):
@@ -31,7 +31,7 @@ class GameSettings(Frozen):
         except PalaestraError as error:
             raise ValueError(str(error).rstrip(".")) from error
         first, second, third = format_.sizes
-        if first * second * third > MOST_ENTRIES:
+        if first * second * third > MAX_TENSOR_ENTRIES:
             raise ValueError(f"{format_} is too large for a game: its tensor has {first * second * third} entries")
         return str(format_)
 

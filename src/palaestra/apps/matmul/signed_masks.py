@@ -22,7 +22,7 @@ def to_signed_masks(claim: Factorization) -> SignedMasks:
     if claim.largest_coefficient > 1:
         raise UsageError(f"A coefficient is {claim.largest_coefficient}.", "Only -1, 0 and 1 fit into masks.")
     tables = [factor.tolist() for factor in claim.factors]
-    return [[_mask(table[row], sign) for table in tables for sign in (1, -1)] for row in range(claim.rank)]
+    return [[_signed_mask(table[row], sign) for table in tables for sign in (1, -1)] for row in range(claim.rank)]
 
 
 def from_signed_masks(masks: SignedMasks, format_: Format) -> Factorization:
@@ -30,7 +30,7 @@ def from_signed_masks(masks: SignedMasks, format_: Format) -> Factorization:
     return Factorization(format_, Field.ZT, u, v, w)
 
 
-def _mask(row: list[int], sign: int) -> int:
+def _signed_mask(row: list[int], sign: int) -> int:
     return sum(1 << place for place, value in enumerate(row) if value == sign)
 
 
