@@ -22,14 +22,12 @@ from typing import Any
 import numpy as np
 
 from palaestra.apps.matmul.auto import choose
-from palaestra.apps.matmul.bench_config import BenchConfig
-from palaestra.apps.matmul.bench_report import run_benchmark
-from palaestra.apps.matmul.bench_store import BenchStore
-from palaestra.apps.matmul.bench_timing import time_in_turns
-from palaestra.apps.matmul.bench_worker import THREAD_COUNTS
-from palaestra.apps.matmul.executor import Executor
-from palaestra.apps.matmul.paired import paired_ratio
-from palaestra.apps.matmul.selecting import select_discovery
+from palaestra.apps.matmul.bench import select_discovery
+from palaestra.apps.matmul.benchmark.executor import Executor
+from palaestra.apps.matmul.benchmark.report import BenchStore, run_benchmark
+from palaestra.apps.matmul.benchmark.timing import paired_ratio, time_in_turns
+from palaestra.apps.matmul.benchmark.worker import THREAD_COUNTS
+from palaestra.apps.matmul.config import BenchConfig
 from palaestra.runs.identity import new_run_id
 from palaestra.runs.store import runs_root
 

@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from palaestra.apps.matmul.additions import count_additions
-from palaestra.apps.matmul.climbing import advance_climb, begin_climb, proved_over, rungs_to
-from palaestra.apps.matmul.discover_config import DiscoverConfig
-from palaestra.apps.matmul.field import Field
-from palaestra.apps.matmul.format import parse_format
-from palaestra.apps.matmul.polishing import polished
+from palaestra.apps.matmul.config import DiscoverConfig
+from palaestra.apps.matmul.schemes.factorization import parse_format
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.straight_line import count_additions
+from palaestra.apps.matmul.search.ladder import advance_climb, begin_climb, proved_over, rungs_to
+from palaestra.apps.matmul.search.reduce_additions import polished
 from palaestra.runs.environment import describe_hardware
 
 RUNG_FLIPS = DiscoverConfig().rung_flips

@@ -18,11 +18,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from palaestra.apps.matmul.field import Field
-from palaestra.apps.matmul.flip_policy import FlipTraining, learn_flips, walk_guided
-from palaestra.apps.matmul.format import Format, parse_format
-from palaestra.apps.matmul.guided_walks import IS_COMPILED, RANDOM
-from palaestra.apps.matmul.known_ranks import known_rank
+from palaestra.apps.matmul.schemes.factorization import Format, parse_format
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.known_ranks import known_rank
+from palaestra.apps.matmul.search.flip_guided_walk import IS_COMPILED, RANDOM
+from palaestra.apps.matmul.search.flip_policy import FlipTraining, learn_flips, walk_guided
 
 LEARNED_ON = Format(2, 2, 2)
 FORMATS = ("2x2x2", "2x2x3", "2x3x3")

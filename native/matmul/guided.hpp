@@ -2,7 +2,7 @@
 //
 // Each flip is described by a few numbers that mean the same in every format; their weighted sum is its score, and a
 // flip is drawn with probability proportional to exp(score). Weights of zero draw all flips alike: the random walk.
-// src/palaestra/apps/matmul/python_guided.py is the same in Python, throw for throw.
+// src/palaestra/apps/matmul/search/flip_guided_walk.py is the same in Python, throw for throw.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The walk for Python; src/palaestra/apps/matmul/python_walk.py is the same in Python, step by step.
+// The walk for Python; src/palaestra/apps/matmul/search/flip_walk.py is the same in Python, step by step.
 
 #include <stdexcept>
 

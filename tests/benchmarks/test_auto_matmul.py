@@ -2,7 +2,7 @@ import auto_matmul
 import numpy as np
 import pytest
 
-from palaestra.apps.matmul.bench_timing import Timing
+from palaestra.apps.matmul.benchmark.timing import Timing
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@ import json
 import discover
 import pytest
 
-from palaestra.apps.matmul.field import Field
-from palaestra.apps.matmul.format import parse_format
-from palaestra.apps.matmul.known_ranks import known_rank
+from palaestra.apps.matmul.schemes.factorization import parse_format
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.known_ranks import known_rank
 
 
 def test_no_row_asks_for_less_than_is_known_to_be_possible():

@@ -4,8 +4,8 @@ import sys
 import flip_policy
 import pytest
 
-from palaestra.apps.matmul.format import Format
-from palaestra.apps.matmul.guided_walks import IS_COMPILED, RANDOM
+from palaestra.apps.matmul.schemes.factorization import Format
+from palaestra.apps.matmul.search.flip_guided_walk import IS_COMPILED, RANDOM
 
 
 def test_only_walks_that_reached_the_rank_count_as_reached():

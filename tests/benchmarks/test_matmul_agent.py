@@ -4,7 +4,7 @@ import sys
 import matmul_agent
 import pytest
 
-from palaestra.apps.matmul.discovering import read_words
+from palaestra.apps.matmul.discover import read_words
 
 
 def test_the_command_it_times_is_one_that_a_person_can_type():

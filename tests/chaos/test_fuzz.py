@@ -11,10 +11,9 @@ from dataclasses import asdict
 
 import pytest
 
-from palaestra.apps.matmul.factorization import schoolbook
-from palaestra.apps.matmul.field import Field
-from palaestra.apps.matmul.format import Format
-from palaestra.apps.matmul.scheme_file import encode_scheme, read_schemes
+from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.scheme_files import encode_scheme, read_schemes
 from palaestra.checkpoints import sidecar
 from palaestra.checkpoints.safetensors_header import read_header
 from palaestra.cluster.address import read_address

@@ -3,14 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from palaestra.apps.matmul.archive import Archive, Provenance
-from palaestra.apps.matmul.bench_cells import Cell
-from palaestra.apps.matmul.bench_report import Benchmark
-from palaestra.apps.matmul.bench_store import BenchStore
-from palaestra.apps.matmul.factorization import Factorization
-from palaestra.apps.matmul.field import Field
-from palaestra.apps.matmul.format import Format
-from palaestra.apps.matmul.verification import verify
+from palaestra.apps.matmul.benchmark.cells import Cell
+from palaestra.apps.matmul.benchmark.report import Benchmark, BenchStore
+from palaestra.apps.matmul.schemes.archive import Archive, Provenance
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.verification import verify
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from palaestra.apps.matmul.factorization import Factorization
-from palaestra.apps.matmul.field import Field
-from palaestra.apps.matmul.format import Format
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format
+from palaestra.apps.matmul.schemes.fields import Field
 
 # columns: 11, 12, 21, 22
 A = [[1, 0, 0, 1], [0, 0, 1, 1], [1, 0, 0, 0], [0, 0, 0, 1], [1, 1, 0, 0], [-1, 0, 1, 0], [0, 1, 0, -1]]

@@ -1,8 +1,8 @@
 import numpy as np
 
 from palaestra.apps.matmul.auto import NUMPY, AutoTable, choose
-from palaestra.apps.matmul.executor import Executor
-from palaestra.apps.matmul.verification import verify
+from palaestra.apps.matmul.benchmark.executor import Executor
+from palaestra.apps.matmul.schemes.verification import verify
 
 TABLE = AutoTable({"float64": ((64, 0), (512, 0), (1024, 1), (2048, 2)), "int64": ((64, 0), (256, 1))})
 

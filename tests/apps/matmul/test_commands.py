@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from palaestra.apps.matmul import commands
-from palaestra.apps.matmul.archive import Archive, Provenance
-from palaestra.apps.matmul.scheme_file import encode_scheme
-from palaestra.apps.matmul.verification import verify
+from palaestra.apps.matmul.schemes.archive import Archive, Provenance
+from palaestra.apps.matmul.schemes.scheme_files import encode_scheme
+from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.cli.main import main
 
 VERBS = {

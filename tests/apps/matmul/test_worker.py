@@ -1,6 +1,6 @@
 import subprocess
 
-from palaestra.apps.matmul.discover_config import DiscoverConfig
+from palaestra.apps.matmul.config import DiscoverConfig
 from palaestra.apps.matmul.kind import KIND
 from palaestra.apps.matmul.worker import main
 from palaestra.core.run import RunRequest, RunState

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from palaestra.apps.matmul.executor import Executor
+    from palaestra.apps.matmul.benchmark.executor import Executor
 
 Multiply = Callable[..., Any]
 NUMPY = -1

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from palaestra.apps.matmul.archive import Archive, Discovery
-from palaestra.apps.matmul.bench_store import BenchStore
-from palaestra.apps.matmul.format import parse_format
-from palaestra.apps.matmul.formulas import formulas, python_code, straight_line
-from palaestra.apps.matmul.known_ranks import as_of, compare, known_additions, known_table
+from palaestra.apps.matmul.benchmark.report import BenchStore
+from palaestra.apps.matmul.schemes.archive import Archive, Discovery
+from palaestra.apps.matmul.schemes.factorization import parse_format
+from palaestra.apps.matmul.schemes.formulas import formulas, python_code, straight_line
+from palaestra.apps.matmul.schemes.known_ranks import as_of, compare, known_additions, known_table
+from palaestra.core.command import Answer
 from palaestra.core.errors import DamagedFile, NotFound, did_you_mean
+from palaestra.runs.store import runs_root
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from pathlib import Path
 
-    from palaestra.apps.matmul.bench_cells import Cell
-    from palaestra.apps.matmul.bench_report import Benchmark
+    from palaestra.apps.matmul.benchmark.cells import Cell
+    from palaestra.apps.matmul.benchmark.report import Benchmark
     from palaestra.core.catalogue import BenchmarkCell, FoundScheme, SchemeBenchmark, SchemeDetail, SchemeList
 
 Stamp = tuple[str, int, int]  # path, bytes, time of change
@@ -158,3 +161,35 @@ def _bench_counts(runs_root: Path) -> dict[str, int]:
 
 
 CATALOGUE = DiscoveryCatalogue()
+
+COLUMNS = ("format", "field", "rank", "known", "verdict", "additions", "after CSE", "run", "fingerprint", "canonical")
+KEYS = (
+    "format",
+    "field",
+    "rank",
+    "known",
+    "comparison",
+    "additions_naive",
+    "additions_eliminated",
+    "run",
+    "fingerprint",
+)
+LETTERS = 12  # of the canonical form's word, in the table; --json has all of them
+NO_FORM = "-"  # too many symmetries of its own: found again, it is recognised by another way
+
+
+def list_discoveries(arguments: Namespace) -> Answer:
+    listing = CATALOGUE.listing(runs_root(), arguments.format or "")
+    data: dict[str, Any] = {**listing}
+    found, damaged = listing["discoveries"], listing["damaged"]
+    rows = tuple(_row({**one}) for one in found)
+    notes = (*damaged, f"Known ranks as of {as_of()}, non-commutative, each of the same field.")
+    if not found:
+        notes = (*damaged, "Nothing was found yet. Try: palaestra discover 2x2x2 seconds=1")
+    if arguments.format and found:
+        data["entries"] = [CATALOGUE.entry(runs_root(), one["id"]) for one in found]
+    return Answer(data, COLUMNS if found else (), rows, notes)
+
+
+def _row(one: dict[str, Any]) -> tuple[Any, ...]:
+    return (*(one[key] for key in KEYS), one["canonical"][:LETTERS] or NO_FORM)

@@ -48,13 +48,13 @@ VERIFY = CommandPlugin(
         "palaestra verify strassen.json --json",
     ),
     add_arguments=_verify_words,
-    work="palaestra.apps.matmul.verifying:verify_files",
+    work="palaestra.apps.matmul.verify:verify_files",
 )
 DISCOVERIES = CommandPlugin(
     summary="schemes that were found here, beside the best known ranks of the same field",
     examples=("palaestra discoveries", "palaestra discoveries 3x3x3", "palaestra discoveries 2x2x2 --json"),
     add_arguments=_discoveries_words,
-    work="palaestra.apps.matmul.listing:list_discoveries",
+    work="palaestra.apps.matmul.catalogue:list_discoveries",
 )
 DISCOVER = CommandPlugin(
     summary="search for a scheme with fewer multiplications",
@@ -64,7 +64,7 @@ DISCOVER = CommandPlugin(
         "palaestra discover 2x2x2 seconds=1 run=again --json",
     ),
     add_arguments=_discover_words,
-    work="palaestra.apps.matmul.discovering:discover",
+    work="palaestra.apps.matmul.discover:discover",
 )
 BENCH = CommandPlugin(
     summary="a discovered scheme as compiled code, timed against NumPy and BLAS",
@@ -74,5 +74,5 @@ BENCH = CommandPlugin(
         "palaestra bench 2x2x2 dtypes=[object] object_sizes=[4] bits=[1024] seconds=0.1 --json",
     ),
     add_arguments=_bench_words,
-    work="palaestra.apps.matmul.benching:bench",
+    work="palaestra.apps.matmul.bench:bench",
 )

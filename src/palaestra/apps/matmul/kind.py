@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from palaestra.apps.matmul.discover_config import DiscoverConfig
+from palaestra.apps.matmul.config import DiscoverConfig
 from palaestra.config.overrides import override_words
 from palaestra.config.resolve import resolve_config
 from palaestra.config.schema import config_schema

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gymnasium
 
 ENTRIES = {
-    "palaestra/TensorGame-v0": "palaestra.apps.matmul.game_env:TensorGameEnv",
-    "palaestra/FlipGraph-v0": "palaestra.apps.matmul.flip_graph_env:FlipGraphEnv",
+    "palaestra/TensorGame-v0": "palaestra.apps.matmul.agent.tensor_game:TensorGameEnv",
+    "palaestra/FlipGraph-v0": "palaestra.apps.matmul.search.flip_graph_env:FlipGraphEnv",
 }
 
 

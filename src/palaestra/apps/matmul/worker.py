@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from palaestra.apps.matmul.discover_config import DiscoverConfig
-from palaestra.apps.matmul.methods import run_method
+from palaestra.apps.matmul.config import DiscoverConfig
+from palaestra.apps.matmul.discover import run_method
 from palaestra.core.errors import DamagedFile, PalaestraError
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config

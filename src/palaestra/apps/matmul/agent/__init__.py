@@ -1,0 +1,1 @@
+"""The learning agent: TensorGame, network, tree search, demonstrations, training loop."""

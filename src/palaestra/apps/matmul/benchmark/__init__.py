@@ -1,0 +1,1 @@
+"""Benchmarks of a scheme: generated C, executors, timing, reports."""

@@ -1,0 +1,209 @@
+"""One comparison: a type of numbers and a size, the scheme at several levels against what the platform has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palaestra.apps.matmul.auto import NUMPY, WORTHWHILE
+from palaestra.apps.matmul.benchmark.timing import Timing, ratio_of, time_in_turns
+
+if TYPE_CHECKING:
+    from palaestra.apps.matmul.benchmark.big_integers import BigIntegerExecutor
+    from palaestra.apps.matmul.benchmark.executor import Executor, Matrix
+    from palaestra.apps.matmul.config import BenchConfig
+
+EVEN = 0.02  # gains within 2 % of 1 are neither won nor lost
+ROWS_CHECKED = 8  # of the product, against longer numbers
+SMALL = 1 << 20  # entries of int64 lie below it: 4096 products of two stay below 2^53, where float64 is exact
+FLOAT_EXACT = 2**53
+BASELINE, LEAF, FLOATS = "NumPy", "leaf", "float64 BLAS"
+
+
+@dataclass(frozen=True)
+class Cell:
+    dtype: str
+    size: int
+    baseline: str
+    baseline_seconds: float | None  # None: it would have taken too long
+    seconds: float  # of the scheme, at its best number of levels
+    levels: int
+    gain: float | None  # of everything against the baseline
+    kernel_gain: float | None  # of the leaf alone against the baseline; 1 where the leaf is the baseline
+    algorithm_gain: float  # of the scheme against its own leaf
+    verdict: str  # win, even, loss
+    auto_levels: int
+    detail: str = ""  # bits of the integers, or the modulus
+    error: float | None = None  # largest, over the product's largest entry; floats only
+    baseline_error: float | None = None
+    is_exact: bool | None = None  # whole numbers: bit for bit the baseline's, or the leaf's where there is none
+    others: dict[str, float] = field(default_factory=dict)  # seconds of further ways
+    sure_gain: float | None = None  # the algorithm's, at least, 39 times of 40: what `auto` goes by
+
+
+def verdict_of(gain: float) -> str:
+    if gain > 1 + EVEN:
+        return "win"
+    return "loss" if gain < 1 - EVEN else "even"
+
+
+def levels_for(sides: tuple[int, int, int], size: int, config: BenchConfig) -> list[int]:
+    """At least one, also where it must lose."""
+    side = max(sides)
+    return [1, *(k for k in range(2, config.levels + 1) if size // side**k >= config.smallest_block)]
+
+
+def float_cell(executor: Executor, size: int, config: BenchConfig) -> Cell:
+    dice = np.random.default_rng([config.seed, size])
+    a, b = (dice.standard_normal((size, size)).astype(executor.dtype) for _ in range(2))
+    out, other = np.empty_like(a), np.empty_like(a)
+    ways: dict[str, Any] = {BASELINE: lambda: np.matmul(a, b, out=other)}
+    for levels in levels_for(executor.scheme.format.sides, size, config):
+        ways[str(levels)] = _work(executor, a, b, out, levels)
+    timings = time_in_turns(ways, config.seconds, frozenset({BASELINE, "1"}))
+    levels = _best_level(timings)
+    executor(a, b, out, levels)
+    np.matmul(a, b, out=other)
+    exact = _longer_rows(a, b)
+    return _beside_numpy(
+        executor.dtype.name,
+        size,
+        "NumPy (BLAS)",
+        timings,
+        levels,
+        error=_error(out, exact),
+        baseline_error=_error(other, exact),
+        others={f"{name} levels": each.best for name, each in timings.items() if name not in {BASELINE, str(levels)}},
+    )
+
+
+def integer_cell(executor: Executor, size: int, config: BenchConfig, modulus: int = 0) -> Cell:
+    """int64 as it is, or reduced at the end: the product's sums stay below 2^63, so reducing once is exact."""
+    dice = np.random.default_rng([config.seed, size])
+    top = modulus or SMALL
+    a, b = (dice.integers(0 if modulus else -top + 1, top, (size, size)) for _ in range(2))
+    out = np.empty_like(a)
+    ways: dict[str, Any] = {LEAF: _reduced(_work(executor, a, b, out, 0), modulus)}
+    for levels in levels_for(executor.scheme.format.sides, size, config):
+        ways[str(levels)] = _reduced(_work(executor, a, b, out, levels), modulus)
+    if size * top * top < FLOAT_EXACT:
+        ways[FLOATS] = _reduced(lambda: _by_floats(a, b), modulus)
+    if _numpy_seconds(size) <= config.longest:
+        ways[BASELINE] = _reduced(lambda: np.matmul(a, b), modulus)
+    timings = time_in_turns(ways, config.seconds, frozenset({LEAF, "1", FLOATS}))
+    levels = _best_level(timings)
+    reference = ways[BASELINE if BASELINE in ways else LEAF]().copy()
+    is_exact = bool((ways[str(levels)]() == reference).all())
+    return _integer_result("modular" if modulus else "int64", size, modulus, timings, levels, is_exact)
+
+
+def object_cell(executor: BigIntegerExecutor, size: int, bits: int, config: BenchConfig) -> Cell:
+    dice = np.random.default_rng([config.seed, size, bits])
+    a, b = (_long_integers(size, bits, dice) for _ in range(2))
+    side = max(executor.scheme.format.sides)
+    deepest = next((k for k in range(6, 0, -1) if side**k <= size), 1)
+    ways: dict[str, Any] = {BASELINE: lambda: np.matmul(a, b)}
+    for levels in range(1, deepest + 1):
+        ways[str(levels)] = lambda levels=levels: executor(a, b, levels)
+    timings = time_in_turns(ways, config.seconds, frozenset({BASELINE, "1"}))
+    levels = _best_level(timings)
+    return _beside_numpy(
+        "object",
+        size,
+        "NumPy (Python integers)",
+        timings,
+        levels,
+        detail=f"{bits} bits",
+        is_exact=bool((executor(a, b, levels) == np.matmul(a, b)).all()),
+    )
+
+
+def _beside_numpy(dtype: str, size: int, rival: str, timings: dict[str, Timing], levels: int, **further: Any) -> Cell:
+    """Where the leaf is NumPy's own product, all of the gain is the algorithm's."""
+    numpy, scheme = timings[BASELINE].best, timings[str(levels)].best
+    gain = numpy / scheme
+    sure, used = _surest(timings, BASELINE)
+    return Cell(
+        dtype, size, rival, numpy, scheme, levels, gain, 1.0, gain, verdict_of(gain), used, sure_gain=sure, **further
+    )
+
+
+def _integer_result(
+    dtype: str, size: int, modulus: int, timings: dict[str, Timing], levels: int, is_exact: bool
+) -> Cell:
+    scheme, leaf = timings[str(levels)].best, timings[LEAF].best
+    numpy = timings[BASELINE].best if BASELINE in timings else None
+    sure, fastest = _surest(timings, LEAF)
+    is_slower = numpy is not None and numpy < min(scheme, leaf)
+    rivals = [numpy] if numpy is not None else [leaf]
+    rivals += [timings[FLOATS].best] if FLOATS in timings else []
+    return Cell(
+        dtype,
+        size,
+        BASELINE,
+        numpy,
+        scheme,
+        levels,
+        numpy / scheme if numpy is not None else None,
+        numpy / leaf if numpy is not None else None,
+        leaf / scheme,
+        verdict_of(min(rivals) / scheme),
+        NUMPY if is_slower else fastest,
+        detail=f"modulo {modulus}" if modulus else "",
+        is_exact=is_exact,
+        others={
+            name if name in {LEAF, FLOATS} else f"{name} levels": each.best
+            for name, each in timings.items()
+            if name not in {BASELINE, str(levels)}
+        },
+        sure_gain=sure,
+    )
+
+
+def _surest(timings: dict[str, Timing], rival: str) -> tuple[float, int]:
+    """The levels whose gain is surest, and how much that is at least; no levels where it may be luck."""
+    sure = {int(name): ratio_of(timings[rival], each).low for name, each in timings.items() if name.isdigit()}
+    levels = max(sure, key=lambda name: sure[name])
+    return sure[levels], levels if sure[levels] >= WORTHWHILE else 0
+
+
+def _work(executor: Executor, a: Matrix, b: Matrix, out: Matrix, levels: int) -> Any:
+    return lambda: executor(a, b, out, levels)
+
+
+def _reduced(work: Any, modulus: int) -> Any:
+    return (lambda: work() % modulus) if modulus else work
+
+
+def _by_floats(a: Matrix, b: Matrix) -> Matrix:
+    product: Matrix = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
+    return product
+
+
+def _best_level(timings: dict[str, Timing]) -> int:
+    return int(min((name for name in timings if name.isdigit()), key=lambda name: timings[name].best))
+
+
+def _numpy_seconds(size: int) -> float:
+    """NumPy multiplies whole numbers one by one: some 0.5 to 2 ns each, more where rows leave the cache."""
+    return 2e-9 * size**3
+
+
+def _longer_rows(a: Matrix, b: Matrix) -> Matrix:
+    """The first rows of the product in longer numbers."""
+    longer = np.float64 if a.dtype == np.float32 else np.longdouble
+    rows: Matrix = np.matmul(a[:ROWS_CHECKED].astype(longer), b.astype(longer))
+    return rows
+
+
+def _error(made: Matrix, exact: Matrix) -> float:
+    return float(np.abs(made[: len(exact)] - exact).max() / np.abs(exact).max())
+
+
+def _long_integers(size: int, bits: int, dice: np.random.Generator) -> Matrix:
+    words = [int.from_bytes(dice.bytes(bits // 8), "little") | 1 << (bits - 1) for _ in range(size * size)]
+    made = np.empty(size * size, dtype=object)
+    made[:] = words
+    return made.reshape(size, size)

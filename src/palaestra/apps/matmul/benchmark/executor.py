@@ -1,0 +1,272 @@
+"""A scheme as a function of two matrices of one type: sums of blocks, products one level below, and sums again.
+
+Below the last level the platform's BLAS multiplies floats, and tiles of our own whole numbers of 64 bits (modulo 2^64,
+bit for bit what NumPy gives).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from importlib.resources import files
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.apps.matmul.benchmark.c_source import C_TYPES, factor_order, made_sums, scheme_source, sums_source
+from palaestra.apps.matmul.benchmark.compiler import compile_source
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.straight_line import scheme_programs, without_negated_factors
+from palaestra.core.errors import RunFailed, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from palaestra.apps.matmul.schemes.factorization import Factorization, Format
+    from palaestra.apps.matmul.schemes.straight_line import SchemePrograms
+    from palaestra.apps.matmul.schemes.verification import VerifiedFactorization
+
+THOROUGH = 32  # tries for the fewest additions
+
+
+class Executor:
+    """Call it with two matrices of its dtype; `levels` is how often the scheme is applied inside itself."""
+
+    def __init__(self, scheme: VerifiedFactorization, dtype: str, threads: int = 1) -> None:
+        check_executable(scheme, dtype)
+        self.scheme = scheme
+        self.dtype = np.dtype(dtype)
+        programs = without_negated_factors(scheme_programs(scheme.claim, THOROUGH))
+        self._product: FloatProduct | IntegerProduct = (
+            IntegerProduct(scheme.format, programs, threads)
+            if dtype == "int64"
+            else FloatProduct(scheme.claim, programs, self.dtype, threads)
+        )
+
+    def __call__(self, a: Matrix, b: Matrix, out: Matrix | None = None, levels: int = 1) -> Matrix:
+        a, b = (row_by_row(each, self.dtype) for each in (a, b))
+        if a.shape[1] != b.shape[0]:
+            raise UsageError(f"A has {a.shape[1]} columns and B has {b.shape[0]} rows.", "They must be as many.")
+        made = np.empty((a.shape[0], b.shape[1]), self.dtype) if out is None else out
+        if made.shape != (a.shape[0], b.shape[1]) or row_by_row(made, self.dtype) is not made:
+            raise UsageError(f"'out' is {made.dtype} of shape {list(made.shape)}.", "It must be as the product is.")
+        self._product(a, b, made, levels)
+        return made
+
+    def forget(self) -> None:
+        """Give the memory back."""
+        self._product.forget()
+
+
+def check_executable(scheme: VerifiedFactorization, dtype: str) -> None:
+    if dtype not in C_TYPES:
+        hint = did_you_mean(dtype, C_TYPES) or f"Known: {', '.join(C_TYPES)}."
+        raise UsageError(f"There is no compiled executor for {dtype}.", hint)
+    check_field(scheme, dtype)
+
+
+def check_field(scheme: VerifiedFactorization, dtype: str) -> None:
+    if scheme.field is Field.GF2:
+        raise UsageError(
+            f"A scheme over gf2 is wrong for numbers of the type {dtype}: it holds modulo 2 only.",
+            "Search with field=zt or field=z, or lift it.",
+        )
+    if scheme.field is Field.Q and not dtype.startswith("float"):
+        raise UsageError(f"A scheme over q divides, which {dtype} cannot.", "Choose float32 or float64.")
+
+
+def row_by_row(matrix: Matrix, dtype: Any) -> Matrix:
+    """As compiled code reads it: two sides, the right type, entries of a row beside each other."""
+    if matrix.ndim != 2 or matrix.dtype != dtype:
+        raise UsageError(
+            f"A matrix is {matrix.dtype} with {matrix.ndim} sides.", f"Two sides and the type {dtype} are wanted."
+        )
+    beside = matrix.strides[1] == matrix.itemsize and matrix.strides[0] >= matrix.shape[1] * matrix.itemsize
+    return matrix if beside else np.ascontiguousarray(matrix)
+
+
+class FloatProduct:
+    """Call it with A, B, where C goes, and levels. BLAS has as many threads as the process was started with."""
+
+    def __init__(self, claim: Factorization, programs: SchemePrograms, dtype: np.dtype[Any], threads: int) -> None:
+        self.sides = claim.format.sides
+        self.scale = prod(claim.denominators)
+        self.programs = programs
+        self.dtype = dtype
+        self.threads = threads
+        self._library = compile_source(scheme_source(programs, dtype.name))
+        self._orders = {"left": factor_order(programs.left), "right": factor_order(programs.right)}
+        self._rooms: dict[tuple[int, int, int, int], _Room] = {}
+
+    def __call__(self, a: Matrix, b: Matrix, out: Matrix, levels: int) -> None:
+        n, m, p = self.sides
+        rows, inner, columns = a.shape[0] // n, a.shape[1] // m, b.shape[1] // p
+        if levels == 0 or 0 in (rows, inner, columns):
+            np.matmul(a, b, out=out)
+            return
+        high, deep, wide = rows * n, inner * m, columns * p
+        self._multiply_blocks(a[:high, :deep], b[:deep, :wide], out[:high, :wide], (rows, inner, columns), levels)
+        if deep < a.shape[1]:
+            out[:high, :wide] += np.matmul(a[:high, deep:], b[deep:, :wide])
+        if wide < b.shape[1]:
+            np.matmul(a[:high], b[:, wide:], out=out[:high, wide:])
+        if high < a.shape[0]:
+            np.matmul(a[high:], b, out=out[high:])
+
+    def forget(self) -> None:
+        self._rooms.clear()
+
+    def _multiply_blocks(self, a: Matrix, b: Matrix, out: Matrix, block: tuple[int, int, int], levels: int) -> None:
+        room = self._room(block, levels)
+        n, m, p = self.sides
+        left = self._summed("left", split(a, n, m), room.left)
+        right = self._summed("right", split(b, m, p), room.right)
+        for one, other, product in zip(left, right, room.products.planes, strict=True):
+            self(one, other, product, levels - 1)
+        self._call("product", room.products, split(out, n, p))
+        if self.scale != 1:
+            out /= self.scale
+
+    def _summed(self, name: str, given: Blocks, made: Blocks) -> list[Matrix]:
+        """The factors of all products: blocks as they lie there, or sums."""
+        if len(made):
+            self._call(name, given, made)
+        planes = given.planes + made.planes
+        return [planes[k] for k in self._orders[name]]
+
+    def _call(self, name: str, given: Blocks, made: Blocks) -> None:
+        rows, columns = made.planes[0].shape
+        self._library[name](
+            ctypes.c_void_p(given.places.ctypes.data),
+            ctypes.c_void_p(made.places.ctypes.data),
+            ctypes.c_ssize_t(rows),
+            ctypes.c_ssize_t(columns),
+            ctypes.c_int(self.threads),
+        )
+
+    def _room(self, block: tuple[int, int, int], levels: int) -> _Room:
+        """Kept for the next call of the same sizes."""
+        key = (*block, levels)
+        if key not in self._rooms:
+            self._rooms[key] = _Room(self.programs, block, self.dtype)
+        return self._rooms[key]
+
+
+class _Room:
+    def __init__(self, programs: SchemePrograms, block: tuple[int, int, int], dtype: np.dtype[Any]) -> None:
+        rows, inner, columns = block
+        self.left = empty_planes(len(made_sums(programs.left)), rows, inner, dtype)
+        self.right = empty_planes(len(made_sums(programs.right)), inner, columns, dtype)
+        self.products = empty_planes(programs.product.inputs, rows, columns, dtype)
+
+
+TABLES = """
+enum {{ N = {sides[0]}, M = {sides[1]}, P = {sides[2]}, RANK = {rank}, LEFT_SUMS = {sums[0]}, RIGHT_SUMS = {sums[1]} }};
+static const int LEFT_ORDER[] = {{{left}}};
+static const int RIGHT_ORDER[] = {{{right}}};
+"""
+
+
+class IntegerProduct:
+    """Call it with A, B, where C goes, and levels; 0 levels are the tiles alone."""
+
+    def __init__(self, format_: Format, programs: SchemePrograms, threads: int) -> None:
+        self.threads = threads
+        self._library = compile_source(integer_source(format_, programs))
+        self._library.room_for.restype = ctypes.c_ssize_t
+        self._rooms: dict[tuple[int, int, int, int], Matrix] = {}
+
+    def __call__(self, a: Matrix, b: Matrix, out: Matrix, levels: int) -> None:
+        sides = (a.shape[0], a.shape[1], b.shape[1])
+        if sides[1] == 0:
+            out[:] = 0
+            return
+        failed = self._library.multiply(
+            *_place(a),
+            *_place(b),
+            *_place(out),
+            *(ctypes.c_ssize_t(side) for side in sides),
+            ctypes.c_int(levels),
+            ctypes.c_void_p(self._room(sides, levels).ctypes.data),
+            ctypes.c_int(self.threads),
+        )
+        if failed:
+            raise RunFailed("There is no memory for a product.")
+
+    def forget(self) -> None:
+        self._rooms.clear()
+
+    def _room(self, sides: tuple[int, int, int], levels: int) -> Matrix:
+        """Kept for the next call of the same sizes: memory that is new costs more than a level's additions."""
+        key = (*sides, levels)
+        if key not in self._rooms:
+            entries = self._library.room_for(*(ctypes.c_ssize_t(side) for side in sides), ctypes.c_int(levels))
+            self._rooms[key] = aligned_empty(entries, np.dtype(np.int64))
+        return self._rooms[key]
+
+
+def integer_source(format_: Format, programs: SchemePrograms) -> str:
+    tables = TABLES.format(
+        sides=format_.sides,
+        rank=programs.product.inputs,
+        sums=[len(made_sums(program)) for program in (programs.left, programs.right)],
+        left=", ".join(map(str, factor_order(programs.left))),
+        right=", ".join(map(str, factor_order(programs.right))),
+    )
+    return "".join((_text("integer_leaf.c"), sums_source(programs), tables, _text("integer_recursion.c")))
+
+
+def _text(name: str) -> str:
+    return files("palaestra.apps.matmul.benchmark").joinpath(name).read_text("utf-8")
+
+
+def _place(matrix: Matrix) -> tuple[ctypes.c_void_p, ctypes.c_ssize_t]:
+    return ctypes.c_void_p(matrix.ctypes.data), ctypes.c_ssize_t(row_width(matrix))
+
+
+Matrix = NDArray[Any]
+Places = NDArray[np.int64]
+LINE = 64  # bytes
+STAGGER = 17  # lines between two planes: without it all of them fall on the same places of the cache
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    planes: list[Matrix]
+    places: Places  # [planes, 2]: address, and entries from one row to the next
+
+    def __len__(self) -> int:
+        return len(self.planes)
+
+
+def row_width(matrix: Matrix) -> int:
+    """Entries from one row to the next."""
+    return matrix.strides[0] // matrix.itemsize
+
+
+def split(matrix: Matrix, high: int, wide: int) -> Blocks:
+    rows, columns = matrix.shape[0] // high, matrix.shape[1] // wide
+    corners = [(i * rows, j * columns) for i in range(high) for j in range(wide)]
+    return _blocks([matrix[top : top + rows, left : left + columns] for top, left in corners])
+
+
+def empty_planes(count: int, rows: int, columns: int, dtype: np.dtype[Any]) -> Blocks:
+    """Room in one piece of memory; every row begins with a line of the cache."""
+    line = LINE // dtype.itemsize
+    width = -(-columns // line) * line + line
+    size = rows * width + STAGGER * line
+    flat = aligned_empty(count * size, dtype)
+    return _blocks([flat[k * size : k * size + rows * width].reshape(rows, width)[:, :columns] for k in range(count)])
+
+
+def aligned_empty(entries: int, dtype: np.dtype[Any]) -> Matrix:
+    """From the beginning of a line of the cache on: vectors that lie across two lines take twice as long."""
+    line = LINE // dtype.itemsize
+    flat = np.empty(entries + line, dtype)
+    begin = -(flat.ctypes.data // dtype.itemsize) % line
+    return flat[begin : begin + entries]
+
+
+def _blocks(planes: list[Matrix]) -> Blocks:
+    places = [(plane.ctypes.data, row_width(plane)) for plane in planes]
+    return Blocks(planes, np.array(places, dtype=np.int64).reshape(len(planes), 2))

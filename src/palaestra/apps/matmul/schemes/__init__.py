@@ -1,0 +1,1 @@
+"""Schemes: exact factorizations of the matrix-multiplication tensor, verified, compared, archived."""

@@ -1,0 +1,105 @@
+"""Schemes over GF(2) as bit masks: entry k of a factor is bit k."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palaestra.apps.matmul.schemes.factorization import Factorization, Integers
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from palaestra.apps.matmul.schemes.factorization import Format
+
+Masks = list[list[int]]  # rows of three
+BITS = 64
+
+
+def check_fits(format_: Format) -> None:
+    if max(format_.sizes) > BITS:
+        raise UsageError(f"{format_} is too large to be searched.", f"A matrix may have {BITS} entries: up to 8x8x8.")
+
+
+def to_masks(claim: Factorization) -> Masks:
+    check_fits(claim.format)
+    columns = [[_mask(row) for row in factor.tolist()] for factor in claim.factors]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def from_masks(masks: Masks, format_: Format) -> Factorization:
+    u, v, w = (_bits([row[k] for row in masks], size) for k, size in enumerate(format_.sizes))
+    return Factorization(format_, Field.GF2, u, v, w)
+
+
+def _mask(row: list[int]) -> int:
+    return sum(1 << place for place, value in enumerate(row) if value % 2)
+
+
+def _bits(column: list[int], size: int) -> Integers:
+    return np.array([[mask >> place & 1 for place in range(size)] for mask in column], dtype=np.int64).reshape(-1, size)
+
+
+SignedMasks = list[list[int]]  # rows of six: plus and minus of u, of v and of w
+
+
+def to_signed_masks(claim: Factorization) -> SignedMasks:
+    check_fits(claim.format)
+    if claim.largest_coefficient > 1:
+        raise UsageError(f"A coefficient is {claim.largest_coefficient}.", "Only -1, 0 and 1 fit into masks.")
+    tables = [factor.tolist() for factor in claim.factors]
+    return [[_signed_mask(table[row], sign) for table in tables for sign in (1, -1)] for row in range(claim.rank)]
+
+
+def from_signed_masks(masks: SignedMasks, format_: Format) -> Factorization:
+    u, v, w = (_signs([row[2 * k : 2 * k + 2] for row in masks], size) for k, size in enumerate(format_.sizes))
+    return Factorization(format_, Field.ZT, u, v, w)
+
+
+def _signed_mask(row: list[int], sign: int) -> int:
+    return sum(1 << place for place, value in enumerate(row) if value == sign)
+
+
+def _signs(pairs: list[list[int]], size: int) -> Integers:
+    rows = [[(plus >> place & 1) - (minus >> place & 1) for place in range(size)] for plus, minus in pairs]
+    return np.array(rows, dtype=np.int64).reshape(-1, size)
+
+
+LEAST = 5  # sides; smaller formats are reached as soon, or sooner, by climbing
+
+
+def can_turn(format_: Format) -> bool:
+    return len(set(format_.sides)) == 1 and format_.rows >= LEAST
+
+
+def turning_school(side: int) -> Masks:
+    """The schoolbook's products x_ij y_jk z_ki, one of each three turns."""
+    places = [(i, j, k) for i in range(side) for j in range(side) for k in range(side)]
+    return [
+        [1 << i * side + j, 1 << j * side + k, 1 << k * side + i]
+        for i, j, k in places
+        if (i, j, k) <= min((j, k, i), (k, i, j))
+    ]
+
+
+def turning_rank(masks: Masks) -> int:
+    """Of all turns together."""
+    return sum(1 if is_cube(row) else 3 for row in masks)
+
+
+def is_cube(row: list[int]) -> bool:
+    return row[0] == row[1] == row[2]
+
+
+def spread(masks: Masks, side: int) -> Masks:
+    """The whole scheme, as others write it: the third factor is that of the product, not of the trace."""
+    found = []
+    for a, b, c in masks:
+        turns = [(a, b, c)] if a == b == c else [(a, b, c), (b, c, a), (c, a, b)]
+        found += [[x, y, _transposed(z, side)] for x, y, z in turns]
+    return found
+
+
+def _transposed(mask: int, side: int) -> int:
+    return sum(1 << j * side + i for i in range(side) for j in range(side) if mask >> i * side + j & 1)

@@ -1,0 +1,134 @@
+"""A claim: these rows multiply matrices. `verify` makes a proof of it, or refuses."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.core.errors import UsageError
+
+Integers = NDArray[np.int64]
+LARGEST_COEFFICIENT = 1 << 20  # schemes of use have 1 or 2; beyond this a file is damaged
+
+
+@dataclass(frozen=True, eq=False)
+class Factorization:
+    """Row r multiplies (u[r] . A) by (v[r] . B) and adds the product, w[r] times, to C; all matrices row by row.
+
+    Over the fractions each of the three is divided by its denominator.
+    """
+
+    format: Format
+    field: Field
+    u: Integers  # [rank, rows * inner]
+    v: Integers  # [rank, inner * columns]
+    w: Integers  # [rank, rows * columns]: C itself, not its transpose
+    denominators: tuple[int, int, int] = (1, 1, 1)
+
+    def __post_init__(self) -> None:
+        rank = len(self.u)
+        for name, factor, size in zip("uvw", self.factors, self.format.sizes, strict=True):
+            if factor.dtype != np.int64 or factor.shape != (rank, size):
+                raise UsageError(
+                    f"{name} is {factor.dtype} of shape {list(factor.shape)}.",
+                    f"For {self.format} with {rank} rows it is int64 of shape [{rank}, {size}].",
+                )
+            factor.setflags(write=False)
+        if any(denominator < 1 for denominator in self.denominators):
+            raise UsageError(f"The denominators are {self.denominators}.", "They are positive whole numbers.")
+
+    @property
+    def factors(self) -> tuple[Integers, Integers, Integers]:
+        return self.u, self.v, self.w
+
+    @property
+    def rank(self) -> int:
+        return len(self.u)
+
+    @property
+    def largest_coefficient(self) -> int:
+        return max((int(np.abs(factor).max()) for factor in self.factors if factor.size), default=0)
+
+
+def whole_numbers(values: Any, name: str = "a factor") -> Integers:
+    """What a file holds, as integers; 0.5 and 1e30 are refused, never rounded."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise UsageError(f"{name} is not a table of numbers: {error}.", "Rows of one length are wanted.") from error
+    if array.ndim != 2 or array.dtype.kind not in "iuf":
+        raise UsageError(f"{name} is not a table of whole numbers.", "Rows of whole numbers are wanted.")
+    if array.size and not (np.abs(array.astype(np.float64)) <= LARGEST_COEFFICIENT).all():
+        raise UsageError(f"{name} has a coefficient beyond {LARGEST_COEFFICIENT}.", "Is the file damaged?")
+    whole = array.astype(np.int64)
+    if not (whole == array).all():
+        raise UsageError(f"{name} has a coefficient that is not whole.", "Fractions are given with 'denominators'.")
+    return whole
+
+
+def schoolbook(format_: Format, field: Field) -> Factorization:
+    """One multiplication for each of rows * inner * columns."""
+    sides = np.indices(format_.sides).reshape(3, -1)
+    row, inner, column = sides
+    places = (row * format_.inner + inner, inner * format_.columns + column, row * format_.columns + column)
+    u, v, w = (np.eye(size, dtype=np.int64)[place] for size, place in zip(format_.sizes, places, strict=True))
+    return Factorization(format_, field, u, v, w)
+
+
+def modulo_2(claim: Factorization) -> Factorization:
+    """A scheme over whole numbers holds modulo 2, too; rows that become nothing are left out."""
+    factors = [factor % 2 for factor in claim.factors]
+    kept = np.logical_and.reduce([factor.any(axis=1) for factor in factors])
+    u, v, w = (np.ascontiguousarray(factor[kept]) for factor in factors)
+    return replace(claim, field=Field.GF2, u=u, v=v, w=w)
+
+
+LARGEST_SIDE = 12  # the tensor of 12x12x12 has three million entries; beyond that a proof needs another way
+SHAPE = re.compile(r"(\d{1,9})x(\d{1,9})x(\d{1,9})")
+EXAMPLE = "Write rows x inner x columns, for example 3x3x3."
+
+
+@dataclass(frozen=True, order=True)
+class Format:
+    rows: int  # of A and of the product
+    inner: int  # columns of A, rows of B
+    columns: int  # of B and of the product
+
+    def __post_init__(self) -> None:
+        for side in self.sides:
+            if not 1 <= side <= LARGEST_SIDE:
+                raise UsageError(f"The format {self} has a side of {side}.", f"Sides go from 1 to {LARGEST_SIDE}.")
+
+    def __str__(self) -> str:
+        return "x".join(map(str, self.sides))
+
+    @property
+    def sides(self) -> tuple[int, int, int]:
+        return self.rows, self.inner, self.columns
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Entries of A, of B and of the product."""
+        return self.rows * self.inner, self.inner * self.columns, self.rows * self.columns
+
+    @property
+    def schoolbook_rank(self) -> int:
+        return self.rows * self.inner * self.columns
+
+    @property
+    def ascending(self) -> Format:
+        """Formats with the same sides have the same rank: one stands for all."""
+        return Format(*sorted(self.sides))
+
+
+def parse_format(text: str) -> Format:
+    match = SHAPE.fullmatch(text.strip().lower())
+    if match is None:
+        raise UsageError(f"'{text}' is not a format.", EXAMPLE)
+    rows, inner, columns = map(int, match.groups())
+    return Format(rows, inner, columns)

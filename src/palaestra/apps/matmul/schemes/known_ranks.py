@@ -1,0 +1,84 @@
+"""The best ranks that are known, by field, as of a date; a result is compared with those of its own field only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, cast
+
+from palaestra.apps.matmul.schemes.factorization import Format, parse_format
+
+if TYPE_CHECKING:
+    from palaestra.apps.matmul.schemes.fields import Field
+    from palaestra.apps.matmul.schemes.verification import VerifiedFactorization
+    from palaestra.core.catalogue import KnownRank
+
+
+class Verdict(StrEnum):
+    MATCHES = "matches"
+    ABOVE = "above"  # more multiplications than are known to be enough
+    BELOW = "below"  # fewer than the table knows: look at it twice
+    UNKNOWN = "unknown"  # the table has no such format
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a rank stands in the table."""
+
+    verdict: Verdict
+    known: int | None  # the best known rank over the same field
+    as_of: str  # year and month of the table
+
+
+def known_rank(format_: Format, field: Field) -> int | None:
+    """Formats that differ in the order of their sides have one rank."""
+    row = _table()["ranks"].get(str(format_.ascending), {})
+    rank: int | None = row.get(str(field))
+    return rank
+
+
+def known_additions(format_: Format, field: Field) -> int | None:
+    """The fewest that are known after elimination, at the best rank over zt; they say nothing about other fields."""
+    row = _table()["ranks"].get(str(format_.ascending), {})
+    additions: int | None = row.get("additions") if field == "zt" else None
+    return additions
+
+
+def known_table() -> list[KnownRank]:
+    """Every format with its ranks by field."""
+    return [
+        cast("KnownRank", {"format": name, "naive": parse_format(name).schoolbook_rank, **row})
+        for name, row in _table()["ranks"].items()
+    ]
+
+
+def known_formats() -> list[str]:
+    return list(_table()["ranks"])
+
+
+def compare(proved: VerifiedFactorization) -> Place:
+    """Only a proof has a place."""
+    known = known_rank(proved.format, proved.field)
+    return Place(_verdict(proved.rank, known), known, as_of())
+
+
+def as_of() -> str:
+    return str(_table()["as_of"])
+
+
+def _verdict(rank: int, known: int | None) -> Verdict:
+    if known is None:
+        return Verdict.UNKNOWN
+    if rank == known:
+        return Verdict.MATCHES
+    return Verdict.ABOVE if rank > known else Verdict.BELOW
+
+
+@cache
+def _table() -> dict[str, Any]:
+    text = files("palaestra.apps.matmul.schemes").joinpath("known_ranks.json").read_text("utf-8")
+    table: dict[str, Any] = json.loads(text)
+    return table

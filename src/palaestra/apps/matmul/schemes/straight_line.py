@@ -1,0 +1,204 @@
+"""Sums as a program of single additions: what recurs is made once. Counted, printed and compiled from the same steps.
+
+Greedy: the pair that recurs most gets a name, and again; ties are settled by lot, the best of several tries is kept.
+A program turned around computes the transposed table, so each table is tried from both sides.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass
+from math import gcd, inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from palaestra.apps.matmul.schemes.factorization import Factorization, Integers
+
+Term = tuple[int, int]  # a value, and how many times it is taken
+Sum = dict[int, int]  # the same for several values
+Pair = tuple[int, int, int, int]  # two values and their coefficients, the first of them positive, without common factor
+
+
+@dataclass(frozen=True)
+class Program:
+    """Values 0 … inputs - 1 are given; step k makes the value inputs + k from two of those before it."""
+
+    inputs: int
+    steps: tuple[tuple[Term, Term], ...]
+    outputs: tuple[tuple[Term, ...], ...]  # the terms that are left to add
+
+    @property
+    def additions(self) -> int:
+        return len(self.steps) + sum(max(len(terms) - 1, 0) for terms in self.outputs)
+
+
+@dataclass(frozen=True)
+class SchemePrograms:
+    left: Program  # entries of A -> left factors
+    right: Program  # entries of B -> right factors
+    product: Program  # products -> entries of C
+
+    @property
+    def additions(self) -> int:
+        return self.left.additions + self.right.additions + self.product.additions
+
+
+def scheme_programs(claim: Factorization, tries: int = 4, ends: float = inf) -> SchemePrograms:
+    left, right, product = (shortest_program(table, tries, ends) for table in (claim.u, claim.v, claim.w.T))
+    return SchemePrograms(left, right, product)
+
+
+def shortest_program(table: Integers, tries: int, ends: float = inf) -> Program:
+    """Outputs are `table` times the inputs; [outputs, inputs]. The same tries give the same program.
+
+    After `ends` (of time.monotonic) no further try is begun; one is always made.
+    """
+    found = [plain_program(table)]
+    for attempt in range(tries):
+        if attempt and time.monotonic() >= ends:
+            break
+        dice = random.Random(attempt)  # noqa: S311 - for ties, not for secrets
+        found.append(_eliminated(table, dice))
+        found.append(transposed(_eliminated(table.T, dice), table.shape[1]))
+    return min(found, key=lambda program: program.additions)
+
+
+def plain_program(table: Integers) -> Program:
+    return Program(table.shape[1], (), tuple(tuple(sorted(row.items())) for row in _sums(table)))
+
+
+def evaluate(program: Program, values: Integers) -> Integers:
+    """The outputs for given inputs, [inputs, …]; the meaning of a program."""
+    known = list(values)
+    for (first, one), (second, other) in program.steps:
+        known.append(one * known[first] + other * known[second])
+    nothing = np.zeros_like(values[0])
+    return np.stack([sum((times * known[value] for value, times in terms), nothing) for terms in program.outputs])
+
+
+def transposed(program: Program, outputs: int) -> Program:
+    """Every arrow turned around: what was an output is an input. `outputs`: of the program that is turned."""
+    users: dict[int, list[Term]] = {}
+    for index, terms in enumerate(program.outputs):
+        for value, times in terms:
+            users.setdefault(value, []).append((index, times))
+    steps: list[tuple[Term, Term]] = []
+    for place in reversed(range(len(program.steps))):
+        total = _chained(users.pop(program.inputs + place, []), steps, outputs)
+        if total is not None:
+            for value, times in program.steps[place]:
+                users.setdefault(value, []).append((total[0], total[1] * times))
+    return Program(outputs, tuple(steps), tuple(tuple(users.get(value, [])) for value in range(program.inputs)))
+
+
+def _chained(terms: list[Term], steps: list[tuple[Term, Term]], inputs: int) -> Term | None:
+    """The terms added one after the other, as one value."""
+    if not terms:
+        return None
+    total = terms[0]
+    for term in terms[1:]:
+        steps.append((total, term))
+        total = (inputs + len(steps) - 1, 1)
+    return total
+
+
+def _sums(table: Integers) -> list[Sum]:
+    return [{place: int(value) for place, value in enumerate(row) if value} for row in table.tolist()]
+
+
+def _eliminated(table: Integers, dice: random.Random) -> Program:
+    work, inputs = _sums(table), table.shape[1]
+    counts: Counter[Pair] = Counter(pair for each in work for pair in _pairs(each))
+    steps: list[tuple[Term, Term]] = []
+    while counts:
+        most = max(counts.values())
+        if most < 2:
+            break
+        best = dice.choice([pair for pair, times in counts.items() if times == most])
+        first, second, one, other = best
+        name = inputs + len(steps)
+        steps.append(((first, one), (second, other)))
+        gone: set[Pair] = set()
+        for each in work:
+            if first in each and second in each and _pair(first, each[first], second, each[second]) == best:
+                before = [pair for value in (first, second) for pair in _pairs_with(value, each)]
+                counts.subtract(before)
+                counts[best] += 1  # it stands in both lists
+                times = each[first] // one
+                del each[first], each[second]
+                each[name] = times
+                counts.update(_pairs_with(name, each))
+                gone.update(before)
+        for pair in gone:
+            if counts[pair] <= 0:
+                del counts[pair]
+    return Program(inputs, tuple(steps), tuple(tuple(sorted(each.items())) for each in work))
+
+
+def _pairs(each: Sum) -> Iterable[Pair]:
+    terms = sorted(each.items())
+    return [_pair(*first, *second) for i, first in enumerate(terms) for second in terms[i + 1 :]]
+
+
+def _pairs_with(value: int, each: Sum) -> list[Pair]:
+    """All pairs of a sum that this value is in, by the other value."""
+    times = each[value]
+    return [
+        _pair(other, factor, value, times) if other < value else _pair(value, times, other, factor)
+        for other, factor in sorted(each.items())
+        if other != value
+    ]
+
+
+def _pair(first: int, one: int, second: int, other: int) -> Pair:
+    """Sums that differ by a factor are one."""
+    common = gcd(one, other) if one > 0 else -gcd(one, other)
+    return first, second, one // common, other // common
+
+
+@dataclass(frozen=True)
+class Additions:
+    naive: int
+    eliminated: int  # greedy: an upper bound of what is possible
+
+
+def count_additions(claim: Factorization, tries: int = 4, ends: float = inf) -> Additions:
+    """Sums of entries of A, sums of entries of B, sums of products; fewer tries when `ends` comes first."""
+    naive = sum(plain_program(table).additions for table in (claim.u, claim.v, claim.w.T))
+    return Additions(naive, scheme_programs(claim, tries, ends).additions)
+
+
+def without_negated_factors(programs: SchemePrograms) -> SchemePrograms:
+    left, right = _negated(programs.left), _negated(programs.right)
+    turned, product = left ^ right, programs.product
+    steps = tuple((_turned(one, turned), _turned(other, turned)) for one, other in product.steps)
+    outputs = tuple(tuple(_turned(term, turned) for term in terms) for terms in product.outputs)
+    return SchemePrograms(
+        _with_turned_outputs(programs.left, left),
+        _with_turned_outputs(programs.right, right),
+        Program(product.inputs, steps, outputs),
+    )
+
+
+def _negated(program: Program) -> set[int]:
+    """Outputs that are one value times -1."""
+    return {k for k, terms in enumerate(program.outputs) if len(terms) == 1 and terms[0][1] == -1}
+
+
+def _with_turned_outputs(program: Program, which: set[int]) -> Program:
+    outputs = tuple(
+        tuple((value, -times) for value, times in terms) if output in which else terms
+        for output, terms in enumerate(program.outputs)
+    )
+    return Program(program.inputs, program.steps, outputs)
+
+
+def _turned(term: Term, products: set[int]) -> Term:
+    value, times = term
+    return (value, -times) if value in products else term

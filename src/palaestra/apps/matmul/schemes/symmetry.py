@@ -1,0 +1,149 @@
+"""Are two schemes one, seen from other bases? A search for the three matrices that lead from one to the other.
+
+In trace form x -> G x H^-1, y -> H y K^-1, z -> K z G^-1 keeps the product. That row r goes to row s is linear in G, H
+and K together; a few such rows leave one solution, which is then checked on all rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palaestra.apps.matmul.schemes.fields import Echelon, Field, Rows, inverse_of, multiply, rank_of
+from palaestra.apps.matmul.schemes.fingerprint import prime_of, row_colours
+from palaestra.apps.matmul.schemes.transformations import trace_form, view
+
+if TYPE_CHECKING:
+    from palaestra.apps.matmul.schemes.factorization import Integers
+    from palaestra.apps.matmul.schemes.verification import VerifiedFactorization
+
+Triple = tuple[Rows, Rows, Rows]
+Bases = tuple[Rows, Rows, Rows]
+SIGNS = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
+MOST_STEPS = 2_000  # of the search; who needs more is not recognised, and stands as an entry of its own
+
+
+@dataclass(frozen=True)
+class _Puzzle:
+    source: list[Triple]
+    target: list[Triple]
+    candidates: list[list[int]]  # for each row of the source, in the order of the search
+    order: list[int]
+    sides: tuple[int, ...]
+    prime: int
+
+
+def are_one(first: VerifiedFactorization, second: VerifiedFactorization) -> bool:
+    """True only when a symmetry was found that leads from the first to the second."""
+    both = {first.field is Field.GF2, second.field is Field.GF2}
+    if first.rank != second.rank or first.format.ascending != second.format.ascending or len(both) > 1:
+        return False
+    prime = prime_of(first.field)
+    source = trace_form(first.claim)
+    colours = row_colours(first)[0][1]
+    target = trace_form(second.claim)
+    seen = row_colours(second)
+    views = zip(permutations(range(3)), seen, strict=True)
+    return any(
+        _find(_puzzle(source, view(target, order), colours, other, first.format.sides, prime))
+        for order, (sides, other) in views
+        if sides == first.format.sides and Counter(other) == Counter(colours)
+    )
+
+
+def _puzzle(
+    source: tuple[Integers, ...],
+    target: tuple[Integers, ...],
+    colours: list[str],
+    other: list[str],
+    sides: tuple[int, ...],
+    prime: int,
+) -> _Puzzle:
+    """Rows whose colour is rare come first: they have the fewest images."""
+    frequency = Counter(colours)
+    order = sorted(range(len(colours)), key=lambda row: (frequency[colours[row]], row))
+    candidates = [[row for row, colour in enumerate(other) if colour == colours[each]] for each in order]
+    return _Puzzle(_triples(source), _triples(target), candidates, order, sides, prime)
+
+
+def _triples(factors: tuple[Integers, ...]) -> list[Triple]:
+    return [(x.tolist(), y.tolist(), z.tolist()) for x, y, z in zip(*factors, strict=True)]
+
+
+def _find(puzzle: _Puzzle) -> bool:
+    """Depth first over images of rows; stops where one solution is left."""
+    size = sum(side * side for side in puzzle.sides)
+    signs = SIGNS[:1] if puzzle.prime == 2 else SIGNS
+    waiting: list[tuple[int, Echelon, frozenset[int]]] = [(0, Echelon(puzzle.prime), frozenset())]
+    for _ in range(MOST_STEPS):
+        if not waiting:
+            return False
+        depth, known, used = waiting.pop()
+        if depth == len(puzzle.order) or size - known.rank <= 1:
+            if any(_leads_over(puzzle, _bases(solution, puzzle.sides)) for solution in known.kernel(size)):
+                return True
+            continue
+        row = puzzle.source[puzzle.order[depth]]
+        for image in puzzle.candidates[depth]:
+            if image not in used:
+                for sign in signs:
+                    more = _with_image(known, row, puzzle.target[image], sign, puzzle.sides)
+                    if more.rank < size:
+                        waiting.append((depth + 1, more, used | {image}))
+    return False
+
+
+def _with_image(known: Echelon, row: Triple, image: Triple, signs: tuple[int, ...], sides: tuple[int, ...]) -> Echelon:
+    """Equations M row = sign * image N for M, N = (G, H), (H, K), (K, G); unknowns are G, H and K, row by row."""
+    more = known.copy()
+    starts = [0, sides[0] ** 2, sides[0] ** 2 + sides[1] ** 2]
+    size = sum(side * side for side in sides)
+    for k in range(3):
+        left, right = sides[k], sides[(k + 1) % 3]
+        for i in range(left):
+            for j in range(right):
+                equation = [0] * size
+                for t in range(left):
+                    equation[starts[k] + i * left + t] += row[k][t][j]
+                for t in range(right):
+                    equation[starts[(k + 1) % 3] + t * right + j] -= signs[k] * image[k][i][t]
+                more.add(equation)
+    return more
+
+
+def _bases(solution: list[int], sides: tuple[int, ...]) -> Bases:
+    found, start = [], 0
+    for side in sides:
+        found.append([solution[start + i * side : start + (i + 1) * side] for i in range(side)])
+        start += side * side
+    return found[0], found[1], found[2]
+
+
+def _leads_over(puzzle: _Puzzle, bases: Bases) -> bool:
+    """All three can be undone, and every row finds an image of its own."""
+    prime = puzzle.prime
+    if any(rank_of(base, prime) < len(base) for base in bases):
+        return False
+    inverses = [inverse_of(base, prime) for base in bases]
+    images = Counter(_plain(triple, prime) for triple in puzzle.target)
+    moved = Counter(_plain(_moved(triple, bases, inverses, prime), prime) for triple in puzzle.source)
+    return images == moved
+
+
+def _moved(triple: Triple, bases: Bases, inverses: list[Rows], prime: int) -> Triple:
+    x, y, z = (multiply(multiply(bases[k], triple[k], prime), inverses[(k + 1) % 3], prime) for k in range(3))
+    return x, y, z
+
+
+def _plain(triple: Triple, prime: int) -> str:
+    """A row whatever its scalars: each factor is divided by its first nonzero. The three products are 1 together."""
+    words = []
+    for factor in triple:
+        entries = np.array(factor, dtype=object).ravel() % prime
+        first = next(int(entry) for entry in entries if entry)
+        words.append(str([int(entry) * pow(first, -1, prime) % prime for entry in entries]))
+    return " ".join(words)

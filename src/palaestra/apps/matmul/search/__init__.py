@@ -1,0 +1,1 @@
+"""Search on the flip graph: walks, the ladder of formats, lifting to the integers, fewer additions."""

@@ -1,0 +1,109 @@
+"""`palaestra/FlipGraph-v0`: a scheme over gf2, and a few of its flips to choose from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from palaestra.apps.matmul.schemes.bit_masks import Masks, check_fits, from_masks, to_masks
+from palaestra.apps.matmul.schemes.factorization import Factorization, parse_format, schoolbook
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.formulas import draw_factors
+from palaestra.apps.matmul.schemes.known_ranks import known_rank
+from palaestra.apps.matmul.search.flip_guided_walk import FEATURES, RANDOM, begin_guided
+from palaestra.core.errors import UsageError
+
+MOST = 1_000.0  # no feature is larger: a scheme has fewer rows than that
+STEP_COST = 0.01
+SEEDS = 2**63
+
+
+class FlipGraphEnv(gymnasium.Env[Any, Any]):
+    """Each step shows `choices` flips, drawn from all there are (with repetition only where there are fewer).
+
+    Observation: [choices, features], the numbers of `guided_walks.FEATURES`. A flip costs 0.01; a rank that falls earns
+    1. The episode ends at `target` (0: the best known rank), or where no flip is left; the walk is cut after
+    `max_flips`. "solved" says that the target is reached.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012  as Gymnasium has it
+
+    def __init__(
+        self,
+        render_mode: str | None = None,
+        format: str = "2x2x2",  # noqa: A002  the word of every other command
+        target: int = 0,
+        choices: int = 16,
+        max_flips: int = 4_000,
+    ) -> None:
+        if choices < 1 or max_flips < 1 or target < 0:
+            raise UsageError(
+                f"choices={choices}, max_flips={max_flips}, target={target} cannot be.",
+                "The first two are at least 1, and the target at least 0.",
+            )
+        self.render_mode = render_mode
+        self._format = parse_format(format)
+        check_fits(self._format)
+        self._target = target or known_rank(self._format, Field.GF2) or 1
+        self._max_flips = max_flips
+        self.observation_space = spaces.Box(-MOST, MOST, (choices, len(FEATURES)), np.float32)
+        self.action_space = spaces.Discrete(choices)
+        self._choices = choices
+        self._start = to_masks(schoolbook(self._format, Field.GF2))
+        self._path: list[int] = []  # the flips taken: with them the walk can be made again
+        self._walk = begin_guided(self._start, RANDOM, 1)
+        self._offered = np.zeros(choices, np.int64)  # flips behind the actions
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        self._walk = begin_guided(self._start, RANDOM, 1)
+        self._path = []
+        return self._offer(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        before, flip = self._walk.rank, int(self._offered[int(action)])
+        self._walk.take(flip)
+        self._path.append(flip)
+        fallen = before - self._walk.rank
+        seen = self._offer()
+        solved = self._walk.rank <= self._target
+        is_stuck = not self._walk.features()
+        reward = fallen - STEP_COST
+        info = {"rank": float(self._walk.rank), "flips": float(len(self._path)), "solved": float(solved)}
+        ended = solved or is_stuck
+        return seen, reward, ended, not ended and len(self._path) >= self._max_flips, info
+
+    def factorization(self) -> Factorization:
+        return from_masks(self._masks, self._format)
+
+    def render(self) -> Any:
+        if self.render_mode != "rgb_array":
+            return None
+        return draw_factors(self.factorization(), self._format.schoolbook_rank)
+
+    def get_state(self) -> dict[str, Any]:
+        return {"path": np.array(self._path, np.int64), "offered": self._offered.copy()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """The walk is made again, flip by flip: what it has seen before is part of what it shows."""
+        self._walk = begin_guided(self._start, RANDOM, 1)
+        self._path = [int(flip) for flip in state["path"]]
+        for flip in self._path:
+            self._walk.take(flip)
+        self._offered = np.array(state["offered"], np.int64)
+
+    @property
+    def _masks(self) -> Masks:
+        return [list(row) for row in self._walk.current]
+
+    def _offer(self) -> np.ndarray:
+        described = np.array(self._walk.features(), np.float32).reshape(-1, len(FEATURES))
+        if not len(described):
+            return np.zeros((self._choices, len(FEATURES)), np.float32)
+        order = self.np_random.permutation(len(described))
+        self._offered = np.resize(order, self._choices)
+        shown: np.ndarray = described[self._offered]
+        return shown

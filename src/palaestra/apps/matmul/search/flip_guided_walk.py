@@ -1,0 +1,173 @@
+"""The guided walk that this machine has: compiled, or the same in Python."""
+
+from __future__ import annotations
+
+from math import exp
+from typing import TYPE_CHECKING, Protocol
+
+from palaestra.apps.matmul.search.flip_walk import WORD, Dice, Scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from palaestra.apps.matmul.search.flip_walk import Scheme
+
+try:
+    from palaestra.apps.matmul import guided
+except ImportError:  # installed without a compiler
+    IS_COMPILED = False
+else:
+    IS_COMPILED = True
+
+
+# What is known of a flip before it is taken; the same words in every format.
+FEATURES = ("falls", "lighter", "gained_pairs", "lost_pairs", "fall_is_near", "undoes_last", "seen_before")
+RANDOM = (0.0,) * len(FEATURES)
+
+
+class GuidedWalk(Protocol):
+    @property
+    def current(self) -> Scheme: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def dice(self) -> int: ...
+    def go(self, steps: int, target: int) -> int: ...
+    def features(self) -> list[list[float]]: ...
+    def take(self, flip: int) -> None: ...
+
+
+def begin_guided(scheme: Scheme, weights: Sequence[float], dice: int) -> GuidedWalk:
+    """Weights as in FEATURES; those of RANDOM draw every flip alike."""
+    if IS_COMPILED:
+        return guided.GuidedWalk(scheme, weights, dice)
+    return PythonGuidedWalk(scheme, weights, dice)
+
+
+MOST_VISITS = 1 << 20  # schemes remembered; then memory begins anew
+MANY = 4.0  # visits beyond which another makes no difference
+NO_FLIP = (-1, 0, 0)
+
+
+class PythonGuidedWalk:
+    """See guided.pyi."""
+
+    def __init__(self, scheme: Scheme, weights: Sequence[float], dice: int) -> None:
+        self.current = [list(row) for row in scheme]
+        self._weights = list(weights)
+        self._dice = Dice(dice or 0x9E3779B97F4A7C15)
+        self._flips: list[tuple[int, int, int]] = []  # axis, first row, second row
+        self._last = NO_FLIP
+        self._visits: dict[int, int] = {}
+        self._digest = self._digest_of_all()
+        self._remember()
+
+    @property
+    def rank(self) -> int:
+        return len(self.current)
+
+    @property
+    def dice(self) -> int:
+        return self._dice.state
+
+    def go(self, steps: int, target: int) -> int:
+        made = 0
+        while made < steps and self.rank > target:
+            described = self.features()
+            if not described:
+                return made
+            scores = [self._score(features) for features in described]
+            highest = max(scores)
+            mass = [exp(score - highest) for score in scores]
+            whole = 0.0
+            for each in mass:
+                whole += each
+            left = (self._dice.next() >> 11) * 2.0**-53 * whole
+            chosen = 0
+            while chosen + 1 < len(mass) and left >= mass[chosen]:
+                left -= mass[chosen]
+                chosen += 1
+            self._take(chosen)
+            made += 1
+        return made
+
+    def features(self) -> list[list[float]]:
+        rows = range(self.rank)
+        self._flips = [
+            (axis, i, j)
+            for axis in range(3)
+            for i in rows
+            for j in rows
+            if i != j and self.current[i][axis] == self.current[j][axis]
+        ]
+        return [self._describe(*flip) for flip in self._flips]
+
+    def take(self, flip: int) -> None:
+        if flip >= len(self.features()):
+            raise IndexError("there is no such flip")
+        self._take(flip)
+
+    def _score(self, features: list[float]) -> float:
+        score = 0.0
+        for weight, feature in zip(self._weights, features, strict=True):
+            score += weight * feature
+        return score
+
+    def _describe(self, x: int, first: int, second: int) -> list[float]:
+        y, z = [axis for axis in range(3) if axis != x]
+        a, b = self.current[first], self.current[second]
+        new_y, new_z = a[y] ^ b[y], b[z] ^ a[z]
+        gained = lost = near = 0.0
+        for k, other in enumerate(self.current):
+            if k != first:
+                lost += other[y] == a[y]
+                if other[y] == new_y:
+                    gained += 1
+                    near = 1.0 if other[x] == a[x] or other[z] == a[z] else near
+            if k != second:
+                lost += other[z] == b[z]
+                if other[z] == new_z:
+                    gained += 1
+                    near = 1.0 if other[x] == b[x] or other[y] == b[y] else near
+        after_a, after_b = list(a), list(b)
+        after_a[y], after_b[z] = new_y, new_z
+        after = (self._digest - _digest(a) - _digest(b) + _digest(after_a) + _digest(after_b)) & WORD
+        lighter = new_y.bit_count() - a[y].bit_count() + new_z.bit_count() - b[z].bit_count()
+        is_back = (x, first, second) == self._last
+        seen = min(float(self._visits.get(after, 0)), MANY) / MANY
+        return [float(not (new_y and new_z)), 0.25 * lighter, gained, lost, near, float(is_back), seen]
+
+    def _take(self, flip: int) -> None:
+        x, first, second = self._flips[flip]
+        y, z = [axis for axis in range(3) if axis != x]
+        self.current[first][y] ^= self.current[second][y]
+        self.current[second][z] ^= self.current[first][z]
+        self._last = (x, first, second)
+        gone = [row for row, axis in ((first, y), (second, z)) if not self.current[row][axis]]
+        for row in sorted(gone, reverse=True):
+            self.current[row] = self.current[-1]
+            self.current.pop()
+            self._last = NO_FLIP
+        self._digest = self._digest_of_all()
+        self._remember()
+
+    def _digest_of_all(self) -> int:
+        return sum(map(_digest, self.current)) & WORD
+
+    def _remember(self) -> None:
+        if len(self._visits) >= MOST_VISITS:
+            self._visits.clear()
+        self._visits[self._digest] = self._visits.get(self._digest, 0) + 1
+
+
+def _mixed(word: int) -> int:
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & WORD
+    return word ^ (word >> 31)
+
+
+def _digest(row: Sequence[int]) -> int:
+    """Of one row; those of a scheme are added, so that the order of rows does not matter."""
+    word = _mixed((row[0] + 0x9E3779B97F4A7C15) & WORD)
+    word = _mixed((word + row[1]) & WORD)
+    return _mixed((word + row[2]) & WORD)

@@ -1,0 +1,192 @@
+"""The walk that this machine has: compiled, or the same in Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from palaestra.core.errors import UsageError
+
+try:
+    from palaestra.apps.matmul import flips
+except ImportError:  # installed without a compiler
+    IS_COMPILED = False
+else:
+    IS_COMPILED = True
+
+SLOW = "The search runs in Python here, hundreds of times slower: install Palaestra where a C++ compiler is."
+
+
+class Walk(Protocol):
+    """A walk that can be put away and taken up: what `resume_walk` takes is all there is to it."""
+
+    @property
+    def current(self) -> Scheme: ...
+    @property
+    def best(self) -> Scheme: ...
+    @property
+    def best_rank(self) -> int: ...
+    @property
+    def dice(self) -> int: ...
+    @property
+    def since_fall(self) -> int: ...
+    def go(self, steps: int, plus_period: int, margin: int, target: int) -> int: ...
+
+
+class TernaryWalk(Protocol):
+    """Over zt; compiled only."""
+
+    @property
+    def best(self) -> Scheme: ...
+    @property
+    def best_rank(self) -> int: ...
+    @property
+    def weight(self) -> int: ...
+    def go(self, steps: int, plus_period: int, margin: int, target: int, temperature: float) -> int: ...
+
+
+def ternary_walk(current: Scheme, best: Scheme, dice: int, since_fall: int) -> TernaryWalk | None:
+    """None where nothing was compiled: polishing then has other bases only."""
+    return flips.TernaryWalk(current, best, dice, since_fall) if IS_COMPILED else None
+
+
+def resume_walk(current: Scheme, best: Scheme, dice: int, since_fall: int) -> Walk:
+    if IS_COMPILED:
+        return flips.Walk(current, best, dice, since_fall)
+    return PythonWalk(current, best, dice, since_fall)
+
+
+def turning_walk(current: Scheme, best: Scheme, dice: int, since_fall: int) -> Walk:
+    """Among schemes that can be turned, see `turning`; compiled only."""
+    if not IS_COMPILED:  # it was begun elsewhere
+        raise UsageError("This search walks among schemes that can be turned, which needs the compiled walk.", SLOW)
+    return flips.TurningWalk(current, best, dice, since_fall)
+
+
+Scheme = list[list[int]]  # rows of three bit masks
+WORD = (1 << 64) - 1
+ATTEMPTS = 1000
+
+
+@dataclass
+class Dice:
+    """xorshift64*"""
+
+    state: int
+
+    def next(self) -> int:
+        state = self.state
+        state ^= state >> 12
+        state ^= (state << 25) & WORD
+        state ^= state >> 27
+        self.state = state
+        return (state * 0x2545F4914F6CDD1D) & WORD
+
+    def below(self, count: int) -> int:
+        return ((self.next() >> 32) * count) >> 32
+
+
+class PythonWalk:
+    """See flips.pyi."""
+
+    def __init__(self, current: Scheme, best: Scheme, dice: int, since_fall: int) -> None:
+        self.current = [list(row) for row in current]
+        self.best = [list(row) for row in best]
+        self.since_fall = since_fall
+        self._dice = Dice(dice or 0x9E3779B97F4A7C15)
+        self._pairs: list[list[tuple[int, int]]] = [[], [], []]
+
+    @property
+    def dice(self) -> int:
+        return self._dice.state
+
+    @property
+    def rank(self) -> int:
+        return len(self.current)
+
+    @property
+    def best_rank(self) -> int:
+        return len(self.best)
+
+    def go(self, steps: int, plus_period: int, margin: int, target: int) -> int:
+        self._rebuild()
+        made = 0
+        while made < steps and self.best_rank > target:
+            made += 1
+            self.since_fall += 1
+            is_stuck = not any(self._pairs)
+            if is_stuck or self.since_fall >= plus_period:
+                self.since_fall = 0
+                has_risen = self.rank < self.best_rank + margin and self._plus()
+                if is_stuck and not has_risen:
+                    return made
+            elif self._flip() and self.rank < self.best_rank:
+                self.best = [list(row) for row in self.current]
+                self.since_fall = 0
+        return made
+
+    def _rebuild(self) -> None:
+        rows = range(self.rank)
+        self._pairs = [
+            [(i, j) for i in rows for j in rows[i + 1 :] if self.current[i][axis] == self.current[j][axis]]
+            for axis in range(3)
+        ]
+
+    def _refresh(self, axis: int, row: int) -> None:
+        pairs = self._pairs[axis]
+        left = sum(row in pair for pair in pairs)
+        place = 0
+        while left:
+            if row in pairs[place]:
+                left -= 1
+                pairs[place] = pairs[-1]
+                pairs.pop()
+            else:
+                place += 1
+        factor = self.current[row][axis]
+        pairs += [(row, other) for other in range(self.rank) if other != row and self.current[other][axis] == factor]
+
+    def _flip(self) -> bool:
+        counts = [len(pairs) for pairs in self._pairs]
+        word = self._dice.next()
+        chosen = ((word >> 32) * sum(counts)) >> 32
+        x = 0
+        while chosen >= counts[x]:
+            chosen -= counts[x]
+            x += 1
+        y, z = [axis for axis in range(3) if axis != x]
+        first, second = self._pairs[x][chosen]
+        if word & (1 << 20):
+            first, second = second, first
+        self.current[first][y] ^= self.current[second][y]
+        self.current[second][z] ^= self.current[first][z]
+        gone = [row for row, axis in ((first, y), (second, z)) if not self.current[row][axis]]
+        if not gone:
+            self._refresh(y, first)
+            self._refresh(z, second)
+            return False
+        for row in sorted(gone, reverse=True):
+            self.current[row] = self.current[-1]
+            self.current.pop()
+        self._rebuild()
+        return True
+
+    def _plus(self) -> bool:
+        for _ in range(ATTEMPTS if self.rank > 1 else 0):
+            i, j = self._dice.below(self.rank), self._dice.below(self.rank)
+            if i == j:
+                continue
+            x = self._dice.below(3)
+            y = (x + 1 + self._dice.below(2)) % 3
+            z = 3 - x - y
+            a, b = list(self.current[i]), list(self.current[j])
+            if any(one == other for one, other in zip(a, b, strict=True)):
+                continue
+            added = [0, 0, 0]
+            added[x], added[y], added[z] = a[x] ^ b[x], b[y], b[z]
+            self.current[i][y] = a[y] ^ b[y]
+            self.current[j][x], self.current[j][z] = a[x], a[z] ^ b[z]
+            self.current.append(added)
+            self._rebuild()
+            return True
+        return False

@@ -1,0 +1,132 @@
+"""From a scheme modulo 2 to one over the whole numbers: modulo 4, 8, 16, … until small coefficients hold exactly.
+
+Each step is one linear system modulo 2 with the same matrix. Many schemes lift; some cannot (4x4x4 with 47 rows).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.verification import NotAnAlgorithm, VerifiedFactorization, residual, verify
+from palaestra.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from palaestra.apps.matmul.schemes.factorization import Factorization, Integers
+
+STEPS = 8  # up to modulo 512; larger coefficients are of no use to anybody
+Bits = NDArray[np.uint8]
+Words = NDArray[np.uint64]
+
+
+class OutOfTime(Exception):
+    """A lift was not done when its time was up; nothing is known of the scheme then."""
+
+
+def lift(proved: VerifiedFactorization, ends: float = inf) -> VerifiedFactorization | None:
+    """The same scheme over zt, or over z where it needs larger coefficients; None when it cannot be lifted so.
+
+    `OutOfTime` after `ends` (of time.monotonic): for 5x5x5 the linear system takes a minute.
+    """
+    if proved.field is not Field.GF2:
+        raise UsageError(f"A scheme over {proved.field} need not be lifted.", "Only those over gf2 are.")
+    factors = list(proved.claim.factors)
+    system: _System | None = None
+    for step in range(1, STEPS + 1):
+        modulus = 2**step
+        found = _held(proved.claim, factors, modulus)
+        if found is not None:
+            return found
+        wrong = residual(_claim(proved.claim, factors)) // modulus % 2
+        system = system or _System(proved.claim, ends)  # not needed where the bits themselves hold
+        correction = system.solve(wrong.ravel())
+        if correction is None:
+            return None
+        factors = [factor + modulus * part for factor, part in zip(factors, correction, strict=True)]
+    return _held(proved.claim, factors, 2 ** (STEPS + 1))
+
+
+def _claim(origin: Factorization, factors: list[Integers]) -> Factorization:
+    u, v, w = (factor.copy() for factor in factors)
+    return replace(origin, field=Field.Z, u=u, v=v, w=w)
+
+
+def _held(origin: Factorization, factors: list[Integers], modulus: int) -> VerifiedFactorization | None:
+    """With each coefficient as near to 0 as the modulus lets it be, if that is an algorithm."""
+    reach = modulus // 2 - 1
+    claim = _claim(origin, [(factor + reach) % modulus - reach for factor in factors])
+    field = Field.ZT if claim.largest_coefficient <= 1 else Field.Z
+    try:
+        return verify(replace(claim, field=field))
+    except NotAnAlgorithm:
+        return None
+
+
+class _System:
+    """The derivative of a scheme modulo 2, reduced once: its matrix is the same in every step."""
+
+    def __init__(self, claim: Factorization, ends: float) -> None:
+        self._shapes = [factor.shape for factor in claim.factors]
+        values = np.concatenate([factor.ravel() for factor in claim.factors])
+        self._order = np.argsort(1 - values, kind="stable")  # entries that are 1 first: corrections then are signs
+        matrix = _derivative(claim)[:, self._order]
+        self._equations, self._unknowns = matrix.shape
+        self._operations, self._pivots = _reduce(matrix, ends)
+
+    def solve(self, wrong: Integers) -> list[Integers] | None:
+        """What to add to each factor, in units of the modulus; None when nothing helps."""
+        right = self._operations @ wrong % 2
+        rank = len(self._pivots)
+        if right[rank:].any():
+            return None
+        solution = np.zeros(self._unknowns, dtype=np.int64)
+        solution[self._order[self._pivots]] = right[:rank]
+        ends = np.cumsum([rows * columns for rows, columns in self._shapes])[:-1]
+        return [part.reshape(shape) for part, shape in zip(np.split(solution, ends), self._shapes, strict=True)]
+
+
+def _derivative(claim: Factorization) -> Bits:
+    """How each entry of the tensor moves with each coefficient, modulo 2; [entries, coefficients]."""
+    u, v, w = (factor.astype(np.uint8) for factor in claim.factors)
+    a, b, c = claim.format.sizes
+    rank = claim.rank
+    by_u = np.einsum("ai,rj,rk->ijkra", np.eye(a, dtype=np.uint8), v, w).reshape(a * b * c, rank * a)
+    by_v = np.einsum("ri,bj,rk->ijkrb", u, np.eye(b, dtype=np.uint8), w).reshape(a * b * c, rank * b)
+    by_w = np.einsum("ri,rj,ck->ijkrc", u, v, np.eye(c, dtype=np.uint8)).reshape(a * b * c, rank * c)
+    return np.concatenate([by_u, by_v, by_w], axis=1)
+
+
+def _reduce(matrix: Bits, ends: float) -> tuple[Integers, NDArray[np.intp]]:
+    """Gauss and Jordan on packed bits: the operations that were made, [equations, equations], and the pivots."""
+    equations, unknowns = matrix.shape
+    work = _packed(np.concatenate([matrix, np.eye(equations, dtype=np.uint8)], axis=1))
+    pivots: list[int] = []
+    for column in range(unknowns):
+        if time.monotonic() > ends:
+            raise OutOfTime
+        word, bit = column // 64, np.uint64(1) << np.uint64(column % 64)
+        holds = (work[:, word] & bit) != 0
+        below = np.flatnonzero(holds[len(pivots) :])
+        if not len(below):
+            continue
+        place, found = len(pivots), len(pivots) + int(below[0])
+        work[[place, found]] = work[[found, place]]
+        holds[found], holds[place] = holds[place], False
+        work[holds] ^= work[place]
+        pivots.append(column)
+        if len(pivots) == equations:
+            break
+    bits = np.unpackbits(work.view(np.uint8), axis=1, bitorder="little")
+    return bits[:, unknowns : unknowns + equations].astype(np.int64), np.array(pivots, dtype=np.intp)
+
+
+def _packed(bits: Bits) -> Words:
+    wide = np.zeros((len(bits), -(-bits.shape[1] // 64) * 64), dtype=np.uint8)
+    wide[:, : bits.shape[1]] = bits
+    return np.packbits(wide, axis=1, bitorder="little").view(np.uint64)

@@ -1,0 +1,154 @@
+"""How a search ends, told in status and journal: finished, stopped, or failed, and with which code."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import inf
+from typing import TYPE_CHECKING
+
+from palaestra.apps.matmul.benchmark import wandb
+from palaestra.apps.matmul.benchmark.report import BenchStore
+from palaestra.apps.matmul.benchmark.worker import benchmark_apart
+from palaestra.apps.matmul.config import BRIEF
+from palaestra.apps.matmul.schemes.archive import Archive
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.checkpoints.log import LOG_NAME, SCHEMA_VERSION, LogEntry, entry_fields, read_log
+from palaestra.config.sinks import SinksConfig
+from palaestra.core.errors import DamagedFile, PalaestraError
+from palaestra.loggers.build import build_sinks
+from palaestra.loggers.status import RunHeader
+from palaestra.runner.signals import StopNow, exit_code_of
+from palaestra.runs.files import write_json
+from palaestra.runs.identity import new_run_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+    from typing import Any
+
+    from palaestra.apps.matmul.benchmark.report import Benchmark
+    from palaestra.apps.matmul.config import SearchSinks
+    from palaestra.apps.matmul.schemes.archive import Discovery, Provenance
+    from palaestra.apps.matmul.schemes.verification import VerifiedFactorization
+    from palaestra.loggers.fanout import Fanout
+    from palaestra.runner.session import Events, RunSession
+    from palaestra.runner.signals import StopRequest
+    from palaestra.runs.directory import RunDirectory
+
+
+@contextmanager
+def ending_told(session: RunSession, stop: StopRequest) -> Iterator[None]:
+    """Of the search in the block. A second signal leaves at once, as Ctrl-C does."""
+    try:
+        yield
+    except StopNow as error:
+        session.cancelled(str(error), error.exit_code)
+        raise KeyboardInterrupt from error
+    except BaseException as error:
+        session.failed(error, error.exit_code if isinstance(error, PalaestraError) else 1)
+        raise
+    if stop.signal is None:
+        session.finished()
+    else:
+        session.cancelled(signal.Signals(stop.signal).name, exit_code_of(stop.signal))
+
+
+logger = logging.getLogger(__name__)
+
+
+def open_sinks(config: SearchSinks, session: RunSession, settings: Mapping[str, Any]) -> Fanout:
+    """A sink that fails is named in the log and the journal, and the search goes on without it."""
+
+    def on_dropped(name: str, error: Exception) -> None:
+        logger.warning("The sink '%s' is no longer used: %s", name, error)
+        session.journal.record("sink.failed", sink=name, error=str(error))
+
+    asked = SinksConfig(
+        console=False, tensorboard=config.tensorboard, csv=config.csv, wandb=config.wandb, plugins=config.plugins
+    )
+    header = RunHeader(session.record.name, session.record.recipe, 0, session.directory.path)
+    return build_sinks(asked, session.directory, header, settings, on_dropped)
+
+
+MOST_ENTRIES = 1000  # of a search that goes on for days the newest
+
+
+def log_checkpoint(directory: Path, flips: int, seconds: float, file: str) -> int:
+    """Its number. A search has one file, which each checkpoint replaces: those before are marked as gone."""
+    try:
+        before = read_log(directory)
+    except (FileNotFoundError, DamagedFile):
+        before = []
+    gone = [replace(entry, removed=True) for entry in before[-MOST_ENTRIES + 1 :]]
+    number = before[-1].epoch + 1 if before else 1
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    entries = [*gone, LogEntry(number, flips, None, now, round(seconds, 3), file)]
+    content = {"schema_version": SCHEMA_VERSION, "checkpoints": [entry_fields(entry) for entry in entries]}
+    write_json(directory / LOG_NAME, content)
+    return number
+
+
+ARTIFACT, KIND = "discovery", "algorithm"  # as W&B calls them
+
+
+@dataclass(frozen=True)
+class Kept:
+    file: str = ""  # in the archive; empty when it is no better than the schoolbook's
+    is_new: bool = False  # to this archive
+    remark: str = ""  # of the first look at its speed
+
+
+def keep(
+    proved: VerifiedFactorization,
+    provenance: Provenance,
+    session: RunSession,
+    sinks: Fanout,
+    *,
+    bench: bool,
+    ends: float = inf,
+) -> Kept:
+    """`ends` (of time.monotonic): when the session should be over."""
+    if proved.rank >= proved.format.schoolbook_rank:  # what everybody knows is no discovery
+        return Kept()
+    entry, is_new = Archive(session.directory.path.parent).add(proved, provenance, ends)
+    session.journal.record("artifact.saved", file=str(entry.file), kind="discovery")
+    sinks.files_made(ARTIFACT, KIND, [entry.file])
+    remark = first_look(entry, session.directory, session.journal, sinks, ends) if bench else ""
+    return Kept(str(entry.file), is_new, remark)
+
+
+SHORTEST = 2.0  # seconds: compiling alone takes about one
+FOR_NUMBERS = frozenset({Field.ZT, Field.Z})
+
+
+def first_look(entry: Discovery, directory: RunDirectory, journal: Events, sinks: Fanout, ends: float = inf) -> str:
+    """What to tell the user, empty when there is nothing; a benchmark that fails takes nothing from the discovery.
+
+    One that cannot be done before `ends` (of time.monotonic) is left to the user.
+    """
+    if entry.scheme.field not in FOR_NUMBERS:
+        return ""
+    left = ends - time.monotonic()
+    if left < SHORTEST:
+        return f"Not benchmarked: the time was up. To do it: palaestra bench {entry.fingerprint}"
+    try:
+        made = benchmark_apart(entry, BRIEF, new_run_id(), aloud=False, timeout=None if left == inf else left)
+    except PalaestraError as error:
+        return f"It could not be timed: {error}"
+    file = BenchStore(directory.path.parent).add(made)
+    journal.record("artifact.saved", file=str(file), kind="benchmark")
+    sinks.table_made(wandb.NAME, wandb.COLUMNS, wandb.table_rows(made))
+    return summary(made)
+
+
+def summary(made: Benchmark) -> str:
+    cells = [
+        f"{cell.dtype}{' ' + cell.detail if cell.detail else ''} {cell.size}: algorithm {cell.algorithm_gain:.2f} x"
+        for cell in made.cells
+    ]
+    return f"First look, {made.threads} thread: {'; '.join(cells)}. More: palaestra bench {made.discovery}"

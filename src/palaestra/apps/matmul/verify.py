@@ -1,0 +1,87 @@
+"""`palaestra verify FILE…`: each scheme of each file proved, or refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palaestra.apps.matmul.schemes.fields import Field, parse_field
+from palaestra.apps.matmul.schemes.fingerprint import fingerprint
+from palaestra.apps.matmul.schemes.known_ranks import compare
+from palaestra.apps.matmul.schemes.scheme_files import read_schemes
+from palaestra.apps.matmul.schemes.verification import NotAnAlgorithm, VerifiedFactorization, residual, verify
+from palaestra.core.command import Answer
+from palaestra.core.errors import PalaestraError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from palaestra.apps.matmul.schemes.factorization import Factorization
+
+COLUMNS = ("file", "format", "field", "rank", "best known", "verdict")
+
+
+def verify_files(arguments: Namespace) -> Answer:
+    field = parse_field(arguments.field) if arguments.field else None
+    found = [entry for name in arguments.files for entry in judge_file(Path(name), field)]
+    refused = [entry for entry in found if not entry["verified"]]
+    rows = tuple(
+        tuple(entry.get(key) for key in ("file", "format", "field", "rank", "known", "said")) for entry in found
+    )
+    notes = (f"{len(refused)} of {len(found)} refused.",) if refused else ()
+    return Answer({"schemes": found}, COLUMNS, rows, notes, exit_code=1 if refused else 0)
+
+
+def judge_file(path: Path, field: Field | None) -> list[dict[str, Any]]:
+    """A file that cannot be read does not keep the others from being judged."""
+    try:
+        schemes = read_schemes(path, field)
+    except PalaestraError as error:
+        return [{"file": str(path), "verified": False, "said": str(error)}]
+    return [judge_scheme(f"{path}:{key}" if key else str(path), readings) for key, readings in schemes.items()]
+
+
+def judge_scheme(name: str, readings: Sequence[Factorization]) -> dict[str, Any]:
+    try:
+        proved = prove_any(readings)
+    except NotAnAlgorithm as error:
+        claim = readings[0]
+        return {"file": name, "format": str(claim.format), "verified": False, "said": str(error)}
+    place = compare(proved)
+    return {
+        "file": name,
+        "format": str(proved.format),
+        "field": str(proved.field),
+        "rank": proved.rank,
+        "largest_coefficient": proved.claim.largest_coefficient,
+        "fingerprint": fingerprint(proved),
+        "known": place.known,
+        "comparison": str(place.verdict),
+        "verified": True,
+        "said": f"proved ({proved.field.meaning})",
+    }
+
+
+def prove_any(readings: Sequence[Factorization]) -> VerifiedFactorization:
+    """The first reading that holds; when none does, how near the nearest of them came."""
+    refusals = []
+    for reading in readings:
+        try:
+            return verify(reading)
+        except NotAnAlgorithm as error:
+            refusals.append((reading.field, error))
+    if len(readings) == 1:
+        raise refusals[0][1]
+    tried = ", ".join(dict.fromkeys(str(field) for field, _ in refusals))
+    wrong = min(
+        (int(np.count_nonzero(residual(reading))) for reading in readings if reading.field is Field.GF2), default=None
+    )
+    nearest = "" if wrong is None else f" Modulo 2 the nearest reading is wrong in {wrong} entries."
+    raise NotAnAlgorithm(
+        f"This does not multiply {readings[0].format} matrices over any field that was tried ({tried}), "
+        f"with the third factor as it is or transposed.{nearest}",
+        "Is the file complete, and the format the right one?",
+    )

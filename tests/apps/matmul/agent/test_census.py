@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+
+from palaestra.apps.matmul.agent.census import (
+    census,
+    census_of_moves,
+    outer_bits,
+    profiles,
+    ranks_of,
+    unpacked,
+    views_of,
+)
+from palaestra.apps.matmul.schemes.factorization import Format
+from palaestra.apps.matmul.schemes.fields import Field, rank_of
+from palaestra.apps.matmul.schemes.transformations import change_bases, random_base
+from palaestra.apps.matmul.schemes.verification import product_tensor
+
+SMALL, WIDE = Format(2, 2, 2), Format(2, 2, 3)
+
+
+def drawn(format_, count, seed=0):
+    return np.random.default_rng(seed).integers(0, 2, (count, *format_.sizes), dtype=np.uint8)
+
+
+def census_of(tensors, format_):
+    views = views_of(format_)
+    return census(profiles(tensors, views), views)
+
+
+def test_ranks_are_those_of_elimination_by_hand():
+    matrices = np.random.default_rng(1).integers(0, 2, (50, 6, 5))
+    rows = [(matrices[:, row] << np.arange(5)).sum(axis=1).astype(np.uint32) for row in range(6)]
+    assert ranks_of(rows).tolist() == [rank_of(matrix.tolist(), 2) for matrix in matrices]
+
+
+@pytest.mark.parametrize("format_", [SMALL, WIDE])
+def test_a_profile_holds_the_rank_of_the_contraction_with_every_vector(format_):
+    tensor, views = drawn(format_, 1)[0], views_of(format_)
+    for axis, profile in enumerate(profiles(tensor[None], views)):
+        for vector, rank in zip(views.directions[axis].tolist(), profile[0].tolist(), strict=True):
+            bits = [vector >> place & 1 for place in range(format_.sizes[axis])]
+            matrix = np.tensordot(bits, tensor.astype(int), axes=(0, axis)) % 2
+            assert rank == rank_of(matrix.tolist(), 2)
+
+
+def test_the_product_of_2x2_matrices_is_seen_with_ranks_2_and_4():
+    seen = census_of(product_tensor(SMALL).astype(np.uint8)[None], SMALL)[0].reshape(3, 5)
+    assert np.allclose(seen * 15, [[0, 0, 9, 0, 6]] * 3)  # nine singular 2x2 matrices, six that are not
+
+
+@pytest.mark.parametrize("format_", [SMALL, WIDE])
+def test_the_census_is_the_same_in_every_basis_and_not_the_same_for_every_tensor(format_):
+    dice = np.random.default_rng(3)
+    tensors = drawn(format_, 5)
+    for tensor in tensors:
+        bases = tuple(random_base(size, Field.GF2, dice) for size in format_.sizes)
+        moved = change_bases(tensor.astype(np.int64), bases, Field.GF2).astype(np.uint8)
+        assert (moved != tensor).any()
+        assert (census_of(moved[None], format_) == census_of(tensor[None], format_)).all()
+    assert len(np.unique(census_of(tensors, format_), axis=0)) == 5
+
+
+@pytest.mark.parametrize("format_", [SMALL, WIDE])
+def test_the_census_after_a_move_is_that_of_what_the_move_leaves(format_):
+    tensor, views = drawn(format_, 1, 4)[0], views_of(format_)
+    after, kinds = census_of_moves(tensor, views)
+    dice = np.random.default_rng(5)
+    moves = np.stack([dice.integers(1, 1 << size, 40) for size in format_.sizes], axis=1)
+    left = tensor ^ outer_bits(moves, format_.sizes)
+    places = np.ravel_multi_index((moves - 1).T, [(1 << size) - 1 for size in format_.sizes])
+    assert np.allclose(after[kinds[places]], census_of(left, format_), atol=1e-6)
+    assert len(np.unique(after, axis=0)) == len(after) < len(kinds)
+
+
+def test_a_sum_of_products_has_no_more_rank_in_all_directions_than_its_parts():
+    moves = np.random.default_rng(6).integers(1, 16, (5, 3))
+    tensor = np.bitwise_xor.reduce(outer_bits(moves, SMALL.sizes), axis=0)
+    for profile in profiles(tensor[None], views_of(SMALL)):
+        assert profile.sum() <= 5 * 8
+
+
+def test_masks_are_unpacked_lowest_entry_first():
+    assert unpacked(np.array([6]), 4).tolist() == [[0, 1, 1, 0]]
+
+
+def test_large_axes_are_seen_in_a_fixed_choice_of_directions():
+    first, again = views_of(Format(3, 3, 3)), views_of(Format(3, 3, 3))
+    assert [len(each) for each in first.directions] == [63, 63, 63]
+    assert all((one == other).all() for one, other in zip(first.directions, again.directions, strict=True))

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from palaestra.apps.matmul.agent.config import AgentConfig, GameSettings, fits_agent, read_game_settings, refuse_large
+from palaestra.apps.matmul.schemes.factorization import Format
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.core.errors import UsageError
+
+
+def test_the_agent_plays_up_to_nine_entries_a_matrix():
+    assert fits_agent(Format(3, 3, 3))
+    assert not fits_agent(Format(2, 2, 5))
+    with pytest.raises(UsageError, match="2x2x5 is too large for the agent"):
+        refuse_large(Format(2, 2, 5))
+
+
+def test_by_default_it_is_shown_no_scheme():
+    assert AgentConfig().demonstrations == "synthetic"
+
+
+def test_what_the_daemon_reads_of_it_loads_no_torch():
+    code = "import sys, palaestra.apps.matmul.kind; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_an_episode_has_as_many_moves_as_the_schoolbook_unless_said_otherwise():
+    assert GameSettings(format="2x3x4").moves == 24
+    assert GameSettings(format="2x3x4", max_rank=20).moves == 20
+
+
+def test_an_action_has_a_coefficient_for_every_entry_of_the_three_matrices():
+    assert GameSettings(format="2x3x4").action_size == 6 + 12 + 8
+
+
+def test_other_names_of_a_field_are_known():
+    assert GameSettings(field="ternary").coefficients is Field.ZT
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"format": "3x3"}, "'3x3' is not a format"),
+        ({"format": "0x2x2"}, "side of 0"),
+        ({"format": "9x9x9"}, "too large for a game"),
+        ({"field": "q"}, "no game over q"),
+        ({"field": "gf3"}, "No field is called 'gf3'"),
+        ({"max_rank": -1}, "max_rank"),
+        ({"max_rnak": 1}, "no setting 'max_rnak'"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_with_its_value(settings, said):
+    with pytest.raises(UsageError, match=said):
+        read_game_settings(settings)
+
+
+def test_a_misspelt_setting_is_guessed():
+    with pytest.raises(UsageError) as error:
+        read_game_settings({"fromat": "2x2x2"})
+    assert error.value.hint == "Did you mean 'format'?"

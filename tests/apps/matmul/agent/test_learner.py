@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+
+from palaestra.apps.matmul.agent.census import views_of
+from palaestra.apps.matmul.agent.config import AgentConfig
+from palaestra.apps.matmul.agent.demonstrations import draw_lessons
+from palaestra.apps.matmul.agent.learner import AgentLearner, AgentMemory
+from palaestra.apps.matmul.schemes.bit_masks import from_masks, to_masks
+from palaestra.apps.matmul.schemes.factorization import Format
+from palaestra.apps.matmul.schemes.verification import verify
+from palaestra.core.errors import DamagedFile, UsageError
+from palaestra.training.group import ALONE
+
+SMALL = Format(2, 2, 2)
+TINY = AgentConfig(width=16, batch=32, warmup=3, updates=2, simulations=2, children=4, device="cpu")
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def learner(seed=1, config=TINY):
+    return AgentLearner(SMALL, config, seed, ALONE)
+
+
+def weights(agent):
+    return {name: part.clone() for name, part in agent.network.state_dict().items()}
+
+
+def same(first, second):
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_every_round_learns_and_plays_an_episode_whose_scheme_multiplies():
+    agent = learner()
+    before = weights(agent)
+    reports = list(islice(agent.learn(), 2))
+    assert [report.round for report in reports] == [1, 2]
+    assert [report.updates for report in reports] == [3, 5]
+    assert not same(before, weights(agent))
+    assert len(agent.memory.lessons) == reports[-1].moves
+    for report in reports:
+        (played,) = report.episodes
+        assert verify(from_masks(played.scheme, SMALL)).rank == len(played.scheme)
+
+
+def test_the_same_seed_is_the_same_run_and_another_seed_is_not():
+    first, again, other = (learner(seed) for seed in (1, 1, 2))
+    reports = [list(islice(agent.learn(), 2)) for agent in (first, again, other)]
+    assert reports[0] == reports[1]
+    assert reports[0] != reports[2]
+    assert same(weights(first), weights(again))
+
+
+def test_an_agent_that_was_put_away_goes_on_bit_for_bit(strassen_bits):
+    whole = learner()
+    whole.schemes = [to_masks(strassen_bits)]
+    expected = list(islice(whole.learn(), 4))
+    first = learner()
+    first.schemes = [to_masks(strassen_bits)]
+    begun = list(islice(first.learn(), 2))
+    second = learner(seed=99)
+    second.restore(weights(first), first.capture())
+    assert begun + list(islice(second.learn(), 2)) == expected
+    assert same(weights(whole), weights(second))
+
+
+def test_a_state_of_other_processes_or_a_broken_one_is_refused():
+    agent = learner()
+    list(islice(agent.learn(), 1))
+    state = agent.capture()
+    with pytest.raises(UsageError, match="begun by 2 processes"):
+        agent.restore(weights(agent), {**state, "ranks": state["ranks"] * 2})
+    with pytest.raises(DamagedFile):
+        agent.restore(weights(agent), {key: value for key, value in state.items() if key != "counters"})
+
+
+def test_formats_that_are_too_large_are_refused():
+    with pytest.raises(UsageError, match="4x4x4"):
+        AgentLearner(Format(4, 4, 4), TINY, 1, ALONE)
+
+
+def test_cuda_is_refused_where_there_is_none():
+    if torch.cuda.is_available():
+        pytest.skip("there is CUDA here")
+    with pytest.raises(UsageError, match="CUDA"):
+        learner(config=TINY.model_copy(update={"device": "cuda"}))
+
+
+def lessons(count, seed):
+    return draw_lessons(SMALL, count, 5, np.random.default_rng(seed))
+
+
+def test_the_newest_are_kept():
+    memory = AgentMemory(views_of(SMALL), 6)
+    first, second = lessons(5, 1), lessons(4, 2)
+    memory.add(first)
+    memory.add(second)
+    assert len(memory.lessons) == 6
+    assert (memory.lessons.tensors[-len(second) :] == second.tensors).all()
+    assert (memory.lessons.tensors[:2] == first.tensors[-2:]).all()
+
+
+def test_an_empty_memory_gives_nothing():
+    assert len(AgentMemory(views_of(SMALL), 6).draw(10, np.random.default_rng(1))) == 0
+
+
+def test_what_is_drawn_was_put_in():
+    memory = AgentMemory(views_of(SMALL), 50)
+    memory.add(lessons(8, 3))
+    drawn = memory.draw(5, np.random.default_rng(1))
+    known = {tensor.tobytes() for tensor in memory.lessons.tensors}
+    assert len(drawn) == 5
+    assert all(tensor.tobytes() in known for tensor in drawn.tensors)
+
+
+def test_a_restored_memory_gives_the_same_draws():
+    memory, twin = AgentMemory(views_of(SMALL), 50), AgentMemory(views_of(SMALL), 50)
+    memory.add(lessons(8, 3))
+    twin.restore(memory.capture())
+    first, second = (each.draw(6, np.random.default_rng(9)) for each in (memory, twin))
+    assert (first.tensors == second.tensors).all()
+    assert (first.remaining == second.remaining).all()

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+import torch
+
+from palaestra.apps.matmul.agent.census import outer_bits, profiles, views_of
+from palaestra.apps.matmul.agent.mcts import Node, Planner, Planning
+from palaestra.apps.matmul.agent.network import AgentNetwork
+from palaestra.apps.matmul.schemes.factorization import Format
+
+SMALL = Format(2, 2, 2)
+VIEWS = views_of(SMALL)
+
+
+class Oracle(AgentNetwork):
+    """Guesses the rank by what every sum of R products must obey: the profile of an axis is at most 8 R together."""
+
+    def moves_left(self, seen):
+        ranks = torch.arange(5, dtype=torch.float32)
+        sums = (seen.reshape(-1, 3, 5) * ranks).sum(dim=2) * 15 / 8
+        return sums.max(dim=1).values
+
+
+def planner(network=None, seed=1, **words):
+    torch.manual_seed(1)
+    made = network or AgentNetwork(VIEWS, 8, 16)
+    return Planner(made, VIEWS, Planning(**words), np.random.default_rng(seed))
+
+
+def summed(moves):
+    return np.bitwise_xor.reduce(outer_bits(np.array(moves), SMALL.sizes), axis=0)
+
+
+@pytest.mark.parametrize("most_listed", [70_000, 0])
+def test_one_product_is_taken_away_in_one_move_when_it_is_among_those_looked_at(most_listed):
+    tensor = summed([[3, 5, 9]])
+    moves, left = planner(most_listed=most_listed, samples=20_000).play(tensor, 4)
+    assert not left.any()
+    assert (tensor == summed(moves)).all()
+    if most_listed:
+        assert moves.tolist() == [[3, 5, 9]]
+
+
+def test_with_a_good_judge_sums_are_taken_apart_without_waste():
+    dice = np.random.default_rng(2)
+    for _ in range(5):
+        parts = dice.integers(1, 16, (3, 3))
+        moves, left = planner(Oracle(VIEWS, 8, 16), simulations=8, noise=0.05).play(summed(parts), 6)
+        assert not left.any()
+        assert len(moves) <= 3
+
+
+def test_the_moves_made_and_what_is_left_are_the_tensor():
+    tensor = np.random.default_rng(5).integers(0, 2, (4, 4, 4), dtype=np.uint8)
+    moves, left = planner(simulations=2).play(tensor, 3)
+    assert len(moves) == 3
+    assert (summed(moves) ^ left == tensor).all()
+
+
+def test_the_same_dice_plan_the_same_moves():
+    tensor = np.random.default_rng(6).integers(0, 2, (4, 4, 4), dtype=np.uint8)
+    first, again, other = (planner(seed=seed, simulations=3, noise=2.0).play(tensor, 3)[0] for seed in (1, 1, 2))
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_a_nodes_worth_is_one_more_than_its_best_childs():
+    plan = planner(simulations=6)
+    node = Node(summed([[1, 2, 3], [4, 5, 6], [7, 8, 9]]))
+    for _ in range(6):
+        plan._simulate(node, 5)
+    assert node.worth == 1 + node.worths.min()
+    assert node.visits.sum() == 5  # the first look was at the node itself
+    for index, child in node.children.items():
+        if child.moves is not None:
+            assert node.worths[index] == pytest.approx(child.worth)
+
+
+def test_nothing_is_planned_where_nothing_is_left():
+    moves, left = planner().play(np.zeros((4, 4, 4), np.uint8), 3)
+    assert len(moves) == 0
+    assert not left.any()
+    assert profiles(left[None], VIEWS)[0].sum() == 0

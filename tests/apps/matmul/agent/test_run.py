@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from palaestra.apps.matmul.agent.run import REPRODUCED, prove, run_agent, settle
+from palaestra.apps.matmul.agent.state import begin_progress, shown_schemes
+from palaestra.apps.matmul.config import DiscoverConfig
+from palaestra.apps.matmul.discover import find_or_make
+from palaestra.apps.matmul.schemes.bit_masks import to_masks
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.core.clock import SystemClock
+from palaestra.core.errors import NotFound
+from palaestra.core.run import RunState
+from palaestra.loggers.fanout import Fanout
+from palaestra.runner.session import RunSession
+from palaestra.runner.signals import StopRequest
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.journal import read_journal
+from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.status import read_record
+
+TINY = {"width": 16, "batch": 32, "warmup": 3, "updates": 2, "simulations": 2, "children": 4, "device": "cpu"}
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def played(name, say=lambda _text: None, agent=TINY, **settings):
+    config = DiscoverConfig(format="2x2x2", method="agent", agent=agent, **settings)
+    directory = find_or_make(config, name, "palaestra discover")
+    return directory, run_agent(lambda: directory, config, say)
+
+
+def weights(directory):
+    return CheckpointManager(directory).load_weights()[0]
+
+
+def test_an_agents_search_is_an_ordinary_run(workplace):
+    said = []
+    directory, outcome = played("first", said.append, seconds=1e-9, target=0)
+    record = read_record(directory)
+    assert (record.state, record.kind, record.exit_code) == (RunState.FINISHED, "matmul", 0)
+    assert (record.agent_step, outcome.unit) == (outcome.flips, "moves")
+    events = [entry.event for entry in read_journal(directory.journal_file)]
+    assert events[:2] == ["run.created", "run.started"]
+    assert "checkpoint.saved" in events
+    assert events[-1] == "run.finished"
+    assert said[0].startswith("Episode 1 | Reward -")
+    with closing(MetricsReader(directory.metrics_file)) as metrics:
+        (episode,) = metrics.episodes()
+        assert set(episode.extras) == {"residual", "rank"}
+        assert metrics.last("discover/rank").value == episode.extras["rank"]
+        assert metrics.last("discover/reward").value == episode.total_reward
+
+
+def test_a_run_that_goes_on_is_the_run_that_never_stopped(workplace, monkeypatch):
+    stopping = StopRequest()
+    monkeypatch.setattr("palaestra.apps.matmul.agent.run.stop_on_signals", lambda: nullcontext(stopping))
+
+    def stop_at_2(text):
+        if text.startswith("Episode 2"):
+            stopping.handle(signal.SIGTERM, None)  # the round after this one is the last
+
+    straight, outcome = played("straight", stop_at_2, seconds=200, target=0)
+    assert (read_record(straight).epoch, read_record(straight).state) == (3, RunState.CANCELLED)
+    assert outcome.exit_code == 143
+    stopping.signal = None
+    for _ in range(3):
+        halting, again = played("halting", seconds=1e-9, target=0)
+    assert read_record(halting).epoch == 3
+    assert again.flips == outcome.flips
+    for name, part in weights(straight).items():
+        assert torch.equal(part, weights(halting)[name])
+    with closing(MetricsReader(straight.metrics_file)) as first, closing(MetricsReader(halting.metrics_file)) as second:
+        assert first.series("discover/value_loss") == second.series("discover/value_loss")
+        assert first.episodes() == second.episodes()
+
+
+@pytest.mark.slow
+def test_the_agent_learns_to_multiply_2x2_matrices_with_seven_products(workplace):
+    _, outcome = played("first", seconds=120, agent={"device": "cpu", "warmup": 200})
+    assert (outcome.rank, outcome.field, outcome.known) == (7, "gf2", 7)
+    assert outcome.file
+
+
+def test_schemes_to_be_shown_must_be_there(workplace):
+    with pytest.raises(NotFound, match="no scheme for 2x2x2"):
+        played("first", agent={**TINY, "demonstrations": "schemes"})
+
+
+@pytest.mark.full
+def test_a_signal_ends_the_round_and_saves(workplace):
+    words = ["discover", "2x2x2", "method=agent", "target=0", "run=long", "seconds=200", "agent.warmup=1"]
+    command = [sys.executable, "-m", "palaestra", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr.readline().startswith("Episode 1")
+        os.kill(process.pid, signal.SIGTERM)
+        process.stderr.read()
+        assert process.wait() == 143
+    run = workplace / "runs" / "by-name" / "long"
+    assert list((run / "checkpoints").glob("model_*.safetensors"))
+
+
+@pytest.mark.full
+def test_two_processes_learn_together_and_go_on_together(workplace):
+    words = ["discover", "2x2x2", "method=agent", "target=0", "run=both", "seconds=1e-9", "agent.warmup=2"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    for _ in range(2):
+        subprocess.run([*launcher, "-m", "palaestra", *words], check=True, capture_output=True, text=True)
+    run = RunDirectory((workplace / "runs" / "by-name" / "both").resolve())
+    entries = {entry.event: entry.data for entry in read_journal(run.journal_file)}
+    assert entries["run.started"]["world_size"] == 2
+    assert entries["run.resumed"]["exact"]
+    assert read_record(run).epoch == 2
+    with closing(MetricsReader(run.metrics_file)) as metrics:
+        assert sorted(episode.env_index for episode in metrics.episodes()) == [0, 0, 1, 1]
+
+
+@pytest.fixture
+def found(strassen_bits):
+    return replace(begin_progress(DiscoverConfig(method="agent")), pool=(to_masks(strassen_bits),), found_by="agent")
+
+
+def nobody():
+    """No sink listens."""
+    return Fanout(lambda name, error: None)
+
+
+def settled(progress, **settings):
+    config = DiscoverConfig(method="agent", bench=False, **settings)
+    session = RunSession(find_or_make(config, "first", "palaestra discover"), 0, SystemClock())
+    return settle(progress, config, session, nobody(), 21, 0)
+
+
+def provenance(outcome):
+    return json.loads(Path(outcome.file).read_text())["provenance"]
+
+
+def test_what_the_agent_found_by_itself_is_discovered(workplace, found):
+    outcome = settled(found)
+    assert (outcome.rank, outcome.flips, outcome.unit, outcome.remark) == (7, 21, "moves", "")
+    kept = provenance(outcome)
+    assert (kept["method"], kept["origin"], kept["demonstrations"]) == ("agent", "discovered", [])
+
+
+def test_what_it_was_shown_is_reproduced_and_says_so(workplace, found):
+    outcome = settled(shown_schemes(found, ["2x2x2-gf2-r7-abc"], [7]))
+    assert outcome.remark == REPRODUCED
+    assert (provenance(outcome)["origin"], provenance(outcome)["demonstrations"]) == (
+        "reproduced",
+        ["2x2x2-gf2-r7-abc"],
+    )
+
+
+def test_whole_numbers_are_lifted_from_what_was_found_modulo_2(workplace, found):
+    outcome = settled(found, field="z")
+    assert (outcome.field, outcome.rank, outcome.remark) == ("zt", 7, "")  # the strictest that holds
+    assert provenance(outcome)["method"] == "agent and lift"
+
+
+def test_the_schoolbooks_scheme_is_no_discovery(workplace):
+    outcome = settled(begin_progress(DiscoverConfig(method="agent")))
+    assert (outcome.rank, outcome.file) == (8, "")
+    assert prove(begin_progress(DiscoverConfig()), DiscoverConfig()).field is Field.GF2
+
+
+def test_what_is_for_numbers_is_timed_at_once_unless_told_not_to(workplace, found, monkeypatch):
+    timed = []
+    monkeypatch.setattr("palaestra.apps.matmul.session.first_look", lambda entry, *_: timed.append(entry) or "fast")
+    config = DiscoverConfig(method="agent", field="zt")
+    session = RunSession(find_or_make(config, "first", "palaestra discover"), 0, SystemClock())
+    assert settle(found, config, session, nobody(), 21, 0).remark == "fast"
+    assert [str(entry.file) for entry in timed] == [settle(found, config, session, nobody(), 21, 143).file]

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from palaestra.apps.matmul.benchmark.executor import (
+    LINE,
+    Executor,
+    FloatProduct,
+    IntegerProduct,
+    aligned_empty,
+    empty_planes,
+    integer_source,
+    row_width,
+    split,
+)
+from palaestra.apps.matmul.schemes.composition import join
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format, schoolbook
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.straight_line import scheme_programs
+from palaestra.apps.matmul.schemes.verification import verify
+from palaestra.core.errors import UsageError
+
+RNG = np.random.default_rng(3)
+ENDS = np.iinfo(np.int64)
+
+
+@pytest.mark.parametrize("levels", [0, 1, 2, 3])
+@pytest.mark.parametrize("shape", [(8, 8, 8), (13, 9, 21), (1, 5, 4)])
+def test_strassen_gives_bit_for_bit_what_numpy_gives(strassen, levels, shape):
+    rows, inner, columns = shape
+    run = Executor(verify(strassen), "int64")
+    a = RNG.integers(ENDS.min, ENDS.max, (rows, inner), endpoint=True)
+    b = RNG.integers(ENDS.min, ENDS.max, (inner, columns), endpoint=True)
+    assert (run(a, b, levels=levels) == a @ b).all()
+
+
+def test_sides_may_differ_and_threads_change_nothing(strassen):
+    wide = join(strassen, schoolbook(Format(2, 2, 1), Field.ZT), "columns")
+    for threads in (1, 2):
+        run = Executor(verify(wide), "int64", threads)
+        a, b = RNG.integers(-99, 99, (10, 7)), RNG.integers(-99, 99, (7, 19))
+        assert (run(a, b, levels=2) == a @ b).all()
+
+
+def test_floats_of_small_whole_numbers_are_exact_and_others_near(strassen):
+    run = Executor(verify(strassen), "float64")
+    a, b = (RNG.integers(-4, 4, (15, 15)).astype(np.float64) for _ in range(2))
+    assert (run(a, b, levels=2) == a @ b).all()
+    a, b = RNG.standard_normal((2, 64, 64))
+    assert np.abs(run(a, b, levels=2) - a @ b).max() < 1e-12
+
+
+def test_a_view_that_is_turned_is_read_right(strassen):
+    run = Executor(verify(strassen), "float64")
+    a = RNG.integers(-4, 4, (6, 6)).astype(np.float64)
+    assert (run(a.T, a[::-1], levels=1) == a.T @ a[::-1]).all()
+
+
+def test_a_scheme_with_fractions_divides():
+    halves = schoolbook(Format(1, 1, 2), Field.Z)
+    claim = Factorization(halves.format, Field.Q, halves.u, halves.v, 2 * halves.w, (1, 1, 2))
+    run = Executor(verify(claim), "float64")
+    a, b = np.ones((3, 2)), np.ones((2, 4))
+    assert (run(a, b, levels=2) == 2).all()
+    with pytest.raises(UsageError, match="divides"):
+        Executor(verify(claim), "int64")
+
+
+def test_a_scheme_over_gf2_is_refused_for_numbers(strassen_bits):
+    for dtype in ("int64", "float32"):
+        with pytest.raises(UsageError, match="modulo 2 only"):
+            Executor(verify(strassen_bits), dtype)
+
+
+def test_what_does_not_fit_is_refused(strassen):
+    with pytest.raises(UsageError, match="int65"):
+        Executor(verify(strassen), "int65")
+    run = Executor(verify(strassen), "float64")
+    with pytest.raises(UsageError, match="columns"):
+        run(np.ones((2, 3)), np.ones((2, 2)))
+    with pytest.raises(UsageError, match="float32"):
+        run(np.ones((2, 2), np.float32), np.ones((2, 2)))
+    with pytest.raises(UsageError, match="'out'"):
+        run(np.ones((2, 2)), np.ones((2, 2)), np.ones((3, 2)))
+
+
+def test_memory_is_given_back(strassen):
+    run = Executor(verify(strassen), "float64")
+    run(np.ones((8, 8)), np.ones((8, 8)), levels=2)
+    assert run._product._rooms
+    run.forget()
+    assert not run._product._rooms
+
+
+FLOAT_RNG = np.random.default_rng(5)
+
+
+def float_product(claim, dtype="float64"):
+    return FloatProduct(claim, scheme_programs(claim), np.dtype(dtype), 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(8, 8, 8), (13, 9, 21), (1, 5, 4)])
+def test_small_whole_numbers_are_exact_at_every_level(strassen, dtype, shape):
+    rows, inner, columns = shape
+    a, b = (
+        FLOAT_RNG.integers(-4, 5, (rows, inner)).astype(dtype),
+        FLOAT_RNG.integers(-4, 5, (inner, columns)).astype(dtype),
+    )
+    product, out = float_product(strassen, dtype), np.empty((rows, columns), dtype)
+    for levels in range(4):
+        product(a, b, out, levels)
+        assert (out == a @ b).all()
+
+
+def test_fractions_are_divided_by_once_a_level():
+    halves = schoolbook(Format(1, 1, 2), Field.Z)
+    claim = Factorization(halves.format, Field.Q, halves.u, halves.v, 2 * halves.w, (1, 1, 2))
+    out = np.empty((3, 4))
+    float_product(claim)(np.ones((3, 2)), np.ones((2, 4)), out, 2)
+    assert (out == 2).all()
+
+
+def test_sums_begin_with_a_line_of_the_cache(strassen):
+    product = float_product(strassen, "float32")
+    product(np.ones((18, 18), np.float32), np.ones((18, 18), np.float32), np.empty((18, 18), np.float32), 1)
+    (room,) = product._rooms.values()
+    assert all(plane.ctypes.data % 64 == 0 for plane in (*room.left.planes, *room.right.planes, *room.products.planes))
+    assert all(plane.strides[0] % 64 == 0 for plane in room.products.planes)
+
+
+INTEGER_RNG = np.random.default_rng(2)
+
+
+def integer_product(claim, threads=1):
+    return IntegerProduct(claim.format, scheme_programs(claim), threads)
+
+
+def entries(rows, columns):
+    return INTEGER_RNG.integers(ENDS.min, ENDS.max, (rows, columns), endpoint=True)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 7), (64, 64, 64), (70, 300, 9), (5, 257, 515), (4, 0, 3)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_tiles_give_bit_for_bit_what_numpy_gives_over_all_64_bits(strassen, shape, threads):
+    rows, inner, columns = shape
+    a, b, out = entries(rows, inner), entries(inner, columns), np.empty((rows, columns), np.int64)
+    integer_product(strassen, threads)(a, b, out, 0)
+    assert (out == a @ b).all()
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3, 4])
+@pytest.mark.parametrize("shape", [(48, 48, 48), (37, 41, 53), (3, 200, 5), (1, 7, 9)])
+def test_every_level_and_every_rim_is_the_same_product(strassen, levels, shape):
+    rows, inner, columns = shape
+    a, b, out = entries(rows, inner), entries(inner, columns), np.empty((rows, columns), np.int64)
+    integer_product(strassen)(a, b, out, levels)
+    assert (out == a @ b).all()
+
+
+def test_parts_of_larger_matrices_are_read_and_written_in_place(strassen):
+    a, b, c = (entries(12, 12) for _ in range(3))
+    before = c.copy()
+    integer_product(strassen)(a[2:7, 3:9], b[1:7, 4:8], c[0:5, 5:9], 1)
+    assert (c[0:5, 5:9] == a[2:7, 3:9] @ b[1:7, 4:8]).all()
+    before[0:5, 5:9] = c[0:5, 5:9]
+    assert (c == before).all()
+
+
+def test_a_format_of_different_sides_and_one_without_any_sum(strassen):
+    wide = join(strassen, schoolbook(Format(2, 2, 1), Field.ZT), "columns")
+    a, b, out = entries(29, 23), entries(23, 31), np.empty((29, 31), np.int64)
+    for claim in (wide, schoolbook(Format(2, 3, 1), Field.ZT)):
+        integer_product(claim, threads=2)(a, b, out, 2)
+        assert (out == a @ b).all()
+
+
+def test_room_is_kept_for_the_next_product_of_that_size_and_given_back(strassen):
+    product = integer_product(strassen)
+    a, out = entries(32, 32), np.empty((32, 32), np.int64)
+    product(a, a, out, 2)
+    (room,) = product._rooms.values()
+    assert room.ctypes.data % 64 == 0
+    product(a, a, out, 2)
+    assert next(iter(product._rooms.values())) is room
+    product.forget()
+    assert not product._rooms
+
+
+def test_the_source_says_where_each_factor_is(strassen):
+    source = integer_source(strassen.format, scheme_programs(strassen))
+    assert "N = 2, M = 2, P = 2, RANK = 7, LEFT_SUMS = 5, RIGHT_SUMS = 5" in source
+    assert "LEFT_ORDER[] = {4, 5, 0, 3, 6, 7, 8};" in source  # the third and fourth are a11 and a22 themselves
+
+
+def test_rows_of_a_part_are_as_far_apart_as_those_of_the_whole():
+    assert row_width(np.zeros((4, 6))[:, :3]) == 6
+
+
+def test_blocks_are_views_in_the_order_of_reading_with_their_addresses():
+    matrix = np.arange(24.0).reshape(4, 6)
+    blocks = split(matrix, 2, 3)
+    assert len(blocks) == 6
+    assert blocks.planes[4].tolist() == [[14, 15], [20, 21]]
+    assert blocks.places[:, 1].tolist() == [6] * 6
+    assert (blocks.places[:, 0] - matrix.ctypes.data).tolist() == [8 * place for place in (0, 2, 4, 12, 14, 16)]
+
+
+def test_planes_do_not_touch_and_each_row_begins_with_a_line():
+    planes = empty_planes(3, 5, 9, np.dtype(np.float32))
+    for value, plane in enumerate(planes.planes):
+        plane[:] = value
+    assert [set(plane.ravel().tolist()) for plane in planes.planes] == [{0.0}, {1.0}, {2.0}]
+    assert all(row.ctypes.data % LINE == 0 for plane in planes.planes for row in plane)
+
+
+def test_no_planes_are_an_empty_table():
+    assert empty_planes(0, 4, 4, np.dtype(np.int64)).places.shape == (0, 2)
+
+
+def test_memory_begins_with_a_line_and_has_the_length_asked_for():
+    for entries in (1, 1000):
+        made = aligned_empty(entries, np.dtype(np.int64))
+        assert len(made) == entries
+        assert made.ctypes.data % LINE == 0

@@ -1,0 +1,50 @@
+import json
+import os
+
+import pytest
+
+from palaestra.apps.matmul.benchmark import worker
+from palaestra.apps.matmul.benchmark.worker import THREAD_COUNTS, benchmark_apart, main
+from palaestra.apps.matmul.config import BenchConfig
+from palaestra.apps.matmul.schemes.archive import Archive, Provenance
+from palaestra.apps.matmul.schemes.verification import verify
+from palaestra.core.errors import RunFailed
+
+QUICK = BenchConfig(dtypes=("object",), object_sizes=(2,), bits=(64,), seconds=0.01, threads=2)
+ORIGIN = Provenance("01RUN", "flip", 1, 2, 3.0, 4.0, 5.0)
+
+
+@pytest.fixture
+def entry(strassen, tmp_path):
+    return Archive(tmp_path).add(verify(strassen), ORIGIN)[0]
+
+
+def test_the_threads_are_set_before_blas_is_loaded(entry, monkeypatch):
+    asked = {}
+    real = worker.subprocess.run
+
+    def run(words, **options):
+        asked.update(options["env"])
+        return real(words, **options)
+
+    monkeypatch.setattr(worker.subprocess, "run", run)
+    made = benchmark_apart(entry, QUICK, "01B", aloud=False)
+    assert {asked[name] for name in THREAD_COUNTS} == {"2"}
+    assert (made.id, made.threads, len(made.cells)) == ("01B", 2, 1)
+    assert made.cells[0].is_exact
+    assert asked["PATH"] == os.environ["PATH"]
+
+
+def test_what_the_child_could_not_do_is_told(entry):
+    entry.file.write_text("{")
+    with pytest.raises(RunFailed, match="ended with 1"):
+        benchmark_apart(entry, QUICK, "01B", aloud=False)
+
+
+def test_a_refusal_has_its_exit_code(strassen_bits, tmp_path, capsys):
+    entry, _ = Archive(tmp_path).add(verify(strassen_bits), ORIGIN)
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps({"file": str(entry.file), "name": "x", "config": QUICK.model_dump(mode="json")}))
+    assert main(request, tmp_path / "answer.json") == 2
+    assert "modulo 2 only" in capsys.readouterr().err
+    assert not (tmp_path / "answer.json").exists()

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format, parse_format, schoolbook, whole_numbers
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.core.errors import UsageError
+
+
+def multiply_by(claim, a, b):
+    """The scheme as it would be run, on Python's integers."""
+    flat_a, flat_b = a.ravel().tolist(), b.ravel().tolist()
+    entries = [0] * claim.format.sizes[2]
+    for u, v, w in zip(*(factor.tolist() for factor in claim.factors), strict=True):
+        product = sum(c * x for c, x in zip(u, flat_a, strict=True)) * sum(
+            c * x for c, x in zip(v, flat_b, strict=True)
+        )
+        entries = [entry + c * product for entry, c in zip(entries, w, strict=True)]
+    return np.array(entries).reshape(claim.format.rows, claim.format.columns)
+
+
+@pytest.mark.parametrize("sides", [(1, 1, 1), (2, 3, 4), (4, 1, 2)])
+def test_the_schoolbook_multiplies_as_numpy_does(sides):
+    claim = schoolbook(Format(*sides), Field.Z)
+    dice = np.random.default_rng(0)
+    a, b = dice.integers(-9, 9, sides[:2]), dice.integers(-9, 9, sides[1:])
+    assert claim.rank == np.prod(sides)
+    assert (multiply_by(claim, a, b) == a @ b).all()
+
+
+def test_factors_of_another_shape_are_refused(strassen):
+    with pytest.raises(UsageError, match=r"shape \[7, 4\]"):
+        Factorization(Format(2, 2, 3), Field.Z, *strassen.factors)
+
+
+def test_factors_cannot_be_changed_afterwards(strassen):
+    with pytest.raises(ValueError, match="read-only"):
+        strassen.u[0, 0] = 5
+
+
+@pytest.mark.parametrize(
+    "values", [[[0.5]], [[1e30]], [[float("nan")]], [["1"]], [[1], [1, 2]], [1, 2], [[True]], [[None]]]
+)
+def test_what_is_not_whole_is_refused_and_never_rounded(values):
+    with pytest.raises(UsageError):
+        whole_numbers(values)
+
+
+def test_whole_numbers_written_as_floats_are_whole():
+    assert whole_numbers([[1.0, -2.0]]).tolist() == [[1, -2]]
+
+
+def test_a_format_is_read_as_it_is_written():
+    assert parse_format("3x4x5") == Format(3, 4, 5)
+    assert str(parse_format(" 3X4X5 ")) == "3x4x5"
+
+
+def test_sizes_are_those_of_the_three_matrices():
+    assert Format(3, 4, 5).sizes == (12, 20, 15)
+    assert Format(3, 4, 5).schoolbook_rank == 60
+    assert Format(5, 3, 4).ascending == Format(3, 4, 5)
+
+
+@pytest.mark.parametrize("text", ["3x3", "0x2x2", "3x3x99", "3x3x3x3", "axbxc", "", "-1x2x2", "2x2x2\n2x2x2", "²x2x2"])
+def test_what_is_no_format_is_refused_with_its_text(text):
+    with pytest.raises(UsageError) as caught:
+        parse_format(text)
+    assert caught.value.hint
+    assert text in caught.value.message or "side" in caught.value.message

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from palaestra.apps.matmul.benchmark.c_source import made_sums
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format, schoolbook
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.straight_line import (
+    count_additions,
+    evaluate,
+    plain_program,
+    scheme_programs,
+    shortest_program,
+    transposed,
+    without_negated_factors,
+)
+
+DICE = np.random.default_rng(1)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (4, 9), (20, 6)])
+def test_a_program_does_what_its_table_says(shape):
+    table = DICE.integers(-2, 3, shape)
+    values = DICE.integers(-50, 50, (shape[1], 7))
+    program = shortest_program(table, 3)
+    assert (evaluate(program, values) == table @ values).all()
+    assert program.additions <= plain_program(table).additions
+
+
+def test_a_program_turned_around_does_what_the_transposed_table_says():
+    table = DICE.integers(-1, 2, (6, 5))
+    values = DICE.integers(-50, 50, (6, 3))
+    turned = transposed(shortest_program(table, 2), 6)
+    assert (evaluate(turned, values) == table.T @ values).all()
+
+
+def test_the_shortest_program_is_right_also_where_it_is_one_turned_around():
+    """For about one table of six the turned one is shorter."""
+    dice = np.random.default_rng(3)
+    for _ in range(60):
+        table = dice.integers(-1, 2, dice.integers(2, 10, 2))
+        values = dice.integers(-50, 50, (table.shape[1], 3))
+        program = shortest_program(table, 3)
+        assert program.inputs == table.shape[1]
+        assert (evaluate(program, values) == table @ values).all()
+
+
+def test_turning_adds_rows_minus_columns():
+    table = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 1]])  # every row and column has something
+    program = plain_program(table)
+    assert transposed(program, 3).additions == program.additions + 3 - 4
+
+
+def test_sums_that_differ_by_a_factor_are_made_once():
+    table = np.array([[1, 2], [-2, -4], [3, 6]])
+    assert shortest_program(table, 1).additions == 1
+
+
+def test_the_same_tries_give_the_same_program(strassen):
+    assert scheme_programs(strassen) == scheme_programs(strassen)
+
+
+def test_an_empty_row_is_nothing():
+    program = shortest_program(np.array([[0, 0], [1, -1]]), 1)
+    assert evaluate(program, np.array([[5], [3]])).tolist() == [[0], [2]]
+
+
+# Winograd's form of seven products; columns 11, 12, 21, 22
+A = [[1, 0, 0, 0], [0, 1, 0, 0], [1, 1, -1, -1], [0, 0, 0, 1], [0, 0, 1, 1], [-1, 0, 1, 1], [1, 0, -1, 0]]
+B = [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, -1, -1, 1], [-1, 1, 0, 0], [1, -1, 0, 1], [0, -1, 0, 1]]
+C = [[1, 1, 1, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0], [0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1]]
+
+
+def test_the_schoolbook_adds_only_products():
+    counted = count_additions(schoolbook(Format(2, 3, 4), Field.Z))
+    assert (counted.naive, counted.eliminated) == (2 * 4 * 2, 2 * 4 * 2)
+
+
+def test_strassen_takes_eighteen_additions(strassen):
+    assert count_additions(strassen).naive == 18
+
+
+def test_winograds_form_takes_fifteen_after_elimination():
+    u, v, w = (np.array(rows, dtype=np.int64) for rows in (A, B, C))
+    counted = count_additions(Factorization(Format(2, 2, 2), Field.ZT, u, v, w))
+    assert counted.naive == 24
+    assert counted.eliminated == 15
+
+
+def test_equal_sums_are_made_once():
+    u = np.array([[1, 1], [1, 1], [-1, -1]], dtype=np.int64)
+    ones = np.ones((3, 2), dtype=np.int64)
+    claim = Factorization(Format(1, 2, 1), Field.Z, u, ones, np.ones((3, 1), dtype=np.int64))
+    assert count_additions(claim).eliminated == 1 + 1 + 2
+
+
+SIGNS = np.array([1, 1, -1, -1, 1, -1, 1])  # of Strassen's rows: the third and fourth have a block alone
+
+
+def turned(strassen, left, right):
+    """The same scheme with other signs of its rows."""
+    signs = (left[:, None], right[:, None], (left * right)[:, None])
+    u, v, w = (factor * sign for factor, sign in zip(strassen.factors, signs, strict=True))
+    return Factorization(strassen.format, strassen.field, u, v, w)
+
+
+def multiplied(programs, a, b):
+    products = evaluate(programs.left, a.reshape(4)) * evaluate(programs.right, b.reshape(4))
+    return evaluate(programs.product, products).reshape(2, 2)
+
+
+def test_the_product_is_the_same_whichever_signs_the_rows_had(strassen):
+    a, b = np.array([[3, -1], [4, 7]]), np.array([[2, 5], [-6, 9]])
+    ones = np.ones(7, dtype=np.int64)
+    for left, right in ((ones, ones), (SIGNS, ones), (ones, -ones), (SIGNS, SIGNS), (-SIGNS, SIGNS)):
+        programs = scheme_programs(turned(strassen, left, right))
+        assert (multiplied(without_negated_factors(programs), a, b) == a @ b).all()
+
+
+def test_a_block_with_a_minus_is_not_copied(strassen):
+    programs = scheme_programs(turned(strassen, SIGNS, np.ones(7, dtype=np.int64)))
+    assert len(made_sums(programs.left)) == 7
+    assert len(made_sums(without_negated_factors(programs).left)) == 5
+
+
+def test_additions_stay_as_many(strassen):
+    programs = scheme_programs(turned(strassen, SIGNS, -SIGNS))
+    assert without_negated_factors(programs).additions == programs.additions

@@ -1,0 +1,97 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format, schoolbook
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.verification import (
+    NotAnAlgorithm,
+    VerifiedFactorization,
+    product_tensor,
+    residual,
+    verify,
+)
+
+
+def changed(claim, name, row, place, value):
+    factor = getattr(claim, name).copy()
+    factor[row, place] = value
+    return replace(claim, **{name: factor})
+
+
+def test_strassen_holds_over_whole_numbers_and_modulo_2(strassen, strassen_bits):
+    assert verify(strassen).rank == 7
+    assert verify(strassen_bits).field is Field.GF2
+
+
+def test_what_holds_modulo_2_does_not_hold_over_whole_numbers(strassen_bits):
+    with pytest.raises(NotAnAlgorithm, match="residual has"):
+        verify(replace(strassen_bits, field=Field.Z))
+
+
+@pytest.mark.fault("V3")
+def test_a_thousand_single_wrong_entries_are_all_refused(strassen):
+    claims = [strassen, schoolbook(Format(2, 3, 2), Field.Z), schoolbook(Format(3, 3, 3), Field.Z)]
+    dice = np.random.default_rng(1)
+    for attempt in range(1000):
+        claim = replace(claims[attempt % 3], field=Field.Z)
+        name = "uvw"[dice.integers(3)]
+        factor = getattr(claim, name)
+        row, place = (int(dice.integers(size)) for size in factor.shape)
+        wrong = changed(claim, name, row, place, int(factor[row, place]) + int(dice.choice([-2, -1, 1, 2])))
+        with pytest.raises(NotAnAlgorithm):
+            verify(wrong)
+
+
+@pytest.mark.fault("V3")
+def test_every_flipped_bit_is_refused_modulo_2(strassen_bits):
+    for name in "uvw":
+        for row in range(7):
+            for place in range(4):
+                with pytest.raises(NotAnAlgorithm):
+                    verify(changed(strassen_bits, name, row, place, 1 - getattr(strassen_bits, name)[row, place]))
+
+
+def test_the_untouched_tensor_is_not_solved():
+    empty = np.zeros((0, 4), dtype=np.int64)
+    with pytest.raises(NotAnAlgorithm, match="8 nonzeros"):
+        verify(Factorization(Format(2, 2, 2), Field.Z, empty, empty, empty))
+
+
+def test_a_row_that_multiplies_nothing_is_not_rank(strassen):
+    u, v, w = (np.concatenate([factor, np.zeros((1, 4), dtype=np.int64)]) for factor in strassen.factors)
+    with pytest.raises(NotAnAlgorithm, match="1 of 8 rows"):
+        verify(Factorization(strassen.format, Field.Z, u, v, w))
+
+
+def test_coefficients_must_be_those_of_the_field(strassen):
+    with pytest.raises(NotAnAlgorithm, match="0 and 1"):
+        verify(replace(strassen, field=Field.GF2))
+    doubled = replace(strassen, u=strassen.u * 2, denominators=(2, 1, 1))
+    with pytest.raises(NotAnAlgorithm, match="-1, 0 and 1"):
+        verify(replace(doubled, field=Field.ZT))
+    with pytest.raises(NotAnAlgorithm, match="no denominators"):
+        verify(replace(doubled, field=Field.Z))
+    assert verify(replace(doubled, field=Field.Q)).rank == 7
+
+
+def test_sums_too_large_for_64_bits_are_still_exact(strassen):
+    """2^21 cubed is 2^63: it would wrap, and wrapped sums could cancel."""
+    big = replace(strassen, **{name: getattr(strassen, name) << 22 for name in "uvw"}, field=Field.Q)
+    assert verify(replace(big, denominators=(1 << 22,) * 3)).rank == 7
+    with pytest.raises(NotAnAlgorithm):
+        verify(replace(big, denominators=(1 << 22, 1 << 22, 1)))
+
+
+def test_the_tensor_says_what_a_product_is():
+    tensor = product_tensor(Format(2, 3, 4))
+    dice = np.random.default_rng(2)
+    a, b = dice.integers(-5, 5, (2, 3)), dice.integers(-5, 5, (3, 4))
+    assert (np.einsum("ijk,i,j->k", tensor, a.ravel(), b.ravel()).reshape(2, 4) == a @ b).all()
+    assert not residual(schoolbook(Format(2, 3, 4), Field.Z)).any()
+
+
+def test_only_verify_makes_a_proof(strassen):
+    with pytest.raises(TypeError, match="only verify"):
+        VerifiedFactorization(strassen, object())

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from palaestra.apps.matmul.config import BRIEF, SIZES, BenchConfig, DiscoverConfig, changed_keys
+from palaestra.config.resolve import resolve_config
+from palaestra.core.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"format": "3x3"}, "not a format"),
+        ({"format": "0x2x2"}, "side of 0"),
+        ({"format": "3x3x99"}, "side of 99"),
+        ({"format": "9x9x9"}, "too large"),
+        ({"field": "q"}, "no search over q"),
+        ({"field": "gf3"}, "Did you mean 'gf2'"),
+        ({"method": "flop"}, "flip"),
+        ({"seconds": 0}, "seconds"),
+        ({"walkers": 0}, "walkers"),
+        ({"sede": 1}, "seed"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(settings, said):
+    with pytest.raises(UsageError, match=said):
+        resolve_config(DiscoverConfig, None, settings)
+
+
+def test_the_target_is_the_best_known_rank_of_the_field_unless_it_is_given():
+    assert DiscoverConfig(format="4x4x4").rules.target == 47
+    assert DiscoverConfig(format="4x4x4", field="z").rules.target == 49
+    assert DiscoverConfig(format="4x4x4", target=0).rules.target == 0
+    assert DiscoverConfig(format="1x1x7").rules.target == 0
+
+
+def test_every_rule_is_taken_from_the_configuration():
+    config = DiscoverConfig(plus_period=11, margin=3, patience=12, round_flips=13, pool_size=5, target=9)
+    rules = config.rules
+    assert (rules.plus_period, rules.margin, rules.patience) == (11, 3, 12)
+    assert (rules.round_flips, rules.pool_size, rules.target) == (13, 5, 9)
+
+
+def test_more_time_is_no_other_search():
+    stored = DiscoverConfig().model_dump(mode="json")
+    assert changed_keys(stored, DiscoverConfig(seconds=5, target=3)) == []
+    assert changed_keys(stored, DiscoverConfig(seed=2)) == ["seed"]
+
+
+def test_odd_sizes_are_among_those_that_are_timed():
+    assert min(SIZES) == 64
+    assert max(SIZES) == 4096
+    assert any(size % 2 for size in SIZES)
+
+
+def test_an_unknown_type_is_refused_with_the_nearest():
+    with pytest.raises(ValidationError, match="Did you mean 'float32'"):
+        BenchConfig(dtypes=("float23",))
+
+
+@pytest.mark.parametrize("wrong", [{"sizes": (0,)}, {"threads": 0}, {"levels": 9}, {"bits": (-8,)}, {"speed": 1}])
+def test_what_cannot_be_is_refused(wrong):
+    with pytest.raises(ValidationError):
+        BenchConfig(**wrong)
+
+
+def test_the_first_look_is_brief():
+    assert max(BRIEF.sizes) <= 512
+    assert BRIEF.seconds * len(BRIEF.sizes) * len(BRIEF.dtypes) < 3

@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import importlib.util
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from palaestra.apps.matmul import session as module
+from palaestra.apps.matmul.agent.run import run_agent
+from palaestra.apps.matmul.benchmark.cells import Cell
+from palaestra.apps.matmul.benchmark.report import Benchmark, BenchStore
+from palaestra.apps.matmul.config import DiscoverConfig
+from palaestra.apps.matmul.discover import find_or_make
+from palaestra.apps.matmul.schemes.archive import Archive, Provenance
+from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.verification import verify
+from palaestra.apps.matmul.search.run import run_discovery
+from palaestra.apps.matmul.session import Kept, ending_told, first_look, keep, log_checkpoint
+from palaestra.checkpoints.log import LOG_NAME, read_log
+from palaestra.core.clock import SystemClock
+from palaestra.core.errors import RunFailed, UsageError
+from palaestra.loggers.fanout import Fanout
+from palaestra.runner.session import RunSession
+from palaestra.runner.signals import StopNow
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.journal import read_journal
+
+
+class Session:
+    def __init__(self):
+        self.told = []
+
+    def finished(self):
+        self.told.append("finished")
+
+    def cancelled(self, reason, code):
+        self.told.append(("cancelled", reason, code))
+
+    def failed(self, error, code):
+        self.told.append(("failed", str(error), code))
+
+
+def told(number=None, error=None):
+    """What a session is told of a search that ends like this, and what comes out of it."""
+    session = Session()
+    try:
+        with ending_told(session, SimpleNamespace(signal=number)):
+            if error is not None:
+                raise error
+    except BaseException as left:  # noqa: BLE001  also what is no Exception
+        return session.told, type(left)
+    return session.told, None
+
+
+def test_a_search_that_ends_by_itself_is_finished():
+    assert told() == (["finished"], None)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_cancels_with_the_code_that_shells_know(number, code):
+    assert told(number) == ([("cancelled", number.name, code)], None)
+
+
+def test_a_second_signal_leaves_at_once():
+    assert told(signal.SIGINT, StopNow(signal.SIGINT)) == ([("cancelled", "SIGINT", 130)], KeyboardInterrupt)
+
+
+def test_an_error_of_ours_has_its_own_code_and_any_other_has_1():
+    assert told(error=UsageError("no")) == ([("failed", "no", 2)], UsageError)
+    assert told(error=MemoryError("none left")) == ([("failed", "none left", 1)], MemoryError)
+
+
+_file = Path(__file__).parents[2] / "loggers" / "test_wandb.py"
+_spec = importlib.util.spec_from_file_location("wandb_tests", _file)
+wandb_tests = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(wandb_tests)
+fake = wandb_tests.fake  # a fixture: a fake W&B, and what it was told
+
+WITH_WANDB = {"wandb": {"enabled": True, "upload_checkpoints": True, "grace_seconds": 60}}
+TINY = {"width": 16, "batch": 32, "warmup": 3, "updates": 2, "simulations": 2, "children": 4, "device": "cpu"}
+
+
+def timed_cells(entry, config, name, *, aloud, timeout):
+    cell = Cell("int64", 256, "NumPy", 3.0, 1.0, 1, 3.0, 2.0, 1.5, "win", 1)
+    run, software = entry.provenance["run"], {"blas": "b", "compiler": "c"}
+    return Benchmark(
+        name, entry.file.stem, "f", run, "2x2x2", "zt", 7, 15, 0.0, 1, {"cpu": "x"}, software, 6, (cell,), {}
+    )
+
+
+def hushed(_text):
+    pass
+
+
+def tables(fake, name):
+    return [row for call in fake("log") for row in call["values"].get(f"tables/{name}", ())]
+
+
+def test_wandb_hears_of_figures_checkpoints_the_scheme_and_its_benchmark(workplace, fake, monkeypatch):
+    monkeypatch.setattr(module, "benchmark_apart", timed_cells)
+    config = DiscoverConfig(format="2x2x2", field="zt", seconds=5, polish=0.0, sinks=WITH_WANDB)
+    directory = find_or_make(config, "first", "palaestra discover")
+    outcome = run_discovery(directory, config, hushed)
+    (told,) = fake("init")
+    assert told["given"]["id"] == directory.id
+    ranks = [call["values"]["discover/best_rank"] for call in fake("log") if "discover/best_rank" in call["values"]]
+    assert ranks[-1] == outcome.rank == 7
+    (row,) = tables(fake, "benchmark")
+    assert directory.id in row  # Source Run ID
+    assert [row[-1] for row in tables(fake, "checkpoints")][-1] == "search"
+    kept = {call["name"]: call["files"] for call in fake("log_artifact")}
+    assert kept["fake-discovery"] == [Path(outcome.file).name]
+    assert kept["fake-checkpoint"] == ["search.json"]
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_an_agents_episodes_become_the_table_of_episodes(workplace, fake):
+    config = DiscoverConfig(
+        format="2x2x2", method="agent", agent=TINY, seconds=1e-9, target=0, bench=False, sinks=WITH_WANDB
+    )
+    directory = find_or_make(config, "first", "palaestra discover")
+    said = []
+    run_agent(lambda: directory, config, said.append)
+    ((episode, reward, residual, rank),) = tables(fake, "episodes")
+    assert said[0].startswith(f"Episode {episode} | Reward {reward:g} | Residual {residual:g} | Rank {rank:g} ")
+    assert len(tables(fake, "checkpoints")) == 1
+
+
+def test_a_wandb_that_fails_is_named_on_stderr_and_the_search_finds_the_same(workplace, fake, monkeypatch, capsys):
+    monkeypatch.setenv("FAKE_WANDB", "raise:init")
+    found = []
+    for name, sinks in (("with", WITH_WANDB), ("without", {})):
+        config = DiscoverConfig(format="2x2x3", seconds=30, sinks=sinks)
+        directory = find_or_make(config, name, "palaestra discover")
+        outcome = run_discovery(directory, config, hushed)
+        found.append((outcome.rank, outcome.flips, outcome.fingerprint))
+        failed = [entry.data["sink"] for entry in read_journal(directory.journal_file) if entry.event == "sink.failed"]
+        assert failed == (["wandb"] if name == "with" else [])
+    assert found[0] == found[1]
+    assert capsys.readouterr().err.count("The sink 'wandb' is no longer used") == 1
+
+
+def test_other_sinks_are_chosen_by_name(workplace):
+    config = DiscoverConfig(format="2x2x2", seconds=5, sinks={"csv": True, "tensorboard": True})
+    directory = find_or_make(config, "first", "palaestra discover")
+    run_discovery(directory, config, hushed)
+    assert "discover/best_rank" in directory.metrics_csv_file.read_text().splitlines()[0]
+    assert list(directory.tensorboard.iterdir())
+
+
+def test_every_checkpoint_has_its_line_and_only_the_last_has_its_file(tmp_path):
+    numbers = [log_checkpoint(tmp_path, flips, flips / 10, "search.json") for flips in (100, 250)]
+    assert numbers == [1, 2]
+    entries = read_log(tmp_path)
+    assert [(entry.epoch, entry.agent_step, entry.total_time, entry.removed) for entry in entries] == [
+        (1, 100, 10.0, True),
+        (2, 250, 25.0, False),
+    ]
+    assert {entry.file for entry in entries} == {"search.json"}
+
+
+def test_a_damaged_log_is_begun_anew(tmp_path):
+    (tmp_path / LOG_NAME).write_text("{")
+    log_checkpoint(tmp_path, 1, 1.0, "search.json")
+    assert len(read_log(tmp_path)) == 1
+
+
+def test_a_long_search_keeps_the_newest(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MOST_ENTRIES", 3)
+    for flips in range(6):
+        log_checkpoint(tmp_path, flips, 0.0, "search.json")
+    assert [entry.agent_step for entry in read_log(tmp_path)] == [3, 4, 5]
+
+
+ORIGIN = Provenance("01RUN", "flip", 1, 2, 3.0, 4.0, 5.0)
+
+
+class Shelf:
+    """A sink for files only."""
+
+    name = "shelf"
+
+    def __init__(self):
+        self.files = []
+
+    def files_made(self, name, kind, files):
+        self.files.append((name, kind, [file.name for file in files]))
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def shelf():
+    return Shelf()
+
+
+@pytest.fixture
+def sinks(shelf):
+    dropped = []
+    made = Fanout(lambda name, error: dropped.append((name, error)))
+    made.add("shelf", lambda: shelf)
+    yield made
+    assert dropped == []
+
+
+@pytest.fixture
+def session(workplace):
+    return RunSession(find_or_make(DiscoverConfig(), "first", "palaestra discover"), 0, SystemClock())
+
+
+def test_a_discovery_is_archived_once_and_its_file_told(strassen_bits, session, sinks, shelf):
+    kept = [keep(verify(strassen_bits), ORIGIN, session, sinks, bench=True) for _ in range(2)]
+    assert [one.is_new for one in kept] == [True, False]
+    name = kept[0].file.rpartition("/")[2]
+    assert shelf.files == [("discovery", "algorithm", [name])] * 2
+
+
+def test_it_is_timed_only_when_asked(strassen, session, sinks, monkeypatch):
+    monkeypatch.setattr(module, "first_look", lambda *_: "fast")
+    looks = [keep(verify(strassen), ORIGIN, session, sinks, bench=bench).remark for bench in (True, False)]
+    assert looks == ["fast", ""]
+
+
+def test_what_everybody_knows_is_not_kept(session, sinks, shelf):
+    school = verify(schoolbook(Format(2, 2, 2), Field.ZT))
+    assert keep(school, ORIGIN, session, sinks, bench=True) == Kept()
+    assert shelf.files == []
+
+
+class Tables:
+    """A sink for tables only."""
+
+    name = "tables"
+
+    def __init__(self):
+        self.kept = []
+
+    def table_made(self, name, columns, rows):
+        self.kept.append((name, columns, rows))
+
+
+def heard_by(sink=None):
+    def fail(name, error):
+        raise AssertionError(f"{name} was dropped: {error}")
+
+    sinks = Fanout(fail)
+    if sink is not None:
+        sinks.add(sink.name, lambda: sink)
+    return sinks
+
+
+class Notes:
+    def __init__(self):
+        self.kept = []
+
+    def record(self, event, *, level=None, **data):
+        self.kept.append((event, data))
+
+
+def timed(entry, config, name, *, aloud, timeout):
+    cell = Cell("int64", 256, "NumPy", 3.0, 1.0, 1, 3.0, 2.0, 1.5, "win", 1)
+    software = {"blas": "b", "compiler": "c"}
+    return Benchmark(
+        name, entry.file.stem, "f", "01RUN", "2x2x2", "zt", 7, 15, 0.0, 1, {}, software, 6, (cell,), {"int64": 256}
+    )
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return RunDirectory(tmp_path / "01RUN")
+
+
+def test_a_scheme_for_numbers_is_timed_kept_and_told(strassen, directory, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "benchmark_apart", timed)
+    entry, _ = Archive(tmp_path).add(verify(strassen), ORIGIN)
+    notes, tables = Notes(), Tables()
+    assert "int64 256: algorithm 1.50 x" in first_look(entry, directory, notes, heard_by(tables))
+    assert len(BenchStore(tmp_path).of(entry.file.stem)) == 1
+    assert [(event, data["kind"]) for event, data in notes.kept] == [("artifact.saved", "benchmark")]
+    ((name, columns, rows),) = tables.kept
+    assert name == "benchmark"
+    assert dict(zip(columns, rows[0], strict=True))["Source Run ID"] == "01RUN"
+
+
+def test_a_scheme_for_bits_is_not(strassen_bits, directory, tmp_path):
+    entry, _ = Archive(tmp_path).add(verify(strassen_bits), ORIGIN)
+    assert first_look(entry, directory, Notes(), heard_by()) == ""
+
+
+def test_a_benchmark_that_fails_takes_nothing_from_the_discovery(strassen, directory, tmp_path, monkeypatch):
+    def fail(*_given, **_more):
+        raise RunFailed("no compiler")
+
+    monkeypatch.setattr(module, "benchmark_apart", fail)
+    entry, _ = Archive(tmp_path).add(verify(strassen), ORIGIN)
+    assert "no compiler" in first_look(entry, directory, Notes(), heard_by())
