@@ -111,7 +111,7 @@ soak: setup ## everything at once for 45 minutes, with a fault every ten seconds
 test-machines: setup ## three machines from network namespaces and every fault between them (root; half an hour; ONLY="kill or join")
 	PALAESTRA_WRITE_DOCS=1 $(BIN)/python -m pytest -n 0 --timeout 900 -m machines tests/machines $(if $(ONLY),-k "$(ONLY)")
 
-mutants: setup ## small defects planted in checkpoints, security and state: which does no test see? (an hour; ONLY="--at-once 2", ONLY=web/tokens)
+mutants: setup ## small defects planted in checkpoints, security and state: which does no test see? (an hour; ONLY="--at-once 2", ONLY=web/security/tokens)
 	$(BIN)/python -m palaestra.testing.mutants $(ONLY)
 
 # Everything is resolved anew in an environment of its own; what builds the package is pinned too.

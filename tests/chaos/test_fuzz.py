@@ -35,11 +35,11 @@ from palaestra.runs.journal import read_journal
 from palaestra.runs.replay_file import ReplayWriter, read_replay_file
 from palaestra.runs.status import read_written_record
 from palaestra.testing.chaos_fuzz import Parser, fuzz
-from palaestra.web.archives import checked_entries, open_archive, read_pieces
-from palaestra.web.json_text import parse_json
-from palaestra.web.live_socket import Said, understood_as
-from palaestra.web.match_socket import MatchSaid
-from palaestra.web.ranges import wanted_span
+from palaestra.web.files import wanted_span
+from palaestra.web.request_parsing import parse_json
+from palaestra.web.resources.checkpoint_zip import checked_entries, open_archive, read_pieces
+from palaestra.web.sockets.live_view import Said, understood_as
+from palaestra.web.sockets.match import MatchSaid
 
 SAMPLE = 500  # `make test` draws one of so many
 MOST_SECONDS = 2.0  # CPU time of one input

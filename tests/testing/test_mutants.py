@@ -70,10 +70,10 @@ def test_every_target_and_every_test_of_it_is_there():
 
 
 def test_targets_are_chosen_by_name_and_nothing_means_all():
-    assert choose(["web/tokens"]) == ["web/tokens"]
+    assert choose(["web/security/tokens"]) == ["web/security/tokens"]
     assert choose([]) == list(TARGETS)
-    with pytest.raises(NotFound, match=r"'web/token'\. Did you mean 'web/tokens'"):
-        choose(["web/token"])
+    with pytest.raises(NotFound, match=r"'web/security/token'\. Did you mean 'web/security/tokens'"):
+        choose(["web/security/token"])
 
 
 def test_every_judgement_of_the_house_is_about_a_mutant_that_can_still_be_made():
@@ -125,11 +125,11 @@ def test_the_share_is_of_the_mutants_that_make_a_difference():
 
 
 def test_the_table_has_a_row_a_file_and_one_for_all():
-    text = mutants.table([result(killed_by="t"), result("web/place")])
+    text = mutants.table([result(killed_by="t"), result("web/security/origin")])
     rows = [line.split() for line in text.splitlines()[1:]]
     assert rows == [
         ["runs/lock", "1", "1", "0", "100.0%"],
-        ["web/place", "1", "0", "0", "0.0%"],
+        ["web/security/origin", "1", "0", "0", "0.0%"],
         ["all", "2", "1", "0", "50.0%"],
     ]
 
@@ -161,10 +161,10 @@ def test_files_side_by_side_are_tried_in_copies_of_their_own(tmp_path, monkeypat
 
     monkeypatch.setattr(mutants, "ProjectCopy", open_copy)
     monkeypatch.setattr(mutants, "try_target", tried)
-    words = ["runs/lock", "web/place", "--at-once", "2", "--json", str(tmp_path / "seen.json")]
+    words = ["runs/lock", "web/security/origin", "--at-once", "2", "--json", str(tmp_path / "seen.json")]
     assert mutants.main(words, tmp_path) == 0
     seen = json.loads((tmp_path / "seen.json").read_text())["mutants"]
-    assert {each["target"] for each in seen} == {"runs/lock", "web/place"}
+    assert {each["target"] for each in seen} == {"runs/lock", "web/security/origin"}
     assert {each["killed_by"] for each in seen} == {"copy 0", "copy 1"}
 
 

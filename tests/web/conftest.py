@@ -27,14 +27,13 @@ from palaestra.daemon.settings import DaemonSettings
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config
 from palaestra.runs.store import RunStore
-from palaestra.web.app import build_app
-from palaestra.web.house import House
-from palaestra.web.login import LoginCodes
+from palaestra.web.app import all_routes, build_app
+from palaestra.web.context import House
 from palaestra.web.openapi import build_openapi
-from palaestra.web.place import Place
-from palaestra.web.resources import all_routes
+from palaestra.web.security.login import LoginCodes
+from palaestra.web.security.origin import Place
+from palaestra.web.security.tokens import TokenFile
 from palaestra.web.server import Server, ServeSettings, open_listener
-from palaestra.web.tokens import TokenFile
 
 PORT = 7878
 TIMEOUT_SECONDS = 60.0  # far beyond what anything here takes, also on a busy machine

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 from starlette.routing import Route, WebSocketRoute
+from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from palaestra.web.app import build_inner_app, is_public
+from palaestra.web import app as app_module
+from palaestra.web.app import LIFESPANS, RESOURCES, all_routes, build_app, build_inner_app, is_public
+from palaestra.web.endpoints import Endpoint
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 
@@ -50,3 +57,45 @@ def test_a_path_that_is_not_declared_is_401_for_strangers_and_404_for_us(client,
     assert client.get("/api/nowhere").status_code == 404
     del stranger.headers["authorization"]
     assert stranger.get("/api/nowhere").status_code == 401
+
+
+def test_every_file_with_routes_is_in_the_list():
+    folder = Path(app_module.__file__).parent
+    paths = [path.relative_to(folder) for path in folder.rglob("*.py") if "\nROUTES" in path.read_text()]
+    files = [".".join(path.with_suffix("").parts) for path in paths]
+    assert len(files) > 15
+    declared = [import_module(f"palaestra.web.{name}").ROUTES for name in files]
+    assert [name for name, routes in zip(files, declared, strict=True) if routes not in RESOURCES] == []
+
+
+def test_no_method_of_a_path_is_declared_twice():
+    pairs = [(one.method, one.path) for one in all_routes() if isinstance(one, Endpoint)]
+    assert len(pairs) == len(set(pairs)) > 20
+
+
+def test_every_route_says_what_it_is_for():
+    assert [one.path for one in all_routes() if not one.summary] == []
+
+
+def test_what_begins_with_the_daemon_ends_with_it_the_last_first(house, monkeypatch):
+    told = []
+
+    def named(name):
+        @asynccontextmanager
+        async def begin(found):
+            assert found is house
+            told.append(f"{name} begins")
+            yield
+            told.append(f"{name} ends")
+
+        return begin
+
+    monkeypatch.setattr(app_module, "LIFESPANS", (named("a"), named("b")))
+    with TestClient(build_app(house)):
+        assert told == ["a begins", "b begins"]
+    assert told == ["a begins", "b begins", "b ends", "a ends"]
+
+
+def test_every_lifespan_can_be_begun_with_a_house():
+    assert LIFESPANS
+    assert all(callable(begin) for begin in LIFESPANS)

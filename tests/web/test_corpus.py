@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from starlette.routing import Route
 
 from palaestra.web.app import build_inner_app
-from palaestra.web.errors import Refusal
-from palaestra.web.json_text import parse_json
+from palaestra.web.request_parsing import parse_json
+from palaestra.web.responses import Refusal
 
 SOURCE = Path(__file__).parents[2] / "src"
 WATCHED: list[set[str] | None] = [None]  # paths opened while a test listens; a hook cannot be taken out again

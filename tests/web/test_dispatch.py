@@ -1,13 +1,29 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
 import threading
+import time
+from contextlib import closing, contextmanager
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.testclient import TestClient
 
+from palaestra.client.doorplate import token_file
 from palaestra.core.errors import NotFound
-from palaestra.web.dispatch import build_routes
-from palaestra.web.route import Endpoint, Socket
+from palaestra.core.run import RunRequest
+from palaestra.runs.store import RunStore
+from palaestra.web import dispatch
+from palaestra.web.dispatch import CLIENT_LEFT, NICENESS, Workbench, build_routes, step_back
+from palaestra.web.endpoints import Endpoint, Socket
 
 
 def raises(call):
@@ -88,3 +104,137 @@ def test_a_slash_in_a_hole_is_no_word(small):
 def test_declaring_a_method_twice_is_a_mistake():
     with pytest.raises(ValueError, match="declared twice"):
         build_routes([ROUTES[0], ROUTES[0]], None)
+
+
+class Asking:
+    """A request of somebody who may have left."""
+
+    def __init__(self, has_left=False):
+        self.has_left = has_left
+
+    async def is_disconnected(self):
+        return self.has_left
+
+
+def niceness():
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+
+def test_what_is_worked_on_there_steps_back_and_nobody_else_does():
+    before = niceness()
+    answer = asyncio.run(Workbench().work(Asking(), lambda: Response(str(niceness()))))
+    assert int(answer.body) == min(before + NICENESS, 19)
+    assert niceness() == before
+
+
+def test_a_daemon_of_little_priority_has_its_curves_worked_out_with_less():
+    """In a thread, whose priority nobody else has and which cannot be taken back."""
+    found = []
+
+    def play():
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 15)
+        found.append(int(asyncio.run(Workbench().work(Asking(), lambda: Response(str(niceness())))).body))
+
+    thread = threading.Thread(target=play)
+    thread.start()
+    thread.join()
+    assert found == [19]
+
+
+def test_what_goes_wrong_there_is_told_to_whoever_asked():
+    def refuse():
+        raise NotFound("No such curve.")
+
+    with pytest.raises(NotFound, match="No such curve"):
+        asyncio.run(Workbench().work(Asking(), refuse))
+
+
+@pytest.mark.parametrize(("cores", "places"), [(1, 1), (2, 1), (3, 1), (8, 4)])
+def test_half_of_the_cores_are_for_others(monkeypatch, cores, places):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert Workbench().places == places
+
+
+def test_nothing_is_worked_out_for_somebody_who_left_while_waiting(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    done = []
+
+    async def play():
+        bench, patient, gone = Workbench(), Asking(), Asking()
+        is_working, may_end = threading.Event(), threading.Event()
+
+        def first():
+            is_working.set()
+            assert may_end.wait(60)
+            return Response()
+
+        busy = asyncio.create_task(bench.work(patient, first))
+        await asyncio.to_thread(is_working.wait)
+        waiting = asyncio.create_task(bench.work(gone, lambda: done.append(1) or Response()))
+        await asyncio.sleep(0)  # it has taken its place in the queue
+        gone.has_left = True
+        may_end.set()
+        return (await busy).status_code, (await waiting).status_code
+
+    assert asyncio.run(play()) == (200, CLIENT_LEFT)
+    assert done == []
+
+
+def test_where_threads_have_no_priority_of_their_own_nothing_changes(monkeypatch):
+    class Elsewhere:
+        sysname = "Darwin"
+
+    before = niceness()
+    monkeypatch.setattr(dispatch.os, "uname", Elsewhere)
+    step_back()
+    assert niceness() == before
+
+
+# A daemon whose curves never come to an end; it says in a file when it has begun with one.
+SLOW_DAEMON = """
+import os, pathlib, sys, threading
+from palaestra.cli.main import main
+from palaestra.runs.series_cache import SeriesCache
+
+def never(*_):
+    pathlib.Path(os.environ["BEGUN"]).touch()
+    threading.Event().wait()
+
+SeriesCache.chart = SeriesCache.newest = never
+sys.exit(main())
+"""
+
+
+@contextmanager
+def slow_daemon(folder, begun):
+    environment = {**os.environ, "PALAESTRA_RUNS_DIR": str(folder), "BEGUN": str(begun)}
+    words = [sys.executable, "-c", SLOW_DAEMON, "serve", "--port", "0", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        try:
+            text = b""
+            while not text.rstrip().endswith(b"}"):
+                piece = process.stdout.read1(4096)
+                assert piece, process.stderr.read().decode()
+                text += piece
+            yield process, urlsplit(json.loads(text)["url"])
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/api/metrics?run=first&name=a", "/api/runs/first/metrics"])
+def test_a_daemon_that_leaves_does_not_wait_for_a_slow_chart(tmp_path, path):
+    folder, begun = tmp_path / "runs", tmp_path / "begun"
+    RunStore(folder).create(RunRequest("native", "cartpole", {}, "first"), {"seed": 1})
+    with slow_daemon(folder, begun) as (process, url):
+        token = token_file(folder).read_text().strip()
+        with closing(socket.create_connection((url.hostname, url.port))) as caller:
+            head = (f"GET {path} HTTP/1.1", f"Host: {url.netloc}", f"Authorization: Bearer {token}", "", "")
+            caller.sendall("\r\n".join(head).encode())
+            deadline = time.monotonic() + 60
+            while not begun.exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)  # a second for answers under way, and then it is gone
+        assert process.returncode == 0

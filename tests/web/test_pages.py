@@ -3,8 +3,8 @@ from starlette.testclient import TestClient
 
 from palaestra.web import app as app_module
 from palaestra.web.app import build_app
-from palaestra.web.headers import PAGE_POLICY
 from palaestra.web.pages import is_page, load_files
+from palaestra.web.security.headers import PAGE_POLICY
 
 
 @pytest.fixture

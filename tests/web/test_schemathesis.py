@@ -10,8 +10,8 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from palaestra.web.app import all_routes
 from palaestra.web.openapi import build_openapi
-from palaestra.web.resources import all_routes
 
 SAMPLE = 250
 FULL = int(os.environ.get("PALAESTRA_REQUESTS", "50000"))

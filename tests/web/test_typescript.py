@@ -1,7 +1,7 @@
 from pathlib import Path
 
+from palaestra.web.app import all_routes
 from palaestra.web.openapi import build_openapi
-from palaestra.web.resources import all_routes
 from palaestra.web.typescript import main, typescript
 
 COMMITTED = Path(__file__).parents[2] / "ui" / "src" / "lib" / "api_types.ts"

@@ -10,7 +10,7 @@ from palaestra.client.calls import connect
 from palaestra.client.doorplate import token_file
 from palaestra.core.errors import UsageError
 from palaestra.runs.store import runs_root
-from palaestra.web.tokens import TokenFile
+from palaestra.web.security.tokens import TokenFile
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -1,6 +1,6 @@
 """How much the tests see: small defects are planted one by one, and the unit tests of the file must notice each.
 
-    python -m palaestra.testing.mutants checkpoints/sidecar web/security
+    python -m palaestra.testing.mutants checkpoints/sidecar web/security/tokens
     python -m palaestra.testing.mutants                        (all of TARGETS)
 
 Survivors that make no difference are judged in tests/mutants.json, by the line that they stand in; leaves with 1 when
@@ -47,16 +47,16 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "checkpoints/manager": (),
     "checkpoints/restore": ("checkpoints/test_loaded.py",),
     "checkpoints/weights": ("checkpoints/test_store.py",),
-    "web/security": ("web/test_app.py",),
-    "web/tokens": ("web/test_security.py",),
-    "web/headers": ("web/test_security.py",),
-    "web/login": ("web/test_security.py",),
-    "web/place": (),
-    "web/limits": (),
-    "web/artifacts": (),
-    "web/file_answer": ("web/test_artifacts.py", "web/test_ranges.py"),
-    "web/json_text": (),
-    "web/archives": (),
+    "web/security/authentication": ("web/test_app.py",),
+    "web/security/tokens": ("web/security/test_authentication.py",),
+    "web/security/headers": ("web/security/test_authentication.py",),
+    "web/security/login": ("web/security/test_authentication.py",),
+    "web/security/origin": (),
+    "web/security/limits": (),
+    "web/resources/run_files": (),
+    "web/files": ("web/resources/test_run_files.py",),
+    "web/request_parsing": (),
+    "web/resources/checkpoint_zip": (),
     "runs/status": (),
     "runs/lock": (),
     "runs/files": (),

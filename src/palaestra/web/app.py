@@ -1,16 +1,15 @@
-"""The ASGI application: one list of declared routes behind one guard.
+"""The ASGI application: the declared routes behind authentication, size limits and security headers.
 
-How a resource enters. A file `web/<noun>.py` holds handlers and a tuple `ROUTES` of `Endpoint` and `Socket`
-(`web/route.py`), and one line in `web/resources.py` names it:
+To add a resource, write `web/resources/<noun>.py` with handlers and a tuple `ROUTES`, and add it to `RESOURCES` below:
 
-    class LogQuery(Query):                                # web/reading.py: frozen, unknown parameters refused (422)
+    class LogQuery(Query):                                # web/request_parsing.py: frozen; unknown parameters are 422
         tail: int = Field(200, ge=1, le=10_000, description="lines from the end")
 
-    class LogText(TypedDict):                             # types of the response; the page's are generated from them
-        text: str                                         # (`make api-types`)
+    class LogText(TypedDict):                             # type of the response; `make api-types` generates the page's
+        text: str
 
     def show_log(call: Call) -> LogText:                  # plain def: runs in a thread and may block;
-        directory = call.directory()                      # async def: runs on the loop and must not
+        directory = call.directory()                      # async def: runs on the event loop and must not block
         return {"text": read_tail(directory, call.query.tail)}
 
     ROUTES = (
@@ -18,20 +17,19 @@ How a resource enters. A file `web/<noun>.py` holds handlers and a tuple `ROUTES
         Socket("/api/runs/{id}/frames", watch_frames, "live frames"),
     )
 
-- A handler gets a `Call`: `call.house.daemon` (daemon/service.py), `call.entry()` and `call.directory()` of the run
-  that `{id}` names (404 otherwise; looked up, never joined), `call.path`, `call.query`, `call.body`, `call.request`.
-- It returns plain data, sent as JSON with the endpoint's `status`, or any starlette Response (files, streams).
-- It raises errors of the house: `web/errors.py` knows the status of each (NotFound 404, UsageError 422, Conflict 409,
-  StoreRefused 507, QueueFull 503); `Refusal(status, message, hint, fields)` where HTTP itself is meant (416, 413).
-- Bodies are JSON of at most 1 MiB; an upload says `is_stream=True, takes=("application/zip",), body_limit=1 << 30` and
-  reads `limited_stream(call.request, limit)` from `web/reading.py` in an `async def`.
-- A socket handler is `async def watch(house, websocket)`; the guard has checked Host, Origin and token and closes it
-  by itself (4401) when the token is renewed. It accepts, receives and sends. Messages above 64 KiB end it with 1009.
-- Nobody declares security: without a token everything but the static page and `/login` is 401, known path or not.
-  An answer may bring a `content-security-policy` or `cache-control` of its own; every other header is added.
-- What must begin and end with the daemon (a TensorBoard, frame watchers) is an async context manager
-  `def lifespan(house) -> AbstractAsyncContextManager` in `web/lifespans.py`'s list.
-- Tests: `tests/web/conftest.py` has `client` (with the token), `stranger` (without), `house`, `make_run`.
+- A handler gets a `Call`: `call.context.daemon` (daemon/service.py), `call.entry()` and `call.directory()` of the run
+  `{id}` (404 if unknown; looked up, never joined to a path), `call.path`, `call.query`, `call.body`, `call.request`.
+- It returns plain data, sent as JSON with the endpoint's `status`, or a Starlette response (files, streams).
+- It raises a `PalaestraError`; `web/responses.py` maps each class to a status (NotFound 404, UsageError 422,
+  Conflict 409, StoreRefused 507, QueueFull 503). `HttpError(status, message, hint, fields)` is for HTTP itself.
+- Bodies are JSON of at most 1 MiB. An upload declares `is_stream=True, takes=("application/zip",)` and `body_limit`,
+  and reads `limited_stream(call.request, limit)` in an `async def`.
+- A socket handler is `async def watch(context, websocket)`. Host, Origin and token are checked before it runs; the
+  socket is closed with 4401 when the token is renewed, and with 1009 after a message above 64 KiB.
+- Resources declare no security: without a token every path but the static page and `/login` is 401, known or not.
+  A response may set its own `content-security-policy` or `cache-control`; the other headers are added.
+- State that starts and ends with the daemon (TensorBoard, frame viewers) is an async context manager in `LIFESPANS`.
+- Tests: `tests/web/conftest.py` has `client` (with the token), `anonymous` (without), `context` and `make_run`.
 """
 
 from __future__ import annotations
@@ -43,34 +41,82 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from palaestra.web.dispatch import build_routes
-from palaestra.web.errors import answer_defect, answer_http_error
-from palaestra.web.headers import SecurityHeaders
-from palaestra.web.lifespans import LIFESPANS
-from palaestra.web.limits import HangUpOnUnread
 from palaestra.web.openapi import openapi_route
 from palaestra.web.pages import build_pages, is_page, load_files
-from palaestra.web.resources import all_routes
-from palaestra.web.security import Guard
+from palaestra.web.resources import (
+    checkpoints,
+    cluster,
+    discoveries,
+    evaluations,
+    logs,
+    metrics,
+    recipes,
+    requests,
+    run_files,
+    run_list,
+    runs,
+    system,
+    uploads,
+)
+from palaestra.web.resources.cluster import keep_clusters
+from palaestra.web.resources.series_refresh import keep_series
+from palaestra.web.responses import answer_defect, answer_http_error
+from palaestra.web.security import login
+from palaestra.web.security.authentication import Guard
+from palaestra.web.security.headers import SecurityHeaders
+from palaestra.web.security.limits import HangUpOnUnread
+from palaestra.web.sockets import events, frames, match
+from palaestra.web.sockets.live_view import keep_frames
+from palaestra.web.tensorboard import endpoints
+from palaestra.web.tensorboard.endpoints import keep_tensorboard
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from starlette.types import ASGIApp
 
-    from palaestra.web.house import House
+    from palaestra.web.context import House
+    from palaestra.web.endpoints import Declared
 
 READING = frozenset({"GET", "HEAD"})
 LOGIN = frozenset({("GET", "/login"), ("HEAD", "/login"), ("POST", "/api/login")})
+RESOURCES: tuple[tuple[Declared, ...], ...] = (
+    login.ROUTES,
+    system.ROUTES,
+    cluster.ROUTES,
+    recipes.ROUTES,
+    requests.ROUTES,
+    run_list.ROUTES,
+    runs.ROUTES,
+    events.ROUTES,
+    metrics.ROUTES,
+    evaluations.ROUTES,
+    run_files.ROUTES,
+    logs.ROUTES,
+    frames.ROUTES,
+    match.ROUTES,
+    endpoints.ROUTES,
+    uploads.ROUTES,
+    checkpoints.ROUTES,
+    discoveries.ROUTES,
+)
+LIFESPANS: tuple[Callable[[House], AbstractAsyncContextManager[None]], ...] = (
+    keep_series,
+    keep_tensorboard,
+    keep_frames,
+    keep_clusters,
+)
 
 
 def build_app(house: House) -> ASGIApp:
-    """The guard stands outside of everything, also of starlette's own error pages."""
+    """Wraps everything in authentication, including Starlette's own error pages."""
     app = build_inner_app(house)
     return HangUpOnUnread(SecurityHeaders(Guard(app, house.token, house.place, is_public)))
 
 
 def build_inner_app(house: House) -> Starlette:
-    """Without guard; tests walk its route table."""
+    """Builds the application without authentication; tests walk its route table."""
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -90,5 +136,9 @@ def build_inner_app(house: House) -> Starlette:
 
 
 def is_public(method: str, path: str) -> bool:
-    """All that may be asked without a token; no secret is told by any of it."""
+    """Returns whether a request needs no token; no public response contains a secret."""
     return (method, path) in LOGIN or (method in READING and is_page(path))
+
+
+def all_routes() -> list[Declared]:
+    return [declared for routes in RESOURCES for declared in routes]

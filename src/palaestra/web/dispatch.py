@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
+import os
+import threading
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +17,22 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from palaestra.core.errors import PalaestraError
-from palaestra.web.answers import json_answer
-from palaestra.web.errors import Refusal, error_answer
-from palaestra.web.reading import read_body, read_query
-from palaestra.web.route import MUTATIONS, Call, Declared, Endpoint, Socket
-from palaestra.web.workbench import Workbench
+from palaestra.web.endpoints import MUTATIONS, Call, Declared, Endpoint, Socket
+from palaestra.web.request_parsing import read_body, read_query
+from palaestra.web.responses import Refusal, error_answer, json_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from starlette.types import Receive, Scope, Send
     from starlette.websockets import WebSocket
 
-    from palaestra.web.house import House
+    from palaestra.web.context import House
 
 logger = logging.getLogger(__name__)
+NICENESS = 5  # steps behind the daemon: next to a training that wants the same core, a quarter of it
+LOWEST_PRIORITY = 19
+CLIENT_LEFT = 499  # nobody sees it
 
 
 def build_routes(declared: Iterable[Declared], house: House) -> list[BaseRoute]:
@@ -101,3 +106,55 @@ def _socket_route(socket: Socket, house: House) -> WebSocketRoute:
         await socket.handler(house, websocket)
 
     return WebSocketRoute(socket.path, serve)
+
+
+class Workbench:
+    """Has places for half of the cores: the others are for those who look at the answers. More threads would only wait
+    for each other, and the browser beside them with them."""
+
+    def __init__(self) -> None:
+        self.places = max(1, (os.cpu_count() or 1) // 2)
+        self._queue = asyncio.Semaphore(self.places)
+
+    async def work(self, request: Request, what: Callable[[], Response]) -> Response:
+        """Done when there is a place, unless whoever asked has left by then: a person who zooms on does not want the
+        curves of the step before."""
+        async with self._queue:
+            if await request.is_disconnected():
+                return Response(status_code=CLIENT_LEFT)
+            piece = Piece(what)
+            threading.Thread(target=piece.do, name="palaestra-workbench", daemon=True).start()
+            return await asyncio.wrap_future(piece.answer)
+
+
+class Piece:
+    """What one thread does. The threads of an executor would be waited for when the daemon leaves, however long they
+    still have to do; what these read and keep can be left at any point."""
+
+    def __init__(self, what: Callable[[], Response]) -> None:
+        self.answer: Future[Response] = Future()
+        self.answer.set_running_or_notify_cancel()  # from now on nobody can take it back, and it is told once
+        self._what = what
+
+    def do(self) -> None:
+        step_back()
+        with self:
+            self.answer.set_result(self._what())
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """An error is for whoever waits for the answer."""
+        if error is not None:
+            self.answer.set_exception(error)
+        return True
+
+
+def step_back() -> None:
+    """This thread alone; where threads have no priority of their own (outside of Linux), nothing. Further back than a
+    daemon that was started with little priority itself: nobody may step forward."""
+    if os.uname().sysname == "Linux":
+        thread = threading.get_native_id()
+        here = os.getpriority(os.PRIO_PROCESS, thread)
+        os.setpriority(os.PRIO_PROCESS, thread, min(here + NICENESS, LOWEST_PRIORITY))

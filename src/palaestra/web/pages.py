@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import HTMLResponse, Response
 
-from palaestra.web.errors import Refusal
-from palaestra.web.headers import PAGE_POLICY
-from palaestra.web.route import Call, Endpoint
+from palaestra.web.endpoints import Call, Endpoint
+from palaestra.web.responses import Refusal
+from palaestra.web.security.headers import PAGE_POLICY
 
 if TYPE_CHECKING:
-    from palaestra.web.route import Declared
+    from palaestra.web.endpoints import Declared
 
 STATIC = Path(__file__).parent / "static"
 INDEX, ICON = "index.html", "favicon.svg"

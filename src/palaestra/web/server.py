@@ -18,12 +18,11 @@ from palaestra.client.doorplate import find_daemon, hang_doorplate, take_down, t
 from palaestra.core.errors import NotFound, UsageError
 from palaestra.daemon.service import Daemon
 from palaestra.web.app import build_app
-from palaestra.web.connections import LimitedWebSocket
-from palaestra.web.house import House
-from palaestra.web.login import LoginCodes, login_link
-from palaestra.web.patience import HEADER_BYTES, PatientProtocol
-from palaestra.web.place import HOST_PATTERN, Place, is_loopback
-from palaestra.web.tokens import TokenFile
+from palaestra.web.context import House
+from palaestra.web.security.limits import HEADER_BYTES, LimitedWebSocket, PatientProtocol
+from palaestra.web.security.login import LoginCodes, login_link
+from palaestra.web.security.origin import HOST_PATTERN, Place, is_loopback
+from palaestra.web.security.tokens import TokenFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -12,14 +12,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.web.openapi import build_openapi
-from palaestra.web.resources import all_routes
-from palaestra.web.schemas import PREFIX
+from palaestra.web.app import all_routes
+from palaestra.web.openapi import PREFIX, build_openapi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from palaestra.web.schemas import Schema
+    from palaestra.web.openapi import Schema
 
 HEAD = """// Generated from the API's schema by `make api-types`; do not edit.
 // Times are seconds since 1970, sizes bytes.

@@ -1,0 +1,194 @@
+"""A checkpoint as a zip, made while it is sent: the weights are never in memory as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import struct
+import zipfile
+import zlib
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, BinaryIO
+
+from starlette.responses import StreamingResponse
+
+from palaestra.checkpoints import sidecar
+from palaestra.checkpoints.durable import check_sizes, read_sidecar
+from palaestra.checkpoints.locks import in_use
+from palaestra.checkpoints.names import model_name, sidecar_name
+from palaestra.core.errors import DamagedFile, RefusedFile
+from palaestra.web.files import attachment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    from palaestra.core.checkpoint import Checkpoint
+    from palaestra.runs.directory import RunDirectory
+
+LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same checkpoint gives the same bytes
+MOST_ENTRIES = 100
+MOST_DIRECTORY_BYTES = 1 << 20
+HIGHEST_RATIO = 100
+PIECE = 1 << 20
+END = struct.Struct("<4s4H2LH")  # of the central directory
+END_MARK, LONG_END_MARK = b"PK\x05\x06", b"PK\x06\x07"
+LONGEST_COMMENT = 1 << 16
+LONG_END_BYTES = 20
+IS_ENCRYPTED = 0x1
+METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+
+
+class CheckpointArchive(StreamingResponse):
+    """While it is sent, no retention takes the weights away. What does not verify is refused before the first byte."""
+
+    def __init__(self, directory: RunDirectory, epoch: int, request: Request) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(in_use(directory.checkpoints, epoch))
+            described = without_trainer_state(read_sidecar(directory.checkpoints, epoch))
+            check_sizes(directory.checkpoints, described)
+            weights = stack.enter_context(_verified(directory.checkpoints, described))
+            pieces = iter(()) if request.method == "HEAD" else _archive(described, weights)
+            name = f"{described.run_name or directory.id}-{epoch}.zip"
+            super().__init__(pieces, media_type="application/zip", headers=attachment(name))
+            self._held = stack.pop_all()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._held:
+            await super().__call__(scope, receive, send)
+
+
+def without_trainer_state(checkpoint: Checkpoint) -> Checkpoint:
+    """What others need to play it: the optimiser's state stays here."""
+    name = model_name(checkpoint.epoch)
+    return replace(checkpoint, files={name: checkpoint.files[name]})
+
+
+@contextlib.contextmanager
+def _verified(directory: Path, checkpoint: Checkpoint) -> Iterator[BinaryIO]:
+    name = model_name(checkpoint.epoch)
+    descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        if hashlib.file_digest(stream, "sha256").hexdigest() != checkpoint.files[name]["sha256"]:
+            raise DamagedFile(f"{name}: its bytes are not those that were saved (sha256 differs).")
+        stream.seek(0)
+        yield stream
+
+
+class _Tray:
+    """What a zip writes into, to be taken away piece by piece."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._pieces.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing waits here."""
+
+    def taken(self) -> bytes:
+        content, self._pieces = b"".join(self._pieces), []
+        return content
+
+
+def _archive(checkpoint: Checkpoint, weights: BinaryIO) -> Iterator[bytes]:
+    tray = _Tray()
+    with zipfile.ZipFile(tray, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
+        archive.writestr(zipfile.ZipInfo(sidecar_name(checkpoint.epoch), LONG_AGO), sidecar.encode(checkpoint))
+        entry = zipfile.ZipInfo(model_name(checkpoint.epoch), LONG_AGO)
+        with archive.open(entry, "w", force_zip64=True) as target:
+            while piece := weights.read(PIECE):
+                target.write(piece)
+                yield tray.taken()
+    yield tray.taken()
+
+
+def open_archive(stream: BinaryIO) -> zipfile.ZipFile:
+    """The caller closes it. RefusedFile says what is wrong with it."""
+    _check_end(stream)
+    try:
+        return zipfile.ZipFile(stream)
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error) as error:
+        raise RefusedFile(f"refused: this is no zip archive ({error}).", "Is it complete?") from error
+
+
+def checked_entries(archive: zipfile.ZipFile, most_bytes: int) -> dict[str, zipfile.ZipInfo]:
+    """File name without folders -> entry. Anything suspicious refuses the whole archive, by name."""
+    found: dict[str, zipfile.ZipInfo] = {}
+    total = 0
+    for entry in archive.infolist():
+        reason = _suspicion(entry)
+        if reason:
+            raise _refused(entry, reason)
+        if entry.is_dir():
+            continue
+        name = PurePosixPath(entry.filename).name
+        if name in found:
+            raise _refused(entry, "it is there twice")
+        total += entry.file_size
+        if total > most_bytes:
+            raise _refused(entry, f"unpacked it is more than {most_bytes:,} bytes")
+        found[name] = entry
+    return found
+
+
+def read_pieces(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    """No more than the entry says it has; zipfile checks its checksum at the end."""
+    left = entry.file_size
+    try:
+        with archive.open(entry) as source:
+            while piece := source.read(min(PIECE, left + 1)):
+                left -= len(piece)
+                if left < 0:
+                    raise _refused(entry, "it holds more than it says")
+                yield piece
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise _refused(entry, f"it cannot be unpacked ({error})") from error
+    if left:
+        raise _refused(entry, "it holds less than it says")
+
+
+def _suspicion(entry: zipfile.ZipInfo) -> str:
+    path, kind = PurePosixPath(entry.filename), stat.S_IFMT(entry.external_attr >> 16)
+    if path.is_absolute() or ".." in path.parts or "\\" in entry.filename or ":" in entry.filename:
+        return "leaves the target directory"
+    if not entry.filename.isprintable() or not path.name or "\x00" in entry.orig_filename:
+        return "its name cannot be a file's"
+    if kind not in {0, stat.S_IFREG, stat.S_IFDIR}:
+        return "it is a link or a device"
+    if entry.flag_bits & IS_ENCRYPTED:
+        return "it is encrypted"
+    if entry.compress_type not in METHODS:
+        return f"it is packed in a way ({entry.compress_type}) that is not read"
+    if entry.file_size > HIGHEST_RATIO * max(entry.compress_size, 1024):
+        return f"it unpacks to more than {HIGHEST_RATIO} times its size"
+    return ""
+
+
+def _check_end(stream: BinaryIO) -> None:
+    """zipfile reads the whole table of contents at once, so its size is looked at first."""
+    size = stream.seek(0, os.SEEK_END)
+    begin = max(0, size - END.size - LONGEST_COMMENT - LONG_END_BYTES)
+    stream.seek(begin)
+    tail = stream.read(size - begin)
+    stream.seek(0)
+    at = tail.rfind(END_MARK)
+    if at < 0 or at + END.size > len(tail):
+        raise RefusedFile("refused: this is no zip archive.", "Is it complete?")
+    _, _, _, _, entries, directory_bytes, _, _ = END.unpack_from(tail, at)
+    if tail[max(0, at - LONG_END_BYTES) :].startswith(LONG_END_MARK):
+        raise RefusedFile("refused: the archive is a zip64.", "A checkpoint has two files; zip only those.")
+    if entries > MOST_ENTRIES or directory_bytes > MOST_DIRECTORY_BYTES:
+        raise RefusedFile(f"refused: the archive has {entries} entries.", f"At most {MOST_ENTRIES} are read.")
+
+
+def _refused(entry: zipfile.ZipInfo, reason: str) -> RefusedFile:
+    return RefusedFile(f"refused entry {entry.filename[:200]!r}: {reason}.")

@@ -1,0 +1,197 @@
+"""What can be asked for by name, and the form to ask with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypedDict
+
+from pydantic import Field
+
+from palaestra.config.recipes.find import find_recipe, is_installed, recipe_names
+from palaestra.core.errors import NotFound
+from palaestra.core.run import RunRequest
+from palaestra.core.worker_kind import Checkout, HasDynamicSchema, OffersScripts, RequestRefused
+from palaestra.runs.documents import read_request
+from palaestra.web.endpoints import Call, Endpoint
+from palaestra.web.request_parsing import Body, Query
+
+KIND_OF_RECIPES = "native"
+CHECKOUTS = "/api/kinds/{kind}/checkouts"
+DEEPEST = 16
+LIMITS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+
+
+class CheckoutBody(Body):
+    path: str = Field(min_length=1, max_length=4096, pattern=r"^[^\x00]+$", description="folder of a checkout")
+
+
+class FormQuery(Query):
+    recipe: str = Field("", max_length=200, description="defaults from this recipe")
+    run: str = Field("", max_length=200, description="defaults as that run was asked for")
+    script: str = Field("", max_length=4096, description="for kinds that run one: with the arguments of this script")
+
+
+class Recipe(TypedDict):
+    name: str
+    summary: str
+    env: str
+    kind: str
+    total_steps: int
+    missing_extra: str | None
+
+
+class RecipeList(TypedDict):
+    recipes: list[Recipe]
+
+
+class Form(TypedDict):
+    schema: dict[str, Any]  # JSON schema of the settings
+    defaults: dict[str, Any]
+    keys: list[SettingKey]
+    recipe: str
+
+
+class CheckoutList(TypedDict):
+    checkouts: list[Checkout]
+
+
+def list_recipes(_call: Call) -> RecipeList:
+    return {"recipes": [_describe(name) for name in recipe_names()]}
+
+
+def show_form(call: Call) -> Form:
+    """Defaults are complete: the form shows what would be run if nothing were touched."""
+    daemon, query = call.house.daemon, call.query
+    kind = daemon.kinds.get(call.path["kind"])
+    asked: dict[str, Any] = {"script": query.script} if query.script else {}
+    recipe: str = query.recipe
+    if query.run:
+        request = read_request(daemon.directory(query.run))
+        asked, recipe = {**request.config, **asked}, recipe or request.recipe
+    if isinstance(kind, HasDynamicSchema):
+        schema = kind.schema_of(asked)
+        defaults = {**default_values(schema), **asked}  # what it is given, and not what it makes of that
+    else:
+        schema = kind.schema()
+        defaults = _complete(call, RunRequest(kind.name, recipe, asked), schema)
+    return {"schema": schema, "defaults": defaults, "keys": list_schema_keys(schema, defaults), "recipe": recipe}
+
+
+def list_checkouts(call: Call) -> CheckoutList:
+    """Scripts of the checkouts that were scanned, or that runs were started from."""
+    return {"checkouts": _scripted(call).checkouts(call.house.daemon.root)}
+
+
+def add_checkout(call: Call) -> CheckoutList:
+    kind = _scripted(call)
+    kind.add_checkout(Path(call.body.path).expanduser(), call.house.daemon.root)
+    return list_checkouts(call)
+
+
+def _scripted(call: Call) -> OffersScripts:
+    kind = call.house.daemon.kinds.get(call.path["kind"])
+    if not isinstance(kind, OffersScripts):
+        raise NotFound(f"Runs of kind '{kind.name}' have no scripts.")
+    return kind
+
+
+def _complete(call: Call, request: RunRequest, schema: dict[str, Any]) -> dict[str, Any]:
+    daemon = call.house.daemon
+    try:
+        kind = daemon.kinds.get(request.kind)
+        return kind.prepare(request, daemon.settings.machine, daemon.root).config
+    except RequestRefused:
+        if request.recipe or request.config:
+            raise
+        return default_values(schema)  # a kind that cannot do without something, such as a target
+
+
+def _describe(name: str) -> Recipe:
+    recipe = find_recipe(name)
+    return {
+        "name": name,
+        "summary": recipe.summary,
+        "env": recipe.config.env.id,
+        "kind": KIND_OF_RECIPES,
+        "total_steps": recipe.config.total_steps,
+        "missing_extra": None if is_installed(recipe.extra) else recipe.extra,
+    }
+
+
+class SettingKey(TypedDict):
+    key: str  # "ppo.gamma"
+    help: str
+    default: Any  # what would be used
+    type: str
+    choices: list[Any]
+    limits: str
+
+
+def list_schema_keys(schema: dict[str, Any], defaults: dict[str, Any]) -> list[SettingKey]:
+    """In the order of the schema: {key, help, default, type, choices, limits}; `default` is what would be used."""
+    return _walk(schema, schema, defaults, "", DEEPEST)
+
+
+def default_values(schema: dict[str, Any]) -> dict[str, Any]:
+    """What the schema itself says, for a kind that has no complete defaults."""
+    properties = schema.get("properties", {})
+    return {key: _resolved(schema, inner).get("default") for key, inner in properties.items()}
+
+
+def _walk(root: dict[str, Any], schema: dict[str, Any], values: Any, prefix: str, depth: int) -> list[SettingKey]:
+    found: list[SettingKey] = []
+    for name, raw in schema.get("properties", {}).items():
+        inner, value = _resolved(root, raw), values.get(name) if isinstance(values, dict) else None
+        if inner.get("properties") and depth:
+            found += _walk(root, inner, value, f"{prefix}{name}.", depth - 1)
+        else:
+            found.append(_key(f"{prefix}{name}", inner, value))
+    return found
+
+
+def _key(path: str, schema: dict[str, Any], value: Any) -> SettingKey:
+    return {
+        "key": path,
+        "help": str(schema.get("description", "")),
+        "default": value,
+        "type": _type_text(schema),
+        "choices": _choices(schema),
+        "limits": ", ".join(f"{sign} {limit}" for sign, limit in _limits(schema)),
+    }
+
+
+def _parts(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    parts = schema.get("anyOf") or schema.get("oneOf")
+    return list(parts) if parts else [schema]
+
+
+def _type_text(schema: dict[str, Any]) -> str:
+    names = ["choice" if "enum" in part or "const" in part else str(part.get("type", "any")) for part in _parts(schema)]
+    return " or ".join(dict.fromkeys(names))
+
+
+def _choices(schema: dict[str, Any]) -> list[Any]:
+    return [
+        choice for part in _parts(schema) for choice in part.get("enum", [part["const"]] if "const" in part else [])
+    ]
+
+
+def _limits(schema: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [(sign, part[word]) for part in _parts(schema) for word, sign in LIMITS.items() if word in part]
+
+
+def _resolved(root: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """References into the schema's own definitions; what stands beside the reference goes before."""
+    reference = schema.get("$ref", "")
+    if not reference.startswith("#/$defs/"):
+        return schema
+    target = root.get("$defs", {}).get(reference.removeprefix("#/$defs/"), {})
+    return {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
+
+
+ROUTES = (
+    Endpoint("GET", "/api/recipes", list_recipes, "what can be trained by name", response=RecipeList),
+    Endpoint("GET", "/api/kinds/{kind}/form", show_form, "schema, defaults and keys", FormQuery, response=Form),
+    Endpoint("GET", CHECKOUTS, list_checkouts, "scripts of known checkouts", response=CheckoutList),
+    Endpoint("POST", CHECKOUTS, add_checkout, "scan a checkout", body=CheckoutBody, response=CheckoutList),
+)

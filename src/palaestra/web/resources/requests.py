@@ -1,0 +1,119 @@
+"""Requests before they become runs: checked, completed, read from YAML."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from pydantic import AliasChoices, Field
+
+from palaestra.config.yaml_text import dump_yaml, parse_yaml
+from palaestra.core.errors import DamagedFile
+from palaestra.core.run import RunRequest
+from palaestra.core.worker_kind import FieldError, HasDynamicSchema, RequestRefused
+from palaestra.daemon.command_line import shell_command
+from palaestra.daemon.ticket import Terms
+from palaestra.web.endpoints import Call, Endpoint
+from palaestra.web.request_parsing import Body
+from palaestra.web.resources.recipes import default_values
+from palaestra.web.responses import Refusal
+from palaestra.web.security.authentication import SCOPE_KEY
+
+LONGEST_YAML = 1 << 17  # ten times the longest config; reading a mebibyte of it takes seconds
+
+
+class LimitsBody(Body):
+    memory: int = Field(default=0, ge=0, le=1 << 31, description="MB; a run that takes more is ended; 0: no limit")
+    log: int | None = Field(default=None, ge=1 << 12, le=1 << 30, description="bytes of output that are kept")
+    grace: float | None = Field(default=None, ge=0, le=86_400, description="seconds between a stop and the kill")
+
+
+class RunBody(Body):
+    """What may be asked: the same from browser, command line, Python and elsewhere."""
+
+    kind: str = Field("native", max_length=80, description="worker kind")
+    recipe: str = Field("", max_length=200, description="by name; empty: the defaults")
+    config: dict[str, Any] = Field(default_factory=dict, description="settings laid over the recipe, nested")
+    name: str = Field("", max_length=200, description="empty: a nickname")
+    executor: str = Field("local", max_length=80, description="who places its processes")
+    nproc: int = Field(1, ge=1, le=4096, description="processes that train together")
+    priority: int = Field(0, ge=-1000, le=1000, description="higher goes first")
+    limits: LimitsBody = LimitsBody()
+    submitted_by: str = Field(
+        "",
+        max_length=80,
+        pattern=r"^[\w .:@+-]*$",
+        description="empty: how the caller signed in",
+        validation_alias=AliasChoices("submitted_by", "asked_by"),  # asked_by: the name until 0.1
+    )
+    command: str = Field(
+        "", max_length=20_000, description="the command line that it came from; empty: one that does the same"
+    )
+
+    def request(self, submitted_by: str) -> RunRequest:
+        by = self.submitted_by or submitted_by
+        return RunRequest(self.kind, self.recipe, self.config, self.name, by, self.command, self.executor, self.nproc)
+
+    def terms(self) -> Terms:
+        return Terms(self.priority, self.limits.memory, self.limits.grace, self.limits.log)
+
+
+class YamlBody(Body):
+    yaml: str = Field(max_length=LONGEST_YAML)
+
+
+class CheckedRequest(TypedDict):
+    errors: list[FieldError]
+    config: dict[str, Any] | None  # complete; null when there are errors
+    yaml: str
+    command: str  # the command line that would do the same
+
+
+class ParsedRequest(TypedDict):
+    config: dict[str, Any]
+
+
+def sign_in_method(call: Call) -> str:
+    """Returns "web" for a browser with a cookie, "api" for a token."""
+    return "web" if call.request.scope.get(SCOPE_KEY) == "cookie" else "api"
+
+
+def check_request(call: Call) -> CheckedRequest:
+    """Never refused for its values: what is wrong is the answer."""
+    body: RunBody = call.body
+    request, kinds = body.request(sign_in_method(call)), call.house.daemon.kinds
+    try:
+        prepared = call.house.daemon.check(request, body.terms())
+    except RequestRefused as refused:
+        listed = list(refused.field_errors)
+        return {"errors": listed, "config": None, "yaml": "", "command": shell_command(kinds, request)}
+    command = shell_command(kinds, prepared.request, prepared.config)
+    kind, config = kinds.get(request.kind), prepared.config
+    if isinstance(kind, HasDynamicSchema):  # its config is what it made of the request; a form speaks of the request
+        config = {**default_values(kind.schema_of(prepared.request.config)), **prepared.request.config}
+    return {"errors": [], "config": config, "yaml": dump_yaml(config), "command": command}
+
+
+def parse_request(call: Call) -> ParsedRequest:
+    try:
+        config = parse_yaml(call.body.yaml, "this YAML")
+    except DamagedFile as error:
+        raise Refusal(422, error.message, error.hint, [FieldError("yaml", error.message)]) from error
+    if config is None:
+        return {"config": {}}
+    if not isinstance(config, dict):
+        message = "This YAML is no mapping of keys to values."
+        raise Refusal(422, message, "For example: total_steps: 1000000", [FieldError("yaml", message)])
+    return {"config": config}
+
+
+ROUTES = (
+    Endpoint(
+        "POST",
+        "/api/requests/check",
+        check_request,
+        "what is wrong with a request",
+        body=RunBody,
+        response=CheckedRequest,
+    ),
+    Endpoint("POST", "/api/requests/parse", parse_request, "settings from YAML", body=YamlBody, response=ParsedRequest),
+)

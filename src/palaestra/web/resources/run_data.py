@@ -1,0 +1,201 @@
+"""A run as the API shows it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from palaestra.core.errors import DamagedFile, NotFound
+from palaestra.core.run import RunRequest, RunState
+from palaestra.daemon.command_line import shell_command
+from palaestra.daemon.door import LOCAL
+from palaestra.daemon.home import DaemonHome
+from palaestra.daemon.tail import read_end, read_tail
+from palaestra.rendering.buffer_paths import all_frame_buffers
+from palaestra.runs.directory import RunDirectory
+from palaestra.runs.disk_use import measure_disk_use
+from palaestra.runs.documents import read_config, read_request
+from palaestra.runs.files import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from palaestra.core.run import RunRecord
+    from palaestra.daemon.entry import Entry
+    from palaestra.web.context import House
+
+EVALUATION = "evaluate"  # the kind of a run that evaluates a checkpoint of another
+JOURNAL_BYTES = 1 << 16  # from its end: how the worker ended stands there
+FAILED = {RunState.FAILED, RunState.LOST}
+
+
+class Run(TypedDict):
+    id: str
+    name: str
+    kind: str
+    recipe: str
+    state: RunState
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    updated_at: float | None
+    epoch: int
+    agent_step: int
+    total_steps: int
+    progress: float | None  # from 0 to 1
+    exit_code: int | None
+    failure: str
+    summary: dict[str, float | None]
+    tags: list[str]
+    note: str
+    group: str  # equal for runs whose configs differ in nothing but the seed
+    seed: int | None
+    env: str | None
+    priority: int
+    submitted_by: str
+    executor: str
+    nproc: int
+    attempt: int
+    parent: str | None
+    is_live: bool
+    is_silent: bool  # no heartbeat for a while
+    queue_position: int | None  # counted from 1
+
+
+class OneRun(TypedDict):
+    run: Run
+
+
+def describe_runs(house: House, entries: Iterable[Entry]) -> list[Run]:
+    """Positions in the queue counted from 1."""
+    positions = {entry.id: number for number, entry in enumerate(house.daemon.waiting(), start=1)}
+    lanes = " ".join(path.name for path in all_frame_buffers())
+    return [_describe(house, entry, positions.get(entry.id), is_live=entry.id in lanes) for entry in entries]
+
+
+def describe_run(house: House, entry: Entry) -> Run:
+    return describe_runs(house, [entry])[0]
+
+
+def _describe(house: House, entry: Entry, position: int | None, *, is_live: bool) -> Run:
+    record, ticket = entry.record, entry.ticket
+    directory = RunDirectory(house.daemon.root / entry.id)
+    facts, annotations = house.book.facts(directory), house.book.annotations(directory)
+    return {
+        "id": record.id,
+        "name": record.name,
+        "kind": record.kind,
+        "recipe": record.recipe,
+        "state": record.state,
+        "created_at": record.created_at,
+        "started_at": record.started_at,
+        "ended_at": record.ended_at,
+        "updated_at": record.updated_at,
+        "epoch": record.epoch,
+        "agent_step": record.agent_step,
+        "total_steps": record.total_steps,
+        "progress": _progress(record),
+        "exit_code": record.exit_code,
+        "failure": record.failure,
+        "summary": dict(record.summary),
+        "tags": list(annotations.tags),
+        "note": annotations.note,
+        "group": facts.group,
+        "seed": facts.seed,
+        "env": facts.env,
+        "priority": ticket.terms.priority if ticket else 0,
+        "submitted_by": ticket.submitted_by if ticket else "",
+        "executor": ticket.executor if ticket else LOCAL,
+        "nproc": ticket.nproc if ticket else 1,
+        "attempt": ticket.attempt if ticket else 1,
+        "parent": annotations.parent or None,
+        "is_live": is_live,
+        "is_silent": entry.is_silent,
+        "queue_position": position,
+    }
+
+
+def _progress(record: RunRecord) -> float | None:
+    """By steps; an evaluation by its episodes. None when it has no end.
+
+    A finished run is complete: scripts count their last step from 0, or end with the last whole rollout.
+    """
+    done, total = float(record.agent_step), float(record.total_steps)
+    if record.kind == EVALUATION:
+        done, total = (record.summary.get(key, 0.0) for key in ("episodes_played", "episodes_total"))
+    if not total:
+        return None
+    return 1.0 if record.state is RunState.FINISHED else min(1.0, done / total)
+
+
+class DiskUse(TypedDict):
+    bytes: int
+    parts: dict[str, int]
+
+
+class Failure(TypedDict):
+    message: str
+    signal: str
+    log_tail: list[str]
+
+
+class RunDetail(TypedDict):
+    run: Run
+    request: dict[str, Any] | None
+    config: dict[str, Any] | None
+    command: str
+    environment: dict[str, Any] | None
+    failure: Failure | None
+    disk: DiskUse
+
+
+def describe_details(house: House, entry: Entry) -> RunDetail:
+    """What cannot be read of a damaged run is null; the rest is shown."""
+    directory = house.daemon.directory(entry.id)
+    request = _read(lambda: vars(read_request(directory)))
+    config = _read(lambda: read_config(directory))
+    disk = measure_disk_use(directory, DaemonHome(house.daemon.root).curves(entry.id))
+    return {
+        "run": describe_run(house, entry),
+        "request": request,
+        "config": config,
+        "command": _command(house, request, config),
+        "environment": _read(lambda: read_json(directory.environment_file)),
+        "failure": describe_failure(directory, entry) if entry.state in FAILED else None,
+        "disk": {"bytes": disk.total, "parts": disk.parts},
+    }
+
+
+def _command(house: House, request: dict[str, Any] | None, config: dict[str, Any] | None) -> str:
+    """Starts such a run once more, under a new name: the run's own is taken."""
+    if request is None:
+        return ""
+    return shell_command(house.daemon.kinds, replace(RunRequest(**request), name=""), config)
+
+
+def describe_failure(directory: RunDirectory, entry: Entry) -> Failure:
+    ended = _last_end(directory)
+    return {
+        "message": entry.record.failure,
+        "signal": str(ended.get("signal") or ""),
+        "log_tail": read_tail(directory),
+    }
+
+
+def _last_end(directory: RunDirectory) -> dict[str, Any]:
+    for line in reversed(read_end(directory.journal_file, JOURNAL_BYTES).splitlines()):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and entry.get("event") == "worker.ended" and isinstance(entry.get("data"), dict):
+            return dict(entry["data"])
+    return {}
+
+
+def _read(read: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+    try:
+        return read()
+    except (DamagedFile, NotFound):
+        return None

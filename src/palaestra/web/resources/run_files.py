@@ -1,0 +1,83 @@
+"""Whatever else a run left behind. Anybody may have written it, so it is only ever saved, never shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+from palaestra.runs.replay_file import SUFFIX
+from palaestra.web.endpoints import Call, Endpoint
+from palaestra.web.files import FileAnswer, StoredFile, attachment, list_files, open_listed
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+ARTIFACT_MEDIA = "application/octet-stream"
+VIDEO_ENDING = ".mp4"
+VIDEO_MEDIA = "video/mp4"
+REPLAY_MEDIA = "application/gzip"
+
+
+class ArtifactList(TypedDict):
+    artifacts: list[StoredFile]
+
+
+def list_artifacts(call: Call) -> ArtifactList:
+    return {"artifacts": [file.plain() for file in list_files(call.directory().artifacts)]}
+
+
+def send_artifact(call: Call) -> Response:
+    file = open_listed(call.directory().artifacts, call.path["name"])
+    return FileAnswer(file, call.request, ARTIFACT_MEDIA, attachment(file.name))
+
+
+class VideoList(TypedDict):
+    videos: list[StoredFile]
+
+
+def list_videos(call: Call) -> VideoList:
+    return {"videos": [file.plain() for file in list_files(call.directory().videos, VIDEO_ENDING)]}
+
+
+def send_video(call: Call) -> Response:
+    """In ranges, so that a browser can jump to any second of it."""
+    return FileAnswer(open_listed(call.directory().videos, call.path["name"], VIDEO_ENDING), call.request, VIDEO_MEDIA)
+
+
+class ReplayList(TypedDict):
+    replays: list[StoredFile]
+
+
+def list_replays(call: Call) -> ReplayList:
+    return {"replays": [file.plain() for file in list_files(call.directory().replays, SUFFIX)]}
+
+
+def send_replay(call: Call) -> Response:
+    """As it lies there: JSON in gzip. A page unpacks it with limits of its own."""
+    file = open_listed(call.directory().replays, call.path["name"], SUFFIX)
+    return FileAnswer(file, call.request, REPLAY_MEDIA, attachment(file.name))
+
+
+ROUTES = (
+    Endpoint("GET", "/api/runs/{id}/artifacts", list_artifacts, "artefacts of a run", response=ArtifactList),
+    Endpoint(
+        "GET",
+        "/api/runs/{id}/artifacts/{name}",
+        send_artifact,
+        "one artefact, to save",
+        media=ARTIFACT_MEDIA,
+        errors=(416,),
+    ),
+    Endpoint("GET", "/api/runs/{id}/videos", list_videos, "films of a run", response=VideoList),
+    Endpoint(
+        "GET",
+        "/api/runs/{id}/videos/{name}",
+        send_video,
+        "one film; Range is honoured",
+        media=VIDEO_MEDIA,
+        errors=(416,),
+    ),
+    Endpoint("GET", "/api/runs/{id}/replays", list_replays, "replays of a run", response=ReplayList),
+    Endpoint(
+        "GET", "/api/runs/{id}/replays/{name}", send_replay, "one replay, gzip", media=REPLAY_MEDIA, errors=(416,)
+    ),
+)

@@ -1,0 +1,240 @@
+"""Runs: listed, shown, asked for, changed, ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from pydantic import Field
+
+from palaestra.config.resolve import merge
+from palaestra.core.run import RunRequest
+from palaestra.daemon.ticket import HIGHEST_PRIORITY
+from palaestra.runs.annotations import LONGEST_NOTE, Annotations, check_tags
+from palaestra.runs.differences import ABSENT, diff_configs
+from palaestra.runs.documents import read_config, read_request
+from palaestra.web.endpoints import Call, Endpoint
+from palaestra.web.request_parsing import Body, Query
+from palaestra.web.resources.requests import RunBody, sign_in_method
+from palaestra.web.resources.run_data import OneRun, RunDetail, describe_details, describe_run
+
+if TYPE_CHECKING:
+    from palaestra.daemon.entry import Entry
+    from palaestra.runs.differences import Difference
+    from palaestra.web.context import House
+
+WRITING, QUEUING = (409, 507), (409, 503, 507)  # what else these may be refused with
+
+
+class ChangeBody(Body):
+    tags: list[str] | None = Field(None, max_length=100, description="all tags from now on")
+    note: str | None = Field(None, max_length=LONGEST_NOTE, description="free text")
+    priority: int | None = Field(
+        None, ge=-HIGHEST_PRIORITY, le=HIGHEST_PRIORITY, description="of a run that waits; higher goes first"
+    )
+
+
+class CloneBody(Body):
+    name: str = Field("", max_length=200, description="of the new run; empty: a nickname")
+    config: dict[str, Any] = Field(default_factory=dict, description="settings laid over, nested")
+
+
+class StopBody(Body):
+    grace_seconds: float | None = Field(None, ge=0, le=86_400, description="then its processes are killed")
+
+
+class EvaluateBody(Body):
+    selector: str = Field("best", pattern=r"^(best|latest|[0-9]{1,9})$", description="best, latest or an epoch")
+    suite: str = Field("", pattern=r"^[A-Za-z0-9_+-]*(\.[A-Za-z0-9_+-]+)*$", max_length=200, description="by name")
+    episodes: int | None = Field(None, ge=1, le=1_000_000)
+    repeat: bool = False
+    video: bool = False
+    replays: bool = Field(default=False, description="record each episode, where the environment can be replayed")
+    deterministic: bool | None = None
+    seed: int | None = Field(None, ge=0, lt=1 << 32, description="of the first episode; null: as the suite has it")
+    overrides: dict[str, Any] = Field(default_factory=dict, description="settings of the environment")
+    name: str = Field("", max_length=200)
+
+
+def show_run(call: Call) -> RunDetail:
+    return describe_details(call.house, call.entry())
+
+
+def submit_run(call: Call) -> OneRun:
+    body: RunBody = call.body
+    entry = call.house.daemon.submit(body.request(sign_in_method(call)), body.terms())
+    return {"run": describe_run(call.house, entry)}
+
+
+def change_run(call: Call) -> OneRun:
+    body: ChangeBody = call.body
+    house, entry, directory = call.house, call.entry(), call.directory()
+    if body.priority is not None:
+        entry = house.daemon.prioritise(entry.id, body.priority)
+    if body.tags is not None or body.note is not None:
+        old = house.book.annotations(directory)
+        tags = old.tags if body.tags is None else check_tags(body.tags)
+        house.book.annotate(directory, replace(old, tags=tags, note=old.note if body.note is None else body.note))
+        house.daemon.news.tell("changed", entry.id, entry)
+    return {"run": describe_run(house, entry)}
+
+
+def stop_run(call: Call) -> OneRun:
+    return {"run": describe_run(call.house, call.house.daemon.stop(call.entry().id, call.body.grace_seconds))}
+
+
+def cancel_run(call: Call) -> OneRun:
+    return {"run": describe_run(call.house, call.house.daemon.cancel(call.entry().id))}
+
+
+def retry_run(call: Call) -> OneRun:
+    return {"run": describe_run(call.house, call.house.daemon.retry(call.entry().id))}
+
+
+def clone_run(call: Call) -> OneRun:
+    body: CloneBody = call.body
+    source = call.entry()
+    asked = read_request(call.directory()).config
+    laid_over = merge(None, asked, body.config)
+    entry = call.house.daemon.clone(source.id, body.name, laid_over, submitted_by=sign_in_method(call))
+    return _with_parent(call.house, entry, source.id)
+
+
+def train_again(call: Call) -> OneRun:
+    return {"run": describe_run(call.house, call.house.daemon.again(submitted_by=sign_in_method(call)))}
+
+
+def evaluate_run(call: Call) -> OneRun:
+    body: EvaluateBody = call.body
+    source = call.entry()
+    config: dict[str, Any] = {"target": f"{source.id}:{body.selector}", "repeat": body.repeat, "video": body.video}
+    said = {
+        "suite": body.suite or None,
+        "replays": body.replays or None,
+        "seed": body.seed,
+        "episodes": body.episodes,
+        "deterministic": body.deterministic,
+        "env": body.overrides or None,
+    }
+    config |= {key: value for key, value in said.items() if value is not None}
+    shown = f"{source.record.name}:{body.selector}"  # a name says more than the id in `target`
+    request = RunRequest("evaluate", shown, config, body.name, sign_in_method(call))
+    return _with_parent(call.house, call.house.daemon.submit(request), source.id)
+
+
+def remove_run(call: Call) -> None:
+    removed = call.house.daemon.remove(call.entry().id)
+    call.house.book.forget(removed.id)
+
+
+def _with_parent(house: House, entry: Entry, parent: str) -> OneRun:
+    directory = house.daemon.directory(entry.id)
+    house.book.annotate(directory, Annotations(parent=parent))
+    return {"run": describe_run(house, entry)}
+
+
+class DiffQuery(Query):
+    other: str = Field(min_length=1, max_length=200, description="the run to compare with")
+
+
+class ConfigDifference(TypedDict):
+    key: str
+    here: Any
+    there: Any
+    only: Literal["here", "there", ""]  # which of the two has the key; empty: both
+
+
+class ConfigDifferences(TypedDict):
+    here: str
+    there: str
+    differences: list[ConfigDifference]
+
+
+def show_differences(call: Call) -> ConfigDifferences:
+    here, there = call.directory(), call.house.daemon.directory(call.query.other)
+    found = diff_configs(read_config(here), read_config(there))
+    return {"here": here.id, "there": there.id, "differences": [_plain(one) for one in found]}
+
+
+def _plain(one: Difference) -> ConfigDifference:
+    """`only` tells a key that one of them lacks from one that is null."""
+    only: Literal["here", "there", ""] = "there" if one.old is ABSENT else "here" if one.new is ABSENT else ""
+    here, there = (None if value is ABSENT else value for value in (one.old, one.new))
+    return {"key": one.key_path, "here": here, "there": there, "only": only}
+
+
+ROUTES = (
+    Endpoint(
+        "POST", "/api/runs", submit_run, "ask for a run", body=RunBody, response=OneRun, status=201, errors=QUEUING
+    ),
+    Endpoint(
+        "POST",
+        "/api/again",
+        train_again,
+        "the last request again",
+        response=OneRun,
+        status=201,
+        errors=QUEUING,
+    ),
+    Endpoint("GET", "/api/runs/{id}", show_run, "one run, with request, config and failure", response=RunDetail),
+    Endpoint(
+        "PATCH",
+        "/api/runs/{id}",
+        change_run,
+        "tags, note and place in the queue",
+        body=ChangeBody,
+        response=OneRun,
+        errors=(409, 507),
+    ),
+    Endpoint("DELETE", "/api/runs/{id}", remove_run, "delete a run that is over", status=204, errors=WRITING),
+    Endpoint(
+        "POST",
+        "/api/runs/{id}/stop",
+        stop_run,
+        "gently, then its whole tree",
+        body=StopBody,
+        is_body_optional=True,
+        response=OneRun,
+        errors=(409, 507),
+    ),
+    Endpoint("POST", "/api/runs/{id}/cancel", cancel_run, "out of the queue, or stop", response=OneRun, errors=WRITING),
+    Endpoint(
+        "POST",
+        "/api/runs/{id}/retry",
+        retry_run,
+        "go on with a run that is over",
+        response=OneRun,
+        errors=QUEUING,
+    ),
+    Endpoint(
+        "POST",
+        "/api/runs/{id}/clone",
+        clone_run,
+        "the same request as a new run",
+        body=CloneBody,
+        is_body_optional=True,
+        response=OneRun,
+        status=201,
+        errors=QUEUING,
+    ),
+    Endpoint(
+        "POST",
+        "/api/runs/{id}/evaluate",
+        evaluate_run,
+        "judge one of its checkpoints",
+        body=EvaluateBody,
+        is_body_optional=True,
+        response=OneRun,
+        status=201,
+        errors=QUEUING,
+    ),
+    Endpoint(
+        "GET",
+        "/api/runs/{id}/diff",
+        show_differences,
+        "what another run was configured differently in",
+        DiffQuery,
+        response=ConfigDifferences,
+        errors=(409,),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Checks every request: token, Host and Origin, sizes and times."""

@@ -1,0 +1,1 @@
+"""The WebSockets: events, frames of a run, matches."""

@@ -1,0 +1,1 @@
+"""TensorBoard behind the daemon: its process and the proxy."""

@@ -1,0 +1,263 @@
+"""TensorBoard on demand, for the chosen runs and for signed-in users only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import logging
+from secrets import compare_digest
+from typing import TYPE_CHECKING, TypedDict
+
+from pydantic import ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from palaestra.core.errors import NotFound
+from palaestra.daemon.home import DaemonHome
+from palaestra.web.endpoints import MEBIBYTE, Call, Endpoint
+from palaestra.web.request_parsing import Body, Query, limited_stream
+from palaestra.web.responses import Refusal
+from palaestra.web.tensorboard.process import TensorBoardProcess, clear, start_tensorboard
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+    from palaestra.runs.directory import RunDirectory
+    from palaestra.web.context import House
+    from palaestra.web.tensorboard.process import TensorBoardProcess
+
+logger = logging.getLogger(__name__)
+
+ROOM = "tensorboard"
+IDLE_SECONDS = 300.0
+LOOK_SECONDS = 5.0
+MOST_RUNS = 100
+FORMS = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
+_UNDER = "/tensorboard/{key}/{rest:path}"
+PATIENCE_SECONDS = 60.0
+PIECE = 64 << 10
+MOST_HEADER_BYTES = 4096  # of one header that is passed on
+TO_BOARD = ("accept", "accept-encoding", "content-type", "if-none-match", "if-modified-since")
+FROM_BOARD = (
+    "cache-control",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "etag",
+    "expires",
+    "last-modified",
+    "vary",
+)
+NO_POLICY = "default-src 'none'; frame-ancestors 'self'"
+OURS = {"frame-ancestors": "'self'", "base-uri": "'self'", "form-action": "'none'", "object-src": "'none'"}
+
+
+class Chosen(Body):
+    runs: list[str] = Field(min_length=1, max_length=MOST_RUNS, description="runs to look at")
+
+
+class AnyQuery(Query):
+    """What TensorBoard's own page asks for is its own business."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class Desk:
+    """At most one TensorBoard at a time: asking for other runs ends the one before."""
+
+    def __init__(self, place: Path, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._place = place
+        self._idle_seconds = idle_seconds
+        self._lock = asyncio.Lock()
+        self.board: TensorBoardProcess | None = None
+
+    async def open(self, runs: list[tuple[str, RunDirectory]]) -> TensorBoardProcess:
+        async with self._lock:
+            wanted = frozenset(directory.id for _, directory in runs)
+            if self.board is not None and self.board.is_alive and self.board.runs == wanted:
+                return self.board
+            await self._end("other runs were chosen")
+            self.board = await asyncio.to_thread(start_tensorboard, self._place, runs)
+            logger.info("TensorBoard shows %d runs (process %d)", len(runs), self.board.process.pid)
+            return self.board
+
+    def find(self, key: str) -> TensorBoardProcess:
+        board = self.board
+        if board is None or not compare_digest(board.key.encode(), key.encode("utf-8", "replace")):
+            raise NotFound("This TensorBoard has ended.", "Open it again from the run's page.")
+        return board
+
+    async def watch(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.end_if_idle()
+
+    async def end_if_idle(self) -> None:
+        async with self._lock:
+            if self.board is not None and (not self.board.is_alive or self.board.idle_seconds > self._idle_seconds):
+                await self._end("nobody looks at it any more")
+
+    async def close(self) -> None:
+        async with self._lock:
+            await self._end("the daemon ends")
+
+    async def _end(self, why: str) -> None:
+        board, self.board = self.board, None
+        if board is not None:
+            logger.info("TensorBoard ends: %s", why)
+            await asyncio.to_thread(board.stop)
+
+
+@contextlib.asynccontextmanager
+async def keep_tensorboard(house: House) -> AsyncIterator[None]:
+    place = DaemonHome(house.daemon.root).path / "tensorboard"
+    await asyncio.to_thread(clear, place)
+    desk = house.rooms[ROOM] = Desk(place)
+    watching = asyncio.create_task(desk.watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+        await desk.close()
+
+
+class TensorBoardPage(TypedDict):
+    path: str
+
+
+async def open_tensorboard(call: Call) -> TensorBoardPage:
+    """Comes back when it answers; the first time that takes some seconds."""
+    daemon = call.house.daemon
+    entries = {entry.id: entry for entry in (daemon.get(run) for run in call.body.runs)}
+    board = await _desk(call).open([(entry.record.name, daemon.directory(entry.id)) for entry in entries.values()])
+    return {"path": f"{board.prefix}/"}
+
+
+def look(call: Call) -> Response:
+    return ask(_desk(call).find(call.path["key"]), call.request, b"")
+
+
+async def send(call: Call) -> Response:
+    board = _desk(call).find(call.path["key"])
+    pieces = [piece async for piece in limited_stream(call.request, MEBIBYTE)]
+    return await run_in_threadpool(ask, board, call.request, b"".join(pieces))
+
+
+def _desk(call: Call) -> Desk:
+    desk = call.house.rooms[ROOM]
+    assert isinstance(desk, Desk)
+    return desk
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, connected: socket.socket) -> None:
+        super().__init__("localhost", timeout=PATIENCE_SECONDS)
+        connected.settimeout(PATIENCE_SECONDS)
+        self.sock = connected
+
+
+class ProxiedAnswer(StreamingResponse):
+    """Owns the connection: it ends with the answer, or when the caller has gone."""
+
+    def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
+        self._connection, self._source = connection, answer
+        super().__init__(_pieces(answer), answer.status, _passed_back(answer))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._source.close()
+            self._connection.close()
+
+
+def ask(board: TensorBoardProcess, request: Request, body: bytes) -> ProxiedAnswer:
+    """Blocks until the answer begins. 502 when there is none, or none that makes sense."""
+    try:
+        connection = _Connection(board.connect())
+    except OSError as error:
+        raise _no_answer(str(error)) from error
+    try:
+        connection.request(request.method, _target(request), body or None, _passed_on(request))
+        return ProxiedAnswer(connection, connection.getresponse())
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        connection.close()
+        raise _no_answer(type(error).__name__) from error
+
+
+def tightened(policy: str) -> str:
+    """TensorBoard's own policy for its pages, without foreign hosts, and framed by nobody but us."""
+    directives = {}
+    for directive in policy.split(";"):
+        name, *sources = directive.split() or [""]
+        if name:
+            directives[name] = " ".join(source for source in sources if not _is_foreign(source)) or "'none'"
+    return "; ".join(f"{name} {sources}" for name, sources in {**directives, **OURS}.items())
+
+
+def _is_foreign(source: str) -> bool:
+    return "*" in source or source.startswith(("http:", "https:", "ws:", "wss:"))
+
+
+def _target(request: Request) -> str:
+    """Path and query as they came, undecoded."""
+    path = request.scope["raw_path"].partition(b"?")[0].decode("ascii", "strict")
+    query = request.scope["query_string"].decode("ascii", "strict")
+    return f"{path}?{query}" if query else path
+
+
+def _passed_on(request: Request) -> dict[str, str]:
+    headers = {name: request.headers[name] for name in TO_BOARD if name in request.headers}
+    return {name: value for name, value in headers.items() if len(value) <= MOST_HEADER_BYTES}
+
+
+def _passed_back(answer: http.client.HTTPResponse) -> dict[str, str]:
+    headers = {name: answer.headers[name] for name in FROM_BOARD if name in answer.headers}
+    headers = {name: value for name, value in headers.items() if len(value) <= MOST_HEADER_BYTES}
+    policy = answer.headers.get("content-security-policy", "")
+    headers["content-security-policy"] = tightened(policy) if policy else NO_POLICY
+    headers["x-frame-options"] = "SAMEORIGIN"
+    return headers
+
+
+def _pieces(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    while piece := answer.read(PIECE):
+        yield piece
+
+
+def _no_answer(why: str) -> Refusal:
+    return Refusal(502, f"TensorBoard does not answer ({why}).", "Open it again from the run's page.")
+
+
+ROUTES = (
+    Endpoint(
+        "POST",
+        "/api/tensorboard",
+        open_tensorboard,
+        "a TensorBoard for some runs",
+        body=Chosen,
+        response=TensorBoardPage,
+        errors=(409,),
+    ),
+    Endpoint("GET", _UNDER, look, "what TensorBoard answers", AnyQuery, media="*/*", errors=(502,)),
+    Endpoint(
+        "POST",
+        _UNDER,
+        send,
+        "what TensorBoard answers",
+        AnyQuery,
+        media="*/*",
+        errors=(502,),
+        takes=FORMS,
+        is_stream=True,
+    ),
+)

@@ -1,0 +1,159 @@
+"""One TensorBoard for the chosen runs, for as long as somebody looks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from palaestra.core.errors import RunFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from palaestra.runs.directory import RunDirectory
+
+logger = logging.getLogger(__name__)
+
+START_SECONDS = 60.0
+LOOK_SECONDS = 0.05
+END_SECONDS = 2.0
+SOCKET, LOGS, OUTPUT = "s", "logs", "output"
+LONGEST_ADDRESS = 100  # bytes of a socket's path; the kernel takes 107
+
+
+@dataclass
+class TensorBoardProcess:
+    """Made by `start_tensorboard`."""
+
+    key: str  # in the path under which it is reached; nobody can guess it
+    runs: frozenset[str]
+    workshop: Path
+    process: subprocess.Popen[bytes]
+    used_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def prefix(self) -> str:
+        return f"/tensorboard/{self.key}"
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def idle_seconds(self) -> float:
+        return time.monotonic() - self.used_at
+
+    def connect(self) -> socket.socket:
+        """A connection to it; OSError when it does not listen."""
+        self.used_at = time.monotonic()
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            with _short_address(self.workshop) as address:
+                connection.connect(address)
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+    def stop(self) -> None:
+        """At once, and nothing of it stays."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.workshop, ignore_errors=True)
+
+
+def start_tensorboard(place: Path, runs: Sequence[tuple[str, RunDirectory]]) -> TensorBoardProcess:
+    """`runs`: with the names under which they are shown. Comes back when it answers; RunFailed when it does not."""
+    key = secrets.token_urlsafe(24)
+    workshop = place / key
+    _lay_out(workshop, runs)
+    with (workshop / OUTPUT).open("wb") as output, _short_address(workshop) as address:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "palaestra.web.tensorboard.child"],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3"},
+            start_new_session=True,  # Ctrl-C at the daemon is for the daemon
+            pass_fds=_descriptors(address),
+        )
+        started = TensorBoardProcess(key, frozenset(directory.id for _, directory in runs), workshop, process)
+        try:
+            _tell(process, {"socket": address, "logs": str(workshop / LOGS), "prefix": started.prefix})
+            _await_answer(started)
+        except BaseException:
+            started.stop()
+            raise
+    return started
+
+
+def clear(place: Path) -> None:
+    """What a daemon that was killed left behind; its TensorBoard ended with it."""
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _lay_out(workshop: Path, runs: Sequence[tuple[str, RunDirectory]]) -> None:
+    """A folder of links, so that the runs have their names in the list and no others are seen."""
+    logs = workshop / LOGS
+    workshop.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    workshop.mkdir(mode=0o700)
+    logs.mkdir(mode=0o700)
+    for name, directory in runs:
+        (logs / name).symlink_to(directory.tensorboard)
+        if directory.tensorboard_eval.is_dir() and any(directory.tensorboard_eval.iterdir()):
+            (logs / f"{name} (Eval)").symlink_to(directory.tensorboard_eval)
+
+
+def _tell(process: subprocess.Popen[bytes], settings: dict[str, str]) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it is dead already; whoever waits for its answer says why
+        process.stdin.write(json.dumps(settings).encode() + b"\n")
+        process.stdin.flush()
+
+
+def _await_answer(started: TensorBoardProcess) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and started.is_alive:
+        try:
+            started.connect().close()
+            return
+        except OSError:
+            time.sleep(LOOK_SECONDS)
+    lines = (started.workshop / OUTPUT).read_text("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
+    raise RunFailed(f"TensorBoard did not start: {lines[0][:300]}.", "Is it installed, and whole?")
+
+
+@contextlib.contextmanager
+def _short_address(workshop: Path) -> Iterator[str]:
+    """The path of its socket; by way of a descriptor where the path itself is too long for a socket."""
+    path = str(workshop / SOCKET)
+    if len(os.fsencode(path)) <= LONGEST_ADDRESS:
+        yield path
+        return
+    descriptor = os.open(workshop, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{SOCKET}"
+    finally:
+        os.close(descriptor)
+
+
+def _descriptors(address: str) -> tuple[int, ...]:
+    """Those that the address goes by"""
+    return (int(address.split("/")[4]),) if address.startswith("/proc/self/fd/") else ()

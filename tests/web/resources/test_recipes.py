@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import pytest
+
+from palaestra.config.keys import list_keys
+from palaestra.config.recipes.find import find_recipe, recipe_names
+from palaestra.config.schema import config_schema
+from palaestra.config.train import TrainConfig
+from palaestra.web.resources.recipes import default_values, list_schema_keys
+
+
+def test_recipes_are_listed_with_what_they_need(client):
+    listed = {recipe["name"]: recipe for recipe in client.get("/api/recipes").json()["recipes"]}
+    assert sorted(listed) == recipe_names()
+    assert listed["cartpole"]["env"] == "CartPole-v1"
+    assert listed["cartpole"]["missing_extra"] is None
+
+
+def test_a_form_has_the_schema_and_the_recipe_s_own_values(client):
+    form = client.get("/api/kinds/native/form?recipe=walker2d").json()
+    assert form["schema"] == config_schema()
+    assert form["defaults"] == find_recipe("walker2d").config.model_dump(mode="json")
+    keys = {key["key"]: key for key in form["keys"]}
+    assert keys["total_steps"]["default"] == form["defaults"]["total_steps"]
+
+
+def test_a_former_run_gives_its_settings(client, daemon):
+    run = client.post("/api/runs", json={"kind": "nap", "config": {"seconds": 40, "seed": 9}}).json()["run"]
+    assert client.get(f"/api/kinds/nap/form?run={run['id']}").json()["defaults"] == {"seconds": 40, "seed": 9}
+
+
+def test_a_kind_that_needs_something_shows_its_schema_s_defaults(client):
+    form = client.get("/api/kinds/evaluate/form").json()
+    assert form["defaults"]["repeat"] is False
+    assert "target" in {key["key"] for key in form["keys"]}
+
+
+def test_what_is_not_there_is_said(client):
+    assert client.get("/api/kinds/nobody/form").status_code == 404
+    assert client.get("/api/kinds/native/form?recipe=carpole").status_code == 422
+    assert client.get("/api/kinds/native/form?run=nobody").status_code == 404
+
+
+SCRIPT = '''
+from dataclasses import dataclass
+
+
+@dataclass
+class Args:
+    env_id: str = "CartPole-v1"
+    """the environment"""
+    learning_rate: float = 0.25
+    target_kl: float = None
+'''
+
+
+def test_a_script_that_is_named_brings_its_own_arguments(client, tmp_path):
+    before = client.get("/api/kinds/cleanrl/form").json()
+    assert "learning_rate" not in before["schema"]["properties"]
+    script = tmp_path / "small.py"
+    script.write_text(SCRIPT)
+    form = client.get("/api/kinds/cleanrl/form", params={"script": str(script)}).json()
+    found = {name: form["defaults"][name] for name in ("script", "env_id", "learning_rate", "target_kl")}
+    assert found == {"script": str(script), "env_id": "CartPole-v1", "learning_rate": 0.25, "target_kl": None}
+    assert form["schema"]["properties"]["env_id"]["description"] == "the environment"
+
+
+def test_a_script_that_is_not_there_is_named(client, tmp_path):
+    answer = client.get("/api/kinds/cleanrl/form", params={"script": str(tmp_path / "none.py")})
+    assert answer.status_code in {404, 422}
+    assert "none.py" in answer.json()["error"]["message"]
+
+
+def test_scripts_of_a_checkout_are_offered_once_it_was_scanned(client, tmp_path):
+    assert client.get("/api/kinds/cleanrl/checkouts").json() == {"checkouts": []}
+    (tmp_path / "ppo.py").write_text(SCRIPT)
+    answer = client.post("/api/kinds/cleanrl/checkouts", json={"path": str(tmp_path)})
+    assert answer.status_code == 200
+    ((checkout),) = answer.json()["checkouts"]
+    assert checkout["path"] == str(tmp_path)
+    assert {
+        "path": str(tmp_path / "ppo.py"),
+        "name": "ppo.py",
+        "algorithm": "PPO",
+        "actions": "discrete",
+        "missing_packages": [],
+    } in (checkout["scripts"])
+    assert client.get("/api/kinds/cleanrl/checkouts").json() == answer.json()
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "status"),
+    [("cleanrl", "/nowhere/at/all", 404), ("cleanrl", "a\0b", 400), ("cleanrl", "", 422), ("native", "/tmp", 404)],
+)
+def test_what_is_no_checkout_is_refused(client, kind, path, status):
+    assert client.post(f"/api/kinds/{kind}/checkouts", json={"path": path}).status_code == status
+
+
+def test_a_folder_without_scripts_is_refused(client, tmp_path):
+    (tmp_path / "empty").mkdir()
+    answer = client.post("/api/kinds/cleanrl/checkouts", json={"path": str(tmp_path / "empty")})
+    assert answer.status_code == 422
+    assert "No script that takes an env_id" in answer.json()["error"]["message"]
+
+
+def test_the_keys_of_a_training_are_those_of_its_model():
+    config = TrainConfig()
+    found = {key["key"]: key for key in list_schema_keys(config_schema(), config.model_dump(mode="json"))}
+    leaves = {key.path: key for key in list_keys(TrainConfig) if not key.is_section}
+    assert set(leaves) <= set(found)
+    assert found["ppo.gamma"]["default"] == config.ppo.gamma
+    assert {path: found[path]["help"] for path in leaves} == {path: key.description for path, key in leaves.items()}
+    chosen = {path: list(key.choices) for path, key in leaves.items() if key.choices and "true" not in key.choices}
+    assert {path: found[path]["choices"] for path in chosen} == chosen
+    assert found["ppo.gamma"]["limits"] == ">= 0, <= 1"
+
+
+def test_null_and_several_types_are_told():
+    schema = {"properties": {"a": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}]}, "b": {}}}
+    first, second = list_schema_keys(schema, {"a": None})
+    assert (first["type"], first["limits"], first["default"]) == ("integer or null", ">= 1", None)
+    assert second["type"] == "any"
+
+
+def test_a_schema_that_refers_to_itself_ends():
+    schema = {
+        "$defs": {"N": {"properties": {"next": {"$ref": "#/$defs/N"}}}},
+        "properties": {"n": {"$ref": "#/$defs/N"}},
+    }
+    assert len(list_schema_keys(schema, {})) == 1
+
+
+def test_defaults_come_from_the_schema_where_nothing_else_knows_them():
+    schema = {"$defs": {"D": {"default": 2}}, "properties": {"a": {"default": 1}, "b": {"$ref": "#/$defs/D"}, "c": {}}}
+    assert default_values(schema) == {"a": 1, "b": 2, "c": None}

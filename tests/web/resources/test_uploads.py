@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import errno
+import io
+import os
+import zipfile
+
+import pytest
+
+from palaestra.checkpoints.durable import verify
+from palaestra.checkpoints.names import model_name, sidecar_name
+from palaestra.core.run import RunState
+from palaestra.daemon.home import DaemonHome
+from palaestra.runs.documents import read_request
+from palaestra.runs.status import read_record
+from palaestra.runs.store import RunStore
+from palaestra.web.resources import uploads
+from palaestra.web.resources.upload_verification import Parcel
+from palaestra.web.resources.uploads import settle
+
+ZIP = {"content-type": "application/zip"}
+
+
+@pytest.fixture
+def parts(make_run, save_checkpoint):
+    directory = make_run("origin")
+    save_checkpoint(directory, 10)
+    return [(directory.checkpoints / name).read_bytes() for name in (sidecar_name(10), model_name(10))]
+
+
+@pytest.fixture
+def archive(parts):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as packed:
+        for name, content in zip((sidecar_name(10), model_name(10)), parts, strict=True):
+            packed.writestr(name, content)
+    return stream.getvalue()
+
+
+def left_behind(house):
+    place = DaemonHome(house.daemon.root).path / "uploads"
+    return list(place.iterdir()) if place.exists() else []
+
+
+def test_an_upload_can_be_inspected_listed_and_downloaded_again(client, house, archive, parts):
+    answer = client.post("/api/checkpoints?name=friend", content=archive, headers=ZIP)
+    assert answer.status_code == 201, answer.text
+    target = answer.json()["target"]
+    assert answer.json()["checkpoint"]["epoch"] == 10
+    assert client.get("/api/checkpoints/inspect", params={"target": target}).json()["env"]["id"] == "CartPole-v1"
+    listed = client.get("/api/runs/friend/checkpoints").json()["checkpoints"]
+    assert [one["epoch"] for one in listed] == [10]
+    again = client.get("/api/runs/friend/checkpoints/10/download").content
+    with zipfile.ZipFile(io.BytesIO(again)) as packed:
+        assert packed.read(model_name(10)) == parts[1]
+    assert left_behind(house) == []
+
+
+def test_what_was_downloaded_can_be_uploaded(client, archive):
+    first = client.post("/api/checkpoints", content=archive, headers=ZIP).json()["run"]
+    again = client.get(f"/api/runs/{first}/checkpoints/10/download").content
+    answer = client.post("/api/checkpoints", content=again, headers=ZIP)
+    assert answer.status_code == 201
+    assert answer.json()["run"] != first
+
+
+def test_a_page_can_send_both_files_one_after_the_other(client, house, parts):
+    headers = {"content-type": "application/octet-stream"}
+    answer = client.post("/api/checkpoints", content=b"".join(parts), headers=headers)
+    assert answer.status_code == 201
+    verify(house.daemon.directory(answer.json()["run"]).checkpoints, 10)
+
+
+def test_what_is_refused_leaves_no_run_and_no_file(client, house, archive):
+    before = len(house.daemon.runs())
+    for content in (b"", b"no zip", archive[:-30], archive.replace(b"CartPole", b"CartPale"), b"\x80\x04]\x94."):
+        answer = client.post("/api/checkpoints", content=content, headers=ZIP)
+        assert answer.status_code == 409, answer.text
+        assert "refused" in answer.json()["error"]["message"]
+    assert len(list(house.daemon.root.glob("01*"))) == before
+    assert left_behind(house) == []
+
+
+def test_too_much_is_413_and_nothing_stays(client, house, archive, monkeypatch):
+    monkeypatch.setattr(uploads, "MOST_BYTES", 100)
+    assert client.post("/api/checkpoints", content=archive, headers=ZIP).status_code == 413
+
+    def without_length():
+        yield archive
+
+    assert client.post("/api/checkpoints", content=without_length(), headers=ZIP).status_code == 413
+    assert left_behind(house) == []
+
+
+def test_a_full_disk_is_507_with_the_reason(client, house, archive, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(uploads, "settle", refuse)
+    answer = client.post("/api/checkpoints", content=archive, headers=ZIP)
+    assert answer.status_code == 507
+    assert "No space left" in answer.json()["error"]["message"]
+    assert left_behind(house) == []
+
+
+def test_only_so_many_at_once(client, house, archive):
+    house.rooms[uploads.ROOM] = uploads.Desk(busy=uploads.AT_ONCE)
+    assert client.post("/api/checkpoints", content=archive, headers=ZIP).status_code == 503
+    house.rooms[uploads.ROOM].busy = 0
+    assert client.post("/api/checkpoints", content=archive, headers=ZIP).status_code == 201
+    assert house.rooms[uploads.ROOM].busy == 0
+
+
+def test_a_form_of_a_page_cannot_upload(client, archive):
+    for media in ("multipart/form-data; boundary=x", "text/plain", "application/x-www-form-urlencoded"):
+        assert client.post("/api/checkpoints", content=archive, headers={"content-type": media}).status_code == 415
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "x" * 101, "origin"])
+def test_a_name_that_cannot_be_is_refused(client, archive, name):
+    answer = client.post("/api/checkpoints", params={"name": name}, content=archive, headers=ZIP)
+    assert answer.status_code == 422, answer.text
+
+
+def test_what_a_killed_daemon_left_half_uploaded_is_swept(client, house, archive):
+    left = DaemonHome(house.daemon.root).path / "uploads" / "1-abc"
+    left.mkdir(parents=True)
+    (left / "half").write_bytes(b"x")
+    client.post("/api/checkpoints", content=archive, headers=ZIP)
+    assert left_behind(house) == []
+
+
+@pytest.fixture
+def parcel(make_run, save_checkpoint, tmp_path):
+    directory = make_run("origin")
+    checkpoint = save_checkpoint(directory, 10)
+    (directory.checkpoints / model_name(10)).rename(tmp_path / "weights")
+    return Parcel(checkpoint, tmp_path / "weights")
+
+
+def test_an_uploaded_checkpoint_is_a_finished_run_with_its_origin_written_down(parcel, tmp_path):
+    store = RunStore(tmp_path / "elsewhere")
+    directory = settle(store, parcel, "from-a-friend")
+    checkpoint, _ = verify(directory.checkpoints, 10)
+    assert checkpoint.score == 1.5
+    record = read_record(directory)
+    assert (record.state, record.name, record.epoch, record.exit_code) == (RunState.FINISHED, "from-a-friend", 10, 0)
+    assert record.pid is None
+    origin = read_request(directory).config["origin"]
+    assert origin == {"run": parcel.checkpoint.run, "run_name": "first", "epoch": 10}
+
+
+def test_a_disk_that_says_no_leaves_no_run(parcel, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(uploads, "rewrite_sidecar", refuse)
+    store = RunStore(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="No space"):
+        settle(store, parcel, "")
+    assert store.list() == []

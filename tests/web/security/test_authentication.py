@@ -1,0 +1,358 @@
+"""Who gets in: foreign pages, foreign names, missing and wrong tokens, sockets of strangers."""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+import pytest
+from starlette.testclient import TestClient, WebSocketDenialResponse
+from starlette.websockets import WebSocketDisconnect
+
+from palaestra.web.app import build_app
+from palaestra.web.security.authentication import NO_TOKEN, SCOPE_KEY, TOO_BUSY, WRONG_ORIGIN, Guard
+from palaestra.web.security.login import cookie_name, login_link
+from palaestra.web.security.origin import Place
+from palaestra.web.security.tokens import cookie_value, new_token
+
+OURS = "http://127.0.0.1:7878"
+SOCKET = "ws://127.0.0.1:7878/api/events"
+FOREIGN = [
+    "null",
+    "https://evil.example",
+    "http://127.0.0.1:7879",
+    "https://127.0.0.1:7878",
+    "http://localhost:7878",  # ours by another name: exact means exact
+    "http://127.0.0.1:78780",
+    "http://127.0.0.1.evil.example:7878",
+    "http://evil.example:7878",
+    "http://127.0.0.1",
+    "chrome-extension://abcdefghijklmnop",
+]
+UNREADABLE = ["", "x", "http://", "http://127.0.0.1:7878/", "http://127.0.0.1:7878,http://evil.example", "http://a b"]
+
+
+@pytest.fixture
+def browser(house, stranger):
+    """Signed in by cookie."""
+    stranger.get(login_link(house.place.url, house.codes))
+    assert cookie_name(7878) in stranger.cookies
+    return stranger
+
+
+@pytest.mark.fault("W2")
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("origin", FOREIGN)
+def test_a_foreign_page_is_refused_even_with_the_token(client, method, origin):
+    answer = client.request(method, "/api/runs", headers={"origin": origin})
+    assert answer.status_code == 403
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.fault("W9")
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/api/kinds/cleanrl/form?script=.%00./token",
+        "/api/runs?search=%00",
+        "/api/runs?sea%00rch=x",
+        "/api/runs/a%00b",
+        "/api/runs/a%00b/log",
+        "/login%00",
+        "/%00",
+    ],
+)
+def test_a_nul_character_in_an_address_is_400(client, target):
+    response = client.get(target)
+    assert response.status_code == 400
+    assert "NUL" in response.json()["error"]["message"]
+
+
+@pytest.mark.fault("W9")
+def test_a_nul_character_in_the_address_of_a_socket_is_400(client):
+    with pytest.raises(WebSocketDenialResponse) as denied, client.websocket_connect("/api/events?boot=%00"):
+        pass
+    assert denied.value.status_code == 400
+
+
+@pytest.mark.fault("W3")
+@pytest.mark.parametrize("origin", UNREADABLE)
+def test_an_origin_that_cannot_be_read_is_400(client, origin):
+    assert client.get("/api/system", headers={"origin": origin}).status_code == 400
+
+
+@pytest.mark.fault("W3")
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("evil.example:7878", 421),
+        ("127.0.0.1", 421),
+        ("localhost.:7878", 421),
+        ("[::ffff:7f00:1]:7878", 421),
+        ("169.254.169.254", 421),
+        ("a b", 400),
+        ("", 400),
+        ("[::1", 400),
+        ("127.0.0.1:7878@evil.example", 400),
+        ("localhost:7878", 200),
+        ("[::1]:7878", 200),
+    ],
+)
+def test_only_our_own_names_are_answered(client, host, status):
+    assert client.get("/api/system", headers={"host": host}).status_code == status
+    assert client.get("/", headers={"host": host}).status_code == status  # the page too
+
+
+def test_bound_to_all_addresses_the_one_that_was_connected_to_is_ours_and_no_name_is(house):
+    place = Place("0.0.0.0", 7878)
+    app = build_app(replace(house, place=place))
+    with TestClient(app, base_url="http://10.1.2.3:7878", headers=bearer(house)) as client:
+        assert client.get("/api/system").status_code == 200  # the test client says that it connected there
+        assert client.get("/api/system", headers={"host": "10.1.2.4:7878"}).status_code == 421
+        assert client.get("/api/system", headers={"host": "evil.example:7878"}).status_code == 421
+        assert client.get("/api/system", headers={"origin": "http://10.1.2.3:7878"}).status_code == 200
+
+
+def bearer(house):
+    return {"authorization": f"Bearer {house.token.read()}"}
+
+
+@pytest.mark.parametrize("doubled", ["host", "origin"])
+def test_two_of_a_kind_are_refused(client, doubled):
+    value = {"host": "127.0.0.1:7878", "origin": OURS}[doubled]
+    answer = client.get("/api/system", headers=[(doubled, value), (doubled, value)])
+    assert answer.status_code == 400
+
+
+@pytest.mark.fault("W1")
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer x",
+        "Basic {token}",
+        "{token}",
+        "Bearer {token}x",
+        "Bearer {other}",
+        "Bearer {cookie}",
+    ],
+)
+def test_a_wrong_token_is_none(house, stranger, value):
+    token = house.token.read()
+    header = value.format(token=token, other=new_token(), cookie=cookie_value(token))
+    answer = stranger.get("/api/system", headers={"authorization": header})
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_right_token_is_let_in(house, stranger, scheme):
+    assert stranger.get("/api/system", headers={"authorization": f"{scheme} {house.token.read()}"}).status_code == 200
+
+
+def test_the_token_does_not_count_in_an_address(house, stranger):
+    assert stranger.get(f"/api/system?token={house.token.read()}").status_code == 401
+
+
+@pytest.mark.fault("W2")
+def test_a_cookie_reads_without_an_origin_and_writes_only_with_ours(browser):
+    assert browser.get("/api/system").status_code == 200
+    assert browser.post("/api/requests/parse", json={"yaml": "a: 1"}).status_code == 403
+    assert browser.post("/api/requests/parse", json={"yaml": "a: 1"}, headers={"origin": OURS}).status_code == 200
+    assert browser.delete("/api/runs/x").status_code == 403
+
+
+def test_cookies_of_other_programs_do_not_hide_ours(house, stranger):
+    value = cookie_value(house.token.read())
+    cookies = f'strange={{"a": 1}}; =; x; palaestra_7878={value}; "=b'
+    assert stranger.get("/api/system", headers={"cookie": cookies}).status_code == 200
+    assert stranger.get("/api/system", headers={"cookie": f"palaestra_7879={value}"}).status_code == 401
+
+
+@pytest.mark.fault("W1")
+def test_a_renewed_token_ends_what_the_old_one_opened(house, browser, client):
+    assert browser.get("/api/system").status_code == 200
+    house.token.renew()
+    assert browser.get("/api/system").status_code == 401  # neither by cookie nor by header
+
+
+@pytest.mark.fault("W2")
+def test_a_form_of_a_foreign_page_cannot_write(client):
+    for kind in ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain", ""):
+        answer = client.post("/api/runs", content=b'{"recipe": "cartpole"}', headers={"content-type": kind})
+        assert answer.status_code == 415
+    assert client.get("/api/runs").json()["total"] == 0
+
+
+def test_an_address_that_is_too_long_is_refused_before_anything_else(stranger):
+    longest = "/" + "a" * 8191
+    assert stranger.get(longest).status_code == 401
+    assert stranger.get(f"{longest}a", headers={"host": "evil.example"}).status_code == 414
+    assert stranger.get(f"{longest}?b").status_code == 414, "the query counts"
+
+
+@pytest.mark.fault("W4")
+def test_a_socket_without_a_token_is_closed_with_4401(stranger):
+    with stranger.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect) as closed:
+        socket.receive_text()
+    assert closed.value.code == 4401
+
+
+@pytest.mark.fault("W4")
+@pytest.mark.parametrize("origin", FOREIGN)
+def test_a_socket_of_a_foreign_page_is_closed_with_4403(client, origin):
+    with (
+        client.websocket_connect(SOCKET, headers={"origin": origin}) as socket,
+        pytest.raises(WebSocketDisconnect) as closed,
+    ):
+        socket.receive_text()
+    assert closed.value.code == 4403
+
+
+def test_a_cookie_opens_a_socket_only_with_our_origin(browser):
+    with browser.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect) as closed:
+        socket.receive_text()
+    assert closed.value.code == 4403
+    with browser.websocket_connect(SOCKET, headers={"origin": OURS}) as socket:
+        assert socket.receive_json()["type"] == "hello"
+
+
+def test_an_open_socket_ends_when_the_token_is_renewed(house, client):
+    with client.websocket_connect(SOCKET) as socket:
+        assert socket.receive_json()["type"] == "hello"
+        house.token.renew()
+        with pytest.raises(WebSocketDisconnect) as closed:
+            for _ in range(10):
+                house.daemon.news.tell("removed", "nobody", None)
+                socket.receive_text()
+        assert closed.value.code == 4401
+
+
+@pytest.mark.fault("W11")
+def test_what_is_refused_is_logged_on_one_line_without_the_query(stranger, caplog):
+    caplog.set_level(logging.INFO)
+    stranger.get("/api/%0aINFO%20forged%1b[31m%e2%80%aex?code=secret")
+    (line,) = [
+        record.getMessage() for record in caplog.records if record.name == "palaestra.web.security.authentication"
+    ]
+    assert line == r"refused 401: GET /api/\nINFO forged\x1b[31m\u202ex"
+
+
+def test_a_refused_socket_is_logged_as_one(stranger, caplog):
+    with stranger.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect):
+        socket.receive_text()
+    said = [record.getMessage() for record in caplog.records if record.name == "palaestra.web.security.authentication"]
+    assert said == ["refused 401: WEBSOCKET /api/events"]
+
+
+def test_the_token_and_codes_are_in_no_log_line(house, client, stranger, caplog):
+    caplog.set_level(logging.DEBUG)
+    secrets = [house.token.read(), cookie_value(house.token.read())]
+    for _ in range(2):
+        link = login_link(house.place.url, house.codes)
+        secrets.append(link.partition("code=")[2])
+        stranger.get(link)
+        stranger.get(link)
+    client.post("/api/login", json={"token": secrets[0]})
+    client.post("/api/login", json={"token": secrets[0] + "x"})
+    client.get(f"/api/system?token={secrets[0]}")
+    client.get("/api/nowhere")
+    assert caplog.records
+    said = "\n".join(
+        record.getMessage() for record in caplog.records if not record.name.startswith(("http", "asyncio"))
+    )
+    assert [secret for secret in secrets if secret in said] == []
+
+
+class Inner:
+    """What stands behind the guard: notes what was let in, and says one thing to it."""
+
+    def __init__(self, says=None):
+        self.let_in, self.says = [], says
+
+    async def __call__(self, scope, receive, send):
+        self.let_in.append(scope[SCOPE_KEY])
+        if self.says:
+            await send(self.says)
+
+
+def ask(house, inner, place=None, kind="http", host="127.0.0.1:7878", server=("127.0.0.1", 7878), **headers):
+    """What the guard itself sends and how often it listens; without anything of starlette around it."""
+    sent, heard = [], []
+    given = [(b"host", host.encode()), *((name.encode(), value.encode()) for name, value in headers.items())]
+    scope = {"type": kind, "path": "/api/x", "query_string": b"", "headers": given, "server": server}
+    scope |= {"method": "GET"} if kind == "http" else {}
+
+    async def receive():
+        heard.append(1)
+        return {"type": "websocket.connect"}
+
+    async def send(message):
+        sent.append(message)
+
+    guard = Guard(inner, house.token, place or house.place, lambda method, path: "public" in headers)
+    asyncio.run(guard(scope, receive, send))
+    return sent, len(heard)
+
+
+def test_who_comes_behind_the_guard_is_told_how_the_caller_came_in(house):
+    inner, token = Inner(), house.token.read()
+    ask(house, inner, authorization=f"Bearer {token}")
+    ask(house, inner, cookie=f"{cookie_name(7878)}={cookie_value(token)}")
+    ask(house, inner, public="yes")
+    assert inner.let_in == ["token", "cookie", ""]
+
+
+def test_a_refused_socket_is_opened_and_closed_with_the_reason(house):
+    sent, heard = ask(house, Inner(), kind="websocket")
+    closed = {"type": "websocket.close", "code": 4401, "reason": "A token is required."}
+    assert (sent, heard) == ([{"type": "websocket.accept"}, closed], 1)
+
+
+def test_what_a_socket_would_be_sent_after_the_token_was_renewed_is_the_end_of_it(house):
+    token = house.token.read()
+
+    class Renewing(Inner):
+        async def __call__(self, scope, receive, send):
+            await send({"type": "websocket.send", "text": "before"})
+            house.token.renew()
+            with pytest.raises(ConnectionAbortedError):
+                await send({"type": "websocket.send", "text": "after"})
+
+    sent, _ = ask(house, Renewing(), kind="websocket", authorization=f"Bearer {token}")
+    closed = {"type": "websocket.close", "code": 4401, "reason": "the token was renewed"}
+    assert sent == [{"type": "websocket.send", "text": "before"}, closed]
+
+
+def test_a_socket_that_the_server_has_closed_by_itself_counts_as_disconnected(house):
+    guard = Guard(None, house.token, house.place, lambda _method, _path: True)
+
+    async def closed_already(_message):
+        raise RuntimeError("Unexpected ASGI message 'websocket.send', after sending 'websocket.close'.")
+
+    headers = [(b"authorization", f"Bearer {house.token.read()}".encode())]
+    send = guard._while_welcome({"headers": headers}, closed_already)
+    with pytest.raises(ConnectionAbortedError):
+        asyncio.run(send({"type": "websocket.send", "text": "late"}))
+
+
+@pytest.mark.parametrize(
+    ("bound", "server", "host", "comes_in"),
+    [
+        ("0.0.0.0", ("10.0.0.5", 7878), "10.0.0.5:7878", True),
+        ("::", ("fe80::1", 7878), "[fe80::1]:7878", True),
+        ("::", ("fe80::1", 7878), "[fe80::2]:7878", False),
+        ("0.0.0.0", None, "10.0.0.5:7878", False),
+        ("127.0.0.1", ("10.0.0.5", 7878), "10.0.0.5:7878", False),
+    ],
+)
+def test_the_number_that_was_connected_to_counts_only_where_all_are_bound(house, bound, server, host, comes_in):
+    inner, bearer = Inner(), f"Bearer {house.token.read()}"
+    sent, _ = ask(house, inner, Place(bound, 7878), host=host, server=server, authorization=bearer)
+    assert (inner.let_in, [message["status"] for message in sent if "status" in message]) == (
+        (["token"], []) if comes_in else ([], [421])
+    )
+
+
+def test_the_codes_that_pages_read():
+    assert (NO_TOKEN, WRONG_ORIGIN, TOO_BUSY) == (4401, 4403, 1013)

@@ -1,0 +1,85 @@
+import pytest
+from starlette.testclient import WebSocketDenialResponse
+
+from palaestra.web.security.headers import CONTENT_POLICY, PAGE_POLICY, with_security
+from palaestra.web.security.login import login_link
+
+WANTED = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "x-frame-options": "DENY",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/assets/x.js"),
+        ("GET", "/favicon.svg"),
+        ("GET", "/login?code=x"),
+        ("GET", "/api/system"),
+        ("GET", "/api/openapi.json"),
+        ("GET", "/api/nowhere"),
+        ("GET", "/api/runs/nobody"),
+        ("DELETE", "/api/system"),
+        ("POST", "/api/runs"),
+        ("OPTIONS", "/api/runs"),
+    ],
+)
+def test_every_answer_carries_the_headers(client, stranger, method, path):
+    with_token = client.request(method, path)
+    del stranger.headers["authorization"]
+    for answer in (with_token, stranger.request(method, path), stranger.request(method, path, headers={"host": "x"})):
+        assert {name: answer.headers[name] for name in WANTED} == WANTED
+        assert answer.headers["content-security-policy"] in {CONTENT_POLICY, PAGE_POLICY}
+        assert "server" not in answer.headers
+
+
+def test_signing_in_carries_them_too(house, stranger):
+    answer = stranger.get(login_link(house.place.url, house.codes))
+    assert answer.status_code == 303
+    assert {name: answer.headers[name] for name in WANTED} == WANTED
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_socket_that_is_refused_by_a_plain_answer_carries_them_too(client):
+    with (
+        pytest.raises(WebSocketDenialResponse) as refused,
+        client.websocket_connect("ws://127.0.0.1:7878/api/events", headers={"host": "evil.example"}),
+    ):
+        pass
+    assert refused.value.status_code == 421
+    assert {name: refused.value.headers[name] for name in WANTED} == WANTED
+
+
+def test_a_defect_of_ours_carries_them_and_tells_nothing(house, client, monkeypatch):
+    def broken():
+        raise ZeroDivisionError("secret detail")
+
+    monkeypatch.setattr(house.daemon, "slots", broken)
+    with pytest.raises(ZeroDivisionError):
+        client.get("/api/system")
+    client._transport.raise_server_exceptions = False
+    answer = client.get("/api/system")
+    assert answer.status_code == 500
+    assert "secret detail" not in answer.text
+    assert answer.headers["content-security-policy"] == CONTENT_POLICY
+
+
+@pytest.mark.fault("W10")
+def test_the_policy_is_the_agreed_one():
+    assert CONTENT_POLICY == (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_what_an_answer_says_itself_stands():
+    own = [(b"Content-Security-Policy", b"sandbox")]
+    found = with_security(own)
+    assert [value for name, value in found if name.lower() == b"content-security-policy"] == [b"sandbox"]
+    assert own == [(b"Content-Security-Policy", b"sandbox")]

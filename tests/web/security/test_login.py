@@ -1,0 +1,103 @@
+from dataclasses import replace
+
+import pytest
+from starlette.testclient import TestClient
+
+from palaestra.web.app import build_app
+from palaestra.web.openapi import build_openapi
+from palaestra.web.security.login import ROUTES, LoginCodes, cookie_name, login_link
+from palaestra.web.security.origin import Place
+from palaestra.web.security.tokens import cookie_value
+
+
+def test_a_code_works_once():
+    codes = LoginCodes()
+    code = codes.make()
+    assert [codes.use(code), codes.use(code), codes.use(""), codes.use("x")] == [True, False, False, False]
+
+
+def test_a_code_grows_old():
+    now = [0.0]
+    codes = LoginCodes(lambda: now[0])
+    young, old = codes.make(), codes.make()
+    now[0] = 599.0
+    assert codes.use(young)
+    now[0] = 600.0  # ten minutes, as the page says
+    assert not codes.use(old)
+
+
+def test_there_are_never_more_than_so_many_codes():
+    codes = LoginCodes()
+    made = [codes.make() for _ in range(33)]
+    assert not codes.use(made[0])
+    assert codes.use(made[1])
+
+
+def test_the_link_signs_in_once_and_leads_to_the_page(house, stranger):
+    link = login_link(house.place.url, house.codes)
+    answer = stranger.get(link)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith(f"{cookie_name(house.place.port)}={cookie_value(house.token.read())};")
+    assert {"HttpOnly", "SameSite=strict", "Path=/", "Max-Age=2592000"} <= {part.strip() for part in cookie.split(";")}
+    assert stranger.get("/api/system").status_code == 200  # the cookie came along
+    stranger.cookies.clear()
+    again = stranger.get(link)
+    assert (again.status_code, "set-cookie" in again.headers) == (401, False)
+    assert "palaestra token --link" in again.text
+
+
+def test_asking_for_the_head_does_not_use_a_link_up(house, stranger):
+    link = login_link(house.place.url, house.codes)
+    assert stranger.head(link).status_code == 401
+    assert stranger.get(link).status_code == 303
+
+
+@pytest.mark.parametrize("query", ["", "?code=", "?code=x", "?code=x&code=y", "?cod=x", "?code=%ff"])
+def test_a_wrong_code_signs_nobody_in(stranger, query):
+    answer = stranger.get(f"/login{query}")
+    assert answer.status_code in {400, 401, 422}
+    assert "set-cookie" not in answer.headers
+
+
+def test_the_token_signs_in_and_a_wrong_one_does_not(house, stranger):
+    assert stranger.post("/api/login", json={"token": "wrong"}).status_code == 401
+    answer = stranger.post("/api/login", json={"token": house.token.read()})
+    assert (answer.status_code, "HttpOnly" in answer.headers["set-cookie"]) == (204, True)
+    assert stranger.get("/api/system").status_code == 200
+
+
+def test_signing_out_takes_the_cookie_away(house, stranger):
+    stranger.post("/api/login", json={"token": house.token.read()})
+    answer = stranger.post("/api/logout", json={}, headers={"origin": house.place.url})
+    assert answer.status_code == 204
+    assert {"HttpOnly", "SameSite=strict"} <= {part.strip() for part in answer.headers["set-cookie"].split(";")}
+    assert stranger.get("/api/system").status_code == 401
+
+
+def test_a_signed_in_caller_gets_another_link(house, client, stranger):
+    link = client.post("/api/login/link", json={}).json()["link"]
+    del stranger.headers["authorization"]
+    assert stranger.get(link).status_code == 303
+
+
+def test_over_tls_the_cookie_never_travels_in_the_clear(house, client):
+    secure = replace(house, place=Place("127.0.0.1", 7878, "https"))
+    with TestClient(build_app(secure), base_url=secure.place.url, follow_redirects=False) as browser:
+        assert "Secure" in browser.get(login_link(secure.place.url, secure.codes)).headers["set-cookie"]
+
+
+def test_what_is_said_of_signing_in_is_what_it_does():
+    document = build_openapi(ROUTES)
+    paths = document["paths"]
+    own = {(path, method): min(said["responses"]) for path, ways in paths.items() for method, said in ways.items()}
+    assert own == {
+        ("/login", "get"): "303",
+        ("/api/login", "post"): "204",
+        ("/api/logout", "post"): "204",
+        ("/api/login/link", "post"): "200",
+    }
+    told = paths["/api/login/link"]["post"]["responses"]["200"]["content"]
+    link = {"type": "object", "properties": {"link": {"type": "string"}}, "required": ["link"]}
+    assert told == {"application/json": {"schema": {"$ref": "#/components/schemas/LoginLink"}}}
+    assert document["components"]["schemas"]["LoginLink"] == link

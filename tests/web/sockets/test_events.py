@@ -1,0 +1,250 @@
+"""The events socket over a real server: who is told what, who is not kept waiting, who is let in."""
+
+import contextlib
+import json
+import logging
+import socket as socket_module
+import time
+
+import httpx2
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from palaestra.core.run import RunRequest
+from palaestra.web import server
+from palaestra.web.sockets import events
+
+TIMEOUT_SECONDS = 60.0  # far beyond what anything here takes, also on a busy machine
+
+
+@pytest.fixture
+def watch(live):
+    with contextlib.ExitStack() as stack:
+
+        def open_socket(query="", **settings):
+            address = f"ws://127.0.0.1:{live.port}/api/events{query}"
+            opening = connect(address, additional_headers=live.bearer, compression=None, proxy=None, **settings)
+            return stack.enter_context(opening)
+
+        yield open_socket
+
+
+def next_of(socket, kind):
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while True:
+        message = json.loads(socket.recv(timeout=max(0.01, deadline - time.monotonic())))
+        if message["type"] == kind:
+            return message
+
+
+def submit(live, **changes):
+    return live.house.daemon.submit(RunRequest("nap", "", {"seconds": 60}, **changes))
+
+
+def test_first_it_says_hello_and_how_the_machine_is(watch, live):
+    socket = watch()
+    hello = next_of(socket, "hello")
+    assert (hello["boot"], hello["missed"]) == (live.house.book.boot, False)
+    assert next_of(socket, "system")["slots"]["cpus"] == 1
+
+
+def test_a_run_is_told_from_the_queue_to_its_end_and_beyond(watch, live):
+    socket = watch()
+    next_of(socket, "hello")
+    entry = submit(live, name="one")
+    seen = [next_of(socket, "run")]
+    while seen[-1]["run"]["state"] != "running":
+        seen.append(next_of(socket, "run"))
+    live.house.daemon.stop(entry.id, 1.0)
+    while seen[-1]["run"]["state"] in {"running", "stopping"}:
+        seen.append(next_of(socket, "run"))
+    live.house.daemon.remove(entry.id)
+    assert next_of(socket, "removed")["run"]["id"] == entry.id
+    assert {message["run"]["name"] for message in seen} == {"one"}
+    assert [message["sequence"] for message in seen] == sorted(message["sequence"] for message in seen)
+
+
+def test_who_was_away_is_told_what_happened_meanwhile(watch, live):
+    news = live.house.daemon.news
+    before = news.number
+    entry = submit(live)
+    socket = watch(f"?after={before}&boot={live.house.book.boot}")
+    assert next_of(socket, "hello")["missed"] is False
+    assert next_of(socket, "run")["run"]["id"] == entry.id
+
+
+@pytest.mark.parametrize("query", ["?after=99999", "?after=0&boot=another"])
+def test_who_knows_another_daemon_is_told_to_list_anew(watch, live, query):
+    submit(live)
+    assert next_of(watch(query), "hello")["missed"] is True
+
+
+@pytest.mark.parametrize("query", ["?after=x", "?after=-1", "?later=1", "?after=1&after=2"])
+def test_a_query_that_cannot_be_is_said_and_the_socket_closed(watch, query):
+    socket = watch(query)
+    assert next_of(socket, "error")["error"]["fields"]
+    with pytest.raises(ConnectionClosed) as closed:
+        socket.recv(timeout=TIMEOUT_SECONDS)
+    assert closed.value.rcvd.code == 1007
+
+
+def test_a_viewer_follows_one_run_s_log(watch, live):
+    entry = submit(live)
+    socket = watch()
+    socket.send(json.dumps({"follow": {"run": entry.id, "log": True, "metrics": True}}))
+    assert next_of(socket, "log")["text"].startswith("started")
+    socket.send(json.dumps({"follow": None}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "[]",
+        "{}",
+        '{"follow": 5}',
+        '{"follow": {"run": "nobody"}}',
+        '{"follow": {"run": "../x", "log": true}}',
+        '{"follow": {"run": NaN}}',
+        '{"other": 1}',
+    ],
+)
+def test_what_a_viewer_says_wrongly_is_answered_and_it_may_stay(watch, text):
+    socket = watch()
+    socket.send(text)
+    assert next_of(socket, "error")["error"]["message"]
+    socket.send('{"follow": null}')
+    assert socket.ping().wait(TIMEOUT_SECONDS)
+
+
+@pytest.mark.fault("W4")
+def test_bytes_and_giant_messages_end_the_socket_not_the_daemon(watch, live, caplog):
+    giant = watch()
+    with pytest.raises(ConnectionClosed) as closed:
+        giant.send("x" * (64 * 1024 + 1))
+        while True:
+            giant.recv(timeout=TIMEOUT_SECONDS)
+    assert closed.value.rcvd.code == 1009
+    strange = watch()
+    strange.send(b"\x00\x01")
+    with pytest.raises(ConnectionClosed) as closed:
+        while True:
+            strange.recv(timeout=TIMEOUT_SECONDS)
+    assert closed.value.rcvd.code == 1003
+    assert "Send JSON as text." in closed.value.rcvd.reason
+    assert next_of(watch(), "hello")
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def shake_hands(live):
+    """A socket of our own, after the handshake, with nothing of the answer left to read but frames."""
+    raw = socket_module.create_connection(("127.0.0.1", live.port), timeout=TIMEOUT_SECONDS)
+    head = live.head(
+        path="/api/events",
+        connection="Upgrade",
+        upgrade="websocket",
+        sec_websocket_version=13,
+        sec_websocket_key="dGhlIHNhbXBsZSBub25jZQ==",
+        sec_websocket_extensions="permessage-deflate",
+    )
+    raw.sendall(head)
+    stream = raw.makefile("rb")
+    assert b" 101 " in stream.readline()
+    while stream.readline() != b"\r\n":
+        pass
+    return raw, stream
+
+
+def close_code(stream):
+    """Reads frames until the one that closes."""
+    while True:
+        first, length = stream.read(2)
+        size = length if length < 126 else int.from_bytes(stream.read(2 if length == 126 else 8), "big")
+        content = stream.read(size)
+        if first & 0x0F == 0x08:
+            return int.from_bytes(content[:2], "big")
+
+
+@pytest.mark.fault("W4")
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        (b"\x81\x02hi", 1002),  # not masked
+        (b"\xc1\x82\0\0\0\0xx", 1002),  # compressed, which was not agreed upon: no bomb goes off
+        (b"\x83\x80\0\0\0\0", 1002),  # no such kind
+        (b"\x09\x80\0\0\0\0", 1002),  # a ping in pieces
+        (b"\x81\x81\0\0\0\0\xff", 1007),  # no UTF-8
+        (b"\x81\xff\0\0\0\0\x40\0\0\0\0\0\0\0", 1009),  # a gigabyte is announced
+    ],
+)
+def test_a_bad_frame_ends_the_socket_with_its_code(live, frame, code):
+    raw, stream = shake_hands(live)
+    with raw, stream:
+        raw.sendall(frame)
+        assert close_code(stream) == code
+    assert httpx2.get(f"{live.url}/api/system", headers=live.bearer, timeout=TIMEOUT_SECONDS).status_code == 200
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(server, "PING_SECONDS", 0.2)
+
+
+@pytest.mark.fault("W4")
+@pytest.mark.usefixtures("impatient")
+def test_who_does_not_answer_a_ping_is_let_go(live):
+    raw, stream = shake_hands(live)
+    with raw, stream:
+        assert close_code(stream) == 1011
+
+
+@pytest.mark.fault("W4")
+def test_compression_is_not_spoken(live):
+    address = f"ws://127.0.0.1:{live.port}/api/events"
+    with connect(address, additional_headers=live.bearer, compression="deflate", proxy=None) as socket:
+        assert socket.response.headers.get("sec-websocket-extensions") is None
+
+
+@pytest.mark.fault("W6")
+def test_there_is_room_for_so_many_viewers_and_no_more(watch, live, monkeypatch):
+    monkeypatch.setattr(events, "MOST_VIEWERS", 2)
+    first, _second = watch(), watch()
+    next_of(first, "hello")
+    with pytest.raises(ConnectionClosed) as closed:
+        watch().recv(timeout=TIMEOUT_SECONDS)
+    assert closed.value.rcvd.code == 1013
+    first.close()
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while len(live.house.rooms[events.ROOM]) > 1:
+        assert time.monotonic() < deadline
+    assert next_of(watch(), "hello")
+
+
+@pytest.mark.fault("W5")
+def test_a_viewer_that_does_not_read_holds_up_nobody_and_costs_one_state_a_run(watch, live):
+    submit(live)
+    daemon = live.house.daemon
+    watch(max_queue=1, close_timeout=0.1)  # it is never read from
+    quick = watch()
+    next_of(quick, "hello")
+    entry = daemon.runs()[0]
+    for _ in range(20_000):
+        daemon.news.tell("changed", entry.id, entry)
+    while next_of(quick, "run")["sequence"] < daemon.news.number:
+        pass
+
+
+def test_when_viewers_leave_nothing_of_them_stays(watch, live):
+    daemon = live.house.daemon
+    before = len(daemon.news._listeners)
+    sockets = [watch() for _ in range(5)]
+    for socket in sockets:
+        next_of(socket, "hello")
+    assert len(daemon.news._listeners) == before + 5
+    for socket in sockets:
+        socket.close()
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while len(daemon.news._listeners) > before:
+        assert time.monotonic() < deadline

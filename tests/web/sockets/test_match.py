@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import textwrap
+
+import psutil
+import pytest
+from starlette.websockets import WebSocketDisconnect
+
+from palaestra.rendering.buffer_paths import VARIABLE
+from palaestra.runner.match_plan import MatchPlan
+from palaestra.web.responses import Refusal
+from palaestra.web.sockets import match
+from palaestra.web.sockets.match import MatchSaid, pinned, played
+
+SEATS = [{"player": "first:3"}]
+PLAYER = """
+import json, os, sys
+from time import monotonic
+import numpy as np
+from palaestra.rendering.heartbeat import Heartbeat
+from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.buffer_paths import frame_buffer_path
+from palaestra.rendering.frame_writer import FrameWriter
+from palaestra.runs.processes import process_started_at
+
+def tell(word):
+    print(json.dumps(word), flush=True)
+
+asked = json.loads(sys.stdin.readline())
+with FrameBufferOwner(frame_buffer_path(asked["lane"], "match"), 1, 300, process_started_at(os.getpid())) as owner:
+    writer = FrameWriter(owner.descriptor, owner.about)
+    tell({"ready": {"plan": asked["plan"]}})
+    for step, line in enumerate(sys.stdin):
+        writer.write_heartbeat(Heartbeat(monotonic(), step, 0, 0, 0.0, 0.0))
+        writer.write(0, np.full((10, 10, 3), 200, np.uint8), Numbers(step, 1.0, 2.0, 3))
+        tell({"heard": json.loads(line)})
+    writer.close()
+"""
+
+
+@pytest.fixture(autouse=True)
+def match_program(monkeypatch, tmp_path):
+    (tmp_path / "lanes").mkdir()
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "lanes"))
+
+    def use(text):
+        monkeypatch.setattr(match, "PROGRAM", ("-c", textwrap.dedent(text)))
+
+    use(PLAYER)
+    return use
+
+
+def connect(client):
+    return client.websocket_connect("ws://127.0.0.1:7878/api/match")
+
+
+def next_of(socket, kind):
+    while True:
+        message = socket.receive()
+        if kind is bytes and message.get("bytes"):
+            return message["bytes"]
+        if message["type"] == "websocket.close":
+            raise WebSocketDisconnect(message["code"], message.get("reason"))
+        if kind is not bytes and message.get("text") and kind in json.loads(message["text"]):
+            return json.loads(message["text"])[kind]
+
+
+def test_a_match_is_asked_for_heard_and_seen_over_one_socket(client, make_run, tmp_path):
+    directory = make_run("first")
+    with connect(client) as socket:
+        socket.send_json({"seats": SEATS, "pace": 0})
+        assert next_of(socket, "state") == "unavailable"
+        plan = next_of(socket, "ready")["plan"]
+        assert plan["seats"][0]["player"] == f"{directory.id}:3"
+        socket.send_json({"fps": 30, "side": 64, "slots": None})
+        socket.send_json({"action": 4, "ack": 0})
+        assert next_of(socket, "heard") == {"action": 4}
+        frame = next_of(socket, bytes)
+        assert frame[:2] == b"PF"
+        socket.send_json({"ack": 1})
+        hud = next_of(socket, "hud")
+        assert (hud["role"], hud["slots"]) == ("match", 1)
+    assert list((tmp_path / "lanes").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "{",
+        "[]",
+        '{"seats": []}',
+        '{"seats": [{"player": "random"}]}',
+        '{"seats": [{"player": "first:3", "colour": 1}]}',
+        '{"seats": [{"player": "/etc/passwd"}]}',
+        '{"seats": [{"player": "../first:3"}]}',
+        '{"seats": [{"player": "first:3.yaml"}]}',
+        '{"seats": [{"player": "nobody:3"}]}',
+        '{"seats": [{"player": "person", "others": "nobody:best"}]}',
+    ],
+)
+def test_a_plan_that_cannot_be_ends_the_socket_with_the_reason(client, make_run, plan):
+    make_run("first")
+    with connect(client) as socket:
+        socket.send_text(plan)
+        with pytest.raises(WebSocketDisconnect) as ended:
+            next_of(socket, "never")
+        assert ended.value.code == 1008
+        assert ended.value.reason
+
+
+def test_bytes_instead_of_a_plan_end_the_socket(client):
+    with connect(client) as socket:
+        socket.send_bytes(b"{}")
+        with pytest.raises(WebSocketDisconnect) as ended:
+            next_of(socket, "never")
+        assert ended.value.code == 1008
+
+
+def test_why_a_match_failed_reaches_the_viewer(client, make_run, match_program):
+    make_run("first")
+    match_program('print(\'{"error": {"message": "This run has no checkpoint.", "hint": "Wait."}}\')')
+    with connect(client) as socket:
+        socket.send_json({"seats": SEATS})
+        with pytest.raises(WebSocketDisconnect) as ended:
+            next_of(socket, "never")
+        assert (ended.value.code, ended.value.reason) == (1008, "This run has no checkpoint. Wait.")
+
+
+def test_there_are_only_so_many_matches_at_once_and_one_that_ended_makes_room(client, make_run, monkeypatch):
+    make_run("first")
+    monkeypatch.setattr(match, "AT_ONCE", 1)
+    with connect(client) as first:
+        first.send_json({"seats": SEATS})
+        next_of(first, "ready")
+        with connect(client) as second:
+            second.send_json({"seats": SEATS})
+            with pytest.raises(WebSocketDisconnect) as ended:
+                next_of(second, "never")
+            assert ended.value.code == 1013
+    with connect(client) as third:
+        third.send_json({"seats": SEATS})
+        assert next_of(third, "ready")
+
+
+def test_what_a_viewer_cannot_say_ends_the_match(client, make_run):
+    make_run("first")
+    with connect(client) as socket:
+        socket.send_json({"seats": SEATS})
+        next_of(socket, "ready")
+        socket.send_json({"action": -1})
+        with pytest.raises(WebSocketDisconnect) as ended:
+            next_of(socket, "never")
+        assert ended.value.code == 1008
+
+
+def test_a_stranger_gets_no_match(stranger):
+    with pytest.raises(WebSocketDisconnect), connect(stranger) as socket:
+        next_of(socket, "never")
+
+
+def test_every_checkpoint_is_pinned_to_the_id_of_its_run(house, make_run):
+    directory = make_run("first")
+    seats = ({"player": "person", "others": "first:best"}, {"player": "random"})
+    plan = pinned(house, MatchPlan(seats=seats, env_of="first:latest"))
+    assert plan.seats[0].others == f"{directory.id}:best"
+    assert (plan.seats[0].player, plan.seats[1].player, plan.env_of) == ("person", "random", f"{directory.id}:latest")
+    with pytest.raises(Refusal, match="Nobody is called"):
+        pinned(house, MatchPlan(seats=({"player": "first"},)))
+
+
+def test_only_what_is_for_the_match_goes_to_it():
+    assert MatchSaid(fps=5, ack=1).word() == {}
+    assert MatchSaid(action=0, paused=False, side=64).word() == {"action": 0, "paused": False}
+
+
+PLAN = MatchPlan(seats=({"player": "first:1"},))
+ECHO = """
+import json, os, sys
+asked = json.loads(sys.stdin.readline())
+print(json.dumps({"asked": asked, "pid": os.getpid()}), flush=True)
+for line in sys.stdin:
+    print(json.dumps({"heard": json.loads(line)}), flush=True)
+"""
+
+
+@pytest.fixture
+def use_program(monkeypatch):
+    def use(text):
+        monkeypatch.setattr(match, "PROGRAM", ("-c", textwrap.dedent(text)))
+
+    return use
+
+
+def test_the_process_is_told_the_plan_and_what_the_viewer_does_and_ends_with_the_block(use_program, tmp_path):
+    use_program(ECHO)
+
+    async def scene():
+        async with played(PLAN, tmp_path, "m1") as match:
+            words = match.words()
+            first = await anext(words)
+            match.say({"action": 3})
+            return first, await anext(words)
+
+    first, heard = asyncio.run(scene())
+    assert first["asked"] == {"lane": "m1", "runs": str(tmp_path), "plan": PLAN.model_dump(mode="json")}
+    assert MatchPlan.model_validate(first["asked"]["plan"]) == PLAN
+    assert heard == {"heard": {"action": 3}}
+    assert not psutil.pid_exists(first["pid"])
+
+
+def test_a_process_that_fails_without_a_word_gives_its_last_complaint(use_program, tmp_path):
+    use_program("raise SystemExit('the disk is full')")
+
+    async def scene():
+        async with played(PLAN, tmp_path, "m1") as match:
+            return [word async for word in match.words()]
+
+    (word,) = asyncio.run(scene())
+    assert word["error"]["message"] == "The match ended with exit code 1: the disk is full"
+
+
+def test_what_it_says_itself_is_not_said_twice(use_program, tmp_path):
+    use_program('import sys\nprint(\'{"error": {"message": "no", "hint": ""}}\')\nsys.exit(3)')
+
+    async def scene():
+        async with played(PLAN, tmp_path, "m1") as match:
+            return [word async for word in match.words()]
+
+    assert asyncio.run(scene()) == [{"error": {"message": "no", "hint": ""}}]
+
+
+def test_one_that_does_not_end_is_ended(use_program, tmp_path, monkeypatch):
+    monkeypatch.setattr(match, "END_SECONDS", 0.1)
+    use_program("import os, time\nprint('{\"pid\": %d}' % os.getpid(), flush=True)\nwhile True: time.sleep(1)")
+
+    async def scene():
+        async with played(PLAN, tmp_path, "m1") as match:
+            return (await anext(match.words()))["pid"]
+
+    pid = asyncio.run(scene())
+    assert pid != os.getpid()
+    assert not psutil.pid_exists(pid)
+
+
+def test_what_is_said_to_one_that_has_ended_is_lost(use_program, tmp_path):
+    use_program("pass")
+
+    async def scene():
+        async with played(PLAN, tmp_path, "m1") as match:
+            assert [word async for word in match.words()] == []
+            for _ in range(3):
+                match.say({"action": 1})
+                await asyncio.sleep(0)
+
+    asyncio.run(scene())

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from palaestra.runs.annotations import Annotations
+from palaestra.web.context import FactBook, House, read_facts
+
+
+def test_two_houses_share_no_rooms_and_no_book():
+    first, second = House(None, None, None, None), House(None, None, None, None)
+    first.rooms["x"] = 1
+    assert second.rooms == {}
+    assert first.book is not second.book
+    assert first.book.boot != second.book.boot
+
+
+def test_seed_environment_and_group_are_read_from_the_config(make_run):
+    def facts(name, config):
+        return read_facts(make_run(name, config=config))
+
+    first = facts("a", {"seed": 1, "env": {"id": "CartPole-v1", "settings": {}}, "ppo": {"gamma": 0.9}})
+    other_seed = facts("b", {"seed": 2, "env": {"id": "CartPole-v1", "settings": {}}, "ppo": {"gamma": 0.9}})
+    other_gamma = facts("c", {"seed": 1, "env": {"id": "CartPole-v1", "settings": {}}, "ppo": {"gamma": 0.8}})
+    assert (first.seed, first.env, other_seed.seed) == (1, "CartPole-v1", 2)
+    assert first.group == other_seed.group != other_gamma.group
+
+
+def test_seed_environment_and_group_of_a_script_are_read_from_its_arguments(make_run):
+    def facts(name, seed, env_id, words):
+        settings = {"exp_name": "ppo", "seed": seed, "env_id": env_id, "gamma": 0.9}
+        return read_facts(make_run(name, config={"script": "/a/ppo.py", "argv": words, "settings": settings}))
+
+    first = facts("a", 1, "CartPole-v1", [])
+    other_seed = facts("b", 2, "CartPole-v1", ["--seed", "2"])
+    negative = facts("c", -2, "CartPole-v1", ["--seed=-2"])
+    other_env = facts("d", 1, "Acrobot-v1", ["--env-id", "Acrobot-v1"])
+    assert (first.seed, first.env, other_seed.seed, negative.seed) == (1, "CartPole-v1", 2, -2)
+    assert first.group == other_seed.group == negative.group != other_env.group
+
+
+@pytest.mark.parametrize("env", ["ALE/Breakout-v5", "module:Env-v0", "a: b", "yes", "1.5", "ä # b"])
+def test_whatever_the_environment_is_called_it_is_told_as_it_is(make_run, env):
+    assert read_facts(make_run(config={"seed": 3, "env": {"id": env}})).env == env
+
+
+def test_a_seed_inside_a_section_is_not_the_run_s(make_run):
+    found = read_facts(make_run(config={"evaluation": {"seed": 7}, "x": {"env": {"id": "no"}}}))
+    assert (found.seed, found.env) == (None, None)
+
+
+def test_a_run_without_a_config_has_no_facts(make_run):
+    directory = make_run()
+    directory.config_file.unlink()
+    assert read_facts(directory).seed is None
+
+
+def test_a_book_remembers_until_it_is_told_otherwise(make_run):
+    directory, book = make_run(), FactBook()
+    assert book.annotations(directory) == Annotations()
+    book.annotate(directory, Annotations(("x",)))
+    assert book.annotations(directory).tags == ("x",)
+    assert FactBook().annotations(directory).tags == ("x",)  # it is on disk
+    book.forget(directory.id)
+    assert book.annotations(directory).tags == ("x",)

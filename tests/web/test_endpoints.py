@@ -1,0 +1,27 @@
+import pytest
+
+from palaestra.core.errors import NotFound
+from palaestra.web.endpoints import Call
+
+
+class Asked:
+    def __init__(self, **path):
+        self.path_params = path
+
+
+def test_a_call_finds_its_run_by_lookup(house, make_run):
+    directory = make_run("first")
+    for word in (directory.id, directory.id.lower(), "first", "latest"):
+        call = Call(house, Asked(id=word), None, None)
+        assert call.entry().id == directory.id
+        assert call.directory().path == directory.path
+
+
+@pytest.mark.parametrize(
+    "word", ["..", ".", "first/../..", "/etc", "first\x00", "%2e%2e", "by-name", ".palaestra", "~"]
+)
+def test_nothing_that_is_asked_becomes_a_path(house, make_run, word):
+    make_run("first")
+    call = Call(house, Asked(id=word), None, None)
+    with pytest.raises(NotFound):
+        call.directory()
