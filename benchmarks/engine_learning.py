@@ -23,7 +23,7 @@ from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 
-from palaestra.api import evaluate, start_training
+from palaestra.api import evaluate, train
 from palaestra.config.overrides import parse_overrides
 
 ENGINES = ("torch", "native")
@@ -75,7 +75,7 @@ def trained(recipe: str, engine: str, seed: int, settings: list[str]) -> float:
     overrides = {**parse_overrides(settings), "engine": engine, "seed": seed}
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         root = Path(folder)
-        start_training(recipe, overrides, run="run", runs_root=root)
+        train(recipe, run="run", quiet=False, runs_root=root, **overrides)
         return evaluate("run:latest", episodes=20, seed=1_000_000, runs_root=root).mean
 
 

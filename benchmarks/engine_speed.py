@@ -42,11 +42,11 @@ SIZES = {
 USER = """
 import json, sys, time
 from pathlib import Path
-from palaestra.api import start_training
+from palaestra.api import train
 settings, root = json.loads(sys.argv[1]), Path(sys.argv[2])
-start_training("", {**settings, "total_steps": 512}, run="warm-up", runs_root=root)
+train(run="warm-up", quiet=False, runs_root=root, **{**settings, "total_steps": 512})
 wall, cpu = time.perf_counter(), time.process_time()
-record = start_training("", settings, run="bench", runs_root=root).record
+record = train(run="bench", quiet=False, runs_root=root, **settings).record
 print(json.dumps([record.agent_step, time.perf_counter() - wall, time.process_time() - cpu]))
 """
 START = ("-m", "palaestra", "train", "cartpole", "run=start", "total_steps=512")

@@ -38,12 +38,12 @@ def episodes_per_second(root: Path, workers: int, episodes: int) -> float:
 
 
 def measure_workers(rounds: int, episodes: int) -> dict[str, list[float]]:
-    from palaestra.api import start_training
+    from palaestra.api import train
 
     rates: dict[str, list[float]] = {"1": [], "2": []}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        start_training(TASK, {"total_steps": 1}, run="judged", quiet=True, runs_root=root)
+        train(TASK, run="judged", runs_root=root, total_steps=1)
         for _ in range(rounds):
             for workers, found in rates.items():
                 found.append(episodes_per_second(root, int(workers), episodes))
@@ -52,7 +52,7 @@ def measure_workers(rounds: int, episodes: int) -> dict[str, list[float]]:
 
 def measure_beside(steps: int) -> list[dict[str, float]]:
     """Of every judgement: how long the training's iterations took meanwhile, and how long those around it."""
-    from palaestra.api import start_training
+    from palaestra.api import train
     from palaestra.runs.journal import read_journal
     from palaestra.runs.metrics import MetricsReader
 
@@ -63,7 +63,7 @@ def measure_beside(steps: int) -> list[dict[str, float]]:
         "evaluation": {"episodes": EPISODES_BESIDE},
     }
     with tempfile.TemporaryDirectory() as folder:
-        directory = start_training("cartpole", settings, run="judged", quiet=True, runs_root=Path(folder)).directory
+        directory = train("cartpole", run="judged", runs_root=Path(folder), **settings).directory
         with MetricsReader(directory.metrics_file) as metrics:
             ends = ends_of_iterations([(point.step, point.value) for point in metrics.steps()])
         entries = list(read_journal(directory.journal_file))

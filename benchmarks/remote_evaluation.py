@@ -55,11 +55,11 @@ def make_run(root: Path, checkpoints: int) -> None:
     """One training for the first checkpoint; the others are its policy with other weights."""
     import torch
 
-    from palaestra.api import start_training
+    from palaestra.api import train
     from palaestra.checkpoints.loaded import load_policy
     from palaestra.checkpoints.manager import CheckpointManager
 
-    outcome = start_training("cartpole", {"total_steps": 1}, run="many", quiet=True, runs_root=root)
+    outcome = train("cartpole", run="many", runs_root=root, total_steps=1)
     manager = CheckpointManager(outcome.directory)
     loaded = load_policy("many:latest", root)
     first = loaded.checkpoint

@@ -44,14 +44,14 @@ class Stopwatch:
 
 
 def train_palaestra(steps: int, seed: int) -> dict[str, Any]:
-    from palaestra.api import evaluate, start_training
+    from palaestra.api import evaluate, train
     from palaestra.runs.metrics import MetricsReader
 
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        start_training("", {"total_steps": WARM_UP_STEPS}, run="warm-up", runs_root=root)
+        train(run="warm-up", quiet=False, runs_root=root, total_steps=WARM_UP_STEPS)
         with Stopwatch() as watch:
-            outcome = start_training("", {"total_steps": steps, "seed": seed}, run="bench", runs_root=root)
+            outcome = train(run="bench", quiet=False, runs_root=root, total_steps=steps, seed=seed)
         with MetricsReader(outcome.directory.metrics_file) as metrics:
             returns = [episode.total_reward for episode in metrics.episodes(limit=LAST_EPISODES)]
         report = evaluate("bench:latest", episodes=len(EVALUATION_SEEDS), seed=EVALUATION_SEEDS[0], runs_root=root)

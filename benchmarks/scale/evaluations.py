@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from palaestra.api import start_training
+from palaestra.api import train
 from palaestra.checkpoints.loaded import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.cluster.delivery import packed
@@ -56,7 +56,7 @@ def make_checkpoints(recipe: str, root: Path, count: int) -> None:
     """One training of one update; every further checkpoint has its weights changed a little."""
     import torch
 
-    outcome = start_training(recipe, {"total_steps": 1}, run=RUN, quiet=True, runs_root=root)
+    outcome = train(recipe, run=RUN, runs_root=root, total_steps=1)
     manager, loaded = CheckpointManager(outcome.directory), load_policy(f"{RUN}:latest", root)
     first = loaded.checkpoint
     for number in range(1, count):

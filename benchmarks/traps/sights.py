@@ -40,7 +40,7 @@ PLANTS = (
     plant(
         36,
         "a stopped run exits with 0",
-        ("runner/train.py", "    return exit_code_of(stop.signal)\n", "    return 0\n"),
+        ("runner/train.py", "signal.Signals(number).name, exit_code_of(number))", "signal.Signals(number).name, 0)"),
     ),
     plant(
         36,

@@ -15,7 +15,6 @@ from palaestra.config.overrides import nest
 from palaestra.config.request import prepare_training
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
-from palaestra.core import plugins
 from palaestra.core.errors import DamagedFile
 from palaestra.core.run import RunRequest
 from palaestra.runs.documents import read_config
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from palaestra.cluster.orders import Order
     from palaestra.core.evaluation import SuiteReport
     from palaestra.evaluation.filming import Film
+    from palaestra.runner.job import TrainingJob
     from palaestra.runner.outcome import TrainOutcome
     from palaestra.sweeps.search import SweepOutcome
 
@@ -50,20 +50,25 @@ def train(
     **settings: Any,
 ) -> TrainOutcome:
     """Train, or continue the run called `run`; `ppo={"gamma": 0.9}` and `**{"ppo.gamma": 0.9}` mean the same."""
-    return start_training(
-        recipe,
-        nest(settings),
-        run=run,
-        resume=resume,
-        quiet=quiet,
-        nproc=nproc,
-        executor=executor,
-        runs_root=runs_root,
-        submitted_by="python",
-    )
+    from palaestra.runner.job import launcher_of
+    from palaestra.runner.refusals import refusals_posted
+
+    with refusals_posted():
+        job = prepare_job(
+            recipe,
+            nest(settings),
+            run=run,
+            resume=resume,
+            quiet=quiet,
+            nproc=nproc,
+            executor=executor,
+            runs_root=runs_root,
+            submitted_by="python",
+        )
+        return launcher_of(job)(job)
 
 
-def start_training(
+def prepare_job(
     recipe: str,
     overrides: Mapping[str, Any],
     *,
@@ -77,37 +82,26 @@ def start_training(
     runs_root: Path | None = None,
     submitted_by: str = "",
     command: str = "",
-) -> TrainOutcome:
-    """With `nproc` > 1 that many processes train together; `executor` places them: this machine, or a plugin."""
-    from palaestra.runner.refusals import refusals_posted
+) -> TrainingJob:
+    """Checks what is asked for. With `nproc` > 1 that many processes train together, where `executor` places them."""
+    from palaestra.runner.job import TrainingJob
     from palaestra.training.place import is_follower
 
     root = runs_root if runs_root is not None else default_runs_root()
-    accepted = frozenset(accept_changes)
-    with refusals_posted():
-        takes_settings = resume and is_follower(os.environ)  # the run is on the leader's machine, perhaps not on this
-        request, config = _prepare(
-            root, recipe, overrides, run, submitted_by, command, must_exist=resume and not takes_settings
-        )
-        request = replace(request, executor=executor, nproc=nproc)
-        if nproc > 1 or executor != LOCAL:
-            launch = plugins.load("executors", executor)
-            from palaestra.runner.job import Job
-
-            outcome: TrainOutcome = launch(Job(request, config, root, resume, accepted, quiet, profile), nproc)
-            return outcome
-        from palaestra.runner.train import run_training
-
-        return run_training(
-            request,
-            config,
-            root,
-            resume_only=resume,
-            accept_changes=accepted,
-            quiet=quiet,
-            profile=profile,
-            takes_settings=takes_settings,
-        )
+    takes_settings = resume and is_follower(os.environ)  # the run is on the leader's machine, perhaps not on this
+    request, config = _prepare(
+        root, recipe, overrides, run, submitted_by, command, must_exist=resume and not takes_settings
+    )
+    return TrainingJob(
+        replace(request, executor=executor, nproc=nproc),
+        config,
+        root,
+        resume_only=resume,
+        accept_changes=frozenset(accept_changes),
+        quiet=quiet,
+        profile=profile,
+        takes_settings=takes_settings,
+    )
 
 
 def _prepare(

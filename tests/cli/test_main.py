@@ -89,7 +89,7 @@ def test_an_interrupt_leaves_with_130(monkeypatch, call):
     def interrupted(_words):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(main_module, "dispatch", interrupted)
+    monkeypatch.setattr(main_module, "load_verb", interrupted)
     code, out, err = call("train")
     assert (code, out) == (INTERRUPTED, "")
     assert "interrupted" in err
@@ -99,7 +99,7 @@ def test_a_defect_of_ours_keeps_its_traceback(monkeypatch):
     def broken(_words):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr(main_module, "dispatch", broken)
+    monkeypatch.setattr(main_module, "load_verb", broken)
     with pytest.raises(ZeroDivisionError):
         main(["train"])
 

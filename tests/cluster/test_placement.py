@@ -11,7 +11,7 @@ from palaestra.cluster.rank import Site
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunRequest
-from palaestra.runner.job import Job
+from palaestra.runner.job import TrainingJob
 from palaestra.runs.code_identity import code_identity, package_files
 
 
@@ -75,7 +75,7 @@ def paper_actor(sees_runs, code=None, files=None):
 
 
 def job(tmp_path):
-    return Job(RunRequest("native", "cartpole", {}), TrainConfig(), tmp_path / "runs")
+    return TrainingJob(RunRequest("native", "cartpole", {}), TrainConfig(), tmp_path / "runs")
 
 
 def test_each_machine_says_for_itself_whether_it_sees_the_runs_and_nothing_is_left(tmp_path):

@@ -16,7 +16,7 @@ from palaestra.config.train import TrainConfig
 from palaestra.core.run import RunRequest
 from palaestra.runner import ranks as ranks_module
 from palaestra.runner.account import PIPE
-from palaestra.runner.job import Job
+from palaestra.runner.job import TrainingJob
 from palaestra.runner.ranks import Seat
 from palaestra.runs.code_identity import code_identity
 
@@ -41,7 +41,7 @@ def actor(monkeypatch, tmp_path):
         )
         made = RankActor(0)
         port = made.listen("127.0.0.1")
-        job = Job(RunRequest("native", "cartpole", {}, name), TrainConfig(), tmp_path)
+        job = TrainingJob(RunRequest("native", "cartpole", {}, name), TrainConfig(), tmp_path)
         seat = asdict(Seat(0, 1, 0, "127.0.0.1", port))
         made.start(seat, job.to_json(), {"OMP_NUM_THREADS": "3"}, folder, delivery)
         started.append(made)

@@ -12,7 +12,7 @@ from palaestra.cluster.trial import PlacedTrial
 from palaestra.config.train import TrainConfig
 from palaestra.core.run import RunRequest
 from palaestra.core.trials import SlotsWanted, TrialOrder
-from palaestra.runner.job import Job
+from palaestra.runner.job import TrainingJob
 from palaestra.runs.code_identity import code_identity, package_files
 
 HERE = code_identity()
@@ -64,7 +64,7 @@ class PaperRay:
 def place(tmp_path):
     def make(ray, **settings):
         config = TrainConfig.model_validate(settings)
-        job = Job(RunRequest("native", "", {}, "t"), config, tmp_path / "runs")
+        job = TrainingJob(RunRequest("native", "", {}, "t"), config, tmp_path / "runs")
         order = TrialOrder("t", job.to_json(), tmp_path / "t.log")
         return PlacedTrial(ray, order, Node("n", "10.0.0.2", 1.0, 0.0), "m", SlotsWanted(None), is_embedded=False)
 

@@ -14,7 +14,7 @@ from palaestra.core import plugins
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunRequest, RunState
 from palaestra.core.trials import SlotsWanted, TrialEnd, TrialOrder
-from palaestra.runner.job import Job
+from palaestra.runner.job import TrainingJob
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 
@@ -178,7 +178,7 @@ def order(tmp_path, name, total_steps):
     tiny = {"env_count": 2, "horizon": 16, "minibatch_size": 16}
     base = find_recipe("cartpole").config
     config = base.model_copy(update={"total_steps": total_steps, "ppo": base.ppo.model_copy(update=tiny)})
-    job = Job(RunRequest("native", "cartpole", {}, name=name), config, tmp_path / "runs", quiet=True)
+    job = TrainingJob(RunRequest("native", "cartpole", {}, name=name), config, tmp_path / "runs", quiet=True)
     return TrialOrder(name, job.to_json(), tmp_path / f"{name}.log")
 
 

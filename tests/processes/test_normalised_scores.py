@@ -5,7 +5,7 @@ from statistics import fmean, variance
 
 import pytest
 
-from palaestra.api import start_training
+from palaestra.api import train
 from palaestra.evaluation.local import evaluate_target
 from palaestra.runs.metrics import MetricsReader
 
@@ -26,14 +26,14 @@ def interval(first: list[float], second: list[float]) -> tuple[float, float]:
 def test_the_score_in_eval_is_the_one_of_training_within_its_interval(tmp_path):
     """The policy stands still in the second run, so that all of its episodes are of the one policy that is judged."""
     learnt = {"total_steps": 12_000, "ppo": {"learning_rate": 2e-3}, "policy": NORMALISED}
-    start_training("cartpole", learnt, run="learns", runs_root=tmp_path, quiet=True)
+    train("cartpole", run="learns", runs_root=tmp_path, **learnt)
     still = {
         **learnt,
         "total_steps": 30_000,
         "initial_weights": "learns:latest",
         "ppo": {"learning_rate": 1e-12},
     }
-    outcome = start_training("cartpole", still, run="still", runs_root=tmp_path, quiet=True)
+    outcome = train("cartpole", run="still", runs_root=tmp_path, **still)
     with MetricsReader(outcome.directory.metrics_file) as metrics:
         trained = [episode.total_reward for episode in metrics.episodes()][-40:]  # by then the statistics stand too
     judged = evaluate_target("still:latest", tmp_path, episodes=100, deterministic=False).returns

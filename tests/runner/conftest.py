@@ -17,9 +17,11 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.train import TrainConfig
 from palaestra.core.run import RunRequest
 from palaestra.loggers.fanout import Fanout
+from palaestra.runner.context import RunContext
 from palaestra.runner.judgements import Judgements
 from palaestra.runner.saving import Saver
 from palaestra.runner.session import RunSession
+from palaestra.runner.signals import StopRequest
 from palaestra.runs.journal import read_journal
 from palaestra.runs.store import RunStore
 from palaestra.training.state import new_training_state
@@ -108,6 +110,17 @@ class Bench:
 
     def judgements(self, *evaluators: Evaluator) -> Judgements:
         return Judgements(evaluators, self.manager, self.session, self.sinks, self.clock)
+
+    def context(self, *evaluators: Evaluator, stop: StopRequest | None = None, saver: Any = None) -> RunContext:
+        return RunContext(
+            state=self.state,
+            session=self.session,
+            loggers=self.sinks,
+            saver=self.saver if saver is None else saver,
+            evaluations=self.judgements(*evaluators),
+            stop=StopRequest() if stop is None else stop,
+            clock=self.clock,
+        )
 
     def entries(self, event: str) -> list[JournalEntry]:
         return [entry for entry in read_journal(self.directory.journal_file) if entry.event == event]

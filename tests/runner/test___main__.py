@@ -9,7 +9,7 @@ from palaestra.core.errors import UsageError
 from palaestra.runner import __main__ as rank_main
 from palaestra.runner import train
 from palaestra.runner.account import PIPE, read
-from palaestra.runner.job import Job
+from palaestra.runner.job import TrainingJob
 from palaestra.runner.parent import LAUNCHER
 from palaestra.training.group import PeerLost
 
@@ -23,7 +23,7 @@ def run_rank(monkeypatch, tmp_path, small_config, request_of):
     def run():
         pipe, told = os.pipe()
         monkeypatch.setenv(PIPE, str(told))
-        job = Job(request_of("ranked"), small_config(), tmp_path / "runs", quiet=True)
+        job = TrainingJob(request_of("ranked"), small_config(), tmp_path / "runs", quiet=True)
         monkeypatch.setattr("sys.stdin", io.StringIO(job.to_json()))
         try:
             code = rank_main.main()

@@ -9,6 +9,7 @@ from palaestra.config.train import TrainConfig
 from palaestra.core.errors import NotFound, UsageError
 from palaestra.core.spaces import FeatureSpec
 from palaestra.runner.beginning import find_origin, load_origin
+from palaestra.runner.job import TrainingJob
 from palaestra.runner.train import run_training
 from palaestra.runs.journal import read_journal
 from palaestra.training.group import ALONE
@@ -41,7 +42,7 @@ def settings(small_config):
 
 @pytest.fixture
 def older(tmp_path, settings, request_of):
-    return run_training(request_of("older"), settings(seed=3), tmp_path, quiet=True)
+    return run_training(TrainingJob(request_of("older"), settings(seed=3), tmp_path, quiet=True))
 
 
 def features_saved(directory) -> list[tuple[str, int]]:
@@ -56,7 +57,9 @@ def test_without_a_word_a_run_begins_fresh(tmp_path):
 
 def test_a_run_begins_with_the_weights_it_was_told_and_says_whose_they_are(tmp_path, settings, request_of, older):
     still = {"ppo": {"env_count": 2, "horizon": 16, "minibatch_size": 16, "update_epochs": 1, "learning_rate": 0.0}}
-    outcome = run_training(request_of("younger"), settings(initial_weights="older:2", **still), tmp_path, quiet=True)
+    outcome = run_training(
+        TrainingJob(request_of("younger"), settings(initial_weights="older:2", **still), tmp_path, quiet=True)
+    )
     ours, _ = CheckpointManager(outcome.directory).load_weights("latest")
     theirs, _ = CheckpointManager(older.directory).load_weights(2)
     assert ours.keys() == theirs.keys()
@@ -68,16 +71,18 @@ def test_a_run_begins_with_the_weights_it_was_told_and_says_whose_they_are(tmp_p
 def test_what_is_not_there_or_does_not_fit_is_refused_and_leaves_nothing_behind(tmp_path, settings, request_of, older):
     before = sorted(path.name for path in tmp_path.iterdir())
     with pytest.raises(NotFound):
-        run_training(request_of("orphan"), settings(initial_weights="nobody:best"), tmp_path, quiet=True)
+        run_training(TrainingJob(request_of("orphan"), settings(initial_weights="nobody:best"), tmp_path, quiet=True))
     with pytest.raises(UsageError, match="do not fit this run's policy"):
         other = {"graph": "mlp", "settings": {"hidden": [8]}}
-        run_training(request_of("odd"), settings(initial_weights="older", policy=other), tmp_path, quiet=True)
+        run_training(
+            TrainingJob(request_of("odd"), settings(initial_weights="older", policy=other), tmp_path, quiet=True)
+        )
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
 def test_a_run_with_a_checkpoint_of_its_own_goes_on_from_that(tmp_path, settings, request_of, older):
     asked = settings(initial_weights="older")
-    younger = run_training(request_of("younger"), asked, tmp_path, quiet=True)
+    younger = run_training(TrainingJob(request_of("younger"), asked, tmp_path, quiet=True))
     origin = find_origin(asked, tmp_path, younger.directory, ALONE)
     assert (origin.weights, origin.checkpoint) == (None, "")
 
@@ -88,5 +93,7 @@ def test_a_resumed_run_keeps_its_ids_when_the_environment_has_others_by_now(
     assert features_saved(older.directory) == [("near", 0), ("far", 1)]
     monkeypatch.setitem(WORDS, "order", ["far", "near"])
     longer = settings(seed=3, total_steps=256)
-    run_training(request_of("older"), longer, tmp_path, quiet=True, accept_changes=frozenset({"total_steps"}))
+    run_training(
+        TrainingJob(request_of("older"), longer, tmp_path, quiet=True, accept_changes=frozenset({"total_steps"}))
+    )
     assert features_saved(older.directory) == [("near", 0), ("far", 1)]

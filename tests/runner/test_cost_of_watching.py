@@ -1,6 +1,7 @@
 """Whoever watches a run must not slow it down: what is done beyond playing and learning, measured in the run itself."""
 
 import time
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
@@ -10,7 +11,6 @@ from palaestra.config.recipes.classic import cartpole
 from palaestra.loggers.build import build_sinks
 from palaestra.loggers.status import RunHeader
 from palaestra.runner import loop
-from palaestra.runner.signals import StopRequest
 
 ITERATIONS = 40
 CONFIG = cartpole.config.model_copy(
@@ -53,10 +53,10 @@ def test_watching_a_run_takes_a_small_share_of_it_and_waits_for_no_disk(make_ben
     header = RunHeader("watched", "cartpole", CONFIG.total_steps, bench.directory.path)
     with build_sinks(CONFIG.sinks, bench.directory, header, {}, lambda name, error: pytest.fail(name)) as sinks:
         sinks.add("recording", lambda: bench.sink)
-        parts = (bench.directory, bench.session, sinks, bench.saver, bench.judgements(), StopRequest(), bench.clock)
+        context = replace(bench.context(), loggers=sinks)
         with monkeypatch.context() as patch:
             patch.setattr("os.fsync", synced.append)
-            assert loop.TrainingLoop(bench.state, *parts).run() is True
+            assert loop.TrainingLoop(context).run() is True
     assert len(watch.watching) == len(bench.sink.samples) == ITERATIONS
     assert median(watch.watching) < most * median(watch.training)
     assert synced == []

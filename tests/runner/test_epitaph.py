@@ -6,7 +6,7 @@ import pytest
 from palaestra.core.errors import RunFailed
 from palaestra.core.run import RunState
 from palaestra.runner.epitaph import write_epitaph
-from palaestra.runner.job import Job
+from palaestra.runner.job import TrainingJob
 from palaestra.runs.lock import run_lock
 from palaestra.runs.status import read_written_record
 
@@ -14,8 +14,8 @@ CAUSE = "Rank 1 was ended by SIGKILL."
 
 
 @pytest.fixture
-def job(bench, config, request_of) -> Job:
-    return Job(request_of("small"), config, bench.directory.path.parent)
+def job(bench, config, request_of) -> TrainingJob:
+    return TrainingJob(request_of("small"), config, bench.directory.path.parent)
 
 
 def test_a_leader_that_could_not_speak_is_spoken_for(bench, job):
@@ -40,7 +40,9 @@ def test_a_leader_that_knew_why_is_left_its_words(bench, job):
 
 
 def test_nothing_is_written_where_no_run_was_led_or_somebody_goes_on_with_it(bench, job, tmp_path):
-    write_epitaph(Job(job.request, job.config, Path(tmp_path / "nothing")), os.getpid(), 1, CAUSE, is_told=False)
+    write_epitaph(
+        TrainingJob(job.request, job.config, Path(tmp_path / "nothing")), os.getpid(), 1, CAUSE, is_told=False
+    )
     write_epitaph(job, 1, 1, CAUSE, is_told=False)
     with run_lock(bench.directory):
         write_epitaph(job, os.getpid(), 1, CAUSE, is_told=False)

@@ -1,11 +1,11 @@
 import logging
+from dataclasses import replace
 
 import pytest
 
 from palaestra.core.run import RunState
 from palaestra.runner.following import FollowerSaver, FollowerSession
 from palaestra.runner.loop import TrainingLoop
-from palaestra.runner.signals import StopRequest
 from palaestra.training.group import Group
 
 
@@ -42,8 +42,7 @@ def test_a_follower_keeps_account_and_writes_nothing(bench, session, caplog):
 def test_a_follower_goes_through_the_loop_and_gives_its_state_at_every_save(bench, session):
     bench.state.group = Second()
     saver = FollowerSaver()
-    parts = (bench.directory, session, bench.sinks, saver, bench.judgements(), StopRequest(), bench.clock)
-    loop = TrainingLoop(bench.state, *parts)
+    loop = TrainingLoop(replace(bench.context(saver=saver), session=session))
     assert loop.run() is True
     assert saver.saved_epoch == bench.state.iteration == 2  # 128 steps, 64 of them per iteration of two ranks
     assert bench.state.group.gathered == 2 * 2  # a report and a state each time

@@ -18,13 +18,7 @@ from palaestra.training.group import Group
 
 @pytest.fixture
 def loop_of():
-    def make(bench, stop=None, judges=()):
-        stop = StopRequest() if stop is None else stop  # one that was not asked yet is false
-        judgements = bench.judgements(*judges)
-        parts = (bench.directory, bench.session, bench.sinks, bench.saver, judgements, stop, bench.clock)
-        return TrainingLoop(bench.state, *parts)
-
-    return make
+    return lambda bench, stop=None, judges=(): TrainingLoop(bench.context(*judges, stop=stop))
 
 
 def saved_epochs(bench) -> list[int]:

@@ -5,13 +5,13 @@ import pytest
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunRequest
-from palaestra.runner.job import Job
+from palaestra.runner.job import TrainingJob
 from palaestra.runner.restarts import Progress, RanksFailed, with_restarts
 
 
 def job_with(restarts):
     config = TrainConfig.model_validate({"distributed": {"restarts": restarts}})
-    return Job(RunRequest("native", "cartpole", {}), config, Path("runs"))
+    return TrainingJob(RunRequest("native", "cartpole", {}), config, Path("runs"))
 
 
 def failed(epoch=None, **attributes):

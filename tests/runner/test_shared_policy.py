@@ -6,6 +6,7 @@ import torch
 from palaestra.checkpoints.loaded import load_policy
 from palaestra.config.train import TrainConfig
 from palaestra.core.run import RunRequest
+from palaestra.runner.job import TrainingJob
 from palaestra.runner.shared_policy import load_shared_policy
 from palaestra.runner.train import run_training
 from palaestra.training.group import Group
@@ -41,7 +42,11 @@ def runs_root(tmp_path):
         "ppo": {"env_count": 2, "horizon": 16, "minibatch_size": 16},
         "sinks": {"console": False, "tensorboard": False},
     }
-    run_training(RunRequest("native", "", {}, name="master"), TrainConfig.model_validate(settings), tmp_path / "runs")
+    run_training(
+        TrainingJob(
+            RunRequest("native", "", {}, name="master"), TrainConfig.model_validate(settings), tmp_path / "runs"
+        )
+    )
     return tmp_path / "runs"
 
 

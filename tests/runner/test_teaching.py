@@ -4,6 +4,7 @@ import torch
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import NotFound, UsageError
 from palaestra.core.run import RunRequest
+from palaestra.runner.job import TrainingJob
 from palaestra.runner.teaching import load_teacher
 from palaestra.runner.train import run_training
 
@@ -25,7 +26,7 @@ def taught_by(target: str, **changes) -> TrainConfig:
 
 @pytest.fixture
 def runs_root(tmp_path):
-    run_training(request("master"), TrainConfig.model_validate(SETTINGS), tmp_path)
+    run_training(TrainingJob(request("master"), TrainConfig.model_validate(SETTINGS), tmp_path))
     return tmp_path
 
 
@@ -40,7 +41,7 @@ def test_the_teacher_is_the_policy_of_the_checkpoint_and_cannot_learn(runs_root)
 
 
 def test_a_run_learns_from_the_teacher_named_in_its_configuration(runs_root):
-    outcome = run_training(request("pupil"), taught_by("master"), runs_root)
+    outcome = run_training(TrainingJob(request("pupil"), taught_by("master"), runs_root))
     assert outcome.exit_code == 0
     assert {"kickstart/action_loss", "kickstart/value_loss"} <= set(outcome.metrics)
     assert torch.isfinite(torch.tensor(outcome.metrics["kickstart/action_loss"]))
@@ -49,7 +50,7 @@ def test_a_run_learns_from_the_teacher_named_in_its_configuration(runs_root):
 def test_a_teacher_that_is_not_there_or_does_not_fit_is_refused_and_leaves_nothing_behind(runs_root):
     before = sorted(runs_root.iterdir())
     with pytest.raises(NotFound):
-        run_training(request("orphan"), taught_by("nobody:best"), runs_root)
+        run_training(TrainingJob(request("orphan"), taught_by("nobody:best"), runs_root))
     with pytest.raises(UsageError, match="The teacher's observations are box"):
-        run_training(request("stranger"), taught_by("master", env={"id": "Acrobot-v1"}), runs_root)
+        run_training(TrainingJob(request("stranger"), taught_by("master", env={"id": "Acrobot-v1"}), runs_root))
     assert sorted(runs_root.iterdir()) == before

@@ -1,22 +1,28 @@
 """The whole worker in this process: what it leaves on disk, and how it leaves."""
 
 import signal
+import traceback
 from functools import partial
+from pathlib import Path
+from typing import ClassVar
 
 import gymnasium
 import numpy as np
 import pytest
 import torch
 
+import palaestra
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.cli.main import main
 from palaestra.core.errors import NonFinite, NotFound, RunFailed, UsageError
 from palaestra.core.run import RunRequest, RunState
 from palaestra.loggers import build as build_module
 from palaestra.loggers.downsampling import Downsampler
 from palaestra.loggers.fanout import Fanout
+from palaestra.runner import context as context_module
 from palaestra.runner import loop as loop_module
-from palaestra.runner import train as train_module
+from palaestra.runner.job import TrainingJob
 from palaestra.runner.train import run_training
 from palaestra.runs import environment
 from palaestra.runs.documents import read_config
@@ -32,12 +38,14 @@ def run(tmp_path, small_config):
     def start(accept=(), resume_only=False, name="small", **changes):
         request = RunRequest(kind="native", recipe="", config={}, name=name)
         return run_training(
-            request,
-            small_config(**changes),
-            tmp_path / "runs",
-            resume_only=resume_only,
-            accept_changes=frozenset(accept),
-            quiet=True,
+            TrainingJob(
+                request,
+                small_config(**changes),
+                tmp_path / "runs",
+                resume_only=resume_only,
+                accept_changes=frozenset(accept),
+                quiet=True,
+            )
         )
 
     return start
@@ -160,7 +168,7 @@ def test_stopped_within_an_interval_of_iterations_it_ends_with_the_same_metrics(
 
 def test_checkpoints_name_the_commit_that_trained_them_also_when_it_changed_in_between(run, monkeypatch):
     commits = iter(["first", "second", "third"])
-    for module in (environment, train_module):
+    for module in (environment, context_module):
         monkeypatch.setattr(module, "describe_git", lambda _directory: {"commit": next(commits), "dirty": False})
     with monkeypatch.context() as patch:
         stop_at(patch, 2, signal.SIGTERM)
@@ -307,3 +315,40 @@ def test_every_line_of_the_log_carries_run_and_rank(run, small, monkeypatch):
     lines = small().log_file().read_text().splitlines()
     assert lines
     assert all(f"run={small().id} rank=0 " in line for line in lines)
+
+
+class StackRecorder(gymnasium.Env):
+    """Keeps the file of every frame that is on the stack in `step`, the outermost first."""
+
+    metadata: ClassVar = {"render_modes": ["rgb_array"]}
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    files: ClassVar[list[str]] = []
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        StackRecorder.files[:] = [frame.filename for frame in traceback.extract_stack()]
+        return np.zeros(1, np.float32), 1.0, False, False, {}
+
+    def render(self):
+        return np.zeros((8, 8, 3), np.uint8)
+
+
+gymnasium.register("palaestra-tests/StackRecorder-v0", StackRecorder)
+
+
+def test_from_the_command_to_a_step_of_the_environment_there_are_at_most_ten_frames_of_ours(tmp_path, monkeypatch):
+    monkeypatch.setenv("PALAESTRA_RUNS_DIR", str(tmp_path))
+    words = ["env.id=palaestra-tests/StackRecorder-v0", "engine=torch", "total_steps=512", "--quiet"]
+    assert main(["train", *words]) == 0
+    package = f"{Path(palaestra.__file__).parent}/"
+    ours = [file.removeprefix(package) for file in StackRecorder.files if file.startswith(package)]
+    assert (ours[0], ours[-1]) == ("cli/main.py", "envs/vector.py")
+    assert "envs/publish.py" in ours, "the live view is on"
+    assert len(ours) <= 10, ours

@@ -11,6 +11,7 @@ from palaestra.core.errors import RunFailed
 from palaestra.core.run import RunRequest, RunState
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.runner import watchdog as watchdog_module
+from palaestra.runner.job import TrainingJob
 from palaestra.runner.train import run_training
 from palaestra.runner.watchdog import Watchdog
 from palaestra.runs.journal import read_journal
@@ -97,7 +98,7 @@ def train(tmp_path, small_config, monkeypatch):
             gymnasium.envs.registration.EnvSpec("Slow-v0", entry_point=lambda: Slow(work)),
         )
         request = RunRequest(kind="native", recipe="", config={}, name="slow")
-        return run_training(request, small_config(env={"id": "Slow-v0", **env}), tmp_path, quiet=True)
+        return run_training(TrainingJob(request, small_config(env={"id": "Slow-v0", **env}), tmp_path, quiet=True))
 
     return start
 

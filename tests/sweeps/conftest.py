@@ -9,7 +9,7 @@ from palaestra.config.train import TrainConfig
 from palaestra.core.run import RunRequest, RunState
 from palaestra.core.sink import Sample
 from palaestra.core.trials import TrialEnd
-from palaestra.runner.job import Job
+from palaestra.runner.job import TrainingJob
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.runs.status import read_record, write_record
 from palaestra.runs.store import RunStore
@@ -59,7 +59,7 @@ class FakeSlots:
         if not self._running:
             return []
         name = next(iter(self._running))
-        job = Job.from_json(self._running.pop(name).job)
+        job = TrainingJob.from_json(self._running.pop(name).job)
         state, value, code = self.fate(name, job.config)
         if state is not None:
             leave_run(self.root, job.request, job.config, state, value)

@@ -9,7 +9,7 @@ from palaestra.config.overrides import nest
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunState
 from palaestra.core.trials import SlotsWanted
-from palaestra.runner.job import Job
+from palaestra.runner.job import TrainingJob
 from palaestra.runs.processes import process_started_at
 from palaestra.runs.status import read_record, write_record
 from palaestra.runs.store import RunStore
@@ -48,7 +48,7 @@ def test_flattening_undoes_nesting():
 def test_an_order_carries_the_request_and_the_complete_configuration(tmp_path):
     request, config = prepare_run("cartpole", {"ppo.gamma": 0.9}, "lr-t1", "sweep:lr:1")
     order = make_order(request, config, tmp_path / "runs", tmp_path)
-    job = Job.from_json(order.job)
+    job = TrainingJob.from_json(order.job)
     assert (order.name, job.request.submitted_by, job.config.ppo.gamma) == ("lr-t1", "sweep:lr:1", 0.9)
     assert job.quiet
     assert job.runs_root.is_absolute()

@@ -63,7 +63,12 @@ def main(argv: list[str] | None = None) -> int:
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # else a lost peer fills the screen
     search_seldom()
     try:
-        code = dispatch(words)
+        text = direct_answer(words)
+        if text is None:
+            code = load_verb(words[0]).main(words[1:])
+        else:
+            print(text)
+            code = 0
         sys.stdout.flush()
         return code
     except PalaestraError as error:
@@ -82,18 +87,15 @@ def main(argv: list[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def dispatch(words: list[str]) -> int:
+def direct_answer(words: list[str]) -> str | None:
+    """The text of the help, of the version or of a completion; None when a command is asked for."""
     if not words or words[0] in {"-h", "--help", "help"}:
-        print(help_text())
-        return 0
+        return help_text()
     if words[0] in {"--version", "-V"}:
-        print(f"palaestra {version()}")
-        return 0
+        return f"palaestra {version()}"
     if words[0] == "--complete":
-        candidates: list[str] = import_module("palaestra.cli.candidates").complete(words[1:])
-        print("\n".join(candidates))
-        return 0
-    return load_verb(words[0]).main(words[1:])
+        return "\n".join(import_module("palaestra.cli.candidates").complete(words[1:]))
+    return None
 
 
 def load_verb(word: str) -> Command | Group:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from palaestra.api import LOCAL, start_training
+from palaestra.api import LOCAL, prepare_job
 from palaestra.cli.command import Command
 from palaestra.cli.keys_help import complete_keys, key_lines
 from palaestra.cli.kinds import is_other_kind
@@ -30,11 +30,15 @@ if TYPE_CHECKING:
     from palaestra.cli.parser import Parser
     from palaestra.cli.words import Words
     from palaestra.core.run import RunRecord
+    from palaestra.runner import job as jobs
+    from palaestra.runner import refusals
     from palaestra.runner.outcome import TrainOutcome
 else:
     from_trial = lazy_import("palaestra.cli.from_trial")
     other_kinds = lazy_import("palaestra.cli.other_kinds")
     seeds = lazy_import("palaestra.cli.seeds")
+    jobs = lazy_import("palaestra.runner.job")
+    refusals = lazy_import("palaestra.runner.refusals")
     submit = lazy_import("palaestra.cli.submit")
 
 
@@ -89,19 +93,21 @@ def run(arguments: Namespace) -> int:
         return 0
     if arguments.detach:
         return _detach(arguments, words, trial)
-    outcome = start_training(
-        words.recipe,
-        words.overrides,
-        run=words.run,
-        resume=arguments.resume,
-        accept_changes=accepted,
-        quiet=arguments.quiet or arguments.json,
-        profile=arguments.profile,
-        nproc=_count(arguments.nproc, words.nproc),
-        executor=words.executor or LOCAL,
-        submitted_by="cli",
-        command=_command(arguments, trial),
-    )
+    with refusals.refusals_posted():
+        job = prepare_job(
+            words.recipe,
+            words.overrides,
+            run=words.run,
+            resume=arguments.resume,
+            accept_changes=accepted,
+            quiet=arguments.quiet or arguments.json,
+            profile=arguments.profile,
+            nproc=_count(arguments.nproc, words.nproc),
+            executor=words.executor or LOCAL,
+            submitted_by="cli",
+            command=_command(arguments, trial),
+        )
+        outcome = jobs.launcher_of(job)(job)
     if arguments.json and outcome.rank == 0:
         print_json(_result(outcome))
     elif not arguments.quiet and outcome.rank == 0:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from palaestra.cluster.connection import RaySession
-    from palaestra.runner.job import Job
+    from palaestra.runner.job import TrainingJob
     from palaestra.runner.outcome import TrainOutcome
 
 PLACE_SECONDS = 60.0  # others may be about to leave
@@ -38,7 +38,7 @@ BEGIN_SECONDS = 120.0  # an actor's process starts, and imports torch
 POLL_SECONDS = 0.1
 
 
-def launch_on_ray(job: Job, count: int) -> TrainOutcome:
+def launch_on_ray(job: TrainingJob, count: int) -> TrainOutcome:
     """Train with `count` processes wherever Ray has room. Raises what the first of them failed with.
 
     With `distributed.restarts` they are placed again, and continue from the last checkpoint that the driver has.
@@ -56,7 +56,7 @@ def launch_on_ray(job: Job, count: int) -> TrainOutcome:
         return with_restarts(lambda job: _launch_once(session, job, count, with_gpu=with_gpu), job)
 
 
-def _launch_once(session: RaySession, job: Job, count: int, *, with_gpu: bool) -> TrainOutcome:
+def _launch_once(session: RaySession, job: TrainingJob, count: int, *, with_gpu: bool) -> TrainOutcome:
     with _placed(session, job, count, with_gpu=with_gpu) as ranks, forwarded_signals(ranks) as came:
         _wait(ranks)
     try:
@@ -86,7 +86,7 @@ def demand_room(session: RaySession, count: int, *, with_gpu: bool) -> None:
 
 
 @contextmanager
-def _placed(session: RaySession, job: Job, count: int, *, with_gpu: bool) -> Iterator[list[PlacedRank]]:
+def _placed(session: RaySession, job: TrainingJob, count: int, *, with_gpu: bool) -> Iterator[list[PlacedRank]]:
     """All ranks, started; whatever happens in the block, none of them is alive after it."""
     ray = session.ray
     bundle = {"CPU": 1, "GPU": 1} if with_gpu else {"CPU": 1}
@@ -120,7 +120,7 @@ def _actor(ray: Any, group: Any, bundle: Mapping[str, int], number: int) -> Any:
 
 
 def _start(
-    session: RaySession, group: Any, actors: list[Any], job: Job, ranks: list[PlacedRank], *, with_gpu: bool
+    session: RaySession, group: Any, actors: list[Any], job: TrainingJob, ranks: list[PlacedRank], *, with_gpu: bool
 ) -> None:
     """Fills `ranks` before anything can fail that leaves something behind."""
     ray = session.ray
@@ -147,7 +147,7 @@ def _start_processes(
     ray: Any,
     actors: list[Any],
     sites: list[Site],
-    job: Job,
+    job: TrainingJob,
     port: int,
     ranks: list[PlacedRank],
     *,
@@ -163,19 +163,19 @@ def _start_processes(
         rank.there = there if rank.mirror is not None else ""
 
 
-def _delivery(job: Job, rank: PlacedRank) -> Delivery:
+def _delivery(job: TrainingJob, rank: PlacedRank) -> Delivery:
     """Followers learn from the leader, through the group, where the run stands; they get what its settings name."""
     return delivery_for(job.config, job.runs_root, rank.mirror)
 
 
-def _not_started(job: Job, reason: str) -> RanksFailed:
+def _not_started(job: TrainingJob, reason: str) -> RanksFailed:
     error = RanksFailed(f"Ray could not start the ranks: {reason}", "Is every machine of the cluster well?")
     directory = RunMirror.find(job.runs_root, job.request.name)
     error.progress = None if directory is None else progress_of(directory)
     return error
 
 
-def _sites(ray: Any, group: Any, actors: list[Any], job: Job) -> list[Site]:
+def _sites(ray: Any, group: Any, actors: list[Any], job: TrainingJob) -> list[Site]:
     """Where each rank is, and whether the folder of runs is seen from there: a file that is made in it proves it."""
     addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
     by_bundle = ray.util.placement_group_table(group)["bundles_to_node_id"]
@@ -191,7 +191,7 @@ def _sites(ray: Any, group: Any, actors: list[Any], job: Job) -> list[Site]:
     return sites
 
 
-def _demand_same_code(ray: Any, actors: list[Any], sites: list[Site], job: Job) -> None:
+def _demand_same_code(ray: Any, actors: list[Any], sites: list[Site], job: TrainingJob) -> None:
     modules = modules_of(job.config)
     found = {
         f"{site.host} ({site.address}): {text}"

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from palaestra.cluster.run_mirror import receive
 from palaestra.cluster.run_sender import LogSender, RunReport, RunSender
 from palaestra.cluster.scratch import ScratchDirectory
-from palaestra.runner.job import Job
+from palaestra.runner.job import TrainingJob
 from palaestra.runner.ranks import Rank, Seat
 from palaestra.runs.code_identity import CodeIdentity, FileHashes, code_identity, package_files
 from palaestra.runs.store import ENVIRONMENT_VARIABLE
@@ -111,7 +111,7 @@ class RankActor:
         delivery: Delivery | None = None,
     ) -> str:
         """`seat` is None for a trial, `delivery` where the run lives here: then the folder of runs is returned."""
-        own = Job.from_json(job)
+        own = TrainingJob.from_json(job)
         variables = {**rank_variables(os.environ), **variables}
         if delivery is not None:
             own = replace(own, runs_root=self._unpack(delivery, own.request.name))

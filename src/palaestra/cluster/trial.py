@@ -12,7 +12,7 @@ from palaestra.cluster.rank_setup import delivery_for, different_code, forwarded
 from palaestra.cluster.run_mirror import RunMirror
 from palaestra.core.errors import PalaestraError
 from palaestra.core.trials import TrialEnd
-from palaestra.runner.job import Job
+from palaestra.runner.job import TrainingJob
 from palaestra.runner.launch import IN_ORDER
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class PlacedTrial:
         self.failure = ""  # why it did not start on this node
         self.has_other_code = False  # that was the reason
         self._ray = ray
-        self._job = Job.from_json(order.job)
+        self._job = TrainingJob.from_json(order.job)
         cluster = self._job.config.cluster
         self._allows_different_code = cluster.allow_different_code
         self._timeout = None if is_embedded else cluster.node_timeout

@@ -21,7 +21,7 @@ from palaestra.cluster.shared_dir_check import marker_file
 from palaestra.cluster.trial import PlacedTrial
 from palaestra.core.errors import UsageError
 from palaestra.core.trials import TrialEnd
-from palaestra.runner.job import Job
+from palaestra.runner.job import TrainingJob
 from palaestra.runner.logs import warnings_on_stderr
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class RaySlots:
             if node is None:
                 return
             del self._waiting[name]
-            marker = self._marker(Job.from_json(order.job).runs_root.absolute())
+            marker = self._marker(TrainingJob.from_json(order.job).runs_root.absolute())
             self._trials[name] = PlacedTrial(
                 self._ray, order, node, marker, self._wanted, is_embedded=self._is_embedded
             )

@@ -29,17 +29,8 @@ def main() -> int:
     die_with_launcher()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # Ray blocks SIGINT in all of its own, and a mask is inherited
     try:
-        job = jobs.Job.from_json(sys.stdin.read())
-        outcome = train.run_training(
-            job.request,
-            job.config,
-            job.runs_root,
-            resume_only=job.resume_only,
-            accept_changes=job.accept_changes,
-            quiet=job.quiet,
-            profile=job.profile,
-            restart=job.restart,
-        )
+        job = jobs.TrainingJob.from_json(sys.stdin.read())
+        outcome = train.run_training(job)
     except PalaestraError as error:
         give(account_of(error, is_consequence=isinstance(error, PeerLost)))
         return error.exit_code

@@ -14,11 +14,11 @@ from palaestra.runs.status import ACTIVE, moved, read_written_record, write_reco
 from palaestra.runs.store import RunStore
 
 if TYPE_CHECKING:
-    from palaestra.runner.job import Job
+    from palaestra.runner.job import TrainingJob
     from palaestra.runs.directory import RunDirectory
 
 
-def write_epitaph(job: Job, leader_pid: int, rank: int, cause: str, *, is_told: bool) -> RunDirectory | None:
+def write_epitaph(job: TrainingJob, leader_pid: int, rank: int, cause: str, *, is_told: bool) -> RunDirectory | None:
     """`cause` in status and journal of the run that process `leader_pid` led: that run, if it came as far as that."""
     store = RunStore(job.runs_root)
     led = next((record for record in store.list() if record.pid == leader_pid), None)

@@ -1,27 +1,44 @@
-"""A training as one line of JSON: what a launcher hands to each of its ranks, so that nobody parses words twice."""
+"""A training as one value: what a command asks for, what a launcher sends to its ranks, how it is carried out."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from palaestra.config.train import TrainConfig
+from palaestra.core import plugins
+from palaestra.core.lazy_import import lazy_import
 from palaestra.core.run import RunRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from palaestra.runner import train
+    from palaestra.runner.outcome import TrainOutcome
+else:
+    train = lazy_import("palaestra.runner.train")
+
+LOCAL = "local"  # the executor that starts the ranks on this machine
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
+    """Everything that decides what a training process does; `to_json` and `from_json` carry it between processes."""
+
     request: RunRequest
     config: TrainConfig
     runs_root: Path
-    resume_only: bool = False
-    accept_changes: frozenset[str] = frozenset()
+    resume_only: bool = False  # the run must exist already
+    accept_changes: frozenset[str] = frozenset()  # keys in which the configuration may differ from the run's own
     quiet: bool = False
     profile: bool = False
-    restart: int = 0  # how often the ranks were started again by themselves
+    restart: int = 0  # how often a launcher has restarted the ranks after a failure
+    takes_settings: bool = False  # a rank that gets its settings from rank 0: `config` only says how to join
 
     def to_json(self) -> str:
+        """One line."""
         return json.dumps(
             {
                 "request": asdict(self.request),
@@ -32,14 +49,15 @@ class Job:
                 "quiet": self.quiet,
                 "profile": self.profile,
                 "restart": self.restart,
+                "takes_settings": self.takes_settings,
             },
             default=str,
         )
 
     @staticmethod
-    def from_json(text: str) -> Job:
+    def from_json(text: str) -> TrainingJob:
         data = json.loads(text)
-        return Job(
+        return TrainingJob(
             request=RunRequest(**data["request"]),
             config=TrainConfig.model_validate(data["config"]),
             runs_root=Path(data["runs_root"]),
@@ -48,4 +66,14 @@ class Job:
             quiet=data["quiet"],
             profile=data["profile"],
             restart=data["restart"],
+            takes_settings=data["takes_settings"],
         )
+
+
+def launcher_of(job: TrainingJob) -> Callable[[TrainingJob], TrainOutcome]:
+    """The function that carries out `job`: in this process, or by the executor plugin that starts its ranks."""
+    request = job.request
+    if request.nproc == 1 and request.executor == LOCAL:
+        return train.run_training
+    launch: Callable[[TrainingJob, int], TrainOutcome] = plugins.load("executors", request.executor)
+    return lambda job: launch(job, request.nproc)

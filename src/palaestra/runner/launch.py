@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.runner.account import Account
-    from palaestra.runner.job import Job
+    from palaestra.runner.job import TrainingJob
 
 LOOK_SECONDS = 0.05
 GRACE_SECONDS = 10.0  # for the others, after a rank has failed: gloo notices in milliseconds, nccl may never
@@ -65,7 +65,7 @@ class Cause:
         return error
 
 
-def launch(job: Job, count: int) -> TrainOutcome:
+def launch(job: TrainingJob, count: int) -> TrainOutcome:
     """Train with `count` processes. Raises what the first of them failed with."""
     if read_place(os.environ) is not None:
         raise UsageError(
@@ -75,7 +75,7 @@ def launch(job: Job, count: int) -> TrainOutcome:
     return with_restarts(lambda job: _launch_once(job, count), job)
 
 
-def _launch_once(job: Job, count: int) -> TrainOutcome:
+def _launch_once(job: TrainingJob, count: int) -> TrainOutcome:
     with started(job, count) as ranks, forwarded_signals(ranks) as came:
         _wait(ranks, job.config.distributed.peer_timeout_seconds)
         accounts = [rank.account() for rank in ranks]
@@ -83,7 +83,7 @@ def _launch_once(job: Job, count: int) -> TrainOutcome:
 
 
 def outcome_of(
-    job: Job, ranks: Sequence[Ended], accounts: Sequence[Account | None], came: list[int], leader_pid: int
+    job: TrainingJob, ranks: Sequence[Ended], accounts: Sequence[Account | None], came: list[int], leader_pid: int
 ) -> TrainOutcome:
     """What the ranks have come to, wherever they were; raises what the first of them failed with."""
     cause = first_cause(ranks, accounts, came)

@@ -20,19 +20,13 @@ from palaestra.training.sharing import weights_digest
 from palaestra.training.trainer import train
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from palaestra.config.train import TrainConfig
-    from palaestra.core.clock import Clock
     from palaestra.core.reports import IterationReport
     from palaestra.core.sink import Sample
-    from palaestra.loggers.fanout import Fanout
     from palaestra.runner import profiling
-    from palaestra.runner.following import FollowerSaver
-    from palaestra.runner.judgements import Judgements
-    from palaestra.runner.saving import Saver
-    from palaestra.runner.session import RunSession
-    from palaestra.runner.signals import StopRequest
-    from palaestra.runs.directory import RunDirectory
-    from palaestra.training.state import TrainingState
+    from palaestra.runner.context import RunContext
 else:
     profiling = lazy_import("palaestra.runner.profiling")
 
@@ -58,29 +52,17 @@ class Untold(NamedTuple):
 class TrainingLoop:
     """Every rank runs it, so that every collective is reached by all; only the leader's session and sinks write."""
 
-    def __init__(
-        self,
-        state: TrainingState,
-        directory: RunDirectory,
-        session: RunSession,
-        sinks: Fanout,
-        saver: Saver | FollowerSaver,
-        judgements: Judgements,
-        stop: StopRequest,
-        clock: Clock,
-        *,
-        profile: bool = False,
-    ) -> None:
+    def __init__(self, context: RunContext) -> None:
+        state, clock = context.state, context.clock
+        self._context = context
         self._state = state
         self._config: TrainConfig = state.config
-        self._directory = directory
-        self._session = session
-        self._sinks = sinks
-        self._saver = saver
-        self._judgements = judgements
-        self._stop = stop
+        self._session = context.session
+        self._sinks = context.loggers
+        self._saver = context.saver
+        self._judgements = context.evaluations
+        self._stop = context.stop
         self._clock = clock
-        self._profile = profile and state.group.is_leader
         self._rate = StepRate(clock, state.env_steps)
         self._task_rate = StepRate(clock, state.curriculum.completed if state.curriculum else 0)
         self._taken_at = clock.monotonic()
@@ -95,7 +77,13 @@ class TrainingLoop:
         """True when all steps were taken, False when a signal ended it early; either way the end is saved."""
         with searched_as_usual():
             try:
-                self._take_all()
+                try:
+                    for report in self._reports():
+                        self._take(report)
+                        if self._must_stop():
+                            break
+                finally:
+                    self._tell()
                 self._save_the_end()
             finally:
                 self._saver.finish()
@@ -105,19 +93,19 @@ class TrainingLoop:
             self._wait_for_judgements()
         return is_complete
 
-    def _take_all(self) -> None:
+    def _reports(self) -> Iterator[IterationReport]:
         reports = train(self._state)
-        try:
-            for report in profiling.profiled(reports, self._directory.artifacts) if self._profile else reports:
-                self._take(report)
-                number = self._agree()
-                if number and self._state.env_steps < self._config.total_steps:
-                    self._tell()
-                    self._session.stopping(signal.Signals(number).name)
-                    self._stop.signal = number
-                    break
-        finally:
-            self._tell()
+        return profiling.profiled(reports, self._context.directory.artifacts) if self._context.profile else reports
+
+    def _must_stop(self) -> bool:
+        """A collective: whether a signal on any rank ends the training before its last step."""
+        number = self._agree()
+        if not number or self._state.env_steps >= self._config.total_steps:
+            return False
+        self._tell()
+        self._session.stopping(signal.Signals(number).name)
+        self._stop.signal = number
+        return True
 
     def _agree(self) -> int:
         """The signal on which to stop, or 0. Once per iteration and at the same point of it on every rank.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import FrameType
 
-    from palaestra.runner.job import Job
+    from palaestra.runner.job import TrainingJob
 
 LOOPBACK = "127.0.0.1"
 STANDARD_ERROR = 2
@@ -103,7 +103,7 @@ class Rank:
     def send_signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def give(self, job: Job) -> None:
+    def give(self, job: TrainingJob) -> None:
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(job.to_json().encode())
@@ -148,7 +148,7 @@ class Signalled(Protocol):
 
 
 @contextmanager
-def started(job: Job, count: int) -> Iterator[list[Rank]]:
+def started(job: TrainingJob, count: int) -> Iterator[list[Rank]]:
     """All ranks, with their job; whatever happens in the block, none of them is alive after it."""
     ranks: list[Rank] = []
     memory = open_memory_file()

@@ -17,7 +17,7 @@ from palaestra.runs.status import read_record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from palaestra.runner.job import Job
+    from palaestra.runner.job import TrainingJob
     from palaestra.runner.outcome import TrainOutcome
     from palaestra.runs.directory import RunDirectory
 
@@ -46,7 +46,7 @@ def progress_of(directory: RunDirectory) -> Progress:
     return Progress(read_record(directory).name, saved[-1].epoch if saved else 0)
 
 
-def with_restarts(launch_once: Callable[[Job], TrainOutcome], job: Job) -> TrainOutcome:
+def with_restarts(launch_once: Callable[[TrainingJob], TrainOutcome], job: TrainingJob) -> TrainOutcome:
     """Call `launch_once` until it returns, at most `distributed.restarts` times more without a newer checkpoint.
 
     Only a `RanksFailed` that is neither a refusal nor the user's own stop leads to a restart; all else is raised.
@@ -71,7 +71,7 @@ def with_restarts(launch_once: Callable[[Job], TrainOutcome], job: Job) -> Train
             _announce(error, reached, count, restarts)
 
 
-def _continued(job: Job, progress: Progress | None, restart: int) -> Job:
+def _continued(job: TrainingJob, progress: Progress | None, restart: int) -> TrainingJob:
     """The same run, also where nobody gave it a name; from the first step where there is no checkpoint."""
     if progress is None:
         return replace(job, restart=restart)

@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from palaestra.config.train import TrainConfig
-from palaestra.core import plugins
 from palaestra.core.clock import SystemClock
 from palaestra.core.errors import DamagedFile, PalaestraError, UsageError
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.run import RunState
 from palaestra.policies.shipped import self_contained
-from palaestra.runner.job import Job
-from palaestra.runner.launch import launch
-from palaestra.runner.train import run_training
+from palaestra.runner.job import TrainingJob, launcher_of
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config, read_request, write_config
 from palaestra.runs.journal import Journal
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
 else:
     judge = lazy_import("palaestra.runner.judge")
 
-LOCAL = "local"
 INTERRUPTED = 130
 
 
@@ -58,15 +54,8 @@ def train_in(directory: RunDirectory, request: RunRequest) -> int:
     """The run exists, so this is going on with it; without a checkpoint yet, from the first step."""
     config = stored_config(directory)
     asked = replace(request, name=read_written_record(directory).name)
-    job = Job(asked, config, directory.path.parent, resume_only=True)
-    if request.executor != LOCAL:
-        outcome = plugins.load("executors", request.executor)(job, request.nproc)
-    elif request.nproc > 1:
-        outcome = launch(job, request.nproc)
-    else:
-        outcome = run_training(asked, config, job.runs_root, resume_only=True)
-    code: int = outcome.exit_code
-    return code
+    job = TrainingJob(asked, config, directory.path.parent, resume_only=True)
+    return launcher_of(job)(job).exit_code
 
 
 def evaluate_in(directory: RunDirectory, request: RunRequest) -> int:

@@ -13,7 +13,7 @@ from palaestra.config.request import prepare_training
 from palaestra.config.yaml_text import parse_yaml
 from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.core.trials import SlotsWanted, TrialOrder
-from palaestra.runner.job import Job
+from palaestra.runner.job import TrainingJob
 from palaestra.runner.opening import find_run
 from palaestra.runs.status import ACTIVE, read_record
 
@@ -72,7 +72,7 @@ def prepare_run(
 
 
 def make_order(request: RunRequest, config: TrainConfig, runs_root: Path, logs: Path) -> TrialOrder:
-    job = Job(request, config, runs_root.absolute(), quiet=True)
+    job = TrainingJob(request, config, runs_root.absolute(), quiet=True)
     return TrialOrder(request.name, job.to_json(), logs / f"{request.name}.log")
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from palaestra.training import compiling, diagnostics
+    from palaestra.training.engines.base import Iteration
     from palaestra.training.state import TrainingState
 else:
     compiling = lazy_import("palaestra.training.compiling")
@@ -29,18 +30,17 @@ def train(state: TrainingState) -> Iterator[IterationReport]:
         compiling.compile_network(state.agent)  # here at last the weights are those to go on with
     logger.info("Engine: %s", state.engine.description)
     while state.env_steps < state.config.total_steps:
+        waited_before = state.group.waited_seconds
         try:
-            yield _iterate(state)
+            done = state.engine.iterate(state)
         except NonFinite as error:
             raise NonFinite(
                 f"Update {state.iteration + 1} was stopped before its step: {error.message}", error.hint
             ) from error
+        yield _count_iteration(state, done, state.group.waited_seconds - waited_before)
 
 
-def _iterate(state: TrainingState) -> IterationReport:
-    before = state.group.waited_seconds
-    done = state.engine.iterate(state)
-    waiting = state.group.waited_seconds - before
+def _count_iteration(state: TrainingState, done: Iteration, waiting: float) -> IterationReport:
     state.iteration += 1
     state.env_steps += state.config.ppo.batch_size * state.group.world_size
     report = IterationReport(

@@ -15,7 +15,6 @@ from palaestra.training.ppo import update
 from palaestra.training.rollout import Rollout, collect_rollout
 
 if TYPE_CHECKING:
-    from palaestra.core.episodes import EpisodeResult
     from palaestra.training.rollout import Stepped
     from palaestra.training.state import TrainingState
 
@@ -32,7 +31,10 @@ class TorchEngine:
 
     def iterate(self, state: TrainingState) -> Iteration:
         began = perf_counter()
-        rollout, episodes = _play(state, self._stepped(state))
+        rollout, state.memory, episodes = collect_rollout(
+            state.agent, self._stepped(state), state.tape, state.memory, state.sampler, state.stretch
+        )
+        rollout = _scale_rewards(state, rollout)
         played = perf_counter()
         stats, metrics = _learn(state, rollout)
         return Iteration(stats, episodes, PhaseTimes(played - began, perf_counter() - played), metrics)
@@ -55,17 +57,14 @@ class TorchEngine:
 TORCH = TorchEngine()
 
 
-def _play(state: TrainingState, envs: Stepped) -> tuple[Rollout, list[EpisodeResult]]:
-    rollout, state.memory, episodes = collect_rollout(
-        state.agent, envs, state.tape, state.memory, state.sampler, state.stretch
-    )
+def _scale_rewards(state: TrainingState, rollout: Rollout) -> Rollout:
     scaler = state.agent.return_scaler
-    if scaler is not None:
-        rewards, state.reward_sums = scaler.scale(
-            rollout.rewards, rollout.ended, state.reward_sums, state.config.ppo.gamma, state.group.stack
-        )
-        rollout = replace(rollout, rewards=rewards)
-    return rollout, episodes
+    if scaler is None:
+        return rollout
+    rewards, state.reward_sums = scaler.scale(
+        rollout.rewards, rollout.ended, state.reward_sums, state.config.ppo.gamma, state.group.stack
+    )
+    return replace(rollout, rewards=rewards)
 
 
 def _learn(state: TrainingState, rollout: Rollout) -> tuple[UpdateStats, dict[str, float]]:
