@@ -17,6 +17,7 @@ from palaestra.cli.eval import read_words
 from palaestra.cli.keys_help import show
 from palaestra.cli.main import load_verb, main
 from palaestra.config.keys import list_keys
+from palaestra.config.other_names import describe_other_name
 from palaestra.config.recipes.find import recipe_names
 from palaestra.config.train import TrainConfig
 from palaestra.core import errors
@@ -240,3 +241,15 @@ def test_the_picture_in_the_readme_has_the_rows_of_the_real_table():
 
 def test_the_readme_counts_the_recipes_right():
     assert f"{len(recipe_names())} recipes" in (ROOT / "README.md").read_text()
+
+
+NAME_ROW = re.compile(r"^\| `(\w+)` \| `([\w.]+)` \|", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", ["coming-from-sb3.md", "coming-from-cleanrl.md"])
+def test_names_of_other_libraries_are_mapped_as_the_error_messages_map_them(page):
+    rows = NAME_ROW.findall((ROOT / "docs" / page).read_text())
+    assert len(rows) > 15
+    assert {theirs: ours for theirs, ours in rows if describe_other_name(theirs).split(" ")[5].rstrip(".") != ours} == {}
+    keys = {"run", *(key.path for key in list_keys(TrainConfig))}
+    assert [ours for _, ours in rows if ours not in keys] == []
