@@ -83,7 +83,7 @@ def test_checkpoints_of_a_training_loop_of_ones_own(tmp_path):
 @pytest.mark.full
 def test_judging_in_python_with_a_suite_beside_a_training_and_after_it(tmp_path):
     text = output_of("judge_in_python.py", tmp_path / "runs")
-    assert [int(step) for step in re.findall(r"judged at step (\d+)", text)] == [1280, 2560, 3840, 5120]
+    assert [int(step) for step in re.findall(r"judged at step (\d+)", text)] == [1280, 2560, 3840, 5120, 6144]
     means = dict(re.findall(r"(plain|short|sutton) +(-?[\d.]+) ±", text))
     assert list(means) == ["plain", "short", "sutton"]
     assert float(means["short"]) <= 100
