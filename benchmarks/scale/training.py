@@ -14,10 +14,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import palaestra.apps.arena  # noqa: F401  registers it, as the entry point does
+from palaestra.algorithms.group import Group
 from palaestra.config.recipes.find import find_recipe
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
-from palaestra.training.group import Group
 from palaestra.training.place import open_memory_file
 from palaestra.training.shared_memory_group import reducer_of
 from palaestra.training.state import new_training_state

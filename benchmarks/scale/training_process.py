@@ -21,7 +21,7 @@ from scale.training import WARM_UP, config_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from palaestra.training.group import Group
+    from palaestra.algorithms.group import Group
 
 GRADIENT = 1_000  # numbers; whatever has fewer is a small collective
 

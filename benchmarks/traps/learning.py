@@ -8,14 +8,14 @@ PLANTS = (
     plant(
         1,
         "the sum begins one step before the last",
-        ("training/advantages.py", "out = np.empty_like(steps)", "out = np.zeros_like(steps)"),
-        ("training/advantages.py", "range(len(steps) - 1, -1, -1)", "range(len(steps) - 2, -1, -1)"),
+        ("algorithms/advantages.py", "out = np.empty_like(steps)", "out = np.zeros_like(steps)"),
+        ("algorithms/advantages.py", "range(len(steps) - 1, -1, -1)", "range(len(steps) - 2, -1, -1)"),
     ),
     plant(
         2,
         "a cut episode bootstraps from the next one's first observation",
         (
-            "training/rollout.py",
+            "algorithms/rollout.py",
             "next_values[steps, env_indices] = _values_of(cuts, agent, envs, tape.device)",
             "assert steps, env_indices",
         ),
@@ -23,7 +23,7 @@ PLANTS = (
     plant(
         2,
         "the sum runs on over the end of an episode",
-        ("training/advantages.py", "(~rollout.ended).to(surprises.dtype)", "torch.ones_like(surprises)"),
+        ("algorithms/advantages.py", "(~rollout.ended).to(surprises.dtype)", "torch.ones_like(surprises)"),
     ),
     plant(
         3,
@@ -38,7 +38,7 @@ PLANTS = (
         4,
         "an update begins each segment with an empty memory",
         (
-            "training/minibatches.py",
+            "algorithms/ppo/minibatches.py",
             "memory={name: part.flatten(0, 1) for",
             "memory={name: torch.zeros_like(part.flatten(0, 1)) for",
         ),
@@ -47,7 +47,7 @@ PLANTS = (
         4,
         "an update does not forget where an episode begins inside a segment",
         (
-            "training/ppo.py",
+            "algorithms/ppo/update.py",
             "agent(minibatch.observations, minibatch.memory, minibatch.starts)",
             "agent(minibatch.observations, minibatch.memory, None)",
         ),
@@ -56,7 +56,7 @@ PLANTS = (
         5,
         "samples are drawn with replacement",
         (
-            "training/minibatches.py",
+            "algorithms/ppo/minibatches.py",
             "shuffler.permutation(columns.count)",
             "shuffler.integers(columns.count, size=columns.count)",
         ),
@@ -65,7 +65,7 @@ PLANTS = (
         6,
         "later epochs rebuild returns from the values of the moved critic",
         (
-            "training/epochs.py",
+            "algorithms/ppo/epochs.py",
             "    if epoch == 0 or not config.vtrace.enabled:\n        return columns\n",
             (
                 "    if epoch == 0:\n        return columns\n"
@@ -78,15 +78,15 @@ PLANTS = (
     plant(
         7,
         "advantages are summed over environments instead of over time",
-        ("training/advantages.py", "steps = surprises.cpu().numpy()", "steps = surprises.T.cpu().numpy()"),
-        ("training/advantages.py", "weights = carry.cpu().numpy()", "weights = carry.T.cpu().numpy()"),
-        ("training/advantages.py", "torch.from_numpy(out)", "torch.from_numpy(out.T.copy())"),
+        ("algorithms/advantages.py", "steps = surprises.cpu().numpy()", "steps = surprises.T.cpu().numpy()"),
+        ("algorithms/advantages.py", "weights = carry.cpu().numpy()", "weights = carry.T.cpu().numpy()"),
+        ("algorithms/advantages.py", "torch.from_numpy(out)", "torch.from_numpy(out.T.copy())"),
     ),
     plant(
         7,
         "V-trace is summed over environments instead of over time",
         (
-            "training/vtrace.py",
+            "algorithms/vtrace.py",
             (
                 "    for step in reversed(range(surprises.shape[0])):\n"
                 "        later[step] = gap\n"
@@ -103,13 +103,13 @@ PLANTS = (
     plant(
         8,
         "the pull to the initial weights is not in the gradient",
-        ("training/regularize.py", "grad.add_(flat - self._initial, alpha=self._config.l2_init)", "grad.add_(0)"),
+        ("algorithms/regularize.py", "grad.add_(flat - self._initial, alpha=self._config.l2_init)", "grad.add_(0)"),
     ),
     plant(
         9,
         "clip_range means ten times as much",
         (
-            "training/regularize.py",
+            "algorithms/regularize.py",
             "flat.clamp_(-clip_range, clip_range)",
             "flat.clamp_(-10 * clip_range, 10 * clip_range)",
         ),
@@ -117,7 +117,7 @@ PLANTS = (
     plant(
         9,
         "clip_range is not passed on",
-        ("training/optim.py", "        self.regularizer.bound(self.flat)\n", ""),
+        ("algorithms/optimizers.py", "        self.regularizer.bound(self.flat)\n", ""),
     ),
     plant(
         10,
@@ -133,7 +133,7 @@ PLANTS = (
         37,
         "the compiled network is put in the place of the real one",
         (
-            "training/compiling.py",
+            "policies/compiling.py",
             "network.compile(backend=backend)",
             "agent.network = torch.compile(network, backend=backend)",
         ),
@@ -141,7 +141,7 @@ PLANTS = (
     plant(
         38,
         "Muon gets tables of embeddings",
-        ("training/parameter_groups.py", "not isinstance(module, LOOKED_UP)", "isinstance(module, nn.Module)"),
+        ("algorithms/parameter_groups.py", "not isinstance(module, LOOKED_UP)", "isinstance(module, nn.Module)"),
     ),
     plant(
         38,

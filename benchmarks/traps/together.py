@@ -19,7 +19,7 @@ PLANTS = (
         12,
         "the learning rate falls on the leader only",
         (
-            "training/ppo.py",
+            "algorithms/ppo/update.py",
             "value_at(config.learning_rate, progress)",
             "value_at(config.learning_rate, progress if group.is_leader else 0.0)",
         ),
@@ -33,7 +33,7 @@ PLANTS = (
         14,
         "each rank normalises advantages with its own mean",
         (
-            "training/minibatches.py",
+            "algorithms/ppo/minibatches.py",
             "mean = group.sum_(stacked.sum(dim=(1, 2), keepdim=True)) / count",
             "mean = stacked.mean(dim=(1, 2), keepdim=True)",
         ),

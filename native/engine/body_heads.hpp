@@ -78,7 +78,7 @@ INLINE void add_up(const LossLanes& lanes, LossSums& sums) {
     sums.clipped += static_cast<double>(total_of(lanes.clipped));
 }
 
-// The slope of the loss by log-probability: none where the clip binds, see training/losses.py.
+// The slope of the loss by log-probability: none where the clip binds, see algorithms/ppo/loss.py.
 INLINE Vector log_prob_slope(const LossWeights& weights, Vector log_prob, Vector entropy, const OldRows& old, int row,
                              Ints is_living, LossLanes& lanes) {
     const Vector nothing = Vector{}, advantage = load(old.advantages + row);

@@ -79,7 +79,7 @@ void raise_peer_lost(const std::exception_ptr& thrown, void*) {
     try {
         std::rethrow_exception(thrown);
     } catch (const PeerLostError& error) {
-        const nb::object type = nb::module_::import_("palaestra.training.group").attr("PeerLost");
+        const nb::object type = nb::module_::import_("palaestra.algorithms.group").attr("PeerLost");
         PyErr_SetString(type.ptr(), error.what());
     }
 }

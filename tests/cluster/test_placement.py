@@ -90,8 +90,11 @@ def test_each_machine_says_for_itself_whether_it_sees_the_runs_and_nothing_is_le
 def test_other_code_is_refused_with_its_machine_and_file(tmp_path):
     here = code_identity()
     other = replace(here, package="another")
-    actors = [paper_actor(True, here), paper_actor(True, other, {**package_files(), "training/ppo.py": "edited"})]
+    actors = [
+        paper_actor(True, here),
+        paper_actor(True, other, {**package_files(), "algorithms/ppo/update.py": "edited"}),
+    ]
     sites = placement._sites(PaperRay(), None, actors, job(tmp_path))
-    with pytest.raises(UsageError, match=r"host-b \(fd00::2\): training/ppo.py.*allow_different_code"):
+    with pytest.raises(UsageError, match=r"host-b \(fd00::2\): algorithms/ppo/update.py.*allow_different_code"):
         placement._demand_same_code(PaperRay(), actors, sites, job(tmp_path))
     placement._demand_same_code(PaperRay(), actors[:1], sites[:1], job(tmp_path))

@@ -103,7 +103,7 @@ def test_other_code_is_refused_with_its_files_or_played_and_said(asked, monkeypa
         allowed: share_to_json(request, plan, trust_module=False, code=code, allow_different_code=allowed)
         for allowed in (False, True)
     }
-    theirs = {**tasks_files(), "training/ppo.py": "edited"}
+    theirs = {**tasks_files(), "algorithms/ppo/update.py": "edited"}
     monkeypatch.setattr("palaestra.cluster.share.package_files", lambda: theirs)
     refused = read_answer(tasks.play_share(texts[False], sidecar, weights, "node-b"), plan)
     assert isinstance(refused, CodeRefusal)
@@ -112,7 +112,7 @@ def test_other_code_is_refused_with_its_files_or_played_and_said(asked, monkeypa
     assert isinstance(accepted, Played)
     monkeypatch.undo()
     for code_there in (refused.code, accepted.code):
-        assert describe_other_code(code_there) == ["palaestra/training/ppo.py"]
+        assert describe_other_code(code_there) == ["palaestra/algorithms/ppo/update.py"]
 
 
 def tasks_files():

@@ -118,10 +118,10 @@ def test_one_that_leaves_before_the_process_started_loses_nothing(place):
 
 def test_other_code_is_named_unless_it_was_accepted(place):
     other = replace(HERE, package="x")
-    files = [{**package_files(), "training/ppo.py": "edited"}]
+    files = [{**package_files(), "algorithms/ppo/update.py": "edited"}]
     trial = polled(place(PaperRay(site=[site(code=other)], code_files=files)))
     assert trial.has_other_code
-    assert "training/ppo.py" in trial.failure
+    assert "algorithms/ppo/update.py" in trial.failure
     accepted = place(PaperRay(site=[site(code=other)]), cluster={"allow_different_code": True})
     assert polled(accepted).failure == ""
 

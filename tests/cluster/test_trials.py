@@ -137,14 +137,14 @@ def test_a_node_with_other_code_is_named_and_its_trial_goes_elsewhere(paper, tmp
     slots = paper(PaperRay(2.0, 1.0))
     slots.start(order(tmp_path, "a", 64))
     first = PaperTrial.made[0]
-    first.failure, first.has_other_code = "training/ppo.py", True
+    first.failure, first.has_other_code = "algorithms/ppo/update.py", True
     assert slots.finished(0.0) == []
-    assert "Node left out: n0: its code differs: training/ppo.py" in caplog.text
+    assert "Node left out: n0: its code differs: algorithms/ppo/update.py" in caplog.text
     assert slots.slots == 1
     slots.finished(0.0)
     assert PaperTrial.made[1].node.id == "n1"
     PaperTrial.made[1].failure, PaperTrial.made[1].has_other_code = "x.py", True
-    with pytest.raises(UsageError, match=r"n0: its code differs: training/ppo.py; n1: .*allow_different_code"):
+    with pytest.raises(UsageError, match=r"n0: its code differs: algorithms/ppo/update.py; n1: .*allow_different_code"):
         slots.finished(0.0)
     slots.close()
 

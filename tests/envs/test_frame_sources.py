@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from palaestra.algorithms.buffers.rollout_buffer import Tape
 from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.env import EnvConfig
 from palaestra.envs.build import make_vector_envs
@@ -11,7 +12,6 @@ from palaestra.envs.frame_sources import BatchSource, EnvsSource, TellsState, fr
 from palaestra.envs.tasks import TaskSwitch
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.rendering.offscreen import OffscreenRenderer
-from palaestra.training.tape import Tape
 
 NO_TASKS = CurriculumConfig()
 

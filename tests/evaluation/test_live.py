@@ -4,6 +4,7 @@ from time import monotonic
 
 import pytest
 
+from palaestra.algorithms.buffers.rollout_buffer import Tape
 from palaestra.config.env import EnvConfig
 from palaestra.envs.build import make_playable
 from palaestra.envs.make import make_env
@@ -19,7 +20,6 @@ from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.rendering.live_view import LiveView
 from palaestra.runs.documents import write_config
-from palaestra.training.tape import Tape
 
 
 @pytest.fixture(autouse=True)

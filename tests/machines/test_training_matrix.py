@@ -221,7 +221,7 @@ def test_clocks_that_differ_by_an_hour_do_not_matter(pair, row, reference):
 
 def test_other_code_on_a_machine_is_refused_by_name_on_both(network, row, tmp_path):
     line = row("other code on a machine (training)", JOIN_LIMIT)
-    edited = network.source.copy(tmp_path / "edited", {"training/advantages.py": lambda text: text + "\n# edited\n"})
+    edited = network.source.copy(tmp_path / "edited", {"algorithms/advantages.py": lambda text: text + "\n# edited\n"})
     pair = [network.add("head"), network.add("worker", code=edited)]
     start = time.monotonic()
     jobs = torchrun(pair, f"total_steps={10 * STEPS_PER_EPOCH}")

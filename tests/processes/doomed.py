@@ -11,8 +11,8 @@ import signal
 import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
+from palaestra.algorithms.optimizers import FlatOptimizer
 from palaestra.runs.metrics_writer import MetricsWriter
-from palaestra.training.optim import FlatOptimizer
 
 
 class Cart(CartPoleEnv):

@@ -5,13 +5,13 @@ import signal
 
 import pytest
 
+from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import UsageError
 from palaestra.runner import __main__ as rank_main
 from palaestra.runner import train
 from palaestra.runner.account import PIPE, read
 from palaestra.runner.job import TrainingJob
 from palaestra.runner.parent import LAUNCHER
-from palaestra.training.group import PeerLost
 
 
 @pytest.fixture

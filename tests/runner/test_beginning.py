@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from palaestra.algorithms.group import ALONE
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import NotFound, UsageError
@@ -12,7 +13,6 @@ from palaestra.runner.beginning import find_origin, load_origin
 from palaestra.runner.job import TrainingJob
 from palaestra.runner.train import run_training
 from palaestra.runs.journal import read_journal
-from palaestra.training.group import ALONE
 
 WORDS = {"order": ["near", "far"]}  # what the environment calls its numbers today; a newer version may say otherwise
 

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from palaestra.algorithms.group import ALONE, Group
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.runner.captures import (
     EQUAL_ON_ALL,
@@ -12,7 +13,6 @@ from palaestra.runner.captures import (
     share_config,
     share_trainer_state,
 )
-from palaestra.training.group import ALONE, Group
 from palaestra.training.state import new_training_state
 
 

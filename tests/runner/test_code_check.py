@@ -3,10 +3,10 @@ from dataclasses import asdict
 
 import pytest
 
+from palaestra.algorithms.group import Group
 from palaestra.core.errors import UsageError
 from palaestra.runner.code_check import demand_same_code, imported_modules
 from palaestra.runs.code_identity import code_identity, package_files
-from palaestra.training.group import Group
 
 
 class PaperLeader(Group):

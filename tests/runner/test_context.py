@@ -2,6 +2,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from palaestra.algorithms.group import Group
 from palaestra.runner import context as context_module
 from palaestra.runner.context import run_context
 from palaestra.runner.following import FollowerSaver
@@ -11,7 +12,6 @@ from palaestra.runner.saving import Saver
 from palaestra.runner.signals import StopRequest
 from palaestra.runner.train import run_training
 from palaestra.runs.journal import read_journal
-from palaestra.training.group import Group
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import pytest
 
+from palaestra.algorithms.group import Group
 from palaestra.core.run import RunState
 from palaestra.runner.following import FollowerSaver, FollowerSession
 from palaestra.runner.loop import TrainingLoop
-from palaestra.training.group import Group
 
 
 class Second(Group):

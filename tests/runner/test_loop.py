@@ -3,6 +3,7 @@ import signal
 
 import pytest
 
+from palaestra.algorithms.group import Group
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.log import read_log
 from palaestra.core.collector import search_seldom
@@ -13,7 +14,6 @@ from palaestra.runner.loop import TELL_SECONDS, TrainingLoop
 from palaestra.runner.saving import RETRY_SECONDS, Saver
 from palaestra.runner.signals import StopRequest
 from palaestra.runner.spare import Verdict
-from palaestra.training.group import Group
 
 
 @pytest.fixture

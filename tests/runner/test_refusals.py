@@ -1,10 +1,10 @@
 import pytest
 
+from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import NotFound, RunFailed, UsageError
 from palaestra.runner import refusals
 from palaestra.runner.parent import LAUNCHER
 from palaestra.runner.refusals import refusals_posted
-from palaestra.training.group import PeerLost
 
 PLACE = {"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from palaestra.algorithms.group import Group
 from palaestra.checkpoints.loaded import load_policy
 from palaestra.config.train import TrainConfig
 from palaestra.core.run import RunRequest
 from palaestra.runner.job import TrainingJob
 from palaestra.runner.shared_policy import load_shared_policy
 from palaestra.runner.train import run_training
-from palaestra.training.group import Group
 
 
 class Recorder(Group):

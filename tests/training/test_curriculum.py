@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import torch
 
+from palaestra.algorithms.group import ALONE, Group
 from palaestra.config.curriculum import CurriculumConfig
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.training.curriculum import Curriculum, moved
-from palaestra.training.group import ALONE, Group
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from palaestra.algorithms.optimizers import FlatOptimizer
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
 from palaestra.policies.build import build_policy
 from palaestra.training.draft import draft_network, orthogonal
 from palaestra.training.engines.codes import LayerPlan
 from palaestra.training.engines.network_plan import plan_network
-from palaestra.training.optim import FlatOptimizer
 
 SEEN = BoxSpec((5,))
 SPACES = {

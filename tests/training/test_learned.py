@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
+from palaestra.algorithms.group import ALONE
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.train import TrainConfig
 from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.training.draft import draft_network
-from palaestra.training.group import ALONE
 from palaestra.training.learned import make_learned
 
 INTERFACE = EnvInterface(BoxSpec((4,)), DiscreteSpec(2))

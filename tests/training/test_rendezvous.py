@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import RunFailed
-from palaestra.training.group import PeerLost
 from palaestra.training.place import Place
 from palaestra.training.rendezvous import Member, Rendezvous, post_refusal
 

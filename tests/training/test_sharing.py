@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import nn
 
+from palaestra.algorithms.advantages import estimate_advantages
+from palaestra.algorithms.group import ALONE, Group
+from palaestra.algorithms.ppo.update import update
+from palaestra.algorithms.rollout import Rollout, collect_rollout
 from palaestra.config.train import TrainConfig
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.reports import IterationReport, PhaseTimes, UpdateStats
 from palaestra.policies.normalise import RunningMoments
-from palaestra.training.advantages import estimate_advantages
-from palaestra.training.group import ALONE, Group
-from palaestra.training.ppo import update
-from palaestra.training.rollout import Rollout, collect_rollout
 from palaestra.training.sharing import equalize, numbered, shared_report, weights_digest
 from palaestra.training.state import new_training_state, own_env_seeds
 from palaestra.training.trainer import train

@@ -7,16 +7,16 @@ import pytest
 import torch
 
 import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point does
+from palaestra.algorithms import serialization
+from palaestra.algorithms.group import ALONE, Group
 from palaestra.checkpoints import torch_file
 from palaestra.checkpoints.weights import policy_to_bytes as policy_bytes
 from palaestra.checkpoints.weights import trainer_state_from_bytes
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import DamagedFile
-from palaestra.training import plain
+from palaestra.core.seeds import draw_seed
+from palaestra.policies.warm_start import Origin
 from palaestra.training import state as state_module
-from palaestra.training.group import ALONE, Group
-from palaestra.training.origin import Origin
-from palaestra.training.seeds import draw_seed
 from palaestra.training.state import engine_of, env_seeds, new_training_state, own_env_seeds
 from palaestra.training.trainer import train
 
@@ -104,7 +104,7 @@ def test_before_torch_has_come_a_capture_is_written_as_it_would_be_with_it(monke
     assert state.engine.name == "native"
     run_on(state, 2)
     with_torch, weights_with_torch = state.capture(), policy_bytes(state.policy)
-    monkeypatch.setattr(plain, "has_torch", lambda: False)
+    monkeypatch.setattr(serialization, "has_torch", lambda: False)
     without = trainer_state_from_bytes(torch_file.trainer_state_to_bytes(state.capture()))
     assert torch_file.policy_to_bytes(state.policy) == weights_with_torch
     assert not different(with_torch, without)

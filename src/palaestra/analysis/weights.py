@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from palaestra.checkpoints.loaded import policy_from
 from palaestra.checkpoints.reading import open_checkpoint
 from palaestra.core.errors import DamagedFile, NotFound, UsageError
-from palaestra.training.diagnostics import layer_weights, weight_statistics
+from palaestra.policies.diagnostics import layer_weights, weight_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

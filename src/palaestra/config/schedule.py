@@ -1,4 +1,4 @@
-"""A number that may change over training; see training/schedules.py for its value at a step."""
+"""A number that may change over training; see algorithms/schedules.py for its value at a step."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from palaestra.envs.vector import action_rows
+from palaestra.policies.device import memory_on, moved
 from palaestra.policies.features import refuse_other_spaces
-from palaestra.training.device import memory_on, moved
 
 if TYPE_CHECKING:
     import numpy as np

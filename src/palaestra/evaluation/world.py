@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from palaestra.algorithms.buffers.rollout_buffer import Tape
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import RunFailed
 from palaestra.core.evaluation import DEFAULT_MAX_STEPS
 from palaestra.core.tracebacks import describe_error, with_user_traceback
 from palaestra.evaluation.crew import Crew
 from palaestra.evaluation.stage import OutOfTime, show
-from palaestra.training.tape import Tape
 
 if TYPE_CHECKING:
     from collections.abc import Callable

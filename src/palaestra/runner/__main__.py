@@ -7,12 +7,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import PalaestraError
 from palaestra.core.lazy_import import lazy_import
 from palaestra.runner.account import Account, account_of, give
 from palaestra.runner.parent import die_with_launcher
 from palaestra.runner.signals import STOPPING
-from palaestra.training.group import PeerLost
 
 if TYPE_CHECKING:
     from palaestra.runner import job as jobs

@@ -13,20 +13,20 @@ import traceback
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn
 
+from palaestra.algorithms.group import ALONE, PeerLost
 from palaestra.core.errors import RunFailed
 from palaestra.core.tracebacks import shorten_stack
 from palaestra.envs.step_in_progress import find_step
 from palaestra.runner.account import PIPE, account_of, give
 from palaestra.runner.logs import log_lines
-from palaestra.training.group import ALONE, PeerLost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
+    from palaestra.algorithms.group import Group
     from palaestra.runner.session import RunSession
     from palaestra.runner.signals import StopNow
-    from palaestra.training.group import Group
 
 SHOW_CURSOR = "\x1b[?25h"  # the status table hides it
 

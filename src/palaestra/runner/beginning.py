@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from palaestra.algorithms.group import ALONE
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.core.codec import decode_interface
 from palaestra.core.lazy_import import lazy_import
 from palaestra.runner.shared_policy import load_shared_policy
-from palaestra.training.group import ALONE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from palaestra.algorithms.group import Group
     from palaestra.config.train import TrainConfig
+    from palaestra.policies import warm_start
+    from palaestra.policies.warm_start import Origin
     from palaestra.runs.directory import RunDirectory
-    from palaestra.training import origin
-    from palaestra.training.group import Group
-    from palaestra.training.origin import Origin
 else:
-    origin = lazy_import("palaestra.training.origin")
+    warm_start = lazy_import("palaestra.policies.warm_start")
 
 
 def find_origin(config: TrainConfig, runs_root: Path, found: RunDirectory | None, group: Group) -> Origin | None:
@@ -28,7 +28,7 @@ def find_origin(config: TrainConfig, runs_root: Path, found: RunDirectory | None
     own = _own_interface(found) if group.is_leader else b""
     told = group.tell(own)
     if told:
-        return origin.Origin(decode_interface(json.loads(told)))
+        return warm_start.Origin(decode_interface(json.loads(told)))
     return load_origin(config, runs_root, group)
 
 
@@ -38,7 +38,7 @@ def load_origin(config: TrainConfig, runs_root: Path, group: Group = ALONE) -> O
         return None
     loaded = load_shared_policy(config.initial_weights, runs_root, group)
     checkpoint = loaded.checkpoint
-    return origin.Origin(
+    return warm_start.Origin(
         interface=loaded.policy.interface,
         checkpoint=f"{checkpoint.run}:{checkpoint.epoch}",
         weights=loaded.policy.state_dict(),

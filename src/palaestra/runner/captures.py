@@ -6,16 +6,16 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from palaestra.algorithms.serialization import decode_plain, encode_plain, has_torch
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.lazy_import import lazy_import
 from palaestra.runs.differences import diff_configs, format_differences
-from palaestra.training.plain import decode_plain, encode_plain, has_torch
 from palaestra.training.sharing import import_torch_together, weights_digest
 
 if TYPE_CHECKING:
+    from palaestra.algorithms.group import Group
     from palaestra.checkpoints import weights as weight_files
-    from palaestra.training.group import Group
     from palaestra.training.state import TrainingState
 else:
     weight_files = lazy_import("palaestra.checkpoints.weights")

@@ -19,8 +19,8 @@ from palaestra.runs.code_identity import (
 from palaestra.training.shared_memory_group import SharedMemoryGroup
 
 if TYPE_CHECKING:
+    from palaestra.algorithms.group import Group
     from palaestra.config.train import TrainConfig
-    from palaestra.training.group import Group
 
 SHOWN_FILES = 5
 

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import torch
 
+from palaestra.algorithms.buffers.rollout_buffer import Tape
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.spaces import BoxSpec, DiscreteSpec, MultiDiscreteSpec
 from palaestra.envs.build import make_playable
@@ -18,7 +19,6 @@ from palaestra.policies.observations import to_tensor
 from palaestra.rendering.frame_header import Numbers
 from palaestra.rendering.live_view import View
 from palaestra.rendering.offscreen import CannotRender
-from palaestra.training.tape import Tape
 
 if TYPE_CHECKING:
     from palaestra.config.env import EnvConfig

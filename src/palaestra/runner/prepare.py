@@ -44,11 +44,11 @@ from palaestra.training.sharing import equalize, import_torch_together
 from palaestra.training.state import TrainingState, new_training_state
 
 if TYPE_CHECKING:
+    from palaestra.algorithms.group import Group
     from palaestra.config.train import TrainConfig
     from palaestra.evaluation import judged, suites
     from palaestra.runner import distant
     from palaestra.runner.job import TrainingJob
-    from palaestra.training.group import Group
 else:
     judged = lazy_import("palaestra.evaluation.judged")
     suites = lazy_import("palaestra.evaluation.suites")

@@ -6,9 +6,9 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import PalaestraError
 from palaestra.runner.parent import LAUNCHER
-from palaestra.training.group import PeerLost
 from palaestra.training.place import read_place
 from palaestra.training.rendezvous import post_refusal
 

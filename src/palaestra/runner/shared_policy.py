@@ -11,9 +11,9 @@ from palaestra.checkpoints.names import sidecar_name
 from palaestra.core.lazy_import import lazy_import
 
 if TYPE_CHECKING:
+    from palaestra.algorithms.group import Group
     from palaestra.checkpoints import loaded, targets
     from palaestra.checkpoints.loaded import LoadedPolicy
-    from palaestra.training.group import Group
 else:
     loaded = lazy_import("palaestra.checkpoints.loaded")
     targets = lazy_import("palaestra.checkpoints.targets")

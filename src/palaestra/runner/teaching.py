@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from palaestra.algorithms.group import ALONE
 from palaestra.runner.shared_policy import load_shared_policy
-from palaestra.training.group import ALONE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from palaestra.algorithms.group import Group
     from palaestra.config.train import TrainConfig
     from palaestra.policies.agent import Agent
-    from palaestra.training.group import Group
 
 
 def load_teacher(config: TrainConfig, runs_root: Path, group: Group = ALONE) -> Agent | None:

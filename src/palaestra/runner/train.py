@@ -7,6 +7,7 @@ import signal
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import NonFinite, PalaestraError
 from palaestra.core.tracebacks import user_errors_reported
 from palaestra.runner.context import RunContext, run_context
@@ -18,7 +19,6 @@ from palaestra.runner.parent import LAUNCHER
 from palaestra.runner.prepare import prepare_run
 from palaestra.runner.signals import StopNow, exit_code_of, stop_on_signals
 from palaestra.runner.watchdog import StepTimeout
-from palaestra.training.group import PeerLost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from palaestra.algorithms.group import ALONE
+from palaestra.algorithms.ppo.update import update
+from palaestra.algorithms.rollout import Rollout
 from palaestra.core.errors import RunFailed
 from palaestra.training.engines.native_engine import NativeEngine
-from palaestra.training.group import ALONE
-from palaestra.training.ppo import update
-from palaestra.training.rollout import Rollout
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from palaestra.algorithms.group import Group
     from palaestra.config.train import TrainConfig
     from palaestra.core.reports import IterationReport, UpdateStats
-    from palaestra.training.group import Group
     from palaestra.training.state import TrainingState
 
 RECORDED = ("actions", "log_probs", "values", "next_values", "rewards")

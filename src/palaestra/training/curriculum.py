@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from palaestra.algorithms import serialization
 from palaestra.core.lazy_import import lazy_import
 from palaestra.envs.tasks import TASK
-from palaestra.training import plain
 
 if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
+    from palaestra.algorithms.group import Group
     from palaestra.config.curriculum import CurriculumConfig
-    from palaestra.training.group import Group
 else:
     torch = lazy_import("torch")
 
@@ -84,7 +84,7 @@ class Curriculum:
     def capture(self) -> dict[str, Any]:
         return {
             "names": list(self.names),
-            "generator": plain.generator_state(self._generator),
+            "generator": serialization.generator_state(self._generator),
             "playing": list(self._playing),
             "results": self._results.clone(),
             "fast": self._fast.tolist(),
@@ -95,7 +95,7 @@ class Curriculum:
     def restore(self, saved: dict[str, Any]) -> None:
         if tuple(saved["names"]) != self.names:
             raise ValueError(f"its tasks are {saved['names']}, this curriculum's are {list(self.names)}")
-        plain.set_generator_state(self._generator, saved["generator"])
+        serialization.set_generator_state(self._generator, saved["generator"])
         self._playing = list(saved["playing"])
         self._results = saved["results"].clone()
         self._fast, self._slow = np.array(saved["fast"]), np.array(saved["slow"])

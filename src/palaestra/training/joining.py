@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from palaestra.algorithms.group import Group, PeerLost
 from palaestra.core.errors import PalaestraError, RunFailed, UsageError
 from palaestra.core.lazy_import import lazy_import
 from palaestra.training.addresses import (
@@ -24,7 +25,6 @@ from palaestra.training.addresses import (
     source_address,
 )
 from palaestra.training.graphics import is_surely_cpu
-from palaestra.training.group import Group, PeerLost
 from palaestra.training.heartbeat import Heartbeat
 from palaestra.training.peer_watch import describe_process, machine_of
 from palaestra.training.place import MEMORY, Place, read_place

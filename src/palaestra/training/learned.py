@@ -9,20 +9,20 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.utils import vector_to_parameters
 
-from palaestra.training.device import memory_on
-from palaestra.training.kickstart import Teacher
-from palaestra.training.optim import FlatOptimizer
-from palaestra.training.origin import Origin, build_agent
-from palaestra.training.ppo import stretch_of
-from palaestra.training.seeds import draw_seed, global_seed
+from palaestra.algorithms.optimizers import FlatOptimizer
+from palaestra.algorithms.ppo.kickstart import Teacher
+from palaestra.algorithms.ppo.update import stretch_of
+from palaestra.core.seeds import draw_seed, global_seed
+from palaestra.policies.device import memory_on
+from palaestra.policies.warm_start import Origin, build_agent
 
 if TYPE_CHECKING:
+    from palaestra.algorithms.group import Group
     from palaestra.config.train import TrainConfig
     from palaestra.core.spaces import EnvInterface
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory
     from palaestra.training.draft import Draft
-    from palaestra.training.group import Group
 
 
 @dataclass

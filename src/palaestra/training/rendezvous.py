@@ -15,9 +15,9 @@ from datetime import timedelta
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
+from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import RunFailed
 from palaestra.core.lazy_import import lazy_import
-from palaestra.training.group import PeerLost
 from palaestra.training.place import LISTENING, elastic_restarts
 
 if TYPE_CHECKING:

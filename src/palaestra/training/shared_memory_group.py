@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from palaestra.algorithms.group import Group
 from palaestra.core.lazy_import import lazy_import
-from palaestra.training.group import Group
 from palaestra.training.place import open_memory_file
 
 learner: ModuleType | None
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from palaestra.training.group import Reducer
+    from palaestra.algorithms.group import Reducer
 else:
     torch = lazy_import("torch")
 

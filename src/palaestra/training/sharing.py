@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from palaestra.algorithms.serialization import has_torch
 from palaestra.core.episode_columns import EpisodeColumns, columns_of
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.reports import UpdateStats
-from palaestra.training.plain import has_torch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
+    from palaestra.algorithms.group import Group
     from palaestra.core.reports import IterationReport
-    from palaestra.training.group import Group
 else:
     torch = lazy_import("torch")
 

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from palaestra.algorithms import serialization
+from palaestra.algorithms.buffers.rollout_buffer import Tape
+from palaestra.algorithms.group import ALONE, Group
+from palaestra.algorithms.torch_dice import seeded_state
 from palaestra.core.errors import DamagedFile
 from palaestra.core.lazy_import import lazy_import
+from palaestra.core.seeds import draw_seed, global_seed
 from palaestra.envs.build import make_vector_envs
 from palaestra.policies.shipped import with_chosen_network
-from palaestra.training import plain
 from palaestra.training.curriculum import Curriculum
 from palaestra.training.draft import Draft, draft_network
 from palaestra.training.engines.base import TORCH_NAME
 from palaestra.training.engines.choose import choose_engine, engine_to_go_on_with
 from palaestra.training.graphics import is_surely_cpu
-from palaestra.training.group import ALONE, Group
-from palaestra.training.seeds import draw_seed, global_seed
-from palaestra.training.tape import Tape
-from palaestra.training.torch_dice import seeded_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Generator, Tensor
 
+    from palaestra.algorithms.optimizers import FlatOptimizer
+    from palaestra.algorithms.ppo.kickstart import Teacher
     from palaestra.config.train import TrainConfig
     from palaestra.core.spaces import EnvInterface
     from palaestra.envs.vector import VectorEnvs
+    from palaestra.policies import device as devices
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory
-    from palaestra.training import device as devices
+    from palaestra.policies.warm_start import Origin
     from palaestra.training import learned as learned_parts
     from palaestra.training.engines.base import Engine
-    from palaestra.training.kickstart import Teacher
     from palaestra.training.learned import Learned
-    from palaestra.training.optim import FlatOptimizer
-    from palaestra.training.origin import Origin
 else:
     torch = lazy_import("torch")
-    devices = lazy_import("palaestra.training.device")
+    devices = lazy_import("palaestra.policies.device")
     learned_parts = lazy_import("palaestra.training.learned")
 
 
@@ -99,7 +99,7 @@ class TrainingState:
     @property
     def policy(self) -> Agent | dict[str, NDArray[np.float32]]:
         """To be saved: the agent, or before torch has come the weights of its state_dict."""
-        return self.draft.weights() if self.draft and not plain.has_torch() else self.agent
+        return self.draft.weights() if self.draft and not serialization.has_torch() else self.agent
 
     @property
     def optimizer(self) -> FlatOptimizer:
@@ -142,14 +142,23 @@ class TrainingState:
             "iteration": self.iteration,
             "env_steps": self.env_steps,
             "engine": self.engine.name,
-            **(self._capture_draft(self.draft) if self.draft and not plain.has_torch() else self._capture_learned()),
+            **(
+                self._capture_draft(self.draft)
+                if self.draft and not serialization.has_torch()
+                else self._capture_learned()
+            ),
             "tape": self.tape.capture(),
             "dice": self.dice,
-            "shuffler": plain.generator_state(self.shuffler),
-            "envs": plain.to_plain(envs),
-            "global_random": plain.global_random_state(global_seed(self.config.seed, self.group.rank)),
+            "shuffler": serialization.generator_state(self.shuffler),
+            "envs": serialization.to_plain(envs),
+            "global_random": serialization.global_random_state(global_seed(self.config.seed, self.group.rank)),
             "curriculum": curriculum,
         }
+
+    def _capture_learner(self) -> dict[str, Any]:
+        if self.draft and not serialization.has_torch():
+            return self._capture_draft(self.draft)
+        return self._capture_learned()
 
     def _capture_learned(self) -> dict[str, Any]:
         return {
@@ -180,7 +189,7 @@ class TrainingState:
             self.reward_sums = saved["reward_sums"].to(self.tape.device, copy=True)
             self.sampler.set_state(saved["sampler"])
             self.dice = int(saved.get("dice", self.dice))  # states from before there was an engine lack it
-            plain.set_generator_state(self.shuffler, saved["shuffler"])
+            serialization.set_generator_state(self.shuffler, saved["shuffler"])
             if self.curriculum is not None:
                 self.curriculum.restore(saved["curriculum"])
             if self.teacher is not None:
@@ -188,7 +197,7 @@ class TrainingState:
             self._restore_play(saved)
             self.engine = engine_to_go_on_with(self, engine_of(saved))
             self.engine.invalidate()
-            plain.set_global_random_state(saved["global_random"])
+            serialization.set_global_random_state(saved["global_random"])
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise DamagedFile(
                 f"This trainer state does not fit this run: {type(error).__name__}: {error}.",
@@ -199,7 +208,7 @@ class TrainingState:
         if saved["envs"] is None:  # these environments begin anew, with other episodes than the run began with
             self.envs.reset(own_env_seeds(self.config, self.group, self.iteration), self.tape.rows[0])
             return
-        self.envs.restore(plain.from_plain(saved["envs"]))
+        self.envs.restore(serialization.from_plain(saved["envs"]))
         self.tape.restore(saved["tape"])
         self.memory = {name: part.to(self.tape.device, copy=True) for name, part in saved["memory"].items()}
 

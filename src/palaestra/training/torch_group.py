@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from palaestra.training.group import Group, PeerLost
+from palaestra.algorithms.group import Group, PeerLost
 from palaestra.training.ordered_sum import exchange, sum_in_rank_order
 from palaestra.training.peer_watch import UNKNOWN_END, PeerWatch
 from palaestra.training.shared_memory_group import reducer_of, share_memory
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from palaestra.training.group import Reducer
+    from palaestra.algorithms.group import Reducer
     from palaestra.training.heartbeat import Heartbeat
     from palaestra.training.process_group import ProcessGroupConnections
     from palaestra.training.shared_memory_group import RankMemory

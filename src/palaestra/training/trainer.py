@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from palaestra.training.engines.base import Iteration
     from palaestra.training.state import TrainingState
 else:
-    compiling = lazy_import("palaestra.training.compiling")
-    diagnostics = lazy_import("palaestra.training.diagnostics")
+    compiling = lazy_import("palaestra.policies.compiling")
+    diagnostics = lazy_import("palaestra.policies.diagnostics")
 
 logger = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from palaestra.algorithms.optimizers import FlatOptimizer
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.build import build_policy
@@ -10,7 +11,6 @@ from palaestra.policies.memory.mingru import MinGruCell
 from palaestra.training.engines.cell_plan import CellCode, plan_cell
 from palaestra.training.engines.codes import Unfit
 from palaestra.training.engines.network_plan import plan_network
-from palaestra.training.optim import FlatOptimizer
 
 GRAPH = """
 schema_version: 1

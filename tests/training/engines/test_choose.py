@@ -1,10 +1,10 @@
 import pytest
 
+from palaestra.algorithms.group import Group
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.choose import choose_engine
-from palaestra.training.group import Group
 from palaestra.training.state import new_training_state
 
 SMALL = {"env_count": 2, "horizon": 8, "minibatch_size": 8}

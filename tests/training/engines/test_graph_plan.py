@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import torch
 
+from palaestra.algorithms.optimizers import FlatOptimizer
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.build import build_policy
 from palaestra.training.engines.codes import NO_BIAS, ActivationCode, Unfit
 from palaestra.training.engines.network_plan import plan_network
-from palaestra.training.optim import FlatOptimizer
 
 VIEW = BoxSpec((3, 4), "uint8", low=(0.0,) * 12, high=(6.0,) * 12)
 COUNTS = BoxSpec((5,), "uint8", low=(0.0,) * 5, high=(255.0,) * 5)

@@ -1,8 +1,8 @@
+from palaestra.algorithms.buffers.rollout_buffer import Tape
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.spaces import BoxSpec
 from palaestra.envs.vector import Ending
 from palaestra.training.engines.landings import Landings
-from palaestra.training.tape import Tape
 
 
 def ending(env_index, terminated):

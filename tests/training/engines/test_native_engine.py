@@ -16,10 +16,10 @@ import pytest
 import torch
 
 import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point does
+from palaestra.algorithms.advantages import estimate_advantages
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import NonFinite, RunFailed
 from palaestra.testing.two_engines import distance, facts, learn_by_both, play, run_on, weights
-from palaestra.training.advantages import estimate_advantages
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
 from palaestra.training.state import new_training_state

@@ -13,13 +13,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from palaestra.algorithms.optimizers import FlatOptimizer
+from palaestra.algorithms.ppo.update import update
+from palaestra.algorithms.rollout import Rollout
 from palaestra.config.train import TrainConfig
 from palaestra.testing.two_engines import distance, play
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
-from palaestra.training.optim import FlatOptimizer
-from palaestra.training.ppo import update
-from palaestra.training.rollout import Rollout
 from palaestra.training.state import new_training_state
 
 pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")

@@ -3,12 +3,12 @@ import pytest
 import torch
 from torch import nn
 
+from palaestra.algorithms.optimizers import FlatOptimizer
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, FeatureSpec
 from palaestra.policies.build import build_policy
 from palaestra.training.engines.codes import ActivationCode, Unfit
 from palaestra.training.engines.network_plan import plan_network
-from palaestra.training.optim import FlatOptimizer
 
 SEEN = BoxSpec((5,))
 TREE = """

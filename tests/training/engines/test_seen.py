@@ -1,9 +1,9 @@
 import numpy as np
 
+from palaestra.algorithms.buffers.rollout_buffer import Tape
 from palaestra.core.spaces import BoxSpec, DictSpec
 from palaestra.training.engines.codes import InputCode, InputPlan, LayerPlan
 from palaestra.training.engines.seen import Seen, vector_input
-from palaestra.training.tape import Tape
 
 VIEW = BoxSpec((2, 3), "uint8", low=(0.0,) * 6, high=(6.0,) * 6)
 OWN = BoxSpec((4,), "uint8", low=(0.0,) * 4, high=(255.0,) * 4)

@@ -18,11 +18,11 @@ from palaestra.training.engines.codes import Unfit
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from palaestra.algorithms.buffers.rollout_buffer import Tape
     from palaestra.core.spaces import SpaceSpec
     from palaestra.envs.batch import BatchEnvs
     from palaestra.envs.vector import VectorEnvs
     from palaestra.training.engines.landings import Landings
-    from palaestra.training.tape import Tape
 
 
 class BatchWorlds:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from palaestra.algorithms.buffers.rollout_buffer import Tape
     from palaestra.core.episodes import EpisodeResult
     from palaestra.envs.vector import Ending
-    from palaestra.training.tape import Tape
 
 
 class Landings:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from palaestra.algorithms.buffers.rollout_buffer import refuse_non_finite_ends
+from palaestra.algorithms.schedules import value_at
 from palaestra.core.episode_columns import EpisodeColumns
 from palaestra.core.errors import NonFinite, RunFailed
 from palaestra.core.lazy_import import lazy_import
@@ -25,8 +27,6 @@ from palaestra.training.engines.codes import HeadCode, InputCode, Unfit, plan_he
 from palaestra.training.engines.landings import Landings
 from palaestra.training.engines.seen import Seen, vector_input
 from palaestra.training.engines.worlds import EngineWorlds, stepped_by
-from palaestra.training.schedules import value_at
-from palaestra.training.tape import refuse_non_finite_ends
 
 learner: ModuleType | None
 try:

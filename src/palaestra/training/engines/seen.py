@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from palaestra.algorithms.buffers.rollout_buffer import Tape
     from palaestra.core.spaces import SpaceSpec
     from palaestra.training.engines.codes import LayerPlan
-    from palaestra.training.tape import Tape
 
 
 class Seen:

@@ -6,16 +6,16 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from palaestra.algorithms.advantages import estimate_advantages
+from palaestra.algorithms.ppo.kickstart import Tuition, lesson_weights
+from palaestra.algorithms.ppo.update import update
+from palaestra.algorithms.rollout import Rollout, collect_rollout
 from palaestra.core.reports import PhaseTimes, UpdateStats
-from palaestra.training.advantages import estimate_advantages
 from palaestra.training.engines.base import TORCH_NAME, Iteration
 from palaestra.training.engines.worlds import EngineWorlds, InsideSteps
-from palaestra.training.kickstart import Tuition, lesson_weights
-from palaestra.training.ppo import update
-from palaestra.training.rollout import Rollout, collect_rollout
 
 if TYPE_CHECKING:
-    from palaestra.training.rollout import Stepped
+    from palaestra.algorithms.rollout import Stepped
     from palaestra.training.state import TrainingState
 
 

@@ -14,7 +14,6 @@ from palaestra.apps.matmul.schemes.bit_masks import from_masks, to_masks
 from palaestra.apps.matmul.schemes.factorization import Format
 from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.core.errors import DamagedFile, UsageError
-from palaestra.training.group import ALONE
 
 SMALL = Format(2, 2, 2)
 TINY = AgentConfig(width=16, batch=32, warmup=3, updates=2, simulations=2, children=4, device="cpu")

@@ -6,6 +6,7 @@ from itertools import islice
 import pytest
 import torch
 
+from palaestra.algorithms.group import ALONE
 from palaestra.apps.matmul.agent.config import AgentConfig
 from palaestra.apps.matmul.agent.episode import Played
 from palaestra.apps.matmul.agent.learner import AgentLearner, RoundReport
@@ -30,7 +31,6 @@ from palaestra.core.clock import SystemClock
 from palaestra.core.errors import DamagedFile
 from palaestra.runner.session import RunSession
 from palaestra.runs.journal import read_journal
-from palaestra.training.group import ALONE
 
 SMALL = Format(2, 2, 2)
 SCHOOL = to_masks(schoolbook(SMALL, Field.GF2))

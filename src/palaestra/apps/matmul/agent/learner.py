@@ -21,17 +21,17 @@ from palaestra.apps.matmul.agent.mcts import Planner, Planning
 from palaestra.apps.matmul.agent.network import AgentNetwork, both_inputs
 from palaestra.checkpoints.weights import trainer_state_from_bytes, trainer_state_to_bytes
 from palaestra.core.errors import DamagedFile, UsageError
-from palaestra.training.device import choose_device
+from palaestra.policies.device import choose_device
 from palaestra.training.sharing import equalize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from palaestra.algorithms.group import Group
     from palaestra.apps.matmul.agent.census import Views
     from palaestra.apps.matmul.agent.config import AgentConfig
     from palaestra.apps.matmul.schemes.bit_masks import Masks
     from palaestra.apps.matmul.schemes.factorization import Format
-    from palaestra.training.group import Group
 
 SEEDS = 2**63
 POLICY_WEIGHT = 0.3  # its loss is an order of magnitude larger than the value's

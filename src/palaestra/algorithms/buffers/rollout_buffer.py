@@ -1,0 +1,172 @@
+"""The buffers that a rollout is written into, made once and used for every iteration."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import isfinite, isnan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palaestra.algorithms.serialization import as_tensor
+from palaestra.core.errors import NonFinite
+from palaestra.core.lazy_import import lazy_import
+from palaestra.core.spaces import BoxSpec, DictSpec, SpaceSpec
+from palaestra.policies.observations import storage_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+    from torch import Tensor
+
+    from palaestra.envs.vector import Arrays
+    from palaestra.policies.base import Observation
+else:
+    torch = lazy_import("torch")
+
+
+LARGEST = float(np.finfo(np.float32).max)
+ENV_HINT = (
+    "It comes from the environment, not from learning: look at its step and reset, or let palaestra.testing.check_env "
+    "play it."
+)
+
+
+class Tape:
+    """Row 0 is what to act on next; environments write row t + 1 while the policy reads row t.
+
+    Rows and their tensors are made once as views of one block, because indexing a tensor at every step costs as much
+    as a small layer of a network. For a network on CUDA the blocks are pinned, so that copies need not be waited for.
+    """
+
+    def __init__(self, space: SpaceSpec, horizon: int, env_count: int, device: torch.device | None = None) -> None:
+        """`device`: of the network that reads; None: the CPU"""
+        self.space = space
+        self._device = device
+        self.horizon = horizon
+        shape = (horizon + 1, env_count)
+        self.blocks = {
+            name: _block((*shape, *_shape(part)), storage_dtype(part), device) for name, part in _parts(space)
+        }
+        self.starts = _block(shape, np.dtype(bool), device)
+        self.starts[:] = True
+        self.rewards = _block((horizon, env_count), np.dtype(np.float32), device)
+        self.terminated = _block((horizon, env_count), np.dtype(bool), device)
+        self.rows: list[Arrays] = [self._row(step) for step in range(horizon + 1)]  # each [B, …]
+        self._ends = [(block[0], block[-1]) for block in (*self.blocks.values(), self.starts)]
+
+    @property
+    def is_on_cpu(self) -> bool:
+        return self._device is None or self._device.type == "cpu"
+
+    @cached_property
+    def device(self) -> torch.device:
+        return self._device or torch.device("cpu")
+
+    @cached_property
+    def inputs(self) -> list[Observation]:
+        """Each [1, B, …]. The native engine never asks, so that it need not have torch."""
+        return [self._tensors(step, step + 1) for step in range(self.horizon + 1)]
+
+    @cached_property
+    def start_inputs(self) -> tuple[Tensor, ...]:
+        """Each [1, B]."""
+        return torch.split(torch.from_numpy(self.starts), 1)
+
+    @property
+    def observations(self) -> Observation:
+        """[T, B, …]"""
+        return self._tensors(0, self.horizon)
+
+    def rewind(self) -> None:
+        """Make the last row the first, so that playing goes on where it stopped."""
+        for first, last in self._ends:
+            np.copyto(first, last)
+
+    def refuse_non_finite(self) -> None:
+        """One look per iteration at all that the environments gave: first what was seen, for actions follow from it."""
+        for name, block in self.blocks.items():
+            if block.dtype == np.float32 and not _is_finite(block):
+                label = f"observation '{name}'" if name else "observation"
+                raise NonFinite(f"An environment gave an {label} that is not finite ({_where(block)}).", ENV_HINT)
+        if not _is_finite(self.rewards):
+            raise NonFinite(f"An environment gave a reward that is not finite ({_where(self.rewards)}).", ENV_HINT)
+
+    def capture(self) -> dict[str, Any]:
+        blocks = {name: as_tensor(block[0].copy()) for name, block in self.blocks.items()}
+        return {"observation": blocks, "starts": as_tensor(self.starts[0].copy())}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name, block in self.blocks.items():
+            block[0] = state["observation"][name].numpy()
+        self.starts[0] = state["starts"].numpy()
+
+    def _row(self, step: int) -> Arrays:
+        if isinstance(self.space, DictSpec):
+            return {name: block[step] for name, block in self.blocks.items()}
+        row: np.ndarray = self.blocks[""][step]
+        return row
+
+    def _tensors(self, first: int, last: int) -> Observation:
+        if isinstance(self.space, DictSpec):
+            return {name: torch.from_numpy(block[first:last]) for name, block in self.blocks.items()}
+        return torch.from_numpy(self.blocks[""][first:last])
+
+
+def stack_observations(space: SpaceSpec, observations: list[Any]) -> Observation:
+    """Single observations, as environments give them, side by side: [1, K, …]."""
+    stacked: dict[str, Tensor] = {}
+    for name, part in _parts(space):
+        rows = [observation[name] if name else observation for observation in observations]
+        stacked[name] = torch.from_numpy(np.stack(rows).astype(storage_dtype(part)))[None]
+    return stacked if isinstance(space, DictSpec) else stacked[""]
+
+
+def refuse_non_finite_ends(stacked: np.ndarray, env_indices: Sequence[int]) -> None:
+    """Last observations [K, …] of episodes that a time limit cut: they are kept apart and judged."""
+    if _is_finite(stacked):
+        return
+    row, *component = np.argwhere(~np.isfinite(stacked))[0].tolist()
+    what = _what(stacked[row, *component])
+    raise NonFinite(
+        f"Environment {env_indices[row]} ended an episode with an observation that is not finite ({what}).", ENV_HINT
+    )
+
+
+def _is_finite(block: np.ndarray) -> bool:
+    """A sum is finite only where everything is, and quicker than asking each; where it overflows, each is asked."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_surely = isfinite(np.add.reduce(block, axis=None))
+    return is_surely or bool(np.isfinite(block).all())
+
+
+def _block(shape: tuple[int, ...], dtype: np.dtype[Any], device: torch.device | None) -> np.ndarray:
+    """Zeros; page-locked when they are to be copied to CUDA."""
+    zeros = np.zeros(shape, dtype)
+    if device is None or device.type != "cuda":
+        return zeros
+    pinned: np.ndarray = torch.from_numpy(zeros).pin_memory().numpy()
+    return pinned
+
+
+def _parts(space: SpaceSpec) -> tuple[tuple[str, SpaceSpec], ...]:
+    return space.parts if isinstance(space, DictSpec) else (("", space),)
+
+
+def _shape(space: SpaceSpec) -> tuple[int, ...]:
+    if isinstance(space, BoxSpec):
+        return space.shape
+    return () if not hasattr(space, "counts") else (len(space.counts),)
+
+
+def _where(array: np.ndarray) -> str:
+    """And what the first number in [T, B, …] is that is not finite."""
+    step, env_index, *component = np.argwhere(~np.isfinite(array))[0].tolist()
+    part = f", component {component if len(component) > 1 else component[0]}" if component else ""
+    what = _what(array[step, env_index, *component])
+    return f"environment {env_index}, step {step} of this rollout{part}: {what}"
+
+
+def _what(number: float) -> str:
+    return "NaN" if isnan(number) else f"infinite, or beyond float32's {LARGEST:.1e}"

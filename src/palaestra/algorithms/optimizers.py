@@ -1,0 +1,183 @@
+"""All parameters of a policy in one flat block, so that clipping and stepping are one operation each.
+
+`ppo.optimizer.kind=adam` steps the whole block with Adam. `muon` steps hidden matrices with torch's Muon and the rest
+with the same Adam; see parameter_groups for which is which. Muon's steps are scaled to the size of Adam's, so that
+`ppo.learning_rate` means the same for both. Weight decay is apart from the gradient, as in AdamW.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Variable
+
+from palaestra.algorithms.parameter_groups import ParameterGroups, group_parameters
+from palaestra.algorithms.regularize import Regularizer
+from palaestra.config.optimizer import OptimizerConfig, RegularizeConfig
+from palaestra.core.errors import NonFinite
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class FlatOptimizer:
+    """Steps one tensor. The policy's own parameters become views of it, so that its state_dict stays as it was.
+
+    Adam's kernel is the one that `torch.optim.Adam(fused=True)` ends in. It is called directly because for a network
+    of ten thousand weights the bookkeeping around it takes fifteen times as long as the kernel itself.
+    """
+
+    def __init__(
+        self,
+        policy: nn.Module,
+        config: OptimizerConfig = OptimizerConfig(),  # noqa: B008  frozen
+        regularize: RegularizeConfig = RegularizeConfig(),  # noqa: B008  frozen
+        shared: Mapping[str, NDArray[np.float32]] | None = None,
+    ) -> None:
+        """`shared`: memory in which an engine trains these very weights with Adam already; see `adam_memory`"""
+        plain = ParameterGroups(list(policy.parameters()), [])
+        groups = group_parameters(policy) if config.kind == "muon" else plain
+        parameters = [*groups.adam, *groups.muon]  # Muon's come last, so that Adam's are one stretch
+        self.config = config
+        self.flat = torch.cat([parameter.detach().ravel() for parameter in parameters])
+        self.grad = torch.zeros_like(self.flat)
+        if shared is not None:
+            self.flat, self.grad = torch.from_numpy(shared["values"]), torch.from_numpy(shared["gradient"])
+        self.learning_rate = 0.0
+        self.regularizer = Regularizer(regularize, self.flat)
+        places = zip(parameters, _views(self.flat, parameters), _views(self.grad, parameters), strict=True)
+        for parameter, values, gradient in places:
+            parameter.data = values
+            parameter.grad = gradient
+        adam_count = sum(parameter.numel() for parameter in groups.adam)
+        self._adam = FlatAdam(self.flat[:adam_count], self.grad[:adam_count], config, shared)
+        self._muon = MatrixMuon(groups.muon, config) if groups.muon else None
+
+    def backward(self, roots: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
+        """Gradient of a loss whose derivative with respect to each root is the slope given for it."""
+        self.grad.zero_()
+        # What torch.autograd.backward calls in the end; its checks take as long as the backward of a small layer.
+        Variable._execution_engine.run_backward(
+            tuple(roots),
+            tuple(slopes),
+            keep_graph=False,
+            create_graph=False,
+            inputs=(),
+            allow_unreachable=True,
+            accumulate_grad=True,
+        )
+
+    def step(self, max_grad_norm: float) -> float:
+        """Clip and step; the gradient's norm before clipping. Nothing moves when it is not finite."""
+        self.regularizer.add_slopes(self.grad, self.flat)
+        norm = float(self.grad.norm())
+        if not math.isfinite(norm):
+            raise NonFinite(f"The gradient's norm is {norm}.")
+        if norm > max_grad_norm:
+            self.grad.mul_(max_grad_norm / (norm + 1e-6))
+        self._adam.step(self.learning_rate)
+        if self._muon is not None:
+            self._muon.step(self.learning_rate)
+        self.regularizer.bound(self.flat)
+        return norm
+
+    def adam_memory(self) -> dict[str, Tensor]:
+        """What a step reads and writes, for an engine that steps by itself: shared, not copied."""
+        return {"values": self.flat, "gradient": self.grad, **self._adam.memory()}
+
+    def capture(self) -> dict[str, Tensor]:
+        """On the CPU, copied."""
+        muon = self._muon.capture() if self._muon is not None else {}
+        return {**self._adam.capture(), **muon, **self.regularizer.capture()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._adam.restore(state)
+        if self._muon is not None:
+            self._muon.restore(state)
+        self.regularizer.restore(state)
+
+
+class FlatAdam:
+    def __init__(
+        self,
+        flat: Tensor,
+        grad: Tensor,
+        config: OptimizerConfig,
+        shared: Mapping[str, NDArray[np.float32]] | None = None,
+    ) -> None:
+        self._flat = flat
+        self._grad = grad
+        self._config = config
+        self._exp_avg = torch.zeros_like(flat)
+        self._exp_avg_sq = torch.zeros_like(flat)
+        self._step_count = torch.zeros((), dtype=torch.float32, device=flat.device)
+        if shared is not None:
+            self._exp_avg, self._exp_avg_sq, self._step_count = (
+                torch.from_numpy(shared[name]) for name in ("mean", "spread", "step_count")
+            )
+        self._kernel = torch._fused_adamw_ if config.weight_decay else torch._fused_adam_
+
+    def step(self, learning_rate: float) -> None:
+        self._kernel(
+            [self._flat],
+            [self._grad],
+            [self._exp_avg],
+            [self._exp_avg_sq],
+            [],
+            [self._step_count.add_(1)],
+            lr=learning_rate,
+            beta1=self._config.beta1,
+            beta2=self._config.beta2,
+            weight_decay=self._config.weight_decay,
+            eps=self._config.epsilon,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def memory(self) -> dict[str, Tensor]:
+        return {"mean": self._exp_avg, "spread": self._exp_avg_sq, "step_count": self._step_count}
+
+    def capture(self) -> dict[str, Tensor]:
+        parts = {"exp_avg": self._exp_avg, "exp_avg_sq": self._exp_avg_sq, "step_count": self._step_count}
+        return {name: part.cpu().clone() for name, part in parts.items()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._exp_avg.copy_(state["exp_avg"])
+        self._exp_avg_sq.copy_(state["exp_avg_sq"])
+        self._step_count.copy_(state["step_count"])
+
+
+class MatrixMuon:
+    """torch's Muon, with its momentum in one flat block that is there from the start."""
+
+    def __init__(self, matrices: list[nn.Parameter], config: OptimizerConfig) -> None:
+        self._optimizer = torch.optim.Muon(
+            matrices,
+            weight_decay=config.weight_decay,
+            momentum=config.momentum,
+            adjust_lr_fn="match_rms_adamw",
+        )
+        self._momentum = torch.cat([torch.zeros_like(matrix).ravel() for matrix in matrices]).detach()
+        for matrix, buffer in zip(matrices, _views(self._momentum, matrices), strict=True):
+            self._optimizer.state[matrix]["momentum_buffer"] = buffer
+
+    def step(self, learning_rate: float) -> None:
+        self._optimizer.param_groups[0]["lr"] = learning_rate
+        self._optimizer.step()  # type: ignore[no-untyped-call]
+
+    def capture(self) -> dict[str, Tensor]:
+        return {"momentum": self._momentum.cpu().clone()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._momentum.copy_(state["momentum"])
+
+
+def _views(flat: Tensor, parameters: list[nn.Parameter]) -> list[Tensor]:
+    pieces = torch.split(flat, [parameter.numel() for parameter in parameters])
+    return [piece.view_as(parameter) for piece, parameter in zip(pieces, parameters, strict=True)]
