@@ -56,12 +56,12 @@ TRAPS = {
 
 CAUGHT_BY = {
     1: [
-        "training/test_advantages.py::test_the_last_step_of_a_segment_has_its_advantage_too",
-        "training/test_advantages.py::test_advantages_match_the_lambda_return_written_out",
+        "algorithms/test_advantages.py::test_the_last_step_of_a_segment_has_its_advantage_too",
+        "algorithms/test_advantages.py::test_advantages_match_the_lambda_return_written_out",
     ],
     2: [
-        "training/test_advantages.py::test_nothing_of_the_next_episode_reaches_the_one_that_was_cut",
-        "training/test_rollout.py::test_a_truncated_episode_bootstraps_from_its_own_last_observation_not_the_next_episodes",
+        "algorithms/test_advantages.py::test_nothing_of_the_next_episode_reaches_the_one_that_was_cut",
+        "algorithms/test_rollout.py::test_a_truncated_episode_bootstraps_from_its_own_last_observation_not_the_next_episodes",
     ],
     3: [
         "envs/test_vector.py::test_a_time_limit_is_no_end_unless_the_episode_ended_as_well",
@@ -69,24 +69,24 @@ CAUGHT_BY = {
         "learns/test_tiny.py::test_a_time_limit_does_not_lower_the_value_of_what_goes_on",
     ],
     4: [
-        "training/test_ppo.py::test_with_memory_the_ratio_is_one_before_any_update_though_episodes_end_inside_segments",
-        "training/test_ppo.py::test_an_update_through_memory_begins_at_a_ratio_of_one",
+        "algorithms/ppo/test_update.py::test_with_memory_the_ratio_is_one_before_any_update_though_episodes_end_inside_segments",
+        "algorithms/ppo/test_update.py::test_an_update_through_memory_begins_at_a_ratio_of_one",
         "policies/memory/test_cell.py::test_a_sequence_equals_its_steps_whatever_resets_are_inside",
     ],
     5: [
-        "training/test_minibatches.py::test_each_sample_is_seen_exactly_once_per_epoch_with_its_own_fields",
-        "training/test_epochs.py::test_without_priorities_each_sample_comes_exactly_once_and_with_them_it_need_not",
+        "algorithms/ppo/test_minibatches.py::test_each_sample_is_seen_exactly_once_per_epoch_with_its_own_fields",
+        "algorithms/ppo/test_epochs.py::test_without_priorities_each_sample_comes_exactly_once_and_with_them_it_need_not",
     ],
     6: [
-        "training/test_ppo.py::test_full_batch_steps_equal_ppo_written_out_with_autograd",
-        "training/test_epochs.py::test_later_epochs_are_corrected_with_the_present_policys_ratios",
+        "algorithms/ppo/test_update.py::test_full_batch_steps_equal_ppo_written_out_with_autograd",
+        "algorithms/ppo/test_epochs.py::test_later_epochs_are_corrected_with_the_present_policys_ratios",
     ],
     7: [
-        "training/test_advantages.py::test_advantages_match_the_lambda_return_written_out",
-        "training/test_vtrace.py::test_targets_and_advantages_match_the_sums_written_out",
+        "algorithms/test_advantages.py::test_advantages_match_the_lambda_return_written_out",
+        "algorithms/test_vtrace.py::test_targets_and_advantages_match_the_sums_written_out",
     ],
-    8: ["training/test_regularize.py::test_l2_init_alone_gives_the_gradient_of_the_distance_to_the_initial_weights"],
-    9: ["training/test_regularize.py::test_after_every_step_every_weight_of_every_policy_lies_within_the_clip_range"],
+    8: ["algorithms/test_regularize.py::test_l2_init_alone_gives_the_gradient_of_the_distance_to_the_initial_weights"],
+    9: ["algorithms/test_regularize.py::test_after_every_step_every_weight_of_every_policy_lies_within_the_clip_range"],
     10: ["config/test_readers.py::test_every_key_has_a_reader"],
     11: [
         "processes/test_launcher.py::test_the_recipe_on_two_ranks_is_played_half_by_each_and_learned_by_both",
@@ -185,10 +185,10 @@ CAUGHT_BY = {
     ],
     37: [
         "checkpoints/test_weights.py::test_a_policy_acts_the_same_after_its_round_trip",
-        "training/test_compiling.py::test_the_names_and_values_that_are_saved_do_not_know_of_it",
+        "policies/test_compiling.py::test_the_names_and_values_that_are_saved_do_not_know_of_it",
     ],
     38: [
-        "training/test_parameter_groups.py::test_muon_gets_hidden_matrices_and_nothing_else",
+        "algorithms/test_parameter_groups.py::test_muon_gets_hidden_matrices_and_nothing_else",
         "config/test_optimizer.py::test_weight_decay_is_a_number_with_a_fraction_even_when_written_without",
     ],
     39: [

@@ -2,7 +2,7 @@
 
 Autograd would record some thirty small operations for it; at minibatches of a hundred samples that costs more than the
 network. The derivative with respect to log-probability, entropy and value is short, so autograd starts from there.
-`tests/training/test_losses.py` holds the slopes equal to autograd's on every branch.
+`tests/algorithms/ppo/test_loss.py` holds the slopes equal to autograd's on every branch.
 """
 
 from __future__ import annotations
