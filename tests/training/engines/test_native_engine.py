@@ -1,4 +1,4 @@
-"""The native engine against the torch engine, which others hold to PPO written out (tests/algorithms/ppo/test_update.py).
+"""The native engine against the torch engine, held to PPO written out (tests/algorithms/ppo/test_update.py).
 
 Fair for single precision: two correct sums of n numbers differ by about 1e-7 of their size, so gradients and movements
 are compared as vectors, |a - b| / |b|, not number by number.

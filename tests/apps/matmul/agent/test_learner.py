@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from palaestra.algorithms.group import ALONE
 from palaestra.apps.matmul.agent.census import views_of
 from palaestra.apps.matmul.agent.config import AgentConfig
 from palaestra.apps.matmul.agent.demonstrations import draw_lessons
