@@ -14,7 +14,7 @@ from palaestra.training.sharing import numbered, shared_report
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from palaestra.training import compiling, diagnostics
+    from palaestra.policies import compiling, diagnostics
     from palaestra.training.engines.base import Iteration
     from palaestra.training.state import TrainingState
 else:
