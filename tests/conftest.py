@@ -3,9 +3,12 @@
 import asyncio
 import logging
 import os
+import sys
 
 import pytest
 from hypothesis import settings
+
+from palaestra.core import plugins
 
 settings.register_profile("house", deadline=None)  # how long an example takes says something about the machine only
 settings.load_profile("house")
@@ -46,6 +49,36 @@ def variables_as_before():
             del os.environ[name]
         os.environ.update(before)
     assert left == before, "this test changed variables and did not put them back"
+
+
+@pytest.fixture
+def install_package(tmp_path, monkeypatch):
+    """`install_package(name, source, entry_points)` installs a package with one module for the duration of a test.
+
+    `source` is the text of the module, or a dictionary from file names inside the package to their texts.
+    """
+    installed = []
+
+    def install(name, source, entry_points):
+        site = tmp_path / f"site-{name}"
+        files = (
+            {f"{name}.py": source}
+            if isinstance(source, str)
+            else {f"{name}/{file}": text for file, text in source.items()}
+        )
+        for file, text in {**files, f"{name}-1.0.dist-info/entry_points.txt": entry_points}.items():
+            (site / file).parent.mkdir(parents=True, exist_ok=True)
+            (site / file).write_text(text)
+        (site / f"{name}-1.0.dist-info" / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        monkeypatch.syspath_prepend(str(site))
+        installed.append(name)
+        plugins.refresh()
+
+    yield install
+    monkeypatch.undo()
+    plugins.refresh()
+    for module in [module for module in sys.modules if module.partition(".")[0] in installed]:
+        del sys.modules[module]
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from palaestra.config.request import prepare_training
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import DamagedFile
+from palaestra.core.executor import LOCAL
 from palaestra.core.run import RunRequest
 from palaestra.runs.documents import read_config
 from palaestra.runs.status import read_record
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from palaestra.runner.job import TrainingJob
     from palaestra.runner.outcome import TrainOutcome
     from palaestra.sweeps.search import SweepOutcome
-
-LOCAL = "local"  # the executor of this machine
 
 
 def train(

@@ -1,12 +1,11 @@
 import json
-from importlib.metadata import EntryPoint
 
 import pytest
 
 from palaestra.cli.candidates import complete
 from palaestra.cli.main import VERBS, help_text, main
 from palaestra.core import plugins
-from palaestra.core.command import Answer, CommandPlugin
+from palaestra.core.app import App, CommandPlugin, CommandResult
 
 
 def _words(parser):
@@ -14,7 +13,7 @@ def _words(parser):
 
 
 def greet(arguments):
-    return Answer({"hello": arguments.name}, ("hello",), ((arguments.name,),), ("That was all.",), exit_code=3)
+    return CommandResult({"hello": arguments.name}, ("hello",), ((arguments.name,),), ("That was all.",), exit_code=3)
 
 
 GREET = CommandPlugin("greets", ("palaestra greet a",) * 3, _words, f"{__name__}:greet")
@@ -22,17 +21,10 @@ GREET = CommandPlugin("greets", ("palaestra greet a",) * 3, _words, f"{__name__}
 
 @pytest.fixture
 def brought(monkeypatch):
-    """What packages bring, as if installed: name -> object."""
+    """`brought(name=command)`: an app with these commands is installed."""
 
-    def put(**objects):
-        points = {name: EntryPoint(name, "nowhere:nothing", "palaestra.commands") for name in objects}
-        monkeypatch.setattr(plugins, "_group", lambda _kind: points)
-        monkeypatch.setattr(EntryPoint, "load", lambda self: load(objects[self.name]))
-
-    def load(value):
-        if isinstance(value, Exception):
-            raise value
-        return value
+    def put(**commands):
+        monkeypatch.setattr(plugins, "_apps", lambda: {"brought": App(commands=commands)})
 
     return put
 
@@ -60,7 +52,7 @@ def test_help_and_completion_know_it(brought):
 
 
 def test_a_plugin_that_cannot_be_loaded_does_not_take_the_help_away(brought, call):
-    brought(greet=ImportError("no module"))
+    brought(greet="no_such_module:GREET")
     assert all(verb in help_text() for verb in VERBS)
     code, _, err = call("greet", "you")
     assert code == 2

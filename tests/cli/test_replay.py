@@ -98,7 +98,7 @@ def test_a_replay_of_a_kind_that_nobody_reads_is_refused_by_its_kind(call, recor
     other.write_bytes(gzip.compress(text))
     code, _, err = call("replay", str(other))
     assert code == 3
-    assert "No replay is called 'aren'. Did you mean 'arena'?" in " ".join(err.split())
+    assert "No replay named 'aren'. Did you mean 'arena'?" in " ".join(err.split())
 
 
 def test_in_a_terminal_it_plays_and_keys_steer_it(watch, recorded):

@@ -10,8 +10,8 @@ import pytest
 from palaestra.cluster import trials
 from palaestra.cluster.trials import RaySlots
 from palaestra.config.recipes.find import find_recipe
-from palaestra.core import plugins
 from palaestra.core.errors import UsageError
+from palaestra.core.executor import load_service
 from palaestra.core.run import RunRequest, RunState
 from palaestra.core.trials import SlotsWanted, TrialEnd, TrialOrder
 from palaestra.runner.job import TrainingJob
@@ -171,7 +171,7 @@ def test_one_that_waits_for_a_node_can_be_stopped(paper, tmp_path):
 
 
 def test_the_slots_are_a_plugin():
-    assert plugins.load("slots", "ray") is RaySlots
+    assert load_service("ray", "trial_slots") is RaySlots
 
 
 def order(tmp_path, name, total_steps):

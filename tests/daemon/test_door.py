@@ -55,7 +55,7 @@ def test_terms_that_cannot_be_are_refused_by_key(terms, key):
 
 
 def test_what_another_executor_places_takes_nothing_here(monkeypatch):
-    monkeypatch.setattr(door.plugins, "names", lambda group: ["ray"] if group == "executors" else [])
+    monkeypatch.setattr(door, "executor_names", lambda: ["local", "ray"])
     assert check(script("pass", nproc=64, executor="ray")).resources == Resources(0, 0, 0)
 
 

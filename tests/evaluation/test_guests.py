@@ -16,7 +16,7 @@ def opened(monkeypatch):
 
 
 def test_the_kind_that_saved_a_checkpoint_brings_who_can_play_it(opened):
-    assert find_guest(opened, "run", is_own=True) == ("guests", "foreign", opened, "run")
+    assert find_guest(opened, "run", is_own=True) == ("external_policies", "foreign", opened, "run")
 
 
 def test_a_policy_of_ours_has_no_guest(opened):

@@ -123,6 +123,6 @@ def test_a_strangers_sink_is_used_by_name(build, run, samples, monkeypatch):
 
 
 def test_a_name_that_nobody_knows_is_refused_before_the_run_begins(build, run):
-    with pytest.raises(NotFound, match="No sink is called 'no-such-sink'"):
+    with pytest.raises(NotFound, match="No logger named 'no-such-sink'"):
         build(SinksConfig(plugins=("no-such-sink",)))
     assert not run.metrics_file.exists()

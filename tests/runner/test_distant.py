@@ -1,11 +1,11 @@
 import pytest
 
-from palaestra.core import plugins
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import MissingExtra, RunFailed
 from palaestra.core.evaluation import EvaluationReport, SuiteReport
 from palaestra.evaluation.request import request_from_json, request_to_json, weights_of
 from palaestra.evaluation.summary import read_batches
+from palaestra.runner import distant
 from palaestra.runner.distant import DistantEvaluator, open_remote, require_remote
 from palaestra.training.trainer import train
 
@@ -88,15 +88,15 @@ def test_why_there_is_no_result_is_handed_on(saved, far_away, monkeypatch):
 
 
 def test_whoever_asks_without_the_means_is_told_which_extra_brings_them(monkeypatch):
-    monkeypatch.setattr(plugins, "names", lambda kind: [])
+    monkeypatch.setattr(distant, "has_service", lambda name, service: False)
     with pytest.raises(MissingExtra, match="evaluate_remote=true needs the extra 'cluster'"):
         require_remote()
 
 
 def test_a_plugin_brings_the_remote_evaluator(bench, monkeypatch):
-    monkeypatch.setattr(plugins, "names", lambda kind: ["ray"])
-    monkeypatch.setattr(plugins, "load", lambda kind, name: lambda directory: (kind, name, directory))
-    assert open_remote(bench.directory) == ("evaluators", "ray", bench.directory)
+    monkeypatch.setattr(distant, "has_service", lambda name, service: True)
+    monkeypatch.setattr(distant, "load_service", lambda name, service: lambda directory: (name, service, directory))
+    assert open_remote(bench.directory) == ("ray", "remote_evaluator", bench.directory)
 
 
 def test_what_was_judged_before_is_not_sent_again(saved, far_away):

@@ -141,10 +141,10 @@ def test_the_second_signal_ends_everything_at_once():
 
 def test_slots_of_this_machine_or_of_a_plugin(monkeypatch):
     assert isinstance(find_slots("local")(SlotsWanted(3)), LocalSlots)
-    monkeypatch.setattr(module.plugins, "load", lambda kind, name: lambda wanted: (kind, name, wanted.count))
-    assert find_slots("ray")(SlotsWanted(3)) == ("slots", "ray", 3)
+    monkeypatch.setattr(module, "load_service", lambda name, service: lambda wanted: (name, service, wanted.count))
+    assert find_slots("ray")(SlotsWanted(3)) == ("ray", "trial_slots", 3)
 
 
 def test_a_plugin_that_is_not_there_is_not_found():
-    with pytest.raises(NotFound, match="slot"):
+    with pytest.raises(NotFound, match="No executor named 'elsewhere'"):
         find_slots("elsewhere")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from palaestra.cli.parser import Parser
     from palaestra.config.env import EnvConfig
-    from palaestra.core.screen import Game, Hire
+    from palaestra.core.app import Game, PlayerFactory
 
 LINES_BELOW = 3  # an empty one, status, keys
 LEAVE = {"q", "escape", "gone"}
@@ -92,7 +92,7 @@ def play(game: Game) -> None:
                 game.play(game.keys[key])
 
 
-def _hiring(target: str | None) -> Hire | None:
+def _hiring(target: str | None) -> PlayerFactory | None:
     """torch is loaded only when a policy is to play."""
     if not target:
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from palaestra.cli.command import Command
 from palaestra.cli.output import note, print_json, print_table
 from palaestra.core import plugins
-from palaestra.core.command import Answer, CommandPlugin
+from palaestra.core.app import CommandPlugin, CommandResult
 from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def load_command(name: str) -> Command:
     if not isinstance(plugin, CommandPlugin):
         raise UsageError(
             f"The command '{name}' is a {type(plugin).__name__}, not a CommandPlugin.",
-            "See palaestra.core.command.",
+            "See palaestra.core.app.",
         )
     return as_command(name, plugin)
 
@@ -41,7 +41,7 @@ def as_command(name: str, plugin: CommandPlugin) -> Command:
     return Command(name, plugin.summary, plugin.examples, add_arguments, run)
 
 
-def tell(answer: Answer, *, as_json: bool) -> int:
+def tell(answer: CommandResult, *, as_json: bool) -> int:
     if as_json:
         print_json(answer.data)
         return answer.exit_code
@@ -52,7 +52,7 @@ def tell(answer: Answer, *, as_json: bool) -> int:
     return answer.exit_code
 
 
-def _work_of(place: str) -> Callable[[Namespace], Answer]:
+def _work_of(place: str) -> Callable[[Namespace], CommandResult]:
     module, _, function = place.partition(":")
-    work: Callable[[Namespace], Answer] = getattr(import_module(module), function)
+    work: Callable[[Namespace], CommandResult] = getattr(import_module(module), function)
     return work

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from palaestra.cli.parser import Parser
-    from palaestra.core.screen import Replay
+    from palaestra.core.app import Replay
 
 LINES_BELOW = 4  # an empty one, status, bar, keys
 SLOWEST, FASTEST = 0.1, 1000.0  # steps per second

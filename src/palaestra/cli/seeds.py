@@ -11,8 +11,8 @@ from palaestra.config.request import resolve_training
 from palaestra.config.sweep import parse_seeds
 from palaestra.config.yaml_text import dump_yaml
 from palaestra.core.errors import UsageError
+from palaestra.core.executor import LOCAL
 from palaestra.runs.store import runs_root
-from palaestra.sweeps.fan_out import LOCAL
 from palaestra.sweeps.seeds import default_name, seed_name, train_seeds
 
 if TYPE_CHECKING:

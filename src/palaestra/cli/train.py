@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from palaestra.api import LOCAL, prepare_job
+from palaestra.api import prepare_job
 from palaestra.cli.command import Command
 from palaestra.cli.keys_help import complete_keys, key_lines
 from palaestra.cli.kinds import is_other_kind
@@ -19,6 +19,7 @@ from palaestra.config.request import resolve_training
 from palaestra.config.train import TrainConfig
 from palaestra.config.yaml_text import dump_yaml
 from palaestra.core.errors import UsageError
+from palaestra.core.executor import LOCAL
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.run import RunState
 

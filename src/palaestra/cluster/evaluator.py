@@ -1,6 +1,6 @@
 """Judges checkpoints on Ray: requests go out, episodes come back, reports are put together here.
 
-The plugin `ray` of the group `palaestra.evaluators`; nothing of Ray is loaded into this process.
+The `remote_evaluator` of the executor `ray`; nothing of Ray is loaded into this process.
 """
 
 from __future__ import annotations

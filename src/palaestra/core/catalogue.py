@@ -1,4 +1,4 @@
-"""What an app has found and keeps (group `palaestra.catalogues`): the daemon shows it without knowing the app."""
+"""What an app has found and keeps (`App.catalogues`): the daemon shows it without knowing the app."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class EvaluationRequest:
 class RemoteEvaluator(Protocol):
     """Judges checkpoints somewhere else. No call waits for it; what it cannot do is its own affair and its own line.
 
-    Plugins of the group `palaestra.evaluators`: called with the run's directory, they give one of these, or refuse.
+    The service `remote_evaluator` of an executor returns one, or raises.
     """
 
     def submit(self, request: EvaluationRequest, sidecar: Path) -> None:

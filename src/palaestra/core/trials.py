@@ -1,7 +1,8 @@
 """Many runs side by side: what is asked of whoever has the slots for them, and what is told back.
 
-`sweeps/local_slots.py` starts processes of this machine; others enter as plugins of `palaestra.slots`, each a function
-`(SlotsWanted) -> TrialRunner`. Only text passes between the two sides, so that it may also pass between machines.
+`sweeps/local_slots.py` starts processes of this machine; others are the `trial_slots` of an executor, each a
+function `(SlotsWanted) -> TrialRunner`. Only text passes between the two sides, so that it may also pass between
+machines.
 """
 
 from __future__ import annotations

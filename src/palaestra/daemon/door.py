@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from palaestra.core import plugins
 from palaestra.core.errors import NotFound, UsageError, did_you_mean
+from palaestra.core.executor import LOCAL, executor_names
 from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
 from palaestra.daemon.queue import fits
 from palaestra.daemon.ticket import HIGHEST_PRIORITY, LARGEST_LOG, LONGEST_GRACE, Terms
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from palaestra.core.run import RunRequest
     from palaestra.daemon.kinds import Kinds
 
-LOCAL = "local"
-EXECUTORS = "executors"
 MOST_PROCESSES = 4096
 SMALLEST_LOG = 1 << 12
 
@@ -70,10 +68,10 @@ def _about_name(request: RunRequest, is_taken: Callable[[str], bool]) -> list[Fi
 
 def _about_place(request: RunRequest) -> list[FieldError]:
     found = []
-    known = sorted({LOCAL, *plugins.names(EXECUTORS)})
+    known = executor_names()
     if request.executor not in known:
         hint = did_you_mean(request.executor, known) or f"Known: {', '.join(known)}."
-        found.append(FieldError("executor", f"No executor is called '{request.executor}'.", hint))
+        found.append(FieldError("executor", f"No executor named '{request.executor}'.", hint))
     if not 1 <= request.nproc <= MOST_PROCESSES:
         wanted = f"It is a number from 1 to {MOST_PROCESSES}."
         found.append(FieldError("nproc", f"'nproc={request.nproc}' cannot be.", wanted))

@@ -13,7 +13,7 @@ from palaestra.policies.features import refuse_other_spaces
 if TYPE_CHECKING:
     import numpy as np
 
-    from palaestra.core.screen import Others
+    from palaestra.core.app import OtherPlayers
     from palaestra.core.spaces import EnvInterface
     from palaestra.envs.vector import Arrays
     from palaestra.policies.agent import Agent
@@ -38,8 +38,8 @@ class Crew:
         return self._to_env_actions(actions[0].cpu().numpy())
 
 
-def hire(policy: Agent, interface: EnvInterface, players: int, seed: int) -> Others:
-    """Company for a person, see `palaestra.core.screen`; actions are drawn, as in training."""
+def hire(policy: Agent, interface: EnvInterface, players: int, seed: int) -> OtherPlayers:
+    """Company for a person, see `palaestra.core.app`; actions are drawn, as in training."""
     refuse_other_spaces(policy.interface, interface)
     crew = Crew(policy.playing_in(interface), players, seed, deterministic=False)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from palaestra.evaluation.crowd import Program, Troupe
     from palaestra.runs.directory import RunDirectory
 
-GROUP = "guests"  # plugins by the kind of run: called with a verified checkpoint and its run, they give a Guest
+GROUP = "external_policies"  # parts of apps: kind of run -> (opened checkpoint, run directory) -> Guest
 
 
 class Guest(Protocol):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from palaestra.core.evaluation import EvaluationPlan
     from palaestra.evaluation.play import Playable
 
-GROUP = "recorders"  # plugins named like the id of an environment; see `Recording.make`
+GROUP = "recorders"  # parts of apps, named like the id of an environment; see `Recording.make`
 
 
 def require_recorder(env_id: str) -> None:

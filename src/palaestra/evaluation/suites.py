@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from palaestra.config.env import EnvConfig
     from palaestra.core.spaces import EnvInterface
 
-GROUP = "suites"  # plugins: an EvaluationConfig, or a mapping with its keys
+GROUP = "suites"  # parts of apps: an EvaluationConfig, or a mapping with its keys
 FILES = (".yaml", ".yml", ".json")
 
 

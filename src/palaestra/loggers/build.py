@@ -38,7 +38,7 @@ def build_sinks(
     that nobody knows is an error, because it is a typing mistake and the run has not begun.
     """
     clock = clock or SystemClock()
-    plugin_makers = [(name, plugins.load("sinks", name)) for name in config.plugins]
+    plugin_makers = [(name, plugins.load("loggers", name)) for name in config.plugins]
     sinks = Fanout(on_dropped, Downsampler(is_on=config.downsample))
     sinks.add("metrics", lambda: MetricsSink(run.metrics_file))
     if config.console:

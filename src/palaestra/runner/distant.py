@@ -6,9 +6,9 @@ import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from palaestra.core import plugins
 from palaestra.core.clock import Clock, SystemClock
 from palaestra.core.errors import MissingExtra, PalaestraError
+from palaestra.core.executor import has_service, load_service
 from palaestra.evaluation.judged import OWN_SUITE
 from palaestra.evaluation.plan import make_plans
 from palaestra.evaluation.records import Manner, Records, find_judgement
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from palaestra.core.evaluation import EvaluationRequest, RemoteEvaluator, SuiteReport
     from palaestra.runs.directory import RunDirectory
 
-GROUP = "evaluators"  # plugins: called with the run's directory, they give a RemoteEvaluator
-NAME = "ray"
+EXECUTOR = "ray"
+SERVICE = "remote_evaluator"
 EXTRA = "cluster"
 
 
 def require_remote() -> None:
     """Before anything is on disk: whoever asks for it without the means is told so."""
-    if NAME not in plugins.names(GROUP) or find_spec(NAME) is None:
+    if find_spec(EXECUTOR) is None or not has_service(EXECUTOR, SERVICE):
         raise MissingExtra("evaluate_remote=true", EXTRA)
 
 
 def open_remote(directory: RunDirectory) -> RemoteEvaluator:
     require_remote()
-    evaluator: RemoteEvaluator = plugins.load(GROUP, NAME)(directory)
+    evaluator: RemoteEvaluator = load_service(EXECUTOR, SERVICE)(directory)
     return evaluator
 
 

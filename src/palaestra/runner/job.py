@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palaestra.config.train import TrainConfig
-from palaestra.core import plugins
+from palaestra.core.executor import LOCAL, load_service
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.run import RunRequest
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from palaestra.runner.outcome import TrainOutcome
 else:
     train = lazy_import("palaestra.runner.train")
-
-LOCAL = "local"  # the executor that starts the ranks on this machine
 
 
 @dataclass(frozen=True)
@@ -75,5 +73,5 @@ def launcher_of(job: TrainingJob) -> Callable[[TrainingJob], TrainOutcome]:
     request = job.request
     if request.nproc == 1 and request.executor == LOCAL:
         return train.run_training
-    launch: Callable[[TrainingJob, int], TrainOutcome] = plugins.load("executors", request.executor)
+    launch: Callable[[TrainingJob, int], TrainOutcome] = load_service(request.executor, "launch")
     return lambda job: launch(job, request.nproc)

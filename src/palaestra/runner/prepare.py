@@ -128,7 +128,7 @@ def _require_plugins(config: TrainConfig) -> None:
     """A misspelt plugin or a missing extra is refused before anything is on disk."""
     with user_errors_reported():
         for name in config.sinks.plugins:
-            plugins.load("sinks", name)
+            plugins.load("loggers", name)
     if config.evaluate_interval and config.evaluate_remote:
         distant.require_remote()
 

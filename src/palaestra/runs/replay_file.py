@@ -6,7 +6,7 @@
     ],"end":{…}}
 
 A browser reads it in one call; we read it line by line, with limits, and parse a step when it is looked at. What stands
-in header, steps and end is the business of the kind, which is a plugin of the group `palaestra.replays`.
+in header, steps and end is the business of the kind, which is a part of an app (`App.replays`).
 """
 
 from __future__ import annotations

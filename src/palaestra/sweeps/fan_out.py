@@ -8,10 +8,9 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from palaestra.core import plugins
 from palaestra.core.errors import RunFailed
+from palaestra.core.executor import load_service
 from palaestra.runner.signals import StopNow, exit_code_of, stop_on_signals
-from palaestra.sweeps.local_slots import LocalSlots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.5
 RESTARTS = 3  # of a run whose machine was lost, or whose process was killed by others
 EMPTY_SECONDS = 60.0  # without a single slot, before the rest is left for another time
-LOCAL = "local"
 
 
 class Work(Protocol):
@@ -46,8 +44,7 @@ class Work(Protocol):
 
 def find_slots(executor: str) -> SlotsPlugin:
     """Who has slots, by name; nothing is opened yet."""
-    found: SlotsPlugin = LocalSlots if executor == LOCAL else plugins.load("slots", executor)
-    return found
+    return load_service(executor, "trial_slots")
 
 
 def fan_out(runner: TrialRunner, work: Work) -> int:

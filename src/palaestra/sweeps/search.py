@@ -11,11 +11,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import UsageError
+from palaestra.core.executor import LOCAL
 from palaestra.core.run import RunState
 from palaestra.runs.names import RunNames
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
-from palaestra.sweeps.fan_out import LOCAL, fan_out, find_slots
+from palaestra.sweeps.fan_out import fan_out, find_slots
 from palaestra.sweeps.methods import open_method
 from palaestra.sweeps.order import is_done, make_order, prepare_run, slots_wanted
 from palaestra.sweeps.pruning import is_worse_half

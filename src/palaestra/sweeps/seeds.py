@@ -11,11 +11,12 @@ import numpy as np
 from palaestra.analysis.statistics import Estimate, estimate, mean_of_strata
 from palaestra.config.request import resolve_training
 from palaestra.core.errors import UsageError
+from palaestra.core.executor import LOCAL
 from palaestra.core.run import RunState
 from palaestra.runs.identity import check_name
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
-from palaestra.sweeps.fan_out import LOCAL, fan_out, find_slots
+from palaestra.sweeps.fan_out import fan_out, find_slots
 from palaestra.sweeps.order import digest, hidden_directory, is_done, make_order, prepare_run, slots_wanted
 from palaestra.sweeps.results import RETURN, SCORE, value_of
 

@@ -14,6 +14,7 @@ from palaestra.apps.scripts.guest import ScriptGuest, families
 from palaestra.apps.scripts.launcher import building
 from palaestra.checkpoints.loaded import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.core import plugins
 from palaestra.core.errors import DamagedFile, NotFound, RefusedFile, RunFailed, UsageError
 from palaestra.core.evaluation import Stopped
 from palaestra.evaluation.judged import Visiting, invite, load_judged
@@ -185,9 +186,5 @@ def test_an_interpreter_that_is_gone_is_named(saved):
 def test_families_of_plugins_are_found_without_being_imported(monkeypatch, tmp_path):
     (tmp_path / "made_family.py").write_text("raise RuntimeError('imported')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-
-    class Point:
-        module = "made_family"
-
-    monkeypatch.setattr("palaestra.apps.scripts.guest.entry_points", lambda group: [Point()])
+    monkeypatch.setattr(plugins, "references", lambda kind: {kind: "made_family"})
     assert families() == [str(tmp_path / "made_family.py")]

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     from palaestra.apps.arena.settings import ArenaSettings
     from palaestra.apps.arena.world_batch import Arrays
-    from palaestra.core.screen import Hire, Others
+    from palaestra.core.app import OtherPlayers, PlayerFactory
 
 ARROWS = {"up": NORTH, "right": EAST, "down": SOUTH, "left": WEST}
 LETTERS = {"w": NORTH, "d": EAST, "s": SOUTH, "a": WEST}
 KEYS = {**ARROWS, **LETTERS, "space": ATTACK, ".": REST}
 
 
-def open_game(kwargs: dict[str, Any], agent: int, seed: int, hire: Hire | None = None) -> ArenaGame:
-    """The plugin `palaestra/Arena-v0` of the group `palaestra.games`"""
+def open_game(kwargs: dict[str, Any], agent: int, seed: int, hire: PlayerFactory | None = None) -> ArenaGame:
+    """Starts a game; see `palaestra.apps.arena.app`."""
     settings = read_settings(kwargs)
     if agent >= settings.agents:
         raise UsageError(
@@ -39,7 +39,7 @@ def open_game(kwargs: dict[str, Any], agent: int, seed: int, hire: Hire | None =
     return ArenaGame(settings, agent, seed, others)
 
 
-def chance(agents: int, seed: int) -> Others:
+def chance(agents: int, seed: int) -> OtherPlayers:
     dice = np.random.default_rng(seed)
 
     def act(seen: Arrays) -> np.ndarray:
@@ -52,7 +52,7 @@ def chance(agents: int, seed: int) -> Others:
 class ArenaGame:
     help = "arrows or wasd walk and use  space attack  . rest"
 
-    def __init__(self, settings: ArenaSettings, agent: int, seed: int, others: Others) -> None:
+    def __init__(self, settings: ArenaSettings, agent: int, seed: int, others: OtherPlayers) -> None:
         self._agent = agent
         self._others = others
         self._worlds = make_batch([settings], 1)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def record_batch(
     worlds: ArenaBatch, kwargs: dict[str, Any], path_of: Callable[[int], Path], about: dict[str, Any]
 ) -> RecordedBatch:
-    """The plugin `palaestra/Arena-v0` of the group `palaestra.recorders`"""
+    """Wraps a batch of one world so that it writes replays; see `palaestra.apps.arena.app`."""
     return RecordedBatch(worlds, read_settings(kwargs), path_of, about)
 
 

@@ -25,7 +25,7 @@ KEYFRAME_INTERVAL = 64  # steps; so many at most are followed to reach any state
 
 
 def open_replay(path: Path) -> ArenaReplay:
-    """The plugin `arena` of the group `palaestra.replays`"""
+    """Opens a replay file; see `palaestra.apps.arena.app`."""
     return ArenaReplay(path)
 
 

@@ -16,7 +16,7 @@ from palaestra.apps.matmul.schemes.factorization import SHAPE, parse_format
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.resolve import resolve_config
-from palaestra.core.command import Answer
+from palaestra.core.app import CommandResult
 from palaestra.core.errors import NotFound, UsageError, did_you_mean
 from palaestra.runs.identity import new_run_id
 from palaestra.runs.store import RunStore, runs_root
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SHORT = len(COLUMNS) - 1  # the last column is for wide paper
 
 
-def bench(arguments: Namespace) -> Answer:
+def bench(arguments: Namespace) -> CommandResult:
     wanted = [word for word in arguments.words if "=" not in word]
     if len(wanted) != 1:
         raise UsageError(f"One discovery is wanted, not {len(wanted)}.", "For example: palaestra bench 2x2x2")
@@ -50,7 +50,7 @@ def bench(arguments: Namespace) -> Answer:
         f"Source run: {made.source_run_id or 'none'}. Plot and all ways: {data['page']}",
         *([tell_wandb(made, config.wandb, source)] if source else []),
     )
-    return Answer(data, COLUMNS[:SHORT], rows, notes)
+    return CommandResult(data, COLUMNS[:SHORT], rows, notes)
 
 
 def _crossing(dtype: str, size: int | None) -> str:

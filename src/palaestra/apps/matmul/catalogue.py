@@ -1,4 +1,4 @@
-"""Discoveries as plain data: for `palaestra discoveries --json`, and by the door `palaestra.catalogues` for a page."""
+"""Discoveries as plain data: for `palaestra discoveries --json`, and as `App.catalogues` for the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from palaestra.apps.matmul.schemes.archive import Archive, Discovery
 from palaestra.apps.matmul.schemes.factorization import parse_format
 from palaestra.apps.matmul.schemes.formulas import formulas, python_code, straight_line
 from palaestra.apps.matmul.schemes.known_ranks import as_of, compare, known_additions, known_table
-from palaestra.core.command import Answer
+from palaestra.core.app import CommandResult
 from palaestra.core.errors import DamagedFile, NotFound, did_you_mean
 from palaestra.runs.store import runs_root
 
@@ -178,7 +178,7 @@ LETTERS = 12  # of the canonical form's word, in the table; --json has all of th
 NO_FORM = "-"  # too many symmetries of its own: found again, it is recognised by another way
 
 
-def list_discoveries(arguments: Namespace) -> Answer:
+def list_discoveries(arguments: Namespace) -> CommandResult:
     listing = CATALOGUE.listing(runs_root(), arguments.format or "")
     data: dict[str, Any] = {**listing}
     found, damaged = listing["discoveries"], listing["damaged"]
@@ -188,7 +188,7 @@ def list_discoveries(arguments: Namespace) -> Answer:
         notes = (*damaged, "Nothing was found yet. Try: palaestra discover 2x2x2 seconds=1")
     if arguments.format and found:
         data["entries"] = [CATALOGUE.entry(runs_root(), one["id"]) for one in found]
-    return Answer(data, COLUMNS if found else (), rows, notes)
+    return CommandResult(data, COLUMNS if found else (), rows, notes)
 
 
 def _row(one: dict[str, Any]) -> tuple[Any, ...]:

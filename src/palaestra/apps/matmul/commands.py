@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palaestra.core.command import CommandPlugin
+from palaestra.core.app import CommandPlugin
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser

@@ -13,7 +13,7 @@ from palaestra.apps.matmul.search.flip_walk import IS_COMPILED, SLOW
 from palaestra.apps.matmul.search.run import Outcome, run_discovery
 from palaestra.config.overrides import parse_overrides, split_word
 from palaestra.config.resolve import resolve_config
-from palaestra.core.command import Answer
+from palaestra.core.app import CommandResult
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunRequest
 from palaestra.runs.documents import read_config, read_request, write_config
@@ -30,14 +30,14 @@ KIND = "matmul"
 COLUMNS = ("format", "field", "rank", "known", "verdict", "steps", "seconds", "run")
 
 
-def discover(arguments: Namespace) -> Answer:
+def discover(arguments: Namespace) -> CommandResult:
     config, name = read_words(arguments.words)
     command = shlex.join(["palaestra", "discover", *arguments.words])
     say = _say if not (arguments.quiet or arguments.json) else _hush
     if not IS_COMPILED and config.method != "agent":
         say(SLOW)
     outcome = run_method(lambda: find_or_make(config, name, command), config, say)
-    return answer(outcome, config) if outcome else Answer({})  # of several processes the leader answers
+    return answer(outcome, config) if outcome else CommandResult({})  # of several processes the leader answers
 
 
 def read_words(words: list[str]) -> tuple[DiscoverConfig, str]:
@@ -74,7 +74,7 @@ def find_or_make(config: DiscoverConfig, name: str, command: str) -> RunDirector
     return known
 
 
-def answer(outcome: Outcome, config: DiscoverConfig) -> Answer:
+def answer(outcome: Outcome, config: DiscoverConfig) -> CommandResult:
     data: dict[str, Any] = {
         "run": outcome.run,
         "name": outcome.name,
@@ -96,7 +96,7 @@ def answer(outcome: Outcome, config: DiscoverConfig) -> Answer:
     if outcome.remark:
         notes.insert(0, outcome.remark)
     rows = (tuple(data[key] for key in keys),)
-    return Answer(data, COLUMNS, rows, tuple(notes), outcome.exit_code)
+    return CommandResult(data, COLUMNS, rows, tuple(notes), outcome.exit_code)
 
 
 def _say(text: str) -> None:

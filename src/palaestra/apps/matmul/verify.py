@@ -12,7 +12,7 @@ from palaestra.apps.matmul.schemes.fingerprint import fingerprint
 from palaestra.apps.matmul.schemes.known_ranks import compare
 from palaestra.apps.matmul.schemes.scheme_files import read_schemes
 from palaestra.apps.matmul.schemes.verification import NotAnAlgorithm, VerifiedFactorization, residual, verify
-from palaestra.core.command import Answer
+from palaestra.core.app import CommandResult
 from palaestra.core.errors import PalaestraError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COLUMNS = ("file", "format", "field", "rank", "best known", "verdict")
 
 
-def verify_files(arguments: Namespace) -> Answer:
+def verify_files(arguments: Namespace) -> CommandResult:
     field = parse_field(arguments.field) if arguments.field else None
     found = [entry for name in arguments.files for entry in judge_file(Path(name), field)]
     refused = [entry for entry in found if not entry["verified"]]
@@ -32,7 +32,7 @@ def verify_files(arguments: Namespace) -> Answer:
         tuple(entry.get(key) for key in ("file", "format", "field", "rank", "known", "said")) for entry in found
     )
     notes = (f"{len(refused)} of {len(found)} refused.",) if refused else ()
-    return Answer({"schemes": found}, COLUMNS, rows, notes, exit_code=1 if refused else 0)
+    return CommandResult({"schemes": found}, COLUMNS, rows, notes, exit_code=1 if refused else 0)
 
 
 def judge_file(path: Path, field: Field | None) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ What is executed is the source that was saved with the weights, in processes of 
 from __future__ import annotations
 
 import tempfile
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -17,6 +16,7 @@ from palaestra.apps.scripts.interpreters import find_interpreter
 from palaestra.apps.scripts.notes import read_notes
 from palaestra.apps.scripts.order import read_order
 from palaestra.checkpoints.names import model_name
+from palaestra.core import plugins
 from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.evaluation.crowd import Program, Troupe
 from palaestra.evaluation.request import weights_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from palaestra.core.evaluation import EvaluationPlan
     from palaestra.runs.directory import RunDirectory
 
-FAMILIES = "palaestra.families"  # entry points: modules with a FAMILY, see launcher/families.py
+FAMILIES = "script_families"  # parts of apps: modules with a FAMILY, see launcher/families.py
 
 
 class ScriptGuest:
@@ -108,5 +108,5 @@ class ScriptTroupe(Troupe):
 
 def families() -> list[str]:
     """Files of plugins that know how further networks act; they are loaded by the script's interpreter, not by ours."""
-    specs = [find_spec(point.module) for point in entry_points(group=FAMILIES)]
+    specs = [find_spec(module.partition(":")[0]) for module in plugins.references(FAMILIES).values()]
     return [spec.origin for spec in specs if spec is not None and spec.origin is not None]

@@ -1,4 +1,4 @@
-"""What apps have found, for the page: by the door `palaestra.catalogues`, so that no app is imported here."""
+"""What apps have found, for the page: by `App.catalogues`, so that no app is imported here."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from palaestra.core.errors import DamagedFile, NotFound
+from palaestra.core.executor import LOCAL
 from palaestra.core.run import RunRequest, RunState
 from palaestra.daemon.command_line import shell_command
-from palaestra.daemon.door import LOCAL
 from palaestra.daemon.home import DaemonHome
 from palaestra.daemon.tail import read_end, read_tail
 from palaestra.rendering.buffer_paths import all_frame_buffers

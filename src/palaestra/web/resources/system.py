@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import psutil
 
-from palaestra.core import plugins
-from palaestra.daemon.door import EXECUTORS, LOCAL
+from palaestra.core.executor import executor_names
 from palaestra.runs.environment import describe_hardware
 from palaestra.web.endpoints import Call, Endpoint
 
@@ -107,10 +106,10 @@ def show_system(call: Call) -> System:
         **describe_load(call.house),
         "disk": _disk(str(daemon.root)),
         "ray": {
-            "configured": RAY in plugins.names(EXECUTORS) and find_spec(RAY) is not None,
+            "configured": RAY in executor_names() and find_spec(RAY) is not None,
             "address": os.environ.get(RAY_VARIABLE) or None,
         },
-        "executors": sorted({LOCAL, *plugins.names(EXECUTORS)}),
+        "executors": executor_names(),
         "kinds": daemon.kinds.names(),
         "runs_root": str(daemon.root),
     }

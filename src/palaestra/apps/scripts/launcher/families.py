@@ -1,8 +1,8 @@
 """How a script's networks act, by what they can do: a small registry, in which others can be put before ours.
 
 A family is an object with a `name`, `fits(networks)` and `actor(networks, space)`; what it gives is called with
-observations [1, …] and whether the likeliest action is wanted, and returns an action [1, …]. A plugin of the group
-`palaestra.families` names a module with such an object called `FAMILY`. It is loaded by its path into the script's own
+observations [1, …] and whether the likeliest action is wanted, and returns an action [1, …]. Another package names a
+module with such an object `FAMILY` in `App.script_families`. It is loaded by its path into the script's own
 interpreter, so it may import only what is there.
 """
 

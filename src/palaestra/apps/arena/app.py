@@ -1,0 +1,13 @@
+"""What Arena adds to Palaestra: replays, recording, and games for a person."""
+
+from __future__ import annotations
+
+from palaestra.core.app import App
+
+ENV_ID = "palaestra/Arena-v0"
+
+APP = App(
+    replays={"arena": "palaestra.apps.arena.replay:open_replay"},
+    recorders={ENV_ID: "palaestra.apps.arena.recorded_batch:record_batch"},
+    games={ENV_ID: "palaestra.apps.arena.game:open_game"},
+)

@@ -1,0 +1,12 @@
+"""What script support adds to Palaestra: a scanner of checkouts, and evaluation of scripts' checkpoints."""
+
+from __future__ import annotations
+
+from palaestra.core.app import App
+
+EVALUATED_BY = "palaestra.apps.scripts.guest:ScriptGuest"
+
+APP = App(
+    scanners={"cleanrl": "palaestra.apps.scripts.scan:scan"},
+    external_policies={"cleanrl": EVALUATED_BY, "script": EVALUATED_BY},
+)

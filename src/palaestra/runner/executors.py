@@ -1,0 +1,15 @@
+"""The executors that Palaestra brings; plain references, so that listing them imports neither torch nor Ray."""
+
+from __future__ import annotations
+
+from palaestra.core.executor import Executor
+
+LOCAL = Executor(
+    launch="palaestra.runner.launch:launch",
+    trial_slots="palaestra.sweeps.local_slots:LocalSlots",
+)
+RAY = Executor(
+    launch="palaestra.cluster.placement:launch_on_ray",
+    trial_slots="palaestra.cluster.trials:RaySlots",
+    remote_evaluator="palaestra.cluster.evaluator:open_evaluator",
+)

@@ -1,0 +1,13 @@
+from dataclasses import asdict
+
+from palaestra.apps.arena.app import APP
+from palaestra.core import plugins
+
+
+def test_every_part_of_the_app_is_found_by_name_and_can_be_imported():
+    parts = {kind: found for kind, found in asdict(APP).items() if found}
+    assert parts
+    for kind, found in parts.items():
+        for name, reference in found.items():
+            assert plugins.references(kind)[name] == reference
+            assert plugins.load(kind, name) is plugins.load_reference(reference, name)
