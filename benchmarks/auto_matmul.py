@@ -25,7 +25,7 @@ from palaestra.apps.matmul.auto import choose
 from palaestra.apps.matmul.bench import select_discovery
 from palaestra.apps.matmul.benchmark.executor import Executor
 from palaestra.apps.matmul.benchmark.report import BenchStore, run_benchmark
-from palaestra.apps.matmul.benchmark.timing import paired_ratio, time_in_turns
+from palaestra.apps.matmul.benchmark.timing import paired_ratio, time_interleaved
 from palaestra.apps.matmul.benchmark.worker import THREAD_COUNTS
 from palaestra.apps.matmul.config import BenchConfig
 from palaestra.runs.identity import new_run_id
@@ -71,7 +71,7 @@ def measure(name: str, threads: int, seconds: float) -> list[Row]:
         for size in SIZES:
             chosen = choose(table, executors, dtype, size)
             rows.append(compare(table.levels_at(dtype, size), chosen, dtype, size, seconds))
-            executors[dtype].forget()
+            executors[dtype].release_buffers()
             print(f"auto {dtype} {size}: {rows[-1].words}", flush=True)
     return rows
 
@@ -79,14 +79,14 @@ def measure(name: str, threads: int, seconds: float) -> list[Row]:
 def compare(levels: int, chosen: Any, dtype: str, size: int, seconds: float) -> Row:
     if chosen is np.matmul:
         return Row(dtype, size, 0)
-    dice = np.random.default_rng([7, size])
-    a, b = (dice.standard_normal((size, size)).astype(dtype) for _ in range(2))
+    rng = np.random.default_rng([7, size])
+    a, b = (rng.standard_normal((size, size)).astype(dtype) for _ in range(2))
     one, other = np.empty_like(a), np.empty_like(a)
-    ways = {"auto": lambda: chosen(a, b, one), "NumPy": lambda: np.matmul(a, b, out=other)}
+    candidates = {"auto": lambda: chosen(a, b, one), "NumPy": lambda: np.matmul(a, b, out=other)}
     autos: list[float] = []
     numpys: list[float] = []
     for _ in range(TRIES):
-        timed = time_in_turns(ways, seconds, frozenset(ways))
+        timed = time_interleaved(candidates, seconds, frozenset(candidates))
         autos += timed["auto"].samples
         numpys += timed["NumPy"].samples
         ratio = paired_ratio(autos, numpys)

@@ -22,8 +22,8 @@ from palaestra.apps.matmul.config import DiscoverConfig
 from palaestra.apps.matmul.schemes.factorization import parse_format
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.straight_line import count_additions
-from palaestra.apps.matmul.search.ladder import advance_climb, begin_climb, proved_over, rungs_to
-from palaestra.apps.matmul.search.reduce_additions import polished
+from palaestra.apps.matmul.search.ladder import advance_ladder, ladder_rungs, lift_to_field, start_ladder
+from palaestra.apps.matmul.search.reduce_additions import minimize_additions
 from palaestra.runs.environment import describe_hardware
 
 RUNG_FLIPS = DiscoverConfig().rung_flips
@@ -92,18 +92,18 @@ def search(row: Row, seed: int, walkers: int, polish: float, clock: str) -> Foun
     """Until the rank is reached or the time is up; the scheme is proved over the row's field."""
     config = DiscoverConfig(format=row.format, field=row.field, target=row.rank)
     field = Field(row.field)
-    climb = begin_climb(rungs_to(config.product), field, seed, walkers)
+    state = start_ladder(ladder_rungs(config.product), field, seed, walkers)
     watch = Watch(walkers, clock, time.monotonic(), time.process_time())
     with ThreadPoolExecutor(walkers) as pool:
-        while climb.best_rank > row.rank and watch.counted < row.seconds:
-            climb = advance_climb(climb, config.rules, RUNG_FLIPS, pool if walkers > 1 else None)
+        while state.best_rank > row.rank and watch.counted < row.seconds:
+            state = advance_ladder(state, config.search_settings, RUNG_FLIPS, pool if walkers > 1 else None)
     wall, processor = watch.wall, watch.cpu
-    proved = proved_over(field, climb.best, parse_format(row.format))
+    proved = lift_to_field(field, state.best, parse_format(row.format))
     if proved is None:
         raise RuntimeError(f"{row.format}: the best scheme does not hold over {row.field}")
-    light = polished(proved, polish, seed) if polish else proved
+    light = minimize_additions(proved, polish, seed) if polish else proved
     additions = count_additions(light.claim, 24).eliminated if light.field is Field.ZT else None
-    return Found(seed, proved.rank, round(wall, 2), round(processor, 2), climb.flips, additions)
+    return Found(seed, proved.rank, round(wall, 2), round(processor, 2), state.flips, additions)
 
 
 def line(row: Row, found: list[Found]) -> str:
@@ -117,10 +117,10 @@ def line(row: Row, found: list[Found]) -> str:
     missed = sorted(one.rank for one in found if one.rank > row.rank)
     others = f"; others stood at {', '.join(map(str, missed))}" if missed else ""
     additions = [one.additions for one in reached if one.additions is not None]
-    lightest = f"; additions {min(additions)}" if additions else ""
+    find_fewest_additions = f"; additions {min(additions)}" if additions else ""
     goal = f"{row.wanted} of {row.seeds} in {row.seconds:g} s"
     counted = f"{row.format} {row.field} {row.rank}: {len(reached)} of {len(found)}"
-    return f"{counted} {seconds}{others}{lightest} (goal: {goal})"
+    return f"{counted} {seconds}{others}{find_fewest_additions} (goal: {goal})"
 
 
 def keep(file: Path, walkers: int, clock: str, row: Row, found: list[Found]) -> None:

@@ -21,18 +21,18 @@ from typing import Any
 from palaestra.apps.matmul.schemes.factorization import Format, parse_format
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.known_ranks import known_rank
-from palaestra.apps.matmul.search.flip_guided_walk import IS_COMPILED, RANDOM
-from palaestra.apps.matmul.search.flip_policy import FlipTraining, learn_flips, walk_guided
+from palaestra.apps.matmul.search.flip_guided_walk import IS_COMPILED, UNIFORM_WEIGHTS
+from palaestra.apps.matmul.search.flip_policy import FlipTraining, run_guided_walk, train_flip_policy
 
 LEARNED_ON = Format(2, 2, 2)
 FORMATS = ("2x2x2", "2x2x3", "2x3x3")
 WALKS_FROM = 1_000  # seeds of walks; those of training are hashed from other words
 
 
-def walks(format_: Format, weights: tuple[float, ...], count: int, most_flips: int) -> dict[str, Any]:
+def walks(format_: Format, weights: tuple[float, ...], count: int, max_flips: int) -> dict[str, Any]:
     rank = known_rank(format_, Field.GF2) or 1
     cpu = time.process_time()
-    made = [walk_guided(format_, rank, weights, WALKS_FROM + seed, most_flips) for seed in range(count)]
+    made = [run_guided_walk(format_, rank, weights, WALKS_FROM + seed, max_flips) for seed in range(count)]
     return {
         "median_flips": median(flips for flips, _ in made),
         "reached": sum(reached <= rank for _, reached in made),
@@ -42,20 +42,20 @@ def walks(format_: Format, weights: tuple[float, ...], count: int, most_flips: i
     }
 
 
-def one_seed(seed: int, formats: list[str], count: int, most_flips: int) -> dict[str, Any]:
+def one_seed(seed: int, formats: list[str], count: int, max_flips: int) -> dict[str, Any]:
     """Training, and the first walk that reaches the rank: what a person waits for."""
     cpu, wall = time.process_time(), time.perf_counter()
-    *_, last = learn_flips(FlipTraining(LEARNED_ON, known_rank(LEARNED_ON, Field.GF2) or 1, seed))
+    *_, last = train_flip_policy(FlipTraining(LEARNED_ON, known_rank(LEARNED_ON, Field.GF2) or 1, seed))
     trained = {"cpu_seconds": round(time.process_time() - cpu, 3), "seconds": round(time.perf_counter() - wall, 3)}
-    found = {name: walks(parse_format(name), last.weights, count, most_flips) for name in formats}
+    found = {name: walks(parse_format(name), last.weights, count, max_flips) for name in formats}
     return {"seed": seed, "training": trained, "weights": [round(each, 3) for each in last.weights], "formats": found}
 
 
-def measure(seeds: int, formats: list[str], count: int, most_flips: int) -> dict[str, Any]:
-    random = {name: walks(parse_format(name), RANDOM, count, most_flips) for name in formats}
+def measure(seeds: int, formats: list[str], count: int, max_flips: int) -> dict[str, Any]:
+    random = {name: walks(parse_format(name), UNIFORM_WEIGHTS, count, max_flips) for name in formats}
     rows = []
     for seed in range(1, seeds + 1):
-        rows.append(one_seed(seed, formats, count, most_flips))
+        rows.append(one_seed(seed, formats, count, max_flips))
         print(json.dumps(rows[-1]), flush=True)
     return {"random": random, "seeds": rows, "compiled": IS_COMPILED, "load": os.getloadavg()[0]}
 
@@ -74,11 +74,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--walks", type=int, default=100)
-    parser.add_argument("--most-flips", type=int, default=200_000)
+    parser.add_argument("--max-flips", "--most-flips", type=int, default=200_000)
     parser.add_argument("--formats", nargs="+", default=list(FORMATS))
     parser.add_argument("--out", type=Path)
     words = parser.parse_args()
-    data = measure(words.seeds, words.formats, words.walks, words.most_flips)
+    data = measure(words.seeds, words.formats, words.walks, words.max_flips)
     print(table(data))
     if words.out:
         words.out.mkdir(parents=True, exist_ok=True)

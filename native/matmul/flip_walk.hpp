@@ -1,5 +1,5 @@
-// What walks on a flip graph have in common, whatever their coefficients: pairs of rows that share a factor, falls,
-// splits, and when to do which. `Walk` is the walk itself; it says what a sum and a likeness of two factors are.
+// Base of the random walks on the flip graph, for any coefficients: pairs of rows that share a factor, reductions, plus
+// transitions and their schedule. `Walk` (CRTP) defines the flip itself, and sum and relative sign of two factors.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace matmul {
 
-// xorshift64*: one word of state, so that a checkpoint holds the whole of it.
-struct Dice {
+// xorshift64*: its one word of state fits into a checkpoint.
+struct Rng {
     std::uint64_t state;
     std::uint64_t next() {
         state ^= state >> 12;
@@ -25,12 +25,12 @@ struct Dice {
     }
 };
 
-constexpr std::uint64_t SOME_SEED = 0x9E3779B97F4A7C15ULL;  // in the place of 0, from which the dice would not move
+constexpr std::uint64_t DEFAULT_SEED = 0x9E3779B97F4A7C15ULL;  // replaces 0, a fixed point of xorshift
 
 struct Limits {
     std::int64_t steps;        // flips of this call
-    std::int64_t plus_period;  // flips without a fall before a plus
-    int margin;                // how far above the best a plus may lead
+    std::int64_t plus_period;  // flips without a reduction before a plus transition
+    int margin;                // how far above the best rank a plus may lead
     int target;                // stop at this rank
 };
 
@@ -38,8 +38,8 @@ struct Pair {
     std::uint16_t first, second;
 };
 
-// All pairs with this one are taken out; its degree, in how many it is, says when to stop looking.
-inline void take_out(std::vector<Pair>& pairs, std::vector<std::uint16_t>& degree, std::size_t one) {
+// Removes all pairs that contain `one`; its degree (number of pairs) tells when to stop.
+inline void remove_pairs_of(std::vector<Pair>& pairs, std::vector<std::uint16_t>& degree, std::size_t one) {
     for (std::size_t k = 0; degree[one] > 0;) {
         const Pair pair = pairs[k];
         if (pair.first != one && pair.second != one) {
@@ -60,14 +60,14 @@ class FlipWalk {
     using OwnScheme = std::vector<OwnRow>;
 
     FlipWalk(OwnScheme scheme, std::uint64_t seed)
-        : current(std::move(scheme)), best(current), dice{seed == 0 ? SOME_SEED : seed} {}
+        : current(std::move(scheme)), best(current), rng{seed == 0 ? DEFAULT_SEED : seed} {}
 
     OwnScheme current, best;
-    Dice dice;
-    std::int64_t since_fall = 0;
+    Rng rng;
+    std::int64_t since_reduction = 0;
 
   protected:
-    struct Place {
+    struct PairOnAxis {
         int axis;
         Pair pair;
     };
@@ -76,8 +76,8 @@ class FlipWalk {
         return static_cast<std::uint32_t>(pairs_[0].size() + pairs_[1].size() + pairs_[2].size());
     }
 
-    // Pairs of all three axes, counted through.
-    Place pair_at(std::uint32_t chosen) const {
+    // Pair number `chosen` over all three axes.
+    PairOnAxis pair_at(std::uint32_t chosen) const {
         const std::uint32_t first = static_cast<std::uint32_t>(pairs_[0].size());
         const std::uint32_t second = first + static_cast<std::uint32_t>(pairs_[1].size());
         const int axis = chosen < first ? 0 : chosen < second ? 1 : 2;
@@ -88,31 +88,33 @@ class FlipWalk {
         pairs_[axis].clear();
         for (std::size_t i = 0; i < current.size(); ++i)
             for (std::size_t j = i + 1; j < current.size(); ++j)
-                if (Walk::likeness(current[i][axis], current[j][axis]) != 0)
+                if (Walk::relative_sign(current[i][axis], current[j][axis]) != 0)
                     pairs_[axis].push_back({static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(j)});
     }
 
-    // One of the two rows, or both, have become nothing.
-    void drop(const Pair& pair, bool is_first_gone, bool is_second_gone) {
-        if (is_first_gone && is_second_gone) {
-            drop(std::max(pair.first, pair.second));
-            drop(std::min(pair.first, pair.second));
+    // Removes the rows of the pair that have a zero factor.
+    void remove_rows(const Pair& pair, bool is_first_zero, bool is_second_zero) {
+        if (is_first_zero && is_second_zero) {
+            remove_rows(std::max(pair.first, pair.second));
+            remove_rows(std::min(pair.first, pair.second));
         } else {
-            drop(is_first_gone ? pair.first : pair.second);
+            remove_rows(is_first_zero ? pair.first : pair.second);
         }
         self().rebuild();
     }
 
-    // a + b = (ax, ay+by, az) + (ax, by, bz-az) + (bx-ax, by, bz); false when no two rows can be written so.
+    // a + b = (ax, ay+by, az) + (ax, by, bz-az) + (bx-ax, by, bz): the plus transition, one row more.
+    // False when no suitable pair of rows was found.
     bool plus() {
         const std::uint32_t rank = static_cast<std::uint32_t>(current.size());
         for (int attempt = 0; attempt < 1000 && rank > 1; ++attempt) {
-            const std::uint32_t i = dice.below(rank), j = dice.below(rank);
+            const std::uint32_t i = rng.below(rank), j = rng.below(rank);
             if (i == j) continue;
-            const int x = static_cast<int>(dice.below(3));
-            const int y = (x + 1 + static_cast<int>(dice.below(2))) % 3, z = 3 - x - y;
+            const int x = static_cast<int>(rng.below(3));
+            const int y = (x + 1 + static_cast<int>(rng.below(2))) % 3, z = 3 - x - y;
             const OwnRow a = current[i], b = current[j];
-            if (Walk::likeness(a[x], b[x]) || Walk::likeness(a[y], b[y]) || Walk::likeness(a[z], b[z])) continue;
+            if (Walk::relative_sign(a[x], b[x]) || Walk::relative_sign(a[y], b[y]) || Walk::relative_sign(a[z], b[z]))
+                continue;
             OwnRow added = b;
             Factor sum, difference;
             if (!Walk::add(a[y], b[y], 1, sum) || !Walk::add(b[z], a[z], -1, difference) ||
@@ -128,34 +130,35 @@ class FlipWalk {
         return false;
     }
 
-    // Flips, and a plus where nothing fell for long; to the target at most. Returns the flips made.
-    template <class SomeLimits>
-    std::int64_t walk_on(const SomeLimits& limits) {
-        self().rebuild();  // the order of pairs forgets how they came about: a walk that was put away goes on as if not
+    // Flips until the target rank, with a plus transition after `plus_period` flips without a reduction. Returns the
+    // number of flips.
+    template <class AnyLimits>
+    std::int64_t run_flips(const AnyLimits& limits) {
+        self().rebuild();  // makes the order of pairs a function of `current`, so that a resumed walk takes the same steps
         std::int64_t made = 0;
         while (made < limits.steps && static_cast<int>(best.size()) > limits.target) {
             ++made;
-            ++since_fall;
+            ++since_reduction;
             const bool is_stuck = pair_count() == 0;
-            if (is_stuck || since_fall >= limits.plus_period) {
-                since_fall = 0;
-                const bool may_rise = current.size() < best.size() + static_cast<std::size_t>(limits.margin);
-                if (may_rise ? !plus() && is_stuck : is_stuck) return made;  // nothing can be done from here
+            if (is_stuck || since_reduction >= limits.plus_period) {
+                since_reduction = 0;
+                const bool may_increase = current.size() < best.size() + static_cast<std::size_t>(limits.margin);
+                if (may_increase ? !plus() && is_stuck : is_stuck) return made;  // neither a flip nor a plus is possible
                 continue;
             }
-            const bool has_fallen = self().flip(limits) && current.size() < best.size();
-            if (has_fallen) since_fall = 0;
-            self().keep(has_fallen);
+            const bool is_reduced = self().flip(limits) && current.size() < best.size();
+            if (is_reduced) since_reduction = 0;
+            self().update_best(is_reduced);
         }
         return made;
     }
 
-    std::array<std::vector<Pair>, 3> pairs_;  // rows that share this factor
+    std::array<std::vector<Pair>, 3> pairs_;  // by axis: rows that share this factor
 
   private:
     Walk& self() { return static_cast<Walk&>(*this); }
 
-    void drop(std::size_t row) {
+    void remove_rows(std::size_t row) {
         current[row] = current.back();
         current.pop_back();
     }

@@ -10,8 +10,8 @@ def told(monkeypatch):
     """Rounds that were seen, a list for each time the clock is asked; NumPy takes 1 second each."""
     seen = []
 
-    def answer(ways, _seconds, _keep):
-        for work in ways.values():
+    def answer(candidates, _seconds, _keep):
+        for work in candidates.values():
             work()
         autos = seen.pop(0)
         return {
@@ -19,7 +19,7 @@ def told(monkeypatch):
             "NumPy": Timing(1.0, 1.0, len(autos), (1.0,) * len(autos)),
         }
 
-    monkeypatch.setattr(auto_matmul, "time_in_turns", answer)
+    monkeypatch.setattr(auto_matmul, "time_interleaved", answer)
     return seen
 
 

@@ -5,11 +5,11 @@ import flip_policy
 import pytest
 
 from palaestra.apps.matmul.schemes.factorization import Format
-from palaestra.apps.matmul.search.flip_guided_walk import IS_COMPILED, RANDOM
+from palaestra.apps.matmul.search.flip_guided_walk import IS_COMPILED, UNIFORM_WEIGHTS
 
 
 def test_only_walks_that_reached_the_rank_count_as_reached():
-    cut = flip_policy.walks(Format(2, 2, 2), RANDOM, 3, 1)
+    cut = flip_policy.walks(Format(2, 2, 2), UNIFORM_WEIGHTS, 3, 1)
     assert (cut["reached"], cut["median_flips"], cut["rank"]) == (0, 1, 7)
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 import pytest
 
-from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.scheme_files import encode_scheme, read_schemes
 from palaestra.checkpoints import sidecar
@@ -169,7 +169,7 @@ def file_parsers(folder):
     yield 10_000, Parser("archive", read_archive, (zipped(zipfile.ZIP_STORED), zipped(zipfile.ZIP_DEFLATED)))
     yield 20_000, Parser("journal", through(folder / "journal", read_journal), (ENTRY, ENTRY * 3))
     yield 10_000, Parser("replay", through(folder / "it.json.gz", read_replay_file), (replay(folder),))
-    scheme = json.dumps(encode_scheme(schoolbook(Format(1, 2, 1), Field.Z))).encode()
+    scheme = json.dumps(encode_scheme(naive_factorization(Format(1, 2, 1), Field.Z))).encode()
     yield 20_000, Parser("scheme file", through(folder / "it.json", read_schemes), (scheme,))
     run = RunDirectory(folder)
     record = json.dumps({"schema_version": 1, **asdict(RECORD)}).encode()

@@ -9,7 +9,7 @@ from palaestra.apps.matmul.bench import bench, select_discovery
 from palaestra.apps.matmul.benchmark.report import BenchStore
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance
 from palaestra.apps.matmul.schemes.composition import join
-from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.core.errors import NotFound, UsageError
@@ -59,7 +59,7 @@ ROOT = Path("runs")
 @pytest.fixture
 def entries(strassen, strassen_bits, workplace):
     run = RunStore(ROOT).create(RunRequest("matmul", "", {}), {}, "finder")
-    wide = join(strassen, schoolbook(Format(2, 2, 1), Field.ZT), "columns")
+    wide = join(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns")
     claims = {"number": strassen, "bits": strassen_bits, "wide": wide}
     origins = {name: Provenance(run.id if name == "wide" else "", "flip", 1, 2, 3.0, 4.0, 5.0) for name in claims}
     return {name: Archive(ROOT).add(verify(claim), origins[name])[0] for name, claim in claims.items()}

@@ -9,8 +9,8 @@ import pytest
 
 from palaestra.apps.matmul.catalogue import CATALOGUE, DiscoveryCatalogue, list_discoveries
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance
-from palaestra.apps.matmul.schemes.canonical_form import canonical_word
-from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.canonical_form import canonical_hash
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.core.errors import NotFound, UsageError
@@ -91,11 +91,11 @@ def test_a_format_is_looked_for_whatever_the_order_of_its_sides(strassen, workpl
 
 def test_the_canonical_form_is_shown_and_one_that_is_out_of_reach_is_a_dash(strassen, workplace):
     Archive(Path("runs")).add(verify(strassen), LISTED_ORIGIN)
-    Archive(Path("runs")).add(verify(schoolbook(Format(2, 2, 2), Field.ZT)), LISTED_ORIGIN)
+    Archive(Path("runs")).add(verify(naive_factorization(Format(2, 2, 2), Field.ZT)), LISTED_ORIGIN)
     answer = list_discoveries(Namespace(format=None))
     found, school = answer.data["discoveries"]
     assert [row[-1] for row in answer.rows] == [found["canonical"][:12], "-"]
-    assert (found["canonical"], school["canonical"]) == (canonical_word(verify(strassen)), "")
+    assert (found["canonical"], school["canonical"]) == (canonical_hash(verify(strassen)), "")
 
 
 def test_an_empty_archive_says_what_to_try(workplace):

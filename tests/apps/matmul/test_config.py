@@ -29,17 +29,17 @@ def test_what_cannot_be_searched_is_refused(settings, said):
 
 
 def test_the_target_is_the_best_known_rank_of_the_field_unless_it_is_given():
-    assert DiscoverConfig(format="4x4x4").rules.target == 47
-    assert DiscoverConfig(format="4x4x4", field="z").rules.target == 49
-    assert DiscoverConfig(format="4x4x4", target=0).rules.target == 0
-    assert DiscoverConfig(format="1x1x7").rules.target == 0
+    assert DiscoverConfig(format="4x4x4").search_settings.target == 47
+    assert DiscoverConfig(format="4x4x4", field="z").search_settings.target == 49
+    assert DiscoverConfig(format="4x4x4", target=0).search_settings.target == 0
+    assert DiscoverConfig(format="1x1x7").search_settings.target == 0
 
 
 def test_every_rule_is_taken_from_the_configuration():
     config = DiscoverConfig(plus_period=11, margin=3, patience=12, round_flips=13, pool_size=5, target=9)
-    rules = config.rules
-    assert (rules.plus_period, rules.margin, rules.patience) == (11, 3, 12)
-    assert (rules.round_flips, rules.pool_size, rules.target) == (13, 5, 9)
+    search_settings = config.search_settings
+    assert (search_settings.plus_period, search_settings.margin, search_settings.patience) == (11, 3, 12)
+    assert (search_settings.round_flips, search_settings.pool_size, search_settings.target) == (13, 5, 9)
 
 
 def test_more_time_is_no_other_search():

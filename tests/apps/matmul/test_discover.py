@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 
 from palaestra.apps.matmul.config import DiscoverConfig
-from palaestra.apps.matmul.discover import discover, find_or_make, read_words, run_method
+from palaestra.apps.matmul.discover import discover, find_or_create_run, parse_words, run_method
 from palaestra.core.errors import UsageError
 from palaestra.runs.store import RunStore
 
@@ -51,7 +51,7 @@ def test_words_that_make_no_sense_leave_no_run(words, workplace):
 
 
 def test_words_are_read_in_any_order():
-    config, name = read_words(["seed=3", "2x3x4", "run=007"])
+    config, name = parse_words(["seed=3", "2x3x4", "run=007"])
     assert (config.format, config.seed, name) == ("2x3x4", 3, "007")
 
 
@@ -60,7 +60,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def made(said, **settings):
     config = DiscoverConfig(**settings)
-    return run_method(lambda: find_or_make(config, "first", "palaestra discover"), config, said.append)
+    return run_method(lambda: find_or_create_run(config, "first", "palaestra discover"), config, said.append)
 
 
 def test_flips_walk_and_agents_play(workplace):
@@ -69,14 +69,14 @@ def test_flips_walk_and_agents_play(workplace):
 
 def test_both_side_by_side_reach_the_target(workplace):
     agent = {"width": 16, "batch": 32, "warmup": 2, "updates": 1, "simulations": 1, "children": 4, "device": "cpu"}
-    outcome = made([], method="auto", seconds=60, agent=agent)
-    assert (outcome.rank, outcome.unit) == (7, "moves")
+    result = made([], method="auto", seconds=60, agent=agent)
+    assert (result.rank, result.unit) == (7, "moves")
 
 
 def test_where_the_agent_cannot_play_the_walk_goes_alone_and_says_so(workplace):
     said = []
-    outcome = made(said, format="4x4x4", method="auto", seconds=1e-9, round_flips=10)
-    assert outcome.unit == "flips"
+    result = made(said, format="4x4x4", method="auto", seconds=1e-9, round_flips=10)
+    assert result.unit == "flips"
     assert "too large for the agent" in said[0]
 
 

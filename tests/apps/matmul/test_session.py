@@ -12,13 +12,13 @@ from palaestra.apps.matmul.agent.run import run_agent
 from palaestra.apps.matmul.benchmark.cells import Cell
 from palaestra.apps.matmul.benchmark.report import Benchmark, BenchStore
 from palaestra.apps.matmul.config import DiscoverConfig
-from palaestra.apps.matmul.discover import find_or_make
+from palaestra.apps.matmul.discover import find_or_create_run
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance
-from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import verify
-from palaestra.apps.matmul.search.run import run_discovery
-from palaestra.apps.matmul.session import Kept, ending_told, first_look, keep, log_checkpoint
+from palaestra.apps.matmul.search.run import run_flip_search
+from palaestra.apps.matmul.session import ArchivedScheme, archive_scheme, benchmark_briefly, log_checkpoint, record_end
 from palaestra.checkpoints.log import LOG_NAME, read_log
 from palaestra.core.clock import SystemClock
 from palaestra.core.errors import RunFailed, UsageError
@@ -47,7 +47,7 @@ def told(number=None, error=None):
     """What a session is told of a search that ends like this, and what comes out of it."""
     session = Session()
     try:
-        with ending_told(session, SimpleNamespace(signal=number)):
+        with record_end(session, SimpleNamespace(signal=number)):
             if error is not None:
                 raise error
     except BaseException as left:  # noqa: BLE001  also what is no Exception
@@ -83,7 +83,7 @@ WITH_WANDB = {"wandb": {"enabled": True, "upload_checkpoints": True, "grace_seco
 TINY = {"width": 16, "batch": 32, "warmup": 3, "updates": 2, "simulations": 2, "children": 4, "device": "cpu"}
 
 
-def timed_cells(entry, config, name, *, aloud, timeout):
+def timed_cells(entry, config, name, *, verbose, timeout):
     cell = Cell("int64", 256, "NumPy", 3.0, 1.0, 1, 3.0, 2.0, 1.5, "win", 1)
     run, software = entry.provenance["run"], {"blas": "b", "compiler": "c"}
     return Benchmark(
@@ -100,19 +100,19 @@ def tables(fake, name):
 
 
 def test_wandb_hears_of_figures_checkpoints_the_scheme_and_its_benchmark(workplace, fake, monkeypatch):
-    monkeypatch.setattr(module, "benchmark_apart", timed_cells)
+    monkeypatch.setattr(module, "benchmark_in_subprocess", timed_cells)
     config = DiscoverConfig(format="2x2x2", field="zt", seconds=5, polish=0.0, sinks=WITH_WANDB)
-    directory = find_or_make(config, "first", "palaestra discover")
-    outcome = run_discovery(directory, config, hushed)
+    directory = find_or_create_run(config, "first", "palaestra discover")
+    result = run_flip_search(directory, config, hushed)
     (told,) = fake("init")
     assert told["given"]["id"] == directory.id
     ranks = [call["values"]["discover/best_rank"] for call in fake("log") if "discover/best_rank" in call["values"]]
-    assert ranks[-1] == outcome.rank == 7
+    assert ranks[-1] == result.rank == 7
     (row,) = tables(fake, "benchmark")
     assert directory.id in row  # Source Run ID
     assert [row[-1] for row in tables(fake, "checkpoints")][-1] == "search"
     kept = {call["name"]: call["files"] for call in fake("log_artifact")}
-    assert kept["fake-discovery"] == [Path(outcome.file).name]
+    assert kept["fake-discovery"] == [Path(result.file).name]
     assert kept["fake-checkpoint"] == ["search.json"]
 
 
@@ -121,7 +121,7 @@ def test_an_agents_episodes_become_the_table_of_episodes(workplace, fake):
     config = DiscoverConfig(
         format="2x2x2", method="agent", agent=TINY, seconds=1e-9, target=0, bench=False, sinks=WITH_WANDB
     )
-    directory = find_or_make(config, "first", "palaestra discover")
+    directory = find_or_create_run(config, "first", "palaestra discover")
     said = []
     run_agent(lambda: directory, config, said.append)
     ((episode, reward, residual, rank),) = tables(fake, "episodes")
@@ -132,11 +132,11 @@ def test_an_agents_episodes_become_the_table_of_episodes(workplace, fake):
 def test_a_wandb_that_fails_is_named_on_stderr_and_the_search_finds_the_same(workplace, fake, monkeypatch, capsys):
     monkeypatch.setenv("FAKE_WANDB", "raise:init")
     found = []
-    for name, sinks in (("with", WITH_WANDB), ("without", {})):
-        config = DiscoverConfig(format="2x2x3", seconds=30, sinks=sinks)
-        directory = find_or_make(config, name, "palaestra discover")
-        outcome = run_discovery(directory, config, hushed)
-        found.append((outcome.rank, outcome.flips, outcome.fingerprint))
+    for name, loggers in (("with", WITH_WANDB), ("without", {})):
+        config = DiscoverConfig(format="2x2x3", seconds=30, sinks=loggers)
+        directory = find_or_create_run(config, name, "palaestra discover")
+        result = run_flip_search(directory, config, hushed)
+        found.append((result.rank, result.flips, result.fingerprint))
         failed = [entry.data["sink"] for entry in read_journal(directory.journal_file) if entry.event == "sink.failed"]
         assert failed == (["wandb"] if name == "with" else [])
     assert found[0] == found[1]
@@ -145,8 +145,8 @@ def test_a_wandb_that_fails_is_named_on_stderr_and_the_search_finds_the_same(wor
 
 def test_other_sinks_are_chosen_by_name(workplace):
     config = DiscoverConfig(format="2x2x2", seconds=5, sinks={"csv": True, "tensorboard": True})
-    directory = find_or_make(config, "first", "palaestra discover")
-    run_discovery(directory, config, hushed)
+    directory = find_or_create_run(config, "first", "palaestra discover")
+    run_flip_search(directory, config, hushed)
     assert "discover/best_rank" in directory.metrics_csv_file.read_text().splitlines()[0]
     assert list(directory.tensorboard.iterdir())
 
@@ -169,7 +169,7 @@ def test_a_damaged_log_is_begun_anew(tmp_path):
 
 
 def test_a_long_search_keeps_the_newest(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(module, "MAX_LOG_ENTRIES", 3)
     for flips in range(6):
         log_checkpoint(tmp_path, flips, 0.0, "search.json")
     assert [entry.agent_step for entry in read_log(tmp_path)] == [3, 4, 5]
@@ -199,7 +199,7 @@ def shelf():
 
 
 @pytest.fixture
-def sinks(shelf):
+def loggers(shelf):
     dropped = []
     made = Fanout(lambda name, error: dropped.append((name, error)))
     made.add("shelf", lambda: shelf)
@@ -209,25 +209,25 @@ def sinks(shelf):
 
 @pytest.fixture
 def session(workplace):
-    return RunSession(find_or_make(DiscoverConfig(), "first", "palaestra discover"), 0, SystemClock())
+    return RunSession(find_or_create_run(DiscoverConfig(), "first", "palaestra discover"), 0, SystemClock())
 
 
-def test_a_discovery_is_archived_once_and_its_file_told(strassen_bits, session, sinks, shelf):
-    kept = [keep(verify(strassen_bits), ORIGIN, session, sinks, bench=True) for _ in range(2)]
+def test_a_discovery_is_archived_once_and_its_file_told(strassen_bits, session, loggers, shelf):
+    kept = [archive_scheme(verify(strassen_bits), ORIGIN, session, loggers, bench=True) for _ in range(2)]
     assert [one.is_new for one in kept] == [True, False]
     name = kept[0].file.rpartition("/")[2]
     assert shelf.files == [("discovery", "algorithm", [name])] * 2
 
 
-def test_it_is_timed_only_when_asked(strassen, session, sinks, monkeypatch):
-    monkeypatch.setattr(module, "first_look", lambda *_: "fast")
-    looks = [keep(verify(strassen), ORIGIN, session, sinks, bench=bench).remark for bench in (True, False)]
+def test_it_is_timed_only_when_asked(strassen, session, loggers, monkeypatch):
+    monkeypatch.setattr(module, "benchmark_briefly", lambda *_: "fast")
+    looks = [archive_scheme(verify(strassen), ORIGIN, session, loggers, bench=bench).note for bench in (True, False)]
     assert looks == ["fast", ""]
 
 
-def test_what_everybody_knows_is_not_kept(session, sinks, shelf):
-    school = verify(schoolbook(Format(2, 2, 2), Field.ZT))
-    assert keep(school, ORIGIN, session, sinks, bench=True) == Kept()
+def test_what_everybody_knows_is_not_kept(session, loggers, shelf):
+    school = verify(naive_factorization(Format(2, 2, 2), Field.ZT))
+    assert archive_scheme(school, ORIGIN, session, loggers, bench=True) == ArchivedScheme()
     assert shelf.files == []
 
 
@@ -247,10 +247,10 @@ def heard_by(sink=None):
     def fail(name, error):
         raise AssertionError(f"{name} was dropped: {error}")
 
-    sinks = Fanout(fail)
+    loggers = Fanout(fail)
     if sink is not None:
-        sinks.add(sink.name, lambda: sink)
-    return sinks
+        loggers.add(sink.name, lambda: sink)
+    return loggers
 
 
 class Notes:
@@ -261,7 +261,7 @@ class Notes:
         self.kept.append((event, data))
 
 
-def timed(entry, config, name, *, aloud, timeout):
+def timed(entry, config, name, *, verbose, timeout):
     cell = Cell("int64", 256, "NumPy", 3.0, 1.0, 1, 3.0, 2.0, 1.5, "win", 1)
     software = {"blas": "b", "compiler": "c"}
     return Benchmark(
@@ -275,10 +275,10 @@ def directory(tmp_path):
 
 
 def test_a_scheme_for_numbers_is_timed_kept_and_told(strassen, directory, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "benchmark_apart", timed)
+    monkeypatch.setattr(module, "benchmark_in_subprocess", timed)
     entry, _ = Archive(tmp_path).add(verify(strassen), ORIGIN)
     notes, tables = Notes(), Tables()
-    assert "int64 256: algorithm 1.50 x" in first_look(entry, directory, notes, heard_by(tables))
+    assert "int64 256: algorithm 1.50 x" in benchmark_briefly(entry, directory, notes, heard_by(tables))
     assert len(BenchStore(tmp_path).of(entry.file.stem)) == 1
     assert [(event, data["kind"]) for event, data in notes.kept] == [("artifact.saved", "benchmark")]
     ((name, columns, rows),) = tables.kept
@@ -288,13 +288,13 @@ def test_a_scheme_for_numbers_is_timed_kept_and_told(strassen, directory, tmp_pa
 
 def test_a_scheme_for_bits_is_not(strassen_bits, directory, tmp_path):
     entry, _ = Archive(tmp_path).add(verify(strassen_bits), ORIGIN)
-    assert first_look(entry, directory, Notes(), heard_by()) == ""
+    assert benchmark_briefly(entry, directory, Notes(), heard_by()) == ""
 
 
 def test_a_benchmark_that_fails_takes_nothing_from_the_discovery(strassen, directory, tmp_path, monkeypatch):
     def fail(*_given, **_more):
         raise RunFailed("no compiler")
 
-    monkeypatch.setattr(module, "benchmark_apart", fail)
+    monkeypatch.setattr(module, "benchmark_in_subprocess", fail)
     entry, _ = Archive(tmp_path).add(verify(strassen), ORIGIN)
-    assert "no compiler" in first_look(entry, directory, Notes(), heard_by())
+    assert "no compiler" in benchmark_briefly(entry, directory, Notes(), heard_by())

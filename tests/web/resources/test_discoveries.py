@@ -12,7 +12,7 @@ from palaestra.apps.matmul.schemes.verification import verify
 
 
 @pytest.fixture
-def schoolbook(daemon):
+def naive_factorization(daemon):
     """The 2x2x1 product in four multiplications, as a discovery with one benchmark, written by the app itself."""
     u, v, w = (np.zeros((4, size), np.int64) for size in (4, 2, 2))
     for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
@@ -49,10 +49,10 @@ def schoolbook(daemon):
     return entry.file.stem
 
 
-def test_a_discovery_comes_with_its_benchmarks_and_every_comparison_in_them(client, schoolbook):
+def test_a_discovery_comes_with_its_benchmarks_and_every_comparison_in_them(client, naive_factorization):
     (listed,) = client.get("/api/discoveries").json()["discoveries"]
-    assert (listed["id"], listed["benchmark_count"]) == (schoolbook, 1)
-    (benchmark,) = client.get(f"/api/discoveries/{schoolbook}").json()["benchmarks"]
+    assert (listed["id"], listed["benchmark_count"]) == (naive_factorization, 1)
+    (benchmark,) = client.get(f"/api/discoveries/{naive_factorization}").json()["benchmarks"]
     assert (benchmark["cpu"], benchmark["threads"], benchmark["made_at"]) == ("a processor", 1, 5.0)
     whole, objects = benchmark["cells"]
     assert (whole["dtype"], whole["size"], whole["gain"], whole["verdict"]) == ("int64", 512, 29.0, "loss")
@@ -60,7 +60,7 @@ def test_a_discovery_comes_with_its_benchmarks_and_every_comparison_in_them(clie
     assert (objects["detail"], objects["baseline_seconds"], objects["is_exact"]) == ("64 bits", None, True)
 
 
-def test_only_those_of_a_format_are_listed(client, schoolbook):
+def test_only_those_of_a_format_are_listed(client, naive_factorization):
     assert client.get("/api/discoveries", params={"format": "2x2x1"}).json()["discoveries"]
     assert client.get("/api/discoveries", params={"format": "3x3x3"}).json()["discoveries"] == []
 

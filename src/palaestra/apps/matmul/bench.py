@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from palaestra.apps.matmul.benchmark.compiler import find_compiler
 from palaestra.apps.matmul.benchmark.executor import check_field
 from palaestra.apps.matmul.benchmark.page import COLUMNS, table_row
-from palaestra.apps.matmul.benchmark.report import BenchStore, plain
-from palaestra.apps.matmul.benchmark.wandb import source_run, tell_wandb
-from palaestra.apps.matmul.benchmark.worker import benchmark_apart
+from palaestra.apps.matmul.benchmark.report import BenchStore, encode_benchmark
+from palaestra.apps.matmul.benchmark.wandb import find_source_run, upload_to_wandb
+from palaestra.apps.matmul.benchmark.worker import benchmark_in_subprocess
 from palaestra.apps.matmul.config import BenchConfig
-from palaestra.apps.matmul.schemes.archive import Archive, Discovery, sound_entries
+from palaestra.apps.matmul.schemes.archive import Archive, Discovery, readable_entries
 from palaestra.apps.matmul.schemes.factorization import SHAPE, parse_format
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.config.overrides import parse_overrides
@@ -38,17 +38,17 @@ def bench(arguments: Namespace) -> CommandResult:
     for dtype in config.dtypes:
         check_field(entry.scheme, dtype)
     find_compiler()
-    source = source_run(str(entry.provenance.get("run", "")), runs_root()) if config.wandb.enabled else None
-    made = benchmark_apart(entry, config, new_run_id(), aloud=not (arguments.quiet or arguments.json))
+    source = find_source_run(str(entry.provenance.get("run", "")), runs_root()) if config.wandb.enabled else None
+    made = benchmark_in_subprocess(entry, config, new_run_id(), verbose=not (arguments.quiet or arguments.json))
     store = BenchStore(runs_root())
     file = store.add(made)
-    data = {**plain(made), "file": str(file), "page": str(store.page(made.id))}
+    data = {**encode_benchmark(made), "file": str(file), "page": str(store.page(made.id))}
     rows = tuple(table_row(cell)[:SHORT] for cell in data["cells"])
     notes = (
         f"{made.hardware.get('cpu')}, {made.threads} thread(s), {made.software['blas']}; every type was exact first.",
         *(_crossing(dtype, size) for dtype, size in made.crossovers.items()),
         f"Source run: {made.source_run_id or 'none'}. Plot and all ways: {data['page']}",
-        *([tell_wandb(made, config.wandb, source)] if source else []),
+        *([upload_to_wandb(made, config.wandb, source)] if source else []),
     )
     return CommandResult(data, COLUMNS[:SHORT], rows, notes)
 
@@ -65,7 +65,7 @@ SHOWN = 6
 
 def select_discovery(word: str, runs_root: Path) -> Discovery:
     """An id, the beginning of a fingerprint, a run that found one, or a format: its best for numbers."""
-    entries = sound_entries(Archive(runs_root))
+    entries = readable_entries(Archive(runs_root))
     if not entries:
         raise NotFound("Nothing was found here yet.", "Try: palaestra discover 2x2x2 field=z seconds=1")
     if SHAPE.fullmatch(word.strip().lower()):

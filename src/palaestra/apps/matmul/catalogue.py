@@ -1,4 +1,4 @@
-"""Discoveries as plain data: for `palaestra discoveries --json`, and as `App.catalogues` for the page."""
+"""Discoveries as plain data: for `palaestra discoveries --json`, and by the door `palaestra.catalogues` for a page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from palaestra.apps.matmul.benchmark.report import BenchStore
 from palaestra.apps.matmul.schemes.archive import Archive, Discovery
 from palaestra.apps.matmul.schemes.factorization import parse_format
 from palaestra.apps.matmul.schemes.formulas import formulas, python_code, straight_line
-from palaestra.apps.matmul.schemes.known_ranks import as_of, compare, known_additions, known_table
+from palaestra.apps.matmul.schemes.known_ranks import as_of, compare_with_known, known_additions, known_table
 from palaestra.core.app import CommandResult
 from palaestra.core.errors import DamagedFile, NotFound, did_you_mean
 from palaestra.runs.store import runs_root
@@ -68,17 +68,17 @@ class DiscoveryCatalogue:
 def describe(entry: Discovery, benchmark_count: int) -> FoundScheme:
     """One line of the list."""
     scheme, origin = entry.scheme, entry.provenance
-    place = compare(scheme)
+    comparison = compare_with_known(scheme)
     return {
         "id": entry.file.stem,
         "format": str(scheme.format),
         "field": str(scheme.field),
         "field_meaning": scheme.field.meaning,
         "rank": scheme.rank,
-        "naive_rank": scheme.format.schoolbook_rank,
-        "known": place.known,
-        "comparison": place.verdict.value,
-        "known_as_of": place.as_of,
+        "naive_rank": scheme.format.naive_rank,
+        "known": comparison.known,
+        "comparison": comparison.verdict.value,
+        "known_as_of": comparison.as_of,
         "additions_naive": entry.additions_naive,
         "additions_eliminated": entry.additions_eliminated,
         "additions_known": known_additions(scheme.format, scheme.field),

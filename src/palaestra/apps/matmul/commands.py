@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
 
 
-def _verify_words(parser: ArgumentParser) -> None:
+def _add_verify_arguments(parser: ArgumentParser) -> None:
     files = "schemes as .json, or as .npz: with U, V and W, or as AlphaTensor published them"
     parser.add_argument("files", nargs="+", metavar="FILE", help=files)
     parser.add_argument("--field", help="gf2, zt, z or q, where the file does not say; default: the strictest it holds")
 
 
-def _discoveries_words(parser: ArgumentParser) -> None:
+def _add_discoveries_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("format", nargs="?", help="for example 3x3x3; default: every format with an entry")
 
 
-def _discover_words(parser: ArgumentParser) -> None:
+def _add_discover_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "words",
         nargs="+",
@@ -30,7 +30,7 @@ def _discover_words(parser: ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no line for each improvement")
 
 
-def _bench_words(parser: ArgumentParser) -> None:
+def _add_bench_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "words",
         nargs="+",
@@ -47,13 +47,13 @@ VERIFY = CommandPlugin(
         "palaestra verify strassen.json --field z",
         "palaestra verify strassen.json --json",
     ),
-    add_arguments=_verify_words,
+    add_arguments=_add_verify_arguments,
     work="palaestra.apps.matmul.verify:verify_files",
 )
 DISCOVERIES = CommandPlugin(
     summary="schemes that were found here, beside the best known ranks of the same field",
     examples=("palaestra discoveries", "palaestra discoveries 3x3x3", "palaestra discoveries 2x2x2 --json"),
-    add_arguments=_discoveries_words,
+    add_arguments=_add_discoveries_arguments,
     work="palaestra.apps.matmul.catalogue:list_discoveries",
 )
 DISCOVER = CommandPlugin(
@@ -63,7 +63,7 @@ DISCOVER = CommandPlugin(
         "palaestra discover 2x2x3 field=gf2 seconds=1 seed=2",
         "palaestra discover 2x2x2 seconds=1 run=again --json",
     ),
-    add_arguments=_discover_words,
+    add_arguments=_add_discover_arguments,
     work="palaestra.apps.matmul.discover:discover",
 )
 BENCH = CommandPlugin(
@@ -73,6 +73,6 @@ BENCH = CommandPlugin(
         "palaestra bench 2x2x2 sizes=[64] dtypes=[int64] seconds=0.1 --quiet",
         "palaestra bench 2x2x2 dtypes=[object] object_sizes=[4] bits=[1024] seconds=0.1 --json",
     ),
-    add_arguments=_bench_words,
+    add_arguments=_add_bench_arguments,
     work="palaestra.apps.matmul.bench:bench",
 )

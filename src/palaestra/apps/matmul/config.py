@@ -11,7 +11,7 @@ from palaestra.apps.matmul.schemes import fields
 from palaestra.apps.matmul.schemes.bit_masks import check_fits
 from palaestra.apps.matmul.schemes.factorization import Format, parse_format
 from palaestra.apps.matmul.schemes.known_ranks import known_rank
-from palaestra.apps.matmul.search.flip_search import Rules
+from palaestra.apps.matmul.search.flip_search import SearchSettings
 from palaestra.config.base import Frozen
 from palaestra.config.sinks import WandbConfig
 from palaestra.core.errors import PalaestraError, did_you_mean
@@ -94,11 +94,11 @@ class DiscoverConfig(Frozen):
         return parse_format(self.format)
 
     @property
-    def rules(self) -> Rules:
+    def search_settings(self) -> SearchSettings:
         target = self.target
         if target < 0:
             target = known_rank(self.product, fields.Field(self.field)) or 0
-        return Rules(self.plus_period, self.margin, self.patience, self.round_flips, self.pool_size, target)
+        return SearchSettings(self.plus_period, self.margin, self.patience, self.round_flips, self.pool_size, target)
 
 
 SEARCHED = (fields.Field.GF2, fields.Field.ZT, fields.Field.Z)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.agent.config import fits_agent
 from palaestra.apps.matmul.config import DiscoverConfig, changed_keys
-from palaestra.apps.matmul.search.flip_walk import IS_COMPILED, SLOW
-from palaestra.apps.matmul.search.run import Outcome, run_discovery
+from palaestra.apps.matmul.search.flip_walk import IS_COMPILED, SLOW_WARNING
+from palaestra.apps.matmul.search.run import SearchResult, run_flip_search
 from palaestra.config.overrides import parse_overrides, split_word
 from palaestra.config.resolve import resolve_config
 from palaestra.core.app import CommandResult
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
 
-    from palaestra.apps.matmul.search.run import Outcome
+    from palaestra.apps.matmul.search.run import SearchResult
     from palaestra.runs.directory import RunDirectory
 
 KIND = "matmul"
@@ -31,16 +31,16 @@ COLUMNS = ("format", "field", "rank", "known", "verdict", "steps", "seconds", "r
 
 
 def discover(arguments: Namespace) -> CommandResult:
-    config, name = read_words(arguments.words)
+    config, name = parse_words(arguments.words)
     command = shlex.join(["palaestra", "discover", *arguments.words])
-    say = _say if not (arguments.quiet or arguments.json) else _hush
+    print_line = _print_to_stderr if not (arguments.quiet or arguments.json) else _ignore
     if not IS_COMPILED and config.method != "agent":
-        say(SLOW)
-    outcome = run_method(lambda: find_or_make(config, name, command), config, say)
-    return answer(outcome, config) if outcome else CommandResult({})  # of several processes the leader answers
+        print_line(SLOW_WARNING)
+    result = run_method(lambda: find_or_create_run(config, name, command), config, print_line)
+    return command_result(result, config) if result else CommandResult({})  # of several processes the leader answers
 
 
-def read_words(words: list[str]) -> tuple[DiscoverConfig, str]:
+def parse_words(words: list[str]) -> tuple[DiscoverConfig, str]:
     """The configuration, and the run's name, empty for a new one."""
     formats = [word for word in words if "=" not in word]
     if len(formats) != 1:
@@ -55,7 +55,7 @@ def read_words(words: list[str]) -> tuple[DiscoverConfig, str]:
     return resolve_config(DiscoverConfig, None, {**overrides, "format": formats[0]}), "".join(names)
 
 
-def find_or_make(config: DiscoverConfig, name: str, command: str) -> RunDirectory:
+def find_or_create_run(config: DiscoverConfig, name: str, command: str) -> RunDirectory:
     """A run of that name goes on, if it is the same search."""
     store = RunStore()
     known = store.named(name) if name else None
@@ -74,36 +74,36 @@ def find_or_make(config: DiscoverConfig, name: str, command: str) -> RunDirector
     return known
 
 
-def answer(outcome: Outcome, config: DiscoverConfig) -> CommandResult:
+def command_result(result: SearchResult, config: DiscoverConfig) -> CommandResult:
     data: dict[str, Any] = {
-        "run": outcome.run,
-        "name": outcome.name,
+        "run": result.run,
+        "name": result.name,
         "format": config.format,
-        "field": outcome.field,
-        "rank": outcome.rank,
-        "known": outcome.known,
-        "comparison": outcome.comparison,
-        outcome.unit: outcome.flips,
-        "steps": f"{outcome.flips:,} {outcome.unit}",
-        "seconds": round(outcome.seconds, 3),
-        "fingerprint": outcome.fingerprint,
-        "is_new_here": outcome.is_new,
-        "file": outcome.file,
+        "field": result.field,
+        "rank": result.rank,
+        "known": result.known,
+        "comparison": result.comparison,
+        result.unit: result.flips,
+        "steps": f"{result.flips:,} {result.unit}",
+        "seconds": round(result.seconds, 3),
+        "fingerprint": result.fingerprint,
+        "is_new_here": result.is_new,
+        "file": result.file,
     }
     keys = ("format", "field", "rank", "known", "comparison", "steps", "seconds", "name")
     method = "" if config.method == "flip" else f" method={config.method}"
-    notes = [f"To search on: palaestra discover {config.format}{method} run={outcome.name}"]
-    if outcome.remark:
-        notes.insert(0, outcome.remark)
+    notes = [f"To search on: palaestra discover {config.format}{method} run={result.name}"]
+    if result.note:
+        notes.insert(0, result.note)
     rows = (tuple(data[key] for key in keys),)
-    return CommandResult(data, COLUMNS, rows, tuple(notes), outcome.exit_code)
+    return CommandResult(data, COLUMNS, rows, tuple(notes), result.exit_code)
 
 
-def _say(text: str) -> None:
+def _print_to_stderr(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _hush(_text: str) -> None:
+def _ignore(_text: str) -> None:
     pass
 
 
@@ -111,12 +111,12 @@ AGENT = "palaestra.apps.matmul.agent.run:run_agent"
 
 
 def run_method(
-    open_run: Callable[[], RunDirectory], config: DiscoverConfig, say: Callable[[str], None]
-) -> Outcome | None:
+    open_run: Callable[[], RunDirectory], config: DiscoverConfig, print_line: Callable[[str], None]
+) -> SearchResult | None:
     """What came of it; None in a process that only helps another. `open_run` finds or makes the run's directory."""
     if config.method == "flip" or (config.method == "auto" and not fits_agent(config.product)):
         if config.method == "auto":
-            say(f"{config.format} is too large for the agent: the walk goes alone.")
-        return run_discovery(open_run(), config, say)
-    outcome: Outcome | None = resolve_name(AGENT)(open_run, config, say)
-    return outcome
+            print_line(f"{config.format} is too large for the agent: the walk goes alone.")
+        return run_flip_search(open_run(), config, print_line)
+    result: SearchResult | None = resolve_name(AGENT)(open_run, config, print_line)
+    return result

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul.benchmark import wandb
 from palaestra.apps.matmul.benchmark.report import BenchStore
-from palaestra.apps.matmul.benchmark.worker import benchmark_apart
+from palaestra.apps.matmul.benchmark.worker import benchmark_in_subprocess
 from palaestra.apps.matmul.config import BRIEF
 from palaestra.apps.matmul.schemes.archive import Archive
 from palaestra.apps.matmul.schemes.fields import Field
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def ending_told(session: RunSession, stop: StopRequest) -> Iterator[None]:
+def record_end(session: RunSession, stop: StopRequest) -> Iterator[None]:
     """Of the search in the block. A second signal leaves at once, as Ctrl-C does."""
     try:
         yield
@@ -61,7 +61,7 @@ def ending_told(session: RunSession, stop: StopRequest) -> Iterator[None]:
 logger = logging.getLogger(__name__)
 
 
-def open_sinks(config: SearchSinks, session: RunSession, settings: Mapping[str, Any]) -> Fanout:
+def open_loggers(config: SearchSinks, session: RunSession, settings: Mapping[str, Any]) -> Fanout:
     """A sink that fails is named in the log and the journal, and the search goes on without it."""
 
     def on_dropped(name: str, error: Exception) -> None:
@@ -75,7 +75,7 @@ def open_sinks(config: SearchSinks, session: RunSession, settings: Mapping[str, 
     return build_sinks(asked, session.directory, header, settings, on_dropped)
 
 
-MOST_ENTRIES = 1000  # of a search that goes on for days the newest
+MAX_LOG_ENTRIES = 1000  # of a search that goes on for days the newest
 
 
 def log_checkpoint(directory: Path, flips: int, seconds: float, file: str) -> int:
@@ -84,7 +84,7 @@ def log_checkpoint(directory: Path, flips: int, seconds: float, file: str) -> in
         before = read_log(directory)
     except (FileNotFoundError, DamagedFile):
         before = []
-    gone = [replace(entry, removed=True) for entry in before[-MOST_ENTRIES + 1 :]]
+    gone = [replace(entry, removed=True) for entry in before[-MAX_LOG_ENTRIES + 1 :]]
     number = before[-1].epoch + 1 if before else 1
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     entries = [*gone, LogEntry(number, flips, None, now, round(seconds, 3), file)]
@@ -97,52 +97,54 @@ ARTIFACT, KIND = "discovery", "algorithm"  # as W&B calls them
 
 
 @dataclass(frozen=True)
-class Kept:
+class ArchivedScheme:
     file: str = ""  # in the archive; empty when it is no better than the schoolbook's
     is_new: bool = False  # to this archive
-    remark: str = ""  # of the first look at its speed
+    note: str = ""  # of the first look at its speed
 
 
-def keep(
+def archive_scheme(
     proved: VerifiedFactorization,
     provenance: Provenance,
     session: RunSession,
-    sinks: Fanout,
+    loggers: Fanout,
     *,
     bench: bool,
-    ends: float = inf,
-) -> Kept:
+    deadline: float = inf,
+) -> ArchivedScheme:
     """`ends` (of time.monotonic): when the session should be over."""
-    if proved.rank >= proved.format.schoolbook_rank:  # what everybody knows is no discovery
-        return Kept()
-    entry, is_new = Archive(session.directory.path.parent).add(proved, provenance, ends)
+    if proved.rank >= proved.format.naive_rank:  # what everybody knows is no discovery
+        return ArchivedScheme()
+    entry, is_new = Archive(session.directory.path.parent).add(proved, provenance, deadline)
     session.journal.record("artifact.saved", file=str(entry.file), kind="discovery")
-    sinks.files_made(ARTIFACT, KIND, [entry.file])
-    remark = first_look(entry, session.directory, session.journal, sinks, ends) if bench else ""
-    return Kept(str(entry.file), is_new, remark)
+    loggers.files_made(ARTIFACT, KIND, [entry.file])
+    note = benchmark_briefly(entry, session.directory, session.journal, loggers, deadline) if bench else ""
+    return ArchivedScheme(str(entry.file), is_new, note)
 
 
-SHORTEST = 2.0  # seconds: compiling alone takes about one
-FOR_NUMBERS = frozenset({Field.ZT, Field.Z})
+MIN_SECONDS = 2.0  # seconds: compiling alone takes about one
+NUMERIC_FIELDS = frozenset({Field.ZT, Field.Z})
 
 
-def first_look(entry: Discovery, directory: RunDirectory, journal: Events, sinks: Fanout, ends: float = inf) -> str:
+def benchmark_briefly(
+    entry: Discovery, directory: RunDirectory, journal: Events, loggers: Fanout, deadline: float = inf
+) -> str:
     """What to tell the user, empty when there is nothing; a benchmark that fails takes nothing from the discovery.
 
     One that cannot be done before `ends` (of time.monotonic) is left to the user.
     """
-    if entry.scheme.field not in FOR_NUMBERS:
+    if entry.scheme.field not in NUMERIC_FIELDS:
         return ""
-    left = ends - time.monotonic()
-    if left < SHORTEST:
+    left = deadline - time.monotonic()
+    if left < MIN_SECONDS:
         return f"Not benchmarked: the time was up. To do it: palaestra bench {entry.fingerprint}"
     try:
-        made = benchmark_apart(entry, BRIEF, new_run_id(), aloud=False, timeout=None if left == inf else left)
+        made = benchmark_in_subprocess(entry, BRIEF, new_run_id(), verbose=False, timeout=None if left == inf else left)
     except PalaestraError as error:
         return f"It could not be timed: {error}"
     file = BenchStore(directory.path.parent).add(made)
     journal.record("artifact.saved", file=str(file), kind="benchmark")
-    sinks.table_made(wandb.NAME, wandb.COLUMNS, wandb.table_rows(made))
+    loggers.table_made(wandb.NAME, wandb.COLUMNS, wandb.table_rows(made))
     return summary(made)
 
 

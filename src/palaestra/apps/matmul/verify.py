@@ -9,7 +9,7 @@ import numpy as np
 
 from palaestra.apps.matmul.schemes.fields import Field, parse_field
 from palaestra.apps.matmul.schemes.fingerprint import fingerprint
-from palaestra.apps.matmul.schemes.known_ranks import compare
+from palaestra.apps.matmul.schemes.known_ranks import compare_with_known
 from palaestra.apps.matmul.schemes.scheme_files import read_schemes
 from palaestra.apps.matmul.schemes.verification import NotAnAlgorithm, VerifiedFactorization, residual, verify
 from palaestra.core.app import CommandResult
@@ -26,7 +26,7 @@ COLUMNS = ("file", "format", "field", "rank", "best known", "verdict")
 
 def verify_files(arguments: Namespace) -> CommandResult:
     field = parse_field(arguments.field) if arguments.field else None
-    found = [entry for name in arguments.files for entry in judge_file(Path(name), field)]
+    found = [entry for name in arguments.files for entry in verify_file(Path(name), field)]
     refused = [entry for entry in found if not entry["verified"]]
     rows = tuple(
         tuple(entry.get(key) for key in ("file", "format", "field", "rank", "known", "said")) for entry in found
@@ -35,22 +35,22 @@ def verify_files(arguments: Namespace) -> CommandResult:
     return CommandResult({"schemes": found}, COLUMNS, rows, notes, exit_code=1 if refused else 0)
 
 
-def judge_file(path: Path, field: Field | None) -> list[dict[str, Any]]:
+def verify_file(path: Path, field: Field | None) -> list[dict[str, Any]]:
     """A file that cannot be read does not keep the others from being judged."""
     try:
         schemes = read_schemes(path, field)
     except PalaestraError as error:
         return [{"file": str(path), "verified": False, "said": str(error)}]
-    return [judge_scheme(f"{path}:{key}" if key else str(path), readings) for key, readings in schemes.items()]
+    return [verify_scheme(f"{path}:{key}" if key else str(path), readings) for key, readings in schemes.items()]
 
 
-def judge_scheme(name: str, readings: Sequence[Factorization]) -> dict[str, Any]:
+def verify_scheme(name: str, readings: Sequence[Factorization]) -> dict[str, Any]:
     try:
-        proved = prove_any(readings)
+        proved = verify_any(readings)
     except NotAnAlgorithm as error:
         claim = readings[0]
         return {"file": name, "format": str(claim.format), "verified": False, "said": str(error)}
-    place = compare(proved)
+    comparison = compare_with_known(proved)
     return {
         "file": name,
         "format": str(proved.format),
@@ -58,14 +58,14 @@ def judge_scheme(name: str, readings: Sequence[Factorization]) -> dict[str, Any]
         "rank": proved.rank,
         "largest_coefficient": proved.claim.largest_coefficient,
         "fingerprint": fingerprint(proved),
-        "known": place.known,
-        "comparison": str(place.verdict),
+        "known": comparison.known,
+        "comparison": str(comparison.verdict),
         "verified": True,
         "said": f"proved ({proved.field.meaning})",
     }
 
 
-def prove_any(readings: Sequence[Factorization]) -> VerifiedFactorization:
+def verify_any(readings: Sequence[Factorization]) -> VerifiedFactorization:
     """The first reading that holds; when none does, how near the nearest of them came."""
     refusals = []
     for reading in readings:

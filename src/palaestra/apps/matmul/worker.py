@@ -18,8 +18,8 @@ INTERRUPTED = 130
 
 def main(directory: RunDirectory) -> int:
     try:
-        outcome = run_method(lambda: directory, stored_config(directory), print)
-        return outcome.exit_code if outcome else 0
+        result = run_method(lambda: directory, stored_config(directory), print)
+        return result.exit_code if result else 0
     except PalaestraError as error:
         print(f"palaestra: {error}", file=sys.stderr)
         return error.exit_code

@@ -11,7 +11,7 @@ from palaestra.apps.matmul.agent.census import (
     views_of,
 )
 from palaestra.apps.matmul.schemes.factorization import Format
-from palaestra.apps.matmul.schemes.fields import Field, rank_of
+from palaestra.apps.matmul.schemes.fields import Field, matrix_rank
 from palaestra.apps.matmul.schemes.transformations import change_bases, random_base
 from palaestra.apps.matmul.schemes.verification import product_tensor
 
@@ -30,7 +30,7 @@ def census_of(tensors, format_):
 def test_ranks_are_those_of_elimination_by_hand():
     matrices = np.random.default_rng(1).integers(0, 2, (50, 6, 5))
     rows = [(matrices[:, row] << np.arange(5)).sum(axis=1).astype(np.uint32) for row in range(6)]
-    assert ranks_of(rows).tolist() == [rank_of(matrix.tolist(), 2) for matrix in matrices]
+    assert ranks_of(rows).tolist() == [matrix_rank(matrix.tolist(), 2) for matrix in matrices]
 
 
 @pytest.mark.parametrize("format_", [SMALL, WIDE])
@@ -40,7 +40,7 @@ def test_a_profile_holds_the_rank_of_the_contraction_with_every_vector(format_):
         for vector, rank in zip(views.directions[axis].tolist(), profile[0].tolist(), strict=True):
             bits = [vector >> place & 1 for place in range(format_.sizes[axis])]
             matrix = np.tensordot(bits, tensor.astype(int), axes=(0, axis)) % 2
-            assert rank == rank_of(matrix.tolist(), 2)
+            assert rank == matrix_rank(matrix.tolist(), 2)
 
 
 def test_the_product_of_2x2_matrices_is_seen_with_ranks_2_and_4():
@@ -50,10 +50,10 @@ def test_the_product_of_2x2_matrices_is_seen_with_ranks_2_and_4():
 
 @pytest.mark.parametrize("format_", [SMALL, WIDE])
 def test_the_census_is_the_same_in_every_basis_and_not_the_same_for_every_tensor(format_):
-    dice = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     tensors = drawn(format_, 5)
     for tensor in tensors:
-        bases = tuple(random_base(size, Field.GF2, dice) for size in format_.sizes)
+        bases = tuple(random_base(size, Field.GF2, rng) for size in format_.sizes)
         moved = change_bases(tensor.astype(np.int64), bases, Field.GF2).astype(np.uint8)
         assert (moved != tensor).any()
         assert (census_of(moved[None], format_) == census_of(tensor[None], format_)).all()
@@ -64,8 +64,8 @@ def test_the_census_is_the_same_in_every_basis_and_not_the_same_for_every_tensor
 def test_the_census_after_a_move_is_that_of_what_the_move_leaves(format_):
     tensor, views = drawn(format_, 1, 4)[0], views_of(format_)
     after, kinds = census_of_moves(tensor, views)
-    dice = np.random.default_rng(5)
-    moves = np.stack([dice.integers(1, 1 << size, 40) for size in format_.sizes], axis=1)
+    rng = np.random.default_rng(5)
+    moves = np.stack([rng.integers(1, 1 << size, 40) for size in format_.sizes], axis=1)
     left = tensor ^ outer_bits(moves, format_.sizes)
     places = np.ravel_multi_index((moves - 1).T, [(1 << size) - 1 for size in format_.sizes])
     assert np.allclose(after[kinds[places]], census_of(left, format_), atol=1e-6)

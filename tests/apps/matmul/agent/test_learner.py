@@ -9,8 +9,8 @@ import torch
 from palaestra.algorithms.group import ALONE
 from palaestra.apps.matmul.agent.census import views_of
 from palaestra.apps.matmul.agent.config import AgentConfig
-from palaestra.apps.matmul.agent.demonstrations import draw_lessons
-from palaestra.apps.matmul.agent.learner import AgentLearner, AgentMemory
+from palaestra.apps.matmul.agent.demonstrations import sample_synthetic
+from palaestra.apps.matmul.agent.learner import AgentLearner, ReplayBuffer
 from palaestra.apps.matmul.schemes.bit_masks import from_masks, to_masks
 from palaestra.apps.matmul.schemes.factorization import Format
 from palaestra.apps.matmul.schemes.verification import verify
@@ -41,10 +41,10 @@ def test_every_round_learns_and_plays_an_episode_whose_scheme_multiplies():
     assert [report.round for report in reports] == [1, 2]
     assert [report.updates for report in reports] == [3, 5]
     assert not same(before, weights(agent))
-    assert len(agent.memory.lessons) == reports[-1].moves
+    assert len(agent.replay_buffer.examples) == reports[-1].moves
     for report in reports:
-        (played,) = report.episodes
-        assert verify(from_masks(played.scheme, SMALL)).rank == len(played.scheme)
+        (episode,) = report.episodes
+        assert verify(from_masks(episode.scheme, SMALL)).rank == len(episode.scheme)
 
 
 def test_the_same_seed_is_the_same_run_and_another_seed_is_not():
@@ -90,37 +90,37 @@ def test_cuda_is_refused_where_there_is_none():
         learner(config=TINY.model_copy(update={"device": "cuda"}))
 
 
-def lessons(count, seed):
-    return draw_lessons(SMALL, count, 5, np.random.default_rng(seed))
+def examples(count, seed):
+    return sample_synthetic(SMALL, count, 5, np.random.default_rng(seed))
 
 
 def test_the_newest_are_kept():
-    memory = AgentMemory(views_of(SMALL), 6)
-    first, second = lessons(5, 1), lessons(4, 2)
-    memory.add(first)
-    memory.add(second)
-    assert len(memory.lessons) == 6
-    assert (memory.lessons.tensors[-len(second) :] == second.tensors).all()
-    assert (memory.lessons.tensors[:2] == first.tensors[-2:]).all()
+    replay_buffer = ReplayBuffer(views_of(SMALL), 6)
+    first, second = examples(5, 1), examples(4, 2)
+    replay_buffer.add(first)
+    replay_buffer.add(second)
+    assert len(replay_buffer.examples) == 6
+    assert (replay_buffer.examples.tensors[-len(second) :] == second.tensors).all()
+    assert (replay_buffer.examples.tensors[:2] == first.tensors[-2:]).all()
 
 
 def test_an_empty_memory_gives_nothing():
-    assert len(AgentMemory(views_of(SMALL), 6).draw(10, np.random.default_rng(1))) == 0
+    assert len(ReplayBuffer(views_of(SMALL), 6).draw(10, np.random.default_rng(1))) == 0
 
 
 def test_what_is_drawn_was_put_in():
-    memory = AgentMemory(views_of(SMALL), 50)
-    memory.add(lessons(8, 3))
-    drawn = memory.draw(5, np.random.default_rng(1))
-    known = {tensor.tobytes() for tensor in memory.lessons.tensors}
+    replay_buffer = ReplayBuffer(views_of(SMALL), 50)
+    replay_buffer.add(examples(8, 3))
+    drawn = replay_buffer.draw(5, np.random.default_rng(1))
+    known = {tensor.tobytes() for tensor in replay_buffer.examples.tensors}
     assert len(drawn) == 5
     assert all(tensor.tobytes() in known for tensor in drawn.tensors)
 
 
 def test_a_restored_memory_gives_the_same_draws():
-    memory, twin = AgentMemory(views_of(SMALL), 50), AgentMemory(views_of(SMALL), 50)
-    memory.add(lessons(8, 3))
-    twin.restore(memory.capture())
-    first, second = (each.draw(6, np.random.default_rng(9)) for each in (memory, twin))
+    replay_buffer, twin = ReplayBuffer(views_of(SMALL), 50), ReplayBuffer(views_of(SMALL), 50)
+    replay_buffer.add(examples(8, 3))
+    twin.restore(replay_buffer.capture())
+    first, second = (each.draw(6, np.random.default_rng(9)) for each in (replay_buffer, twin))
     assert (first.tensors == second.tensors).all()
     assert (first.remaining == second.remaining).all()

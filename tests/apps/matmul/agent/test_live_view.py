@@ -6,7 +6,7 @@ import pytest
 
 from palaestra.apps.matmul.agent.live_view import FactorView, factor_view
 from palaestra.apps.matmul.config import DiscoverConfig
-from palaestra.apps.matmul.discover import find_or_make
+from palaestra.apps.matmul.discover import find_or_create_run
 from palaestra.apps.matmul.schemes.bit_masks import to_masks
 from palaestra.apps.matmul.schemes.factorization import Format
 from palaestra.apps.matmul.schemes.formulas import draw_factors
@@ -24,7 +24,7 @@ SMALL = Format(2, 2, 2)
 def session(workplace, monkeypatch):
     (workplace / "lanes").mkdir()
     monkeypatch.setenv(VARIABLE, str(workplace / "lanes"))
-    directory = find_or_make(DiscoverConfig(method="agent"), "first", "palaestra discover")
+    directory = find_or_create_run(DiscoverConfig(method="agent"), "first", "palaestra discover")
     return RunSession(directory, 0, SystemClock())
 
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from palaestra.apps.matmul.agent.census import outer_bits, profiles, views_of
-from palaestra.apps.matmul.agent.mcts import Node, Planner, Planning
+from palaestra.apps.matmul.agent.mcts import Node, Planner, PlannerSettings
 from palaestra.apps.matmul.agent.network import AgentNetwork
 from palaestra.apps.matmul.schemes.factorization import Format
 
@@ -23,27 +23,27 @@ class Oracle(AgentNetwork):
 def planner(network=None, seed=1, **words):
     torch.manual_seed(1)
     made = network or AgentNetwork(VIEWS, 8, 16)
-    return Planner(made, VIEWS, Planning(**words), np.random.default_rng(seed))
+    return Planner(made, VIEWS, PlannerSettings(**words), np.random.default_rng(seed))
 
 
 def summed(moves):
     return np.bitwise_xor.reduce(outer_bits(np.array(moves), SMALL.sizes), axis=0)
 
 
-@pytest.mark.parametrize("most_listed", [70_000, 0])
-def test_one_product_is_taken_away_in_one_move_when_it_is_among_those_looked_at(most_listed):
+@pytest.mark.parametrize("max_listed", [70_000, 0])
+def test_one_product_is_taken_away_in_one_move_when_it_is_among_those_looked_at(max_listed):
     tensor = summed([[3, 5, 9]])
-    moves, left = planner(most_listed=most_listed, samples=20_000).play(tensor, 4)
+    moves, left = planner(max_listed=max_listed, samples=20_000).play(tensor, 4)
     assert not left.any()
     assert (tensor == summed(moves)).all()
-    if most_listed:
+    if max_listed:
         assert moves.tolist() == [[3, 5, 9]]
 
 
 def test_with_a_good_judge_sums_are_taken_apart_without_waste():
-    dice = np.random.default_rng(2)
+    rng = np.random.default_rng(2)
     for _ in range(5):
-        parts = dice.integers(1, 16, (3, 3))
+        parts = rng.integers(1, 16, (3, 3))
         moves, left = planner(Oracle(VIEWS, 8, 16), simulations=8, noise=0.05).play(summed(parts), 6)
         assert not left.any()
         assert len(moves) <= 3
@@ -68,11 +68,11 @@ def test_a_nodes_worth_is_one_more_than_its_best_childs():
     node = Node(summed([[1, 2, 3], [4, 5, 6], [7, 8, 9]]))
     for _ in range(6):
         plan._simulate(node, 5)
-    assert node.worth == 1 + node.worths.min()
+    assert node.cost == 1 + node.costs.min()
     assert node.visits.sum() == 5  # the first look was at the node itself
     for index, child in node.children.items():
         if child.moves is not None:
-            assert node.worths[index] == pytest.approx(child.worth)
+            assert node.costs[index] == pytest.approx(child.cost)
 
 
 def test_nothing_is_planned_where_nothing_is_left():

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from palaestra.apps.matmul.agent.census import views_of
-from palaestra.apps.matmul.agent.demonstrations import draw_lessons
+from palaestra.apps.matmul.agent.demonstrations import sample_synthetic
 from palaestra.apps.matmul.agent.network import AgentNetwork, both_inputs
 from palaestra.apps.matmul.schemes.factorization import Format
 
@@ -18,14 +18,14 @@ def network(one_thread):
 
 
 def seen(count, seed=1):
-    lessons = draw_lessons(SMALL, count, 6, np.random.default_rng(seed))
-    return (*both_inputs(lessons.tensors, VIEWS), torch.from_numpy(lessons.moves - 1), lessons)
+    examples = sample_synthetic(SMALL, count, 6, np.random.default_rng(seed))
+    return (*both_inputs(examples.tensors, VIEWS), torch.from_numpy(examples.moves - 1), examples)
 
 
 @torch.no_grad()
 def test_the_chances_of_all_moves_sum_to_one(network):
     _, policy_input, _, _ = seen(3)
-    chances = network.log_chances(policy_input[0]).exp()
+    chances = network.log_priors(policy_input[0]).exp()
     assert chances.shape == (15, 15, 15)
     assert float(chances.sum()) == pytest.approx(1.0, abs=1e-5)
 
@@ -33,7 +33,7 @@ def test_the_chances_of_all_moves_sum_to_one(network):
 @torch.no_grad()
 def test_the_loss_is_minus_the_mean_log_chance_of_the_moves(network):
     _, policy_input, moves, _ = seen(4)
-    by_hand = [network.log_chances(one)[tuple(move)] for one, move in zip(policy_input, moves, strict=True)]
+    by_hand = [network.log_priors(one)[tuple(move)] for one, move in zip(policy_input, moves, strict=True)]
     loss = network.policy_loss(policy_input, moves)
     assert float(loss) == pytest.approx(-float(torch.stack(by_hand).mean()), rel=1e-4)
 
@@ -41,7 +41,7 @@ def test_the_loss_is_minus_the_mean_log_chance_of_the_moves(network):
 @torch.no_grad()
 def test_v_depends_on_u_and_w_on_both(network):
     _, policy_input, _, _ = seen(1)
-    logs = network.log_chances(policy_input[0])
+    logs = network.log_priors(policy_input[0])
     second = torch.log_softmax(logs.logsumexp(dim=2), dim=1)
     assert not torch.allclose(second[0], second[1], atol=1e-3)
 
@@ -52,24 +52,24 @@ def test_samples_come_as_often_as_their_chance_says(network):
     throws = torch.from_numpy(np.random.default_rng(7).random((20_000, 3), np.float32))
     drawn = network.sample(policy_input[0], throws)
     shares = torch.bincount(drawn[:, 0], minlength=15) / len(drawn)
-    chances = network.log_chances(policy_input[0]).exp().sum(dim=(1, 2))
+    chances = network.log_priors(policy_input[0]).exp().sum(dim=(1, 2))
     assert float((shares - chances).abs().max()) < 0.02
 
 
 def test_a_few_updates_teach_how_many_moves_are_left(network):
     optimizer = torch.optim.Adam(network.parameters(), lr=5e-3)
-    dice = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     losses = []
     for _ in range(80):
-        lessons = draw_lessons(SMALL, 64, 5, dice)
-        value_input, _ = both_inputs(lessons.tensors, VIEWS)
-        loss = network.value_loss(value_input, torch.from_numpy(lessons.remaining))
+        examples = sample_synthetic(SMALL, 64, 5, rng)
+        value_input, _ = both_inputs(examples.tensors, VIEWS)
+        loss = network.value_loss(value_input, torch.from_numpy(examples.remaining))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
     assert np.mean(losses[-10:]) < 0.5 * np.mean(losses[:3])
-    one, four = (draw_lessons(SMALL, 1, 1, dice), draw_lessons(SMALL, 200, 4, dice))
-    four = four.chosen(four.remaining == 4)
+    one, four = (sample_synthetic(SMALL, 1, 1, rng), sample_synthetic(SMALL, 200, 4, rng))
+    four = four.select(four.remaining == 4)
     assert network.moves_left(both_inputs(one.tensors, VIEWS)[0]).mean() < 2
     assert network.moves_left(both_inputs(four.tensors, VIEWS)[0]).mean() > 3

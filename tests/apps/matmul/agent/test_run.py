@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from palaestra.apps.matmul.agent.run import REPRODUCED, prove, run_agent, settle
-from palaestra.apps.matmul.agent.state import begin_progress, shown_schemes
+from palaestra.apps.matmul.agent.run import REPRODUCED, finish_run, prove, run_agent
+from palaestra.apps.matmul.agent.state import initial_progress, with_demonstrations
 from palaestra.apps.matmul.config import DiscoverConfig
-from palaestra.apps.matmul.discover import find_or_make
+from palaestra.apps.matmul.discover import find_or_create_run
 from palaestra.apps.matmul.schemes.bit_masks import to_masks
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.checkpoints.manager import CheckpointManager
@@ -35,10 +35,10 @@ TINY = {"width": 16, "batch": 32, "warmup": 3, "updates": 2, "simulations": 2, "
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def played(name, say=lambda _text: None, agent=TINY, **settings):
+def run_episode(name, print_line=lambda _text: None, agent=TINY, **settings):
     config = DiscoverConfig(format="2x2x2", method="agent", agent=agent, **settings)
-    directory = find_or_make(config, name, "palaestra discover")
-    return directory, run_agent(lambda: directory, config, say)
+    directory = find_or_create_run(config, name, "palaestra discover")
+    return directory, run_agent(lambda: directory, config, print_line)
 
 
 def weights(directory):
@@ -47,10 +47,10 @@ def weights(directory):
 
 def test_an_agents_search_is_an_ordinary_run(workplace):
     said = []
-    directory, outcome = played("first", said.append, seconds=1e-9, target=0)
+    directory, result = run_episode("first", said.append, seconds=1e-9, target=0)
     record = read_record(directory)
     assert (record.state, record.kind, record.exit_code) == (RunState.FINISHED, "matmul", 0)
-    assert (record.agent_step, outcome.unit) == (outcome.flips, "moves")
+    assert (record.agent_step, result.unit) == (result.flips, "moves")
     events = [entry.event for entry in read_journal(directory.journal_file)]
     assert events[:2] == ["run.created", "run.started"]
     assert "checkpoint.saved" in events
@@ -71,14 +71,14 @@ def test_a_run_that_goes_on_is_the_run_that_never_stopped(workplace, monkeypatch
         if text.startswith("Episode 2"):
             stopping.handle(signal.SIGTERM, None)  # the round after this one is the last
 
-    straight, outcome = played("straight", stop_at_2, seconds=200, target=0)
+    straight, result = run_episode("straight", stop_at_2, seconds=200, target=0)
     assert (read_record(straight).epoch, read_record(straight).state) == (3, RunState.CANCELLED)
-    assert outcome.exit_code == 143
+    assert result.exit_code == 143
     stopping.signal = None
     for _ in range(3):
-        halting, again = played("halting", seconds=1e-9, target=0)
+        halting, again = run_episode("halting", seconds=1e-9, target=0)
     assert read_record(halting).epoch == 3
-    assert again.flips == outcome.flips
+    assert again.flips == result.flips
     for name, part in weights(straight).items():
         assert torch.equal(part, weights(halting)[name])
     with closing(MetricsReader(straight.metrics_file)) as first, closing(MetricsReader(halting.metrics_file)) as second:
@@ -88,14 +88,14 @@ def test_a_run_that_goes_on_is_the_run_that_never_stopped(workplace, monkeypatch
 
 @pytest.mark.slow
 def test_the_agent_learns_to_multiply_2x2_matrices_with_seven_products(workplace):
-    _, outcome = played("first", seconds=120, agent={"device": "cpu", "warmup": 200})
-    assert (outcome.rank, outcome.field, outcome.known) == (7, "gf2", 7)
-    assert outcome.file
+    _, result = run_episode("first", seconds=120, agent={"device": "cpu", "warmup": 200})
+    assert (result.rank, result.field, result.known) == (7, "gf2", 7)
+    assert result.file
 
 
 def test_schemes_to_be_shown_must_be_there(workplace):
     with pytest.raises(NotFound, match="no scheme for 2x2x2"):
-        played("first", agent={**TINY, "demonstrations": "schemes"})
+        run_episode("first", agent={**TINY, "demonstrations": "schemes"})
 
 
 @pytest.mark.full
@@ -128,7 +128,7 @@ def test_two_processes_learn_together_and_go_on_together(workplace):
 
 @pytest.fixture
 def found(strassen_bits):
-    return replace(begin_progress(DiscoverConfig(method="agent")), pool=(to_masks(strassen_bits),), found_by="agent")
+    return replace(initial_progress(DiscoverConfig(method="agent")), pool=(to_masks(strassen_bits),), found_by="agent")
 
 
 def nobody():
@@ -138,46 +138,48 @@ def nobody():
 
 def settled(progress, **settings):
     config = DiscoverConfig(method="agent", bench=False, **settings)
-    session = RunSession(find_or_make(config, "first", "palaestra discover"), 0, SystemClock())
-    return settle(progress, config, session, nobody(), 21, 0)
+    session = RunSession(find_or_create_run(config, "first", "palaestra discover"), 0, SystemClock())
+    return finish_run(progress, config, session, nobody(), 21, 0)
 
 
-def provenance(outcome):
-    return json.loads(Path(outcome.file).read_text())["provenance"]
+def provenance(result):
+    return json.loads(Path(result.file).read_text())["provenance"]
 
 
 def test_what_the_agent_found_by_itself_is_discovered(workplace, found):
-    outcome = settled(found)
-    assert (outcome.rank, outcome.flips, outcome.unit, outcome.remark) == (7, 21, "moves", "")
-    kept = provenance(outcome)
+    result = settled(found)
+    assert (result.rank, result.flips, result.unit, result.note) == (7, 21, "moves", "")
+    kept = provenance(result)
     assert (kept["method"], kept["origin"], kept["demonstrations"]) == ("agent", "discovered", [])
 
 
 def test_what_it_was_shown_is_reproduced_and_says_so(workplace, found):
-    outcome = settled(shown_schemes(found, ["2x2x2-gf2-r7-abc"], [7]))
-    assert outcome.remark == REPRODUCED
-    assert (provenance(outcome)["origin"], provenance(outcome)["demonstrations"]) == (
+    result = settled(with_demonstrations(found, ["2x2x2-gf2-r7-abc"], [7]))
+    assert result.note == REPRODUCED
+    assert (provenance(result)["origin"], provenance(result)["demonstrations"]) == (
         "reproduced",
         ["2x2x2-gf2-r7-abc"],
     )
 
 
 def test_whole_numbers_are_lifted_from_what_was_found_modulo_2(workplace, found):
-    outcome = settled(found, field="z")
-    assert (outcome.field, outcome.rank, outcome.remark) == ("zt", 7, "")  # the strictest that holds
-    assert provenance(outcome)["method"] == "agent and lift"
+    result = settled(found, field="z")
+    assert (result.field, result.rank, result.note) == ("zt", 7, "")  # the strictest that holds
+    assert provenance(result)["method"] == "agent and lift"
 
 
 def test_the_schoolbooks_scheme_is_no_discovery(workplace):
-    outcome = settled(begin_progress(DiscoverConfig(method="agent")))
-    assert (outcome.rank, outcome.file) == (8, "")
-    assert prove(begin_progress(DiscoverConfig()), DiscoverConfig()).field is Field.GF2
+    result = settled(initial_progress(DiscoverConfig(method="agent")))
+    assert (result.rank, result.file) == (8, "")
+    assert prove(initial_progress(DiscoverConfig()), DiscoverConfig()).field is Field.GF2
 
 
 def test_what_is_for_numbers_is_timed_at_once_unless_told_not_to(workplace, found, monkeypatch):
     timed = []
-    monkeypatch.setattr("palaestra.apps.matmul.session.first_look", lambda entry, *_: timed.append(entry) or "fast")
+    monkeypatch.setattr(
+        "palaestra.apps.matmul.session.benchmark_briefly", lambda entry, *_: timed.append(entry) or "fast"
+    )
     config = DiscoverConfig(method="agent", field="zt")
-    session = RunSession(find_or_make(config, "first", "palaestra discover"), 0, SystemClock())
-    assert settle(found, config, session, nobody(), 21, 0).remark == "fast"
-    assert [str(entry.file) for entry in timed] == [settle(found, config, session, nobody(), 21, 143).file]
+    session = RunSession(find_or_create_run(config, "first", "palaestra discover"), 0, SystemClock())
+    assert finish_run(found, config, session, nobody(), 21, 0).note == "fast"
+    assert [str(entry.file) for entry in timed] == [finish_run(found, config, session, nobody(), 21, 143).file]

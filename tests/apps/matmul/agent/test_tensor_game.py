@@ -13,7 +13,7 @@ from palaestra.apps.matmul.agent.tensor_game import (
     observation_space,
     slice_rank,
 )
-from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import NotAnAlgorithm, product_tensor, verify
 from palaestra.config.env import EnvConfig
@@ -29,8 +29,8 @@ def actions_of(claim):
 
 def play(game, rows):
     for row in rows:
-        moved = game.step(np.repeat(row[None], game.count, axis=0))
-    return moved
+        result = game.step(np.repeat(row[None], game.count, axis=0))
+    return result
 
 
 def begun(count=1, **settings):
@@ -56,27 +56,27 @@ def test_strassens_products_solve_the_game_in_seven_moves(field, strassen, stras
 def test_an_untouched_tensor_is_not_solved_however_small_its_norm():
     game = begun()
     nothing = np.zeros((1, 12), np.int64)
-    moved = game.step(nothing)
-    assert moved.residual_norms[0] == pytest.approx(8**0.5)
-    assert not moved.are_solved.any()
-    assert not moved.are_valid.any()
-    assert moved.ranks_used.tolist() == [0]
+    result = game.step(nothing)
+    assert result.residual_norms[0] == pytest.approx(8**0.5)
+    assert not result.are_solved.any()
+    assert not result.are_valid.any()
+    assert result.ranks_used.tolist() == [0]
 
 
 def test_signs_matter_over_whole_numbers(strassen):
     rows = actions_of(strassen)
     rows[0, 0] = -rows[0, 0]
-    moved = play(begun(field="zt"), rows)
-    assert not moved.are_solved.any()
-    assert moved.residual_norms[0] > 0
+    result = play(begun(field="zt"), rows)
+    assert not result.are_solved.any()
+    assert result.residual_norms[0] > 0
 
 
 def test_who_gives_up_pays_for_what_is_left():
     game = begun(max_rank=3)
-    rows = actions_of(schoolbook(Format(2, 2, 2), Field.GF2))
-    moved = play(game, rows[:3])
-    assert moved.have_ended.all()
-    assert moved.rewards.tolist() == [-1.0 - 5.0]  # five products of the schoolbook were not taken
+    rows = actions_of(naive_factorization(Format(2, 2, 2), Field.GF2))
+    result = play(game, rows[:3])
+    assert result.have_ended.all()
+    assert result.rewards.tolist() == [-1.0 - 5.0]  # five products of the schoolbook were not taken
     with pytest.raises(NotAnAlgorithm, match="nonzeros"):
         verify(game.factorization(0))
 
@@ -93,8 +93,8 @@ def test_in_another_basis_the_game_is_solved_by_the_moved_products_and_the_claim
             )
             for three in bases
         ]
-        moved = game.step(np.array(rows))
-    assert moved.are_solved.all()
+        result = game.step(np.array(rows))
+    assert result.are_solved.all()
     for each in range(5):
         assert sorted(actions_of(game.factorization(each)).tolist()) == sorted(actions_of(strassen_bits).tolist())
 

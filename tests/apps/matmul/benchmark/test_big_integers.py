@@ -5,16 +5,16 @@ import pytest
 
 from palaestra.apps.matmul.benchmark.big_integers import BigIntegerExecutor, number_steps
 from palaestra.apps.matmul.schemes.composition import join
-from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
-from palaestra.apps.matmul.schemes.straight_line import Program, plain_program, shortest_program
+from palaestra.apps.matmul.schemes.straight_line import Program, find_short_program, naive_program
 from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.core.errors import UsageError
 
 
 def long_matrix(rows, columns, seed):
-    dice = np.random.default_rng(seed)
-    made = np.array([int.from_bytes(dice.bytes(64), "little", signed=True) for _ in range(rows * columns)], object)
+    rng = np.random.default_rng(seed)
+    made = np.array([int.from_bytes(rng.bytes(64), "little", signed=True) for _ in range(rows * columns)], object)
     return made.reshape(rows, columns)
 
 
@@ -29,7 +29,7 @@ def test_long_integers_are_multiplied_exactly(strassen, levels, shape):
 
 
 def test_sides_may_differ_and_what_is_left_below_the_last_level_is_multiplied_by_hand(strassen):
-    wide = join(strassen, schoolbook(Format(2, 2, 1), Field.ZT), "columns")
+    wide = join(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns")
     a, b = long_matrix(12, 8, 3), long_matrix(8, 27, 4)
     for levels in (1, 2):
         assert (BigIntegerExecutor(verify(wide))(a, b, levels) == np.matmul(a, b)).all()
@@ -44,7 +44,7 @@ TABLE = np.array([[2, -3], [0, 0], [-1, 1], [-1, -1], [0, 1], [-1, 0]])
 WANTED = [2 * 10**30 - 21, 0, 7 - 10**30, -(10**30) - 7, 7, -(10**30)]
 
 
-@pytest.mark.parametrize("program", [plain_program(TABLE), shortest_program(TABLE, 3)])
+@pytest.mark.parametrize("program", [naive_program(TABLE), find_short_program(TABLE, 3)])
 def test_every_coefficient_is_respected(program):
     steps = number_steps(program)
     assert steps.of_numbers([10**30, 7]) == WANTED
@@ -54,7 +54,7 @@ def test_every_coefficient_is_respected(program):
 
 
 def test_strassens_sums_are_single_additions_and_subtractions(strassen):
-    steps = number_steps(shortest_program(strassen.u, 1)).steps
+    steps = number_steps(find_short_program(strassen.u, 1)).steps
     assert {operation.__name__ for operation, _, _ in steps} == {"add", "sub"}
     assert len(steps) == 5
 

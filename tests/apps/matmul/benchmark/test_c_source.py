@@ -1,9 +1,9 @@
 from palaestra.apps.matmul.benchmark.c_source import factor_order, made_sums, scheme_source
-from palaestra.apps.matmul.schemes.straight_line import plain_program, scheme_programs
+from palaestra.apps.matmul.schemes.straight_line import naive_program, scheme_programs
 
 
 def test_factors_that_are_one_block_are_not_copied(strassen):
-    assert made_sums(plain_program(strassen.u)) == [0, 1, 4, 5, 6]  # the third and fourth are a11 and a22
+    assert made_sums(naive_program(strassen.u)) == [0, 1, 4, 5, 6]  # the third and fourth are a11 and a22
 
 
 def test_whole_numbers_are_computed_without_a_sign(strassen):
@@ -18,4 +18,4 @@ def test_there_is_a_function_for_each_of_the_three_tables(strassen):
 
 
 def test_a_factor_is_a_block_or_stands_behind_the_blocks(strassen):
-    assert factor_order(plain_program(strassen.u)) == [4, 5, 0, 3, 6, 7, 8]
+    assert factor_order(naive_program(strassen.u)) == [4, 5, 0, 3, 6, 7, 8]

@@ -7,11 +7,11 @@ from palaestra.apps.matmul.benchmark.cells import (
     BASELINE,
     FLOATS,
     LEAF,
+    classify_gain,
     float_cell,
     integer_cell,
     levels_for,
     object_cell,
-    verdict_of,
 )
 from palaestra.apps.matmul.benchmark.executor import Executor
 from palaestra.apps.matmul.benchmark.timing import Timing
@@ -24,16 +24,16 @@ QUICK = BenchConfig(seconds=0.01, smallest_block=4)
 def told(monkeypatch, **seconds):
     """A clock that says these; the work is done all the same."""
 
-    def answer(ways, _seconds, _keep):
-        for work in ways.values():
+    def answer(candidates, _seconds, _keep):
+        for work in candidates.values():
             work()
-        return {name: Timing(seconds[name], seconds[name], 1) for name in ways if name in seconds}
+        return {name: Timing(seconds[name], seconds[name], 1) for name in candidates if name in seconds}
 
-    monkeypatch.setattr(cells, "time_in_turns", answer)
+    monkeypatch.setattr(cells, "time_interleaved", answer)
 
 
 def test_a_gain_is_won_lost_or_neither():
-    assert [verdict_of(gain) for gain in (1.03, 1.02, 0.98, 0.97)] == ["win", "even", "even", "loss"]
+    assert [classify_gain(gain) for gain in (1.03, 1.02, 0.98, 0.97)] == ["win", "even", "even", "loss"]
 
 
 def test_levels_end_where_blocks_become_small():
@@ -60,7 +60,7 @@ def test_a_gain_too_small_to_be_sure_is_left_to_blas(strassen, monkeypatch):
 def test_a_gain_that_one_round_contradicts_is_left_to_blas(strassen, monkeypatch):
     rounds = {BASELINE: (2.0, 2.0, 2.0, 2.0, 2.0), "1": (1.5, 1.5, 1.5, 1.5, 1.99), "2": (1.8, 1.8, 1.8, 1.8, 1.8)}
     timings = {name: Timing(min(each), min(each), 5, each) for name, each in rounds.items()}
-    monkeypatch.setattr(cells, "time_in_turns", lambda *_: timings)
+    monkeypatch.setattr(cells, "time_interleaved", lambda *_: timings)
     cell = float_cell(Executor(verify(strassen), "float64"), 16, QUICK)
     assert (cell.levels, cell.auto_levels) == (1, 2)  # the fastest, and the surest
     assert cell.sure_gain == pytest.approx(2.0 / 1.8)

@@ -15,7 +15,7 @@ from palaestra.apps.matmul.benchmark.executor import (
     split,
 )
 from palaestra.apps.matmul.schemes.composition import join
-from palaestra.apps.matmul.schemes.factorization import Factorization, Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.straight_line import scheme_programs
 from palaestra.apps.matmul.schemes.verification import verify
@@ -36,7 +36,7 @@ def test_strassen_gives_bit_for_bit_what_numpy_gives(strassen, levels, shape):
 
 
 def test_sides_may_differ_and_threads_change_nothing(strassen):
-    wide = join(strassen, schoolbook(Format(2, 2, 1), Field.ZT), "columns")
+    wide = join(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns")
     for threads in (1, 2):
         run = Executor(verify(wide), "int64", threads)
         a, b = RNG.integers(-99, 99, (10, 7)), RNG.integers(-99, 99, (7, 19))
@@ -58,7 +58,7 @@ def test_a_view_that_is_turned_is_read_right(strassen):
 
 
 def test_a_scheme_with_fractions_divides():
-    halves = schoolbook(Format(1, 1, 2), Field.Z)
+    halves = naive_factorization(Format(1, 1, 2), Field.Z)
     claim = Factorization(halves.format, Field.Q, halves.u, halves.v, 2 * halves.w, (1, 1, 2))
     run = Executor(verify(claim), "float64")
     a, b = np.ones((3, 2)), np.ones((2, 4))
@@ -88,9 +88,9 @@ def test_what_does_not_fit_is_refused(strassen):
 def test_memory_is_given_back(strassen):
     run = Executor(verify(strassen), "float64")
     run(np.ones((8, 8)), np.ones((8, 8)), levels=2)
-    assert run._product._rooms
-    run.forget()
-    assert not run._product._rooms
+    assert run._product._buffers
+    run.release_buffers()
+    assert not run._product._buffers
 
 
 FLOAT_RNG = np.random.default_rng(5)
@@ -115,7 +115,7 @@ def test_small_whole_numbers_are_exact_at_every_level(strassen, dtype, shape):
 
 
 def test_fractions_are_divided_by_once_a_level():
-    halves = schoolbook(Format(1, 1, 2), Field.Z)
+    halves = naive_factorization(Format(1, 1, 2), Field.Z)
     claim = Factorization(halves.format, Field.Q, halves.u, halves.v, 2 * halves.w, (1, 1, 2))
     out = np.empty((3, 4))
     float_product(claim)(np.ones((3, 2)), np.ones((2, 4)), out, 2)
@@ -125,7 +125,7 @@ def test_fractions_are_divided_by_once_a_level():
 def test_sums_begin_with_a_line_of_the_cache(strassen):
     product = float_product(strassen, "float32")
     product(np.ones((18, 18), np.float32), np.ones((18, 18), np.float32), np.empty((18, 18), np.float32), 1)
-    (room,) = product._rooms.values()
+    (room,) = product._buffers.values()
     assert all(plane.ctypes.data % 64 == 0 for plane in (*room.left.planes, *room.right.planes, *room.products.planes))
     assert all(plane.strides[0] % 64 == 0 for plane in room.products.planes)
 
@@ -169,9 +169,9 @@ def test_parts_of_larger_matrices_are_read_and_written_in_place(strassen):
 
 
 def test_a_format_of_different_sides_and_one_without_any_sum(strassen):
-    wide = join(strassen, schoolbook(Format(2, 2, 1), Field.ZT), "columns")
+    wide = join(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns")
     a, b, out = entries(29, 23), entries(23, 31), np.empty((29, 31), np.int64)
-    for claim in (wide, schoolbook(Format(2, 3, 1), Field.ZT)):
+    for claim in (wide, naive_factorization(Format(2, 3, 1), Field.ZT)):
         integer_product(claim, threads=2)(a, b, out, 2)
         assert (out == a @ b).all()
 
@@ -180,12 +180,12 @@ def test_room_is_kept_for_the_next_product_of_that_size_and_given_back(strassen)
     product = integer_product(strassen)
     a, out = entries(32, 32), np.empty((32, 32), np.int64)
     product(a, a, out, 2)
-    (room,) = product._rooms.values()
+    (room,) = product._buffers.values()
     assert room.ctypes.data % 64 == 0
     product(a, a, out, 2)
-    assert next(iter(product._rooms.values())) is room
-    product.forget()
-    assert not product._rooms
+    assert next(iter(product._buffers.values())) is room
+    product.release_buffers()
+    assert not product._buffers
 
 
 def test_the_source_says_where_each_factor_is(strassen):

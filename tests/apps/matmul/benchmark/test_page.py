@@ -2,10 +2,10 @@ from dataclasses import asdict
 from html.parser import HTMLParser
 
 from palaestra.apps.matmul.benchmark.cells import Cell
-from palaestra.apps.matmul.benchmark.page import COLUMNS, gain_picture, make_page, table_row
+from palaestra.apps.matmul.benchmark.page import COLUMNS, gain_plot, make_page, table_row
 
 WON = Cell("float32", 1024, "NumPy (BLAS)", 1.1, 1.0, 1, 1.1, 1.0, 1.1, "win", 1, error=2e-6, baseline_error=1e-6)
-LOST = Cell("int64", 64, "NumPy", None, 1.0, 1, None, None, 0.5, "loss", 0, is_exact=True, others={"leaf": 0.002})
+SLOWER = Cell("int64", 64, "NumPy", None, 1.0, 1, None, None, 0.5, "loss", 0, is_exact=True, others={"leaf": 0.002})
 BENCHMARK = {
     "id": "01B",
     "discovery": "2x2x2-zt-r7-x",
@@ -19,7 +19,7 @@ BENCHMARK = {
     "software": {"blas": "b", "compiler": "c"},
     "additions": 15,
     "products_checked": 6,
-    "cells": [asdict(WON), asdict(LOST)],
+    "cells": [asdict(WON), asdict(SLOWER)],
 }
 
 
@@ -50,20 +50,20 @@ def test_the_page_has_a_picture_and_a_row_for_each_comparison_and_asks_nobody():
 
 
 def test_a_row_tells_errors_and_what_was_not_timed():
-    row = dict(zip(COLUMNS, table_row(asdict(LOST)), strict=True))
+    row = dict(zip(COLUMNS, table_row(asdict(SLOWER)), strict=True))
     assert (row["verdict"], row["x NumPy"], row["error"], row["other ways, ms"]) == ("loss", "-", "exact", "leaf 2")
     row = dict(zip(COLUMNS, table_row(asdict(WON)), strict=True))
     assert (row["error"], row["NumPy's error"]) == ("2.0e-06", "1.0e-06")
 
 
 def test_every_comparison_is_a_dot():
-    dots = [attributes for name, attributes in tags(gain_picture([asdict(WON), asdict(LOST)])) if name == "circle"]
+    dots = [attributes for name, attributes in tags(gain_plot([asdict(WON), asdict(SLOWER)])) if name == "circle"]
     assert len(dots) == 2
     assert float(dots[0]["cy"]) < float(dots[1]["cy"])  # the win stands above the loss
-    assert "Nothing" in gain_picture([])
+    assert "Nothing" in gain_plot([])
 
 
 def test_whole_numbers_are_compared_with_numpy_and_with_float_blas():
-    cell = {**asdict(LOST), "seconds": 2.0, "gain": 29.27, "others": {"leaf": 1.0, "float64 BLAS": 1.0}}
+    cell = {**asdict(SLOWER), "seconds": 2.0, "gain": 29.27, "others": {"leaf": 1.0, "float64 BLAS": 1.0}}
     row = dict(zip(COLUMNS, table_row(cell), strict=True))
     assert (row["verdict"], row["x NumPy"], row["x float64 BLAS"]) == ("loss", "29.27", "0.50")

@@ -11,9 +11,9 @@ from palaestra.apps.matmul.benchmark.report import (
     BenchStore,
     auto_table,
     describe_software,
-    plain,
+    encode_benchmark,
     run_benchmark,
-    sentence,
+    summarize_cell,
 )
 from palaestra.apps.matmul.config import BenchConfig
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance
@@ -32,7 +32,7 @@ def test_a_benchmark_names_the_run_the_machine_and_every_comparison(strassen, tm
     entry, _ = Archive(tmp_path).add(verify(strassen), Provenance("01RUN", "flip", 1, 2, 3.0, 4.0, 5.0))
     said = []
     made = run_benchmark(entry, QUICK, "01BENCH", said.append)
-    data = json.loads(json.dumps(plain(made)))
+    data = json.loads(json.dumps(encode_benchmark(made)))
     assert data["source_run_id"] == "01RUN"
     assert data["discovery"] == entry.file.stem
     assert data["hardware"]["cpu"]
@@ -62,8 +62,8 @@ def test_the_table_is_by_type_and_ascending():
 
 def test_a_loss_is_said_as_plainly_as_a_win():
     lost = Cell("float32", 64, "NumPy (BLAS)", 0.5, 1.0, 1, 0.5, 1.0, 0.5, "loss", 0)
-    assert sentence(lost) == "float32 64: loss, 1e+03 ms, 0.50 x NumPy (BLAS), algorithm 0.50 x (1 levels)"
-    assert "not timed" in sentence(Cell("int64", 64, "NumPy", None, 1.0, 1, None, None, 1.2, "win", 1))
+    assert summarize_cell(lost) == "float32 64: loss, 1e+03 ms, 0.50 x NumPy (BLAS), algorithm 0.50 x (1 levels)"
+    assert "not timed" in summarize_cell(Cell("int64", 64, "NumPy", None, 1.0, 1, None, None, 1.2, "win", 1))
 
 
 WON = Cell("float32", 1024, "NumPy (BLAS)", 1.1, 1.0, 1, 1.1, 1.0, 1.1, "win", 1)

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from palaestra.apps.matmul.benchmark import timing
-from palaestra.apps.matmul.benchmark.timing import LEAST_ROUNDS, Ratio, Timing, paired_ratio, ratio_of, time_in_turns
+from palaestra.apps.matmul.benchmark.timing import LEAST_ROUNDS, Ratio, Timing, paired_ratio, ratio_of, time_interleaved
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def work(clock, *seconds):
 
 
 def test_the_best_and_the_middle_of_all_rounds_are_told(clock):
-    timings = time_in_turns({"one": work(clock, 9.0, 3.0, 2.0, 4.0, 6.0, 5.0)}, 0.0)
+    timings = time_interleaved({"one": work(clock, 9.0, 3.0, 2.0, 4.0, 6.0, 5.0)}, 0.0)
     assert timings["one"].rounds == LEAST_ROUNDS
     assert timings["one"].samples == (3.0, 2.0, 4.0, 6.0, 5.0)  # the first, 9.0, was the trial
     assert timings["one"].best == 2.0
@@ -35,14 +35,14 @@ def test_the_best_and_the_middle_of_all_rounds_are_told(clock):
 
 
 def test_a_way_that_is_far_behind_is_asked_once(clock):
-    timings = time_in_turns({"fast": work(clock, 1.0), "slow": work(clock, 10.0)}, 0.0)
+    timings = time_interleaved({"fast": work(clock, 1.0), "slow": work(clock, 10.0)}, 0.0)
     assert timings["slow"].rounds == 1
     assert timings["slow"].best == 10.0
 
 
 def test_a_first_call_that_pays_for_new_memory_is_not_held_against_a_way(clock):
-    ways = {"one": work(clock, 1.0), "new": work(clock, 2.0, *[0.75] * 9)}
-    timings = time_in_turns(ways, 0.0)
+    candidates = {"one": work(clock, 1.0), "new": work(clock, 2.0, *[0.75] * 9)}
+    timings = time_interleaved(candidates, 0.0)
     assert timings["new"].rounds == LEAST_ROUNDS
     assert timings["new"].best == 0.75
 
@@ -54,7 +54,7 @@ def test_two_that_ran_in_the_same_rounds_are_compared_round_by_round():
 
 
 def test_a_way_that_must_be_compared_is_kept(clock):
-    timings = time_in_turns({"fast": work(clock, 1.0), "slow": work(clock, 10.0)}, 0.0, frozenset({"slow"}))
+    timings = time_interleaved({"fast": work(clock, 1.0), "slow": work(clock, 10.0)}, 0.0, frozenset({"slow"}))
     assert timings["slow"].rounds == LEAST_ROUNDS
 
 
@@ -65,7 +65,7 @@ def test_what_is_short_is_repeated_within_a_sample(clock):
         calls.append(1)
         clock[0] += 0.0005
 
-    timing = time_in_turns({"short": short}, 0.0)["short"]
+    timing = time_interleaved({"short": short}, 0.0)["short"]
     assert timing.best == pytest.approx(0.0005)
     assert len(calls) == 1 + LEAST_ROUNDS * 4
 
@@ -88,11 +88,11 @@ def test_of_many_rounds_a_single_outlier_moves_no_bound():
 
 
 def test_the_true_middle_lies_within_the_bounds_19_times_of_20():
-    dice = random.Random(4)
+    rng = random.Random(4)
     for rounds in (6, 9, 20, 60):
         held = 0
         for _ in range(1000):
-            samples = [dice.lognormvariate(0.0, 0.3) for _ in range(rounds)]
+            samples = [rng.lognormvariate(0.0, 0.3) for _ in range(rounds)]
             ratio = paired_ratio(samples, [1.0] * rounds)
             held += ratio.low <= 1.0 <= ratio.high
         assert held > 930

@@ -7,9 +7,9 @@ import pytest
 
 from palaestra.apps.matmul.benchmark.cells import Cell
 from palaestra.apps.matmul.benchmark.report import Benchmark
-from palaestra.apps.matmul.benchmark.wandb import COLUMNS, source_run, table_rows, tell_wandb
+from palaestra.apps.matmul.benchmark.wandb import COLUMNS, find_source_run, table_rows, upload_to_wandb
 from palaestra.apps.matmul.config import DiscoverConfig
-from palaestra.apps.matmul.discover import find_or_make
+from palaestra.apps.matmul.discover import find_or_create_run
 from palaestra.config.sinks import WandbConfig
 from palaestra.core.errors import NotFound
 
@@ -53,11 +53,13 @@ def made_by(run):
 
 @pytest.fixture
 def run(workplace):
-    return find_or_make(DiscoverConfig(), "first", "palaestra discover")
+    return find_or_create_run(DiscoverConfig(), "first", "palaestra discover")
 
 
 def test_the_table_goes_to_the_run_that_found_the_scheme(run, fake):
-    said = tell_wandb(made_by(run.id), WandbConfig(enabled=True, grace_seconds=60), source_run(run.id, Path("runs")))
+    said = upload_to_wandb(
+        made_by(run.id), WandbConfig(enabled=True, grace_seconds=60), find_source_run(run.id, Path("runs"))
+    )
     assert said == f"W&B has it as tables/benchmark of {run.id}."
     (begun,) = fake("init")
     assert (begun["given"]["id"], begun["given"]["name"], begun["given"]["resume"]) == (run.id, "first", "allow")
@@ -68,11 +70,11 @@ def test_the_table_goes_to_the_run_that_found_the_scheme(run, fake):
 
 def test_what_wandb_cannot_take_is_said_and_costs_nothing_else(run, fake, monkeypatch):
     monkeypatch.setenv("FAKE_WANDB", "raise:init")
-    said = tell_wandb(made_by(run.id), WandbConfig(enabled=True, grace_seconds=60), run)
+    said = upload_to_wandb(made_by(run.id), WandbConfig(enabled=True, grace_seconds=60), run)
     assert "no luck in init" in said
 
 
 @pytest.mark.parametrize("name", ["", "01ABSENT"])
 def test_a_scheme_whose_run_is_not_here_has_no_page(name, workplace):
     with pytest.raises(NotFound, match="no page"):
-        source_run(name, Path("runs"))
+        find_source_run(name, Path("runs"))

@@ -4,7 +4,7 @@ import os
 import pytest
 
 from palaestra.apps.matmul.benchmark import worker
-from palaestra.apps.matmul.benchmark.worker import THREAD_COUNTS, benchmark_apart, main
+from palaestra.apps.matmul.benchmark.worker import THREAD_COUNTS, benchmark_in_subprocess, main
 from palaestra.apps.matmul.config import BenchConfig
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance
 from palaestra.apps.matmul.schemes.verification import verify
@@ -28,7 +28,7 @@ def test_the_threads_are_set_before_blas_is_loaded(entry, monkeypatch):
         return real(words, **options)
 
     monkeypatch.setattr(worker.subprocess, "run", run)
-    made = benchmark_apart(entry, QUICK, "01B", aloud=False)
+    made = benchmark_in_subprocess(entry, QUICK, "01B", verbose=False)
     assert {asked[name] for name in THREAD_COUNTS} == {"2"}
     assert (made.id, made.threads, len(made.cells)) == ("01B", 2, 1)
     assert made.cells[0].is_exact
@@ -38,7 +38,7 @@ def test_the_threads_are_set_before_blas_is_loaded(entry, monkeypatch):
 def test_what_the_child_could_not_do_is_told(entry):
     entry.file.write_text("{")
     with pytest.raises(RunFailed, match="ended with 1"):
-        benchmark_apart(entry, QUICK, "01B", aloud=False)
+        benchmark_in_subprocess(entry, QUICK, "01B", verbose=False)
 
 
 def test_a_refusal_has_its_exit_code(strassen_bits, tmp_path, capsys):

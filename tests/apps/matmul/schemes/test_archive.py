@@ -4,10 +4,10 @@ from dataclasses import replace
 import pytest
 
 from palaestra.apps.matmul.schemes.archive import Archive, Discovery, Provenance
-from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import verify
-from palaestra.apps.matmul.search.reduce_additions import polished
+from palaestra.apps.matmul.search.reduce_additions import minimize_additions
 from palaestra.core.errors import DamagedFile
 
 ORIGIN = Provenance("01RUN", "flip", 3, 1000, 1.5, 1.4, 0.0, parents=("abc",))
@@ -34,7 +34,7 @@ def test_the_same_scheme_from_another_side_is_one_entry(strassen, tmp_path):
 
 def test_fields_have_entries_of_their_own(strassen, strassen_bits, tmp_path):
     archive = Archive(tmp_path)
-    for claim in (strassen, strassen_bits, schoolbook(Format(2, 2, 2), Field.ZT)):
+    for claim in (strassen, strassen_bits, naive_factorization(Format(2, 2, 2), Field.ZT)):
         assert archive.add(verify(claim), ORIGIN)[1]
     assert len(list(archive.entries())) == 3
 
@@ -60,7 +60,7 @@ def test_an_archive_that_is_not_there_is_empty(tmp_path):
 def test_the_same_scheme_in_bases_with_fewer_additions_takes_the_place_of_the_heavier(strassen, tmp_path):
     archive = Archive(tmp_path)
     heavy, _ = archive.add(verify(strassen), ORIGIN)
-    light, is_new = archive.add(polished(heavy.scheme, 60.0, 1), replace(ORIGIN, run="02RUN"))
+    light, is_new = archive.add(minimize_additions(heavy.scheme, 60.0, 1), replace(ORIGIN, run="02RUN"))
     assert not is_new
     assert light.file == heavy.file
     (entry,) = archive.entries()

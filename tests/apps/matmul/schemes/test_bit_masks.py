@@ -5,20 +5,20 @@ from dataclasses import replace
 import pytest
 
 from palaestra.apps.matmul.schemes.bit_masks import (
-    can_turn,
+    cyclic_rank,
+    expand_cyclic,
     from_masks,
     from_signed_masks,
     is_cube,
-    spread,
+    naive_cyclic_masks,
+    supports_cyclic_search,
     to_masks,
     to_signed_masks,
-    turning_rank,
-    turning_school,
 )
-from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import verify
-from palaestra.apps.matmul.search.flip_walk import IS_COMPILED, turning_walk
+from palaestra.apps.matmul.search.flip_walk import IS_COMPILED, resume_cyclic_walk
 from palaestra.core.errors import UsageError
 
 
@@ -32,14 +32,14 @@ def test_entry_k_is_bit_k(strassen_bits):
 
 
 def test_all_sixty_four_bits_are_used():
-    masks = to_masks(schoolbook(Format(8, 8, 8), Field.GF2))
+    masks = to_masks(naive_factorization(Format(8, 8, 8), Field.GF2))
     assert max(max(row) for row in masks) == 1 << 63
     assert from_masks(masks, Format(8, 8, 8)).rank == 512
 
 
 def test_a_matrix_with_more_entries_is_refused():
     with pytest.raises(UsageError, match="9x8x8"):
-        to_masks(schoolbook(Format(9, 8, 8), Field.GF2))
+        to_masks(naive_factorization(Format(9, 8, 8), Field.GF2))
 
 
 def test_masks_hold_the_whole_scheme(strassen):
@@ -59,52 +59,52 @@ needs_compiler = pytest.mark.skipif(not IS_COMPILED, reason="installed without a
 
 @pytest.mark.parametrize("side", [2, 3, 5])
 def test_the_schoolbook_can_be_turned(side):
-    masks = turning_school(side)
+    masks = naive_cyclic_masks(side)
     assert sum(map(is_cube, masks)) == side
-    assert turning_rank(masks) == side**3
-    school = to_masks(schoolbook(Format(side, side, side), Field.GF2))
-    assert sorted(spread(masks, side)) == sorted(school)
+    assert cyclic_rank(masks) == side**3
+    school = to_masks(naive_factorization(Format(side, side, side), Field.GF2))
+    assert sorted(expand_cyclic(masks, side)) == sorted(school)
 
 
 def test_only_large_square_matrices_are_turned():
     formats = [Format(5, 5, 5), Format(6, 6, 6), Format(4, 5, 5), Format(4, 4, 4)]
-    assert [can_turn(one) for one in formats] == [True, True, False, False]
+    assert [supports_cyclic_search(one) for one in formats] == [True, True, False, False]
 
 
 @needs_compiler
 @pytest.mark.parametrize(("side", "rank"), [(2, 7), (3, 23)])
 def test_a_walk_among_them_finds_what_is_known_and_stays_right_at_every_stop(side, rank):
-    rows = turning_school(side)
-    walk = turning_walk(rows, rows, 1, 0)
+    rows = naive_cyclic_masks(side)
+    walk = resume_cyclic_walk(rows, rows, 1, 0)
     for _ in range(400):
-        walk.go(20_000, 300, 6, rank)
+        walk.run(20_000, 300, 6, rank)
         for masks in (walk.current, walk.best):
-            assert verify(from_masks(spread(masks, side), Format(side, side, side))).rank == turning_rank(masks)
+            assert verify(from_masks(expand_cyclic(masks, side), Format(side, side, side))).rank == cyclic_rank(masks)
         if walk.best_rank == rank:
             break
-    assert walk.best_rank == turning_rank(walk.best) == rank
+    assert walk.best_rank == cyclic_rank(walk.best) == rank
 
 
 @needs_compiler
 def test_a_walk_that_was_put_away_goes_on_as_if_it_never_stopped():
-    rows = turning_school(3)
-    through, pieces = (turning_walk(rows, rows, 5, 0) for _ in range(2))
+    rows = naive_cyclic_masks(3)
+    through, pieces = (resume_cyclic_walk(rows, rows, 5, 0) for _ in range(2))
     for _ in range(5):
-        through.go(500, 100, 6, 0)
-        pieces.go(500, 100, 6, 0)
-        pieces = turning_walk(pieces.current, pieces.best, pieces.dice, pieces.since_fall)
-    assert (pieces.current, pieces.best, pieces.dice) == (through.current, through.best, through.dice)
+        through.run(500, 100, 6, 0)
+        pieces.run(500, 100, 6, 0)
+        pieces = resume_cyclic_walk(pieces.current, pieces.best, pieces.rng_state, pieces.since_reduction)
+    assert (pieces.current, pieces.best, pieces.rng_state) == (through.current, through.best, through.rng_state)
 
 
 @needs_compiler
 def test_three_cubes_of_one_kind_are_one():
     """Two rows that become a cube: (a, a, b) and (a, a, a + b) are the cube of a."""
     rows = [[1, 1, 2], [1, 1, 3]]
-    walk = turning_walk(rows, rows, 1, 0)
-    walk.go(50, 1000, 0, 1)
+    walk = resume_cyclic_walk(rows, rows, 1, 0)
+    walk.run(50, 1000, 0, 1)
     assert walk.best == [[1, 1, 1]]
 
 
 @needs_compiler
 def test_a_walk_where_nothing_is_equal_ends_at_once():
-    assert turning_walk([[1, 2, 4]], [[1, 2, 4]], 1, 0).go(100, 10, 0, 0) == 1
+    assert resume_cyclic_walk([[1, 2, 4]], [[1, 2, 4]], 1, 0).run(100, 10, 0, 0) == 1

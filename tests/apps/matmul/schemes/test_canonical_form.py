@@ -10,20 +10,20 @@ import pytest
 from palaestra.apps.matmul.schemes.bit_masks import from_masks
 from palaestra.apps.matmul.schemes.canonical_form import (
     canonical_form,
-    canonical_word,
+    canonical_hash,
+    individualize,
     normal_rows,
-    refined,
+    refine_colours,
     single_rows,
     smallest_class,
-    with_one_apart,
 )
-from palaestra.apps.matmul.schemes.composition import multiplied
-from palaestra.apps.matmul.schemes.factorization import Factorization, Format, schoolbook
+from palaestra.apps.matmul.schemes.composition import tensor_product
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
-from palaestra.apps.matmul.schemes.symmetry import are_one
+from palaestra.apps.matmul.schemes.symmetry import are_equivalent
 from palaestra.apps.matmul.schemes.transformations import from_trace_form, random_base, trace_form, view
 from palaestra.apps.matmul.schemes.verification import verify
-from palaestra.apps.matmul.search.flip_search import Rules, advance, begin
+from palaestra.apps.matmul.search.flip_search import SearchSettings, advance_search, start_search
 from palaestra.apps.matmul.search.flip_walk import resume_walk
 from palaestra.apps.matmul.search.lifting import lift
 
@@ -31,41 +31,41 @@ TWO = Format(2, 2, 2)
 
 
 def found(format_, rank, seed):
-    search = begin(format_, seed, 1)
+    search = start_search(format_, seed, 1)
     while search.best_rank > rank:
-        search = advance(search, Rules(target=rank, round_flips=100_000, plus_period=5_000))
+        search = advance_search(search, SearchSettings(target=rank, round_flips=100_000, plus_period=5_000))
     return verify(from_masks(search.best, format_))
 
 
-def random_image(claim, dice):
+def random_image(claim, rng):
     """Other bases, another order of the three factors and of the rows, and signs."""
-    bases = [random_base(side, claim.field, dice) for side in claim.format.sides]
+    bases = [random_base(side, claim.field, rng) for side in claim.format.sides]
     factors = trace_form(claim)
     factors = [bases[k].matrix @ factors[k] @ bases[(k + 1) % 3].inverse for k in range(3)]
-    factors = view(tuple(factors), list(permutations(range(3)))[dice.integers(6)])
-    order = dice.permutation(claim.rank)
+    factors = view(tuple(factors), list(permutations(range(3)))[rng.integers(6)])
+    order = rng.permutation(claim.rank)
     u, v, w = from_trace_form(*(factor[order] for factor in factors))
     format_ = Format(*(factor.shape[1] for factor in factors))
     if claim.field is Field.GF2:
         return Factorization(format_, Field.GF2, u % 2, v % 2, w % 2)
-    first, second = dice.choice((-1, 1), size=(2, claim.rank, 1))
+    first, second = rng.choice((-1, 1), size=(2, claim.rank, 1))
     return Factorization(format_, Field.Z, u * first, v * second, w * first * second)
 
 
 @pytest.mark.parametrize(("sides", "rank"), [((2, 2, 3), 11), ((2, 3, 3), 15), ((3, 3, 3), 23)])
 def test_a_scheme_and_its_random_images_have_one_form(sides, rank):
-    dice = np.random.default_rng(rank)
+    rng = np.random.default_rng(rank)
     plain = found(Format(*sides), rank, 1)
     for scheme in (plain, lift(plain)):
-        images = [verify(random_image(scheme.claim, dice)) for _ in range(3)]
-        assert {canonical_word(image) for image in images} == {canonical_word(scheme)}
-        assert canonical_word(scheme)
+        images = [verify(random_image(scheme.claim, rng)) for _ in range(3)]
+        assert {canonical_hash(image) for image in images} == {canonical_hash(scheme)}
+        assert canonical_hash(scheme)
 
 
 def test_schemes_that_no_symmetry_joins_have_different_forms():
     first, second = (found(Format(3, 3, 3), 23, seed) for seed in (0, 1))
-    assert not are_one(first, second)
-    assert canonical_word(first) != canonical_word(second)
+    assert not are_equivalent(first, second)
+    assert canonical_hash(first) != canonical_hash(second)
 
 
 def invertible():
@@ -96,9 +96,9 @@ def test_forms_agree_with_the_whole_group_gone_through():
     pairs = set()
     for seed in range(1, 13):
         walk = resume_walk(schoolbook_masks(), schoolbook_masks(), seed, 0)
-        walk.go(1 + seed // 3, 1000, 0, 7)
+        walk.run(1 + seed // 3, 1000, 0, 7)
         scheme = verify(from_masks(walk.current, TWO))
-        pairs.add((smallest_of_all_images(scheme.claim), canonical_word(scheme)))
+        pairs.add((smallest_of_all_images(scheme.claim), canonical_hash(scheme)))
     classes, words = ({pair[place] for pair in pairs} for place in (0, 1))
     assert 2 < len(classes) < 12
     assert len(classes) == len(words) == len(pairs)
@@ -113,30 +113,30 @@ def test_a_form_is_a_scheme_itself(strassen_bits):
     form = canonical_form(verify(strassen_bits))
     factors = np.array(form.rows).reshape(7, 3, 2, 2)
     u, v, w = from_trace_form(factors[:, 0], factors[:, 1], factors[:, 2])
-    assert are_one(verify(Factorization(TWO, Field.GF2, u, v, w)), verify(strassen_bits))
+    assert are_equivalent(verify(Factorization(TWO, Field.GF2, u, v, w)), verify(strassen_bits))
 
 
 def test_over_other_fields_it_is_another_form(strassen, strassen_bits):
-    assert canonical_word(verify(strassen)) != canonical_word(verify(strassen_bits))
+    assert canonical_hash(verify(strassen)) != canonical_hash(verify(strassen_bits))
 
 
 def test_denominators_are_part_of_a_scheme_and_not_of_its_form(strassen):
     halved = Factorization(TWO, Field.Q, 2 * strassen.u, strassen.v, strassen.w, (2, 1, 1))
-    assert canonical_word(verify(halved)) == canonical_word(verify(strassen))
+    assert canonical_hash(verify(halved)) == canonical_hash(verify(strassen))
 
 
 def test_the_schoolbooks_scheme_over_numbers_has_no_form():
     """It has infinitely many symmetries of its own: any lengths of the basis vectors."""
-    assert canonical_form(verify(schoolbook(TWO, Field.ZT))) is None
+    assert canonical_form(verify(naive_factorization(TWO, Field.ZT))) is None
 
 
 def test_a_product_with_many_symmetries_of_its_own_has_a_form(strassen_bits):
     """Strassen's scheme has 36 by bases alone; squared, thousands."""
-    square = multiplied(strassen_bits, strassen_bits)
+    square = tensor_product(strassen_bits, strassen_bits)
     image = random_image(square, np.random.default_rng(3))
-    word = canonical_word(verify(square))
+    word = canonical_hash(verify(square))
     assert word
-    assert canonical_word(verify(image)) == word
+    assert canonical_hash(verify(image)) == word
 
 
 # a path of five: 0 - 1 - 2 - 3 - 4
@@ -145,15 +145,15 @@ ALIKE = np.zeros(5, dtype=np.int64)
 
 
 def test_rows_of_a_path_are_told_apart_by_their_distance_from_the_middle():
-    colours, _ = refined(ALIKE, PATH)
+    colours, _ = refine_colours(ALIKE, PATH)
     assert colours[0] == colours[4] != colours[1] == colours[3] != colours[2]
     assert len(set(colours.tolist())) == 3
 
 
 def test_the_order_of_rows_changes_neither_colours_nor_what_was_seen():
     order = np.array([3, 0, 4, 2, 1])
-    colours, told = refined(ALIKE, PATH)
-    other, also = refined(ALIKE, PATH[np.ix_(order, order)])
+    colours, told = refine_colours(ALIKE, PATH)
+    other, also = refine_colours(ALIKE, PATH[np.ix_(order, order)])
     assert other.tolist() == colours[order].tolist()
     assert also == told
 
@@ -161,14 +161,14 @@ def test_the_order_of_rows_changes_neither_colours_nor_what_was_seen():
 def test_other_relations_are_seen_as_others():
     ring = PATH.copy()
     ring[0, 4] = ring[4, 0] = 1
-    assert refined(ALIKE, ring)[1] != refined(ALIKE, PATH)[1]
+    assert refine_colours(ALIKE, ring)[1] != refine_colours(ALIKE, PATH)[1]
 
 
 def test_one_row_set_apart_tells_all_others_apart():
-    colours, _ = refined(ALIKE, PATH)
+    colours, _ = refine_colours(ALIKE, PATH)
     assert single_rows(colours) == [2]
     assert smallest_class(colours) in ([0, 4], [1, 3])
-    finer, _ = refined(with_one_apart(colours, 0), PATH)
+    finer, _ = refine_colours(individualize(colours, 0), PATH)
     assert sorted(single_rows(finer)) == [0, 1, 2, 3, 4]
     assert smallest_class(finer) == []
     assert finer[0] < finer[4]
@@ -183,9 +183,9 @@ def triples(factors, prime):
 
 
 def rebased(claim, seed):
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     factors = trace_form(claim)
-    bases = [random_base(side, claim.field, dice) for side in claim.format.sides]
+    bases = [random_base(side, claim.field, rng) for side in claim.format.sides]
     return [bases[k].matrix @ factors[k] @ bases[(k + 1) % 3].inverse for k in range(3)]
 
 

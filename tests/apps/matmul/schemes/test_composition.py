@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 
 from palaestra.apps.matmul.schemes.bit_masks import from_masks
-from palaestra.apps.matmul.schemes.composition import best_start, join, multiplied, products_for, projected
-from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.composition import (
+    build_best_start,
+    find_tensor_products,
+    join,
+    project,
+    tensor_product,
+)
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import verify
-from palaestra.apps.matmul.search.flip_search import Rules, advance, begin
+from palaestra.apps.matmul.search.flip_search import SearchSettings, advance_search, start_search
 from palaestra.core.errors import UsageError
 
 
@@ -20,7 +26,7 @@ from palaestra.core.errors import UsageError
     [("rows", (1, 2, 2), (3, 2, 2)), ("inner", (2, 1, 2), (2, 3, 2)), ("columns", (2, 2, 3), (2, 2, 5))],
 )
 def test_two_parts_make_a_scheme_of_the_whole(side, strip, whole, strassen):
-    other = schoolbook(Format(*strip), Field.ZT)
+    other = naive_factorization(Format(*strip), Field.ZT)
     proved = verify(join(strassen, other, side))
     assert proved.format == Format(*whole)
     assert proved.rank == 7 + other.rank
@@ -28,7 +34,7 @@ def test_two_parts_make_a_scheme_of_the_whole(side, strip, whole, strassen):
 
 def test_parts_that_do_not_fit_are_refused(strassen, strassen_bits):
     with pytest.raises(UsageError, match="do not join"):
-        join(strassen, schoolbook(Format(1, 3, 2), Field.ZT), "rows")
+        join(strassen, naive_factorization(Format(1, 3, 2), Field.ZT), "rows")
     with pytest.raises(UsageError, match="do not join"):
         join(strassen, strassen_bits, "rows")
 
@@ -38,20 +44,20 @@ def test_parts_that_do_not_fit_are_refused(strassen, strassen_bits):
 )
 def test_strassen_is_used_wherever_it_fits(sides, rank, strassen):
     """4x4x4 from eight blocks of 2x2x2, joined by the schoolbook: 8 * 7."""
-    start = best_start(Format(*sides), Field.GF2, [("strassens", verify(strassen))])
+    start = build_best_start(Format(*sides), Field.GF2, [("strassens", verify(strassen))])
     assert (start.scheme.rank, start.scheme.field) == (rank, Field.GF2)
     assert start.parents == (("strassens",) if rank != 4 else ())
 
 
 def test_a_scheme_serves_all_orders_of_its_sides(strassen):
-    joined = verify(join(strassen, schoolbook(Format(2, 2, 1), Field.ZT), "columns"))
+    joined = verify(join(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns"))
     assert joined.rank == 11
     for sides in ((2, 2, 3), (2, 3, 2), (3, 2, 2)):
-        assert best_start(Format(*sides), Field.GF2, [("it", joined)]).parents == ("it",)
+        assert build_best_start(Format(*sides), Field.GF2, [("it", joined)]).parents == ("it",)
 
 
 def test_nothing_known_is_the_schoolbook():
-    assert best_start(Format(2, 3, 2), Field.GF2, []).scheme.rank == 12
+    assert build_best_start(Format(2, 3, 2), Field.GF2, []).scheme.rank == 12
 
 
 def test_only_schemes_that_hold_over_the_field_are_put_together(strassen):
@@ -64,38 +70,40 @@ def test_only_schemes_that_hold_over_the_field_are_put_together(strassen):
     )
     known = [("large", verify(large))]
     assert large.largest_coefficient > 1
-    ranks = {field: best_start(Format(2, 2, 2), field, known).scheme.rank for field in (Field.GF2, Field.ZT, Field.Z)}
+    ranks = {
+        field: build_best_start(Format(2, 2, 2), field, known).scheme.rank for field in (Field.GF2, Field.ZT, Field.Z)
+    }
     assert ranks == {Field.GF2: 7, Field.ZT: 8, Field.Z: 7}
-    assert best_start(Format(2, 2, 4), Field.ZT, [*known, ("small", verify(strassen))]).scheme.rank == 14
+    assert build_best_start(Format(2, 2, 4), Field.ZT, [*known, ("small", verify(strassen))]).scheme.rank == 14
 
 
 def test_fractions_are_passed_over(strassen):
     halves = replace(strassen, field=Field.Q, u=strassen.u * 2, denominators=(2, 1, 1))
-    assert best_start(Format(2, 2, 2), Field.GF2, [("halves", verify(halves))]).scheme.rank == 8
+    assert build_best_start(Format(2, 2, 2), Field.GF2, [("halves", verify(halves))]).scheme.rank == 8
 
 
 def test_the_product_of_two_schemes_multiplies_larger_matrices(strassen):
-    twice = multiplied(strassen, strassen)
+    twice = tensor_product(strassen, strassen)
     assert (verify(twice).rank, str(twice.format)) == (49, "4x4x4")
-    wide = multiplied(strassen, schoolbook(Format(1, 2, 3), Field.ZT))
+    wide = tensor_product(strassen, naive_factorization(Format(1, 2, 3), Field.ZT))
     assert (verify(wide).rank, str(wide.format)) == (42, "2x4x6")
     with pytest.raises(UsageError, match="no product"):
-        multiplied(strassen, schoolbook(Format(1, 2, 3), Field.Z))
+        tensor_product(strassen, naive_factorization(Format(1, 2, 3), Field.Z))
 
 
 def test_products_are_found_whatever_the_order_of_the_sides(strassen):
-    strip = schoolbook(Format(1, 2, 3), Field.ZT)
-    found = products_for(Format(6, 2, 4), [strassen, strip])
+    strip = naive_factorization(Format(1, 2, 3), Field.ZT)
+    found = find_tensor_products(Format(6, 2, 4), [strassen, strip])
     assert {(i, j) for _, i, j in found} == {(0, 1), (1, 0)}
     assert {verify(claim).rank for claim, _, _ in found} == {42}
-    assert products_for(Format(5, 5, 5), [strassen]) == []
+    assert find_tensor_products(Format(5, 5, 5), [strassen]) == []
 
 
 @pytest.mark.parametrize("sides", [(2, 3, 4), (3, 3, 3)])
 def test_the_schoolbooks_scheme_becomes_that_of_the_smaller_format(sides):
     for at in range(3):
         smaller = [side - (k == at) for k, side in enumerate(sides)]
-        made = verify(projected(schoolbook(Format(*sides), Field.GF2), at))
+        made = verify(project(naive_factorization(Format(*sides), Field.GF2), at))
         assert (made.format, made.rank) == (Format(*smaller), int(np.prod(smaller)))
 
 
@@ -103,37 +111,37 @@ def test_what_was_joined_is_found_again(strassen_bits):
     """Whichever side the strip was added to, the cut that takes it away is found."""
     for at, side in enumerate(("rows", "inner", "columns")):
         strip = [1 if k == at else 2 for k in range(3)]
-        whole = join(strassen_bits, schoolbook(Format(*strip), Field.GF2), side)
-        assert verify(projected(whole, at)).rank == 7
+        whole = join(strassen_bits, naive_factorization(Format(*strip), Field.GF2), side)
+        assert verify(project(whole, at)).rank == 7
 
 
 def test_it_is_found_from_other_bases_too():
     """A search leaves a scheme in bases of its own: 3x3x3 with 23 rows, cut down, is proved, and smaller."""
-    search = begin(Format(3, 3, 3), 1, 1)
+    search = start_search(Format(3, 3, 3), 1, 1)
     while search.best_rank > 23:
-        search = advance(search, Rules(target=23, round_flips=100_000, plus_period=5_000))
+        search = advance_search(search, SearchSettings(target=23, round_flips=100_000, plus_period=5_000))
     claim = from_masks(search.best, search.format)
     for at in range(3):
-        made = verify(projected(claim, at))
+        made = verify(project(claim, at))
         assert sorted(made.format.sides) == [2, 3, 3]
         assert made.rank <= 18
 
 
 def test_a_start_from_discoveries_uses_larger_ones(strassen_bits):
-    larger = verify(join(strassen_bits, schoolbook(Format(2, 2, 2), Field.GF2), "columns"))
+    larger = verify(join(strassen_bits, naive_factorization(Format(2, 2, 2), Field.GF2), "columns"))
     for sides in set(permutations((2, 2, 3))):
-        start = best_start(Format(*sides), Field.GF2, [("larger", larger)])
+        start = build_best_start(Format(*sides), Field.GF2, [("larger", larger)])
         assert start.parents == ("larger",)
         assert start.scheme.rank == 11
 
 
 def test_over_whole_numbers_one_index_is_left_out(strassen):
-    larger = join(strassen, schoolbook(Format(2, 2, 1), Field.ZT), "columns")
-    assert (verify(projected(larger, 2)).rank, projected(larger, 2).field) == (7, Field.ZT)
+    larger = join(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns")
+    assert (verify(project(larger, 2)).rank, project(larger, 2).field) == (7, Field.ZT)
     for at in range(3):
-        assert verify(projected(strassen, at)).rank <= 6
+        assert verify(project(strassen, at)).rank <= 6
 
 
 def test_what_cannot_be_cut_is_refused():
     with pytest.raises(UsageError, match="side of 1"):
-        projected(schoolbook(Format(1, 2, 2), Field.GF2), 0)
+        project(naive_factorization(Format(1, 2, 2), Field.GF2), 0)

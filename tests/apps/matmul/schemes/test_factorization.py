@@ -3,7 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from palaestra.apps.matmul.schemes.factorization import Factorization, Format, parse_format, schoolbook, whole_numbers
+from palaestra.apps.matmul.schemes.factorization import (
+    Factorization,
+    Format,
+    naive_factorization,
+    parse_format,
+    whole_numbers,
+)
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.core.errors import UsageError
 
@@ -22,9 +28,9 @@ def multiply_by(claim, a, b):
 
 @pytest.mark.parametrize("sides", [(1, 1, 1), (2, 3, 4), (4, 1, 2)])
 def test_the_schoolbook_multiplies_as_numpy_does(sides):
-    claim = schoolbook(Format(*sides), Field.Z)
-    dice = np.random.default_rng(0)
-    a, b = dice.integers(-9, 9, sides[:2]), dice.integers(-9, 9, sides[1:])
+    claim = naive_factorization(Format(*sides), Field.Z)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-9, 9, sides[:2]), rng.integers(-9, 9, sides[1:])
     assert claim.rank == np.prod(sides)
     assert (multiply_by(claim, a, b) == a @ b).all()
 
@@ -58,7 +64,7 @@ def test_a_format_is_read_as_it_is_written():
 
 def test_sizes_are_those_of_the_three_matrices():
     assert Format(3, 4, 5).sizes == (12, 20, 15)
-    assert Format(3, 4, 5).schoolbook_rank == 60
+    assert Format(3, 4, 5).naive_rank == 60
     assert Format(5, 3, 4).ascending == Format(3, 4, 5)
 
 

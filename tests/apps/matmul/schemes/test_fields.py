@@ -3,7 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from palaestra.apps.matmul.schemes.fields import Echelon, Field, inverse_of, multiply, parse_field, rank_of
+from palaestra.apps.matmul.schemes.fields import (
+    Echelon,
+    Field,
+    invert_matrix,
+    matmul,
+    matrix_rank,
+    parse_field,
+)
 from palaestra.core.errors import UsageError
 
 
@@ -23,14 +30,14 @@ PRIME = 10_007
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_rank_is_numpys(seed):
-    dice = np.random.default_rng(seed)
-    matrix = dice.integers(-2, 3, (5, 2)) @ dice.integers(-2, 3, (2, 6))
-    assert rank_of(matrix.tolist(), PRIME) == np.linalg.matrix_rank(matrix)
+    rng = np.random.default_rng(seed)
+    matrix = rng.integers(-2, 3, (5, 2)) @ rng.integers(-2, 3, (2, 6))
+    assert matrix_rank(matrix.tolist(), PRIME) == np.linalg.matrix_rank(matrix)
 
 
 def test_modulo_2_ranks_are_smaller():
-    assert rank_of([[1, 1], [1, -1]], 2) == 1
-    assert rank_of([[1, 1], [1, -1]], PRIME) == 2
+    assert matrix_rank([[1, 1], [1, -1]], 2) == 1
+    assert matrix_rank([[1, 1], [1, -1]], PRIME) == 2
 
 
 @pytest.mark.parametrize("prime", [2, PRIME])
@@ -39,7 +46,7 @@ def test_the_kernel_satisfies_all_equations_and_has_the_right_size(prime):
     echelon = Echelon(prime)
     assert [echelon.add(row) for row in equations] == [True, True, False]
     kernel = echelon.kernel(4)
-    assert len(kernel) == rank_of(kernel, prime) == 2
+    assert len(kernel) == matrix_rank(kernel, prime) == 2
     assert all(sum(a * b for a, b in zip(row, one, strict=True)) % prime == 0 for row in equations for one in kernel)
 
 
@@ -51,12 +58,12 @@ def test_a_copy_learns_alone():
 
 
 def test_products_are_numpys():
-    dice = np.random.default_rng(0)
-    a, b = dice.integers(0, PRIME, (2, 3)), dice.integers(0, PRIME, (3, 4))
-    assert multiply(a.tolist(), b.tolist(), PRIME) == (a @ b % PRIME).tolist()
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, PRIME, (2, 3)), rng.integers(0, PRIME, (3, 4))
+    assert matmul(a.tolist(), b.tolist(), PRIME) == (a @ b % PRIME).tolist()
 
 
 @pytest.mark.parametrize(("prime", "matrix"), [(2, [[1, 1, 0], [0, 1, 1], [0, 0, 1]]), (PRIME, [[0, 3], [2, 5]])])
 def test_a_matrix_times_its_inverse_is_one(prime, matrix):
     side = len(matrix)
-    assert multiply(matrix, inverse_of(matrix, prime), prime) == np.eye(side, dtype=int).tolist()
+    assert matmul(matrix, invert_matrix(matrix, prime), prime) == np.eye(side, dtype=int).tolist()

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from palaestra.apps.matmul.schemes.factorization import Factorization, Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.formulas import (
     GAP,
@@ -15,9 +15,9 @@ from palaestra.apps.matmul.schemes.formulas import (
     PLUS,
     SQUARE,
     draw_factors,
+    format_sum,
     formulas,
     python_code,
-    spoken,
     straight_line,
 )
 
@@ -35,9 +35,9 @@ def test_strassen_reads_as_he_wrote_it(strassen):
 
 
 def test_coefficients_and_signs_are_said():
-    assert spoken([(0, -1)], ["x"]) == "-x"
-    assert spoken([(0, -1), (1, 2)], ["x", "y"]) == "2 * y - x"
-    assert spoken([], []) == "0"
+    assert format_sum([(0, -1)], ["x"]) == "-x"
+    assert format_sum([(0, -1), (1, 2)], ["x", "y"]) == "2 * y - x"
+    assert format_sum([], []) == "0"
 
 
 def test_the_straight_line_has_as_many_signs_as_additions(strassen):
@@ -48,7 +48,7 @@ def test_the_straight_line_has_as_many_signs_as_additions(strassen):
 
 @pytest.mark.parametrize("format_", [Format(2, 2, 2), Format(1, 3, 2), Format(3, 1, 10)])
 def test_the_code_multiplies_as_it_stands(format_, strassen, tmp_path):
-    claim = strassen if format_ == Format(2, 2, 2) else schoolbook(format_, Field.Z)
+    claim = strassen if format_ == Format(2, 2, 2) else naive_factorization(format_, Field.Z)
     rows, inner, columns = (2 * side for side in format_.sides)
     code = python_code(claim) + (
         f"a = np.arange({rows * inner}).reshape({rows}, {inner})\n"

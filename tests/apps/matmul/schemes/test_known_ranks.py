@@ -3,19 +3,19 @@ from dataclasses import replace
 import pytest
 
 from palaestra.apps.matmul.schemes.composition import join
-from palaestra.apps.matmul.schemes.factorization import Format, parse_format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization, parse_format
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.known_ranks import (
-    Verdict,
+    Comparison,
     as_of,
-    compare,
+    compare_with_known,
     known_additions,
     known_formats,
     known_rank,
 )
 from palaestra.apps.matmul.schemes.straight_line import count_additions
 from palaestra.apps.matmul.schemes.verification import verify
-from palaestra.apps.matmul.search.reduce_additions import polished
+from palaestra.apps.matmul.search.reduce_additions import minimize_additions
 
 
 def test_fields_are_never_mixed():
@@ -26,11 +26,11 @@ def test_fields_are_never_mixed():
 @pytest.mark.parametrize(("columns", "additions"), [(3, 17), (4, 26), (5, 28)])
 def test_additions_are_at_most_those_of_winograds_scheme_joined(columns, additions, strassen):
     """2x2x2 twice shares its sums of A; a strip of one column takes two further additions."""
-    block = polished(verify(strassen), 60.0, 1).claim
+    block = minimize_additions(verify(strassen), 60.0, 1).claim
     whole = block
     while whole.format.columns < columns:
         left = columns - whole.format.columns
-        part = block if left >= 2 else schoolbook(Format(2, 2, 1), Field.ZT)
+        part = block if left >= 2 else naive_factorization(Format(2, 2, 1), Field.ZT)
         whole = join(whole, part, "columns")
     assert verify(whole).rank == known_rank(whole.format, Field.ZT)
     assert count_additions(whole, 24).eliminated == additions
@@ -47,17 +47,17 @@ def test_ranks_of_the_table_are_consistent(name):
     format_ = parse_format(name)
     q, z, zt = (known_rank(format_, field) for field in (Field.Q, Field.Z, Field.ZT))
     assert format_ == format_.ascending
-    assert q <= z <= zt < format_.schoolbook_rank
+    assert q <= z <= zt < format_.naive_rank
     assert known_rank(format_, Field.GF2) <= z  # whole coefficients hold modulo 2, too
 
 
 def test_a_proof_gets_its_place(strassen):
-    assert compare(verify(strassen)).verdict is Verdict.MATCHES
-    assert compare(verify(schoolbook(Format(2, 2, 2), Field.GF2))).verdict is Verdict.ABOVE
-    assert compare(verify(schoolbook(Format(1, 1, 7), Field.Z))).verdict is Verdict.UNKNOWN
+    assert compare_with_known(verify(strassen)).verdict is Comparison.MATCHES
+    assert compare_with_known(verify(naive_factorization(Format(2, 2, 2), Field.GF2))).verdict is Comparison.ABOVE
+    assert compare_with_known(verify(naive_factorization(Format(1, 1, 7), Field.Z))).verdict is Comparison.UNKNOWN
 
 
 def test_fewer_than_known_is_below(strassen, monkeypatch):
     monkeypatch.setattr("palaestra.apps.matmul.schemes.known_ranks.known_rank", lambda _format, _field: 8)
-    place = compare(verify(replace(strassen)))
-    assert (place.verdict, place.known, place.as_of) == (Verdict.BELOW, 8, as_of())
+    place = compare_with_known(verify(replace(strassen)))
+    assert (place.verdict, place.known, place.as_of) == (Comparison.BELOW, 8, as_of())

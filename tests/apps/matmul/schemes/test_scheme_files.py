@@ -9,7 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.scheme_files import decode_scheme, encode_scheme, read_npz, read_schemes
 from palaestra.apps.matmul.schemes.verification import NotAnAlgorithm, verify
@@ -39,7 +39,7 @@ def test_our_own_json_there_and_back(strassen, tmp_path):
 
 
 def test_a_catalogues_json_with_its_third_factor_transposed_is_read(tmp_path):
-    claim = schoolbook(Format(2, 3, 4), Field.Z)
+    claim = naive_factorization(Format(2, 3, 4), Field.Z)
     data = {
         "n": [2, 3, 4],
         "m": 24,
@@ -121,7 +121,7 @@ def as_alphatensor(claim):
 
 
 def test_factors_of_different_shapes_are_read_from_numpys_pickle(tmp_path):
-    claim = schoolbook(Format(2, 3, 4), Field.Z)
+    claim = naive_factorization(Format(2, 3, 4), Field.Z)
     np.savez(tmp_path / "a.npz", **{"2,3,4": as_alphatensor(claim), "2,2,2": np.zeros((3, 4, 7), int)})
     read = read_npz(tmp_path / "a.npz")
     assert list(read) == ["2,3,4", "2,2,2"]
@@ -133,7 +133,7 @@ def test_factors_of_different_shapes_are_read_from_numpys_pickle(tmp_path):
 @pytest.mark.parametrize("is_turned", [False, True])
 @pytest.mark.parametrize("sides", [(2, 3, 4), (3, 3, 3), (1, 4, 2)])
 def test_members_u_v_and_w_tell_their_format_by_their_shapes(sides, is_turned, tmp_path):
-    claim = schoolbook(Format(*sides), Field.Z)
+    claim = naive_factorization(Format(*sides), Field.Z)
     tables = {name: factor.T if is_turned else factor for name, factor in zip("UVW", claim.factors, strict=True)}
     np.savez(tmp_path / "a.npz", **tables)
     format_, found = read_npz(tmp_path / "a.npz")[""]

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from palaestra.apps.matmul.benchmark.c_source import made_sums
-from palaestra.apps.matmul.schemes.factorization import Factorization, Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.straight_line import (
     count_additions,
     evaluate,
-    plain_program,
+    find_short_program,
+    naive_program,
     scheme_programs,
-    shortest_program,
     transposed,
     without_negated_factors,
 )
@@ -23,38 +23,38 @@ DICE = np.random.default_rng(1)
 def test_a_program_does_what_its_table_says(shape):
     table = DICE.integers(-2, 3, shape)
     values = DICE.integers(-50, 50, (shape[1], 7))
-    program = shortest_program(table, 3)
+    program = find_short_program(table, 3)
     assert (evaluate(program, values) == table @ values).all()
-    assert program.additions <= plain_program(table).additions
+    assert program.additions <= naive_program(table).additions
 
 
 def test_a_program_turned_around_does_what_the_transposed_table_says():
     table = DICE.integers(-1, 2, (6, 5))
     values = DICE.integers(-50, 50, (6, 3))
-    turned = transposed(shortest_program(table, 2), 6)
+    turned = transposed(find_short_program(table, 2), 6)
     assert (evaluate(turned, values) == table.T @ values).all()
 
 
 def test_the_shortest_program_is_right_also_where_it_is_one_turned_around():
     """For about one table of six the turned one is shorter."""
-    dice = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     for _ in range(60):
-        table = dice.integers(-1, 2, dice.integers(2, 10, 2))
-        values = dice.integers(-50, 50, (table.shape[1], 3))
-        program = shortest_program(table, 3)
+        table = rng.integers(-1, 2, rng.integers(2, 10, 2))
+        values = rng.integers(-50, 50, (table.shape[1], 3))
+        program = find_short_program(table, 3)
         assert program.inputs == table.shape[1]
         assert (evaluate(program, values) == table @ values).all()
 
 
 def test_turning_adds_rows_minus_columns():
     table = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 1]])  # every row and column has something
-    program = plain_program(table)
+    program = naive_program(table)
     assert transposed(program, 3).additions == program.additions + 3 - 4
 
 
 def test_sums_that_differ_by_a_factor_are_made_once():
     table = np.array([[1, 2], [-2, -4], [3, 6]])
-    assert shortest_program(table, 1).additions == 1
+    assert find_short_program(table, 1).additions == 1
 
 
 def test_the_same_tries_give_the_same_program(strassen):
@@ -62,7 +62,7 @@ def test_the_same_tries_give_the_same_program(strassen):
 
 
 def test_an_empty_row_is_nothing():
-    program = shortest_program(np.array([[0, 0], [1, -1]]), 1)
+    program = find_short_program(np.array([[0, 0], [1, -1]]), 1)
     assert evaluate(program, np.array([[5], [3]])).tolist() == [[0], [2]]
 
 
@@ -73,7 +73,7 @@ C = [[1, 1, 1, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0], [0, 1, 0, 1], [0, 
 
 
 def test_the_schoolbook_adds_only_products():
-    counted = count_additions(schoolbook(Format(2, 3, 4), Field.Z))
+    counted = count_additions(naive_factorization(Format(2, 3, 4), Field.Z))
     assert (counted.naive, counted.eliminated) == (2 * 4 * 2, 2 * 4 * 2)
 
 
@@ -105,7 +105,7 @@ def turned(strassen, left, right):
     return Factorization(strassen.format, strassen.field, u, v, w)
 
 
-def multiplied(programs, a, b):
+def tensor_product(programs, a, b):
     products = evaluate(programs.left, a.reshape(4)) * evaluate(programs.right, b.reshape(4))
     return evaluate(programs.product, products).reshape(2, 2)
 
@@ -115,7 +115,7 @@ def test_the_product_is_the_same_whichever_signs_the_rows_had(strassen):
     ones = np.ones(7, dtype=np.int64)
     for left, right in ((ones, ones), (SIGNS, ones), (ones, -ones), (SIGNS, SIGNS), (-SIGNS, SIGNS)):
         programs = scheme_programs(turned(strassen, left, right))
-        assert (multiplied(without_negated_factors(programs), a, b) == a @ b).all()
+        assert (tensor_product(without_negated_factors(programs), a, b) == a @ b).all()
 
 
 def test_a_block_with_a_minus_is_not_copied(strassen):

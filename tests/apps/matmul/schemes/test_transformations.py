@@ -5,25 +5,25 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.transformations import (
     change_back,
     change_bases,
     from_trace_form,
+    permute_sides,
     random_base,
     standard_base,
     trace_form,
-    turned_to,
 )
 from palaestra.apps.matmul.schemes.verification import product_tensor, verify
 from palaestra.core.errors import UsageError
 
 
 def test_the_scheme_is_the_trace_of_a_product_of_three():
-    x, y, z = trace_form(schoolbook(Format(2, 3, 4), Field.Z))
-    dice = np.random.default_rng(0)
-    a, b, c = (dice.integers(-5, 5, shape) for shape in ((2, 3), (3, 4), (4, 2)))
+    x, y, z = trace_form(naive_factorization(Format(2, 3, 4), Field.Z))
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.integers(-5, 5, shape) for shape in ((2, 3), (3, 4), (4, 2)))
     forms = [(factor * matrix).sum(axis=(1, 2)) for factor, matrix in ((x, a), (y, b), (z, c))]
     assert np.prod(forms, axis=0).sum() == sum(
         a[i, j] * b[j, k] * c[k, i] for i in range(2) for j in range(3) for k in range(4)
@@ -32,13 +32,13 @@ def test_the_scheme_is_the_trace_of_a_product_of_three():
 
 @pytest.mark.parametrize("sides", list(permutations((2, 3, 4))))
 def test_a_scheme_turned_to_other_sides_multiplies_those(sides):
-    claim = schoolbook(Format(2, 3, 4), Field.Z)
-    assert verify(turned_to(claim, Format(*sides))).format == Format(*sides)
+    claim = naive_factorization(Format(2, 3, 4), Field.Z)
+    assert verify(permute_sides(claim, Format(*sides))).format == Format(*sides)
 
 
 def test_a_scheme_cannot_be_turned_to_other_lengths():
     with pytest.raises(UsageError):
-        turned_to(schoolbook(Format(2, 3, 4), Field.Z), Format(2, 3, 5))
+        permute_sides(naive_factorization(Format(2, 3, 4), Field.Z), Format(2, 3, 5))
 
 
 def test_the_way_back_is_the_way_there_turned_around(strassen):
@@ -49,16 +49,16 @@ def test_the_way_back_is_the_way_there_turned_around(strassen):
 @pytest.mark.parametrize("field", [Field.GF2, Field.ZT])
 @pytest.mark.parametrize("size", [1, 2, 4, 9])
 def test_a_base_and_its_inverse_undo_each_other(field, size):
-    dice = np.random.default_rng(5)
+    rng = np.random.default_rng(5)
     for _ in range(20):
-        base = random_base(size, field, dice)
+        base = random_base(size, field, rng)
         product = base.matrix @ base.inverse
         assert ((product % 2 if field is Field.GF2 else product) == np.eye(size)).all()
 
 
 def test_every_base_of_two_bits_is_drawn():
-    dice = np.random.default_rng(1)
-    drawn = {random_base(2, Field.GF2, dice).matrix.tobytes() for _ in range(300)}
+    rng = np.random.default_rng(1)
+    drawn = {random_base(2, Field.GF2, rng).matrix.tobytes() for _ in range(300)}
     assert len(drawn) == 6  # (4 - 1) * (4 - 2) invertible matrices of two bits
 
 
@@ -69,8 +69,8 @@ def test_the_standard_base_changes_nothing(strassen):
 
 
 def test_factors_found_in_other_bases_come_back_as_they_were(strassen):
-    dice = np.random.default_rng(2)
-    base = random_base(4, Field.ZT, dice)
+    rng = np.random.default_rng(2)
+    base = random_base(4, Field.ZT, rng)
     moved = strassen.u @ base.matrix.T
     assert (moved != strassen.u).any()
     assert (change_back(moved, base, Field.ZT) == strassen.u).all()

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from palaestra.apps.matmul.schemes.factorization import Factorization, Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import (
     NotAnAlgorithm,
@@ -32,14 +32,14 @@ def test_what_holds_modulo_2_does_not_hold_over_whole_numbers(strassen_bits):
 
 @pytest.mark.fault("V3")
 def test_a_thousand_single_wrong_entries_are_all_refused(strassen):
-    claims = [strassen, schoolbook(Format(2, 3, 2), Field.Z), schoolbook(Format(3, 3, 3), Field.Z)]
-    dice = np.random.default_rng(1)
+    claims = [strassen, naive_factorization(Format(2, 3, 2), Field.Z), naive_factorization(Format(3, 3, 3), Field.Z)]
+    rng = np.random.default_rng(1)
     for attempt in range(1000):
         claim = replace(claims[attempt % 3], field=Field.Z)
-        name = "uvw"[dice.integers(3)]
+        name = "uvw"[rng.integers(3)]
         factor = getattr(claim, name)
-        row, place = (int(dice.integers(size)) for size in factor.shape)
-        wrong = changed(claim, name, row, place, int(factor[row, place]) + int(dice.choice([-2, -1, 1, 2])))
+        row, place = (int(rng.integers(size)) for size in factor.shape)
+        wrong = changed(claim, name, row, place, int(factor[row, place]) + int(rng.choice([-2, -1, 1, 2])))
         with pytest.raises(NotAnAlgorithm):
             verify(wrong)
 
@@ -86,10 +86,10 @@ def test_sums_too_large_for_64_bits_are_still_exact(strassen):
 
 def test_the_tensor_says_what_a_product_is():
     tensor = product_tensor(Format(2, 3, 4))
-    dice = np.random.default_rng(2)
-    a, b = dice.integers(-5, 5, (2, 3)), dice.integers(-5, 5, (3, 4))
+    rng = np.random.default_rng(2)
+    a, b = rng.integers(-5, 5, (2, 3)), rng.integers(-5, 5, (3, 4))
     assert (np.einsum("ijk,i,j->k", tensor, a.ravel(), b.ravel()).reshape(2, 4) == a @ b).all()
-    assert not residual(schoolbook(Format(2, 3, 4), Field.Z)).any()
+    assert not residual(naive_factorization(Format(2, 3, 4), Field.Z)).any()
 
 
 def test_only_verify_makes_a_proof(strassen):

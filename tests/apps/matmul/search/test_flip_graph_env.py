@@ -31,8 +31,8 @@ def test_every_step_leaves_a_scheme_that_multiplies_and_a_fall_is_paid():
 def test_a_walk_is_cut_after_its_flips():
     env = gymnasium.make("palaestra/FlipGraph-v0", max_flips=3, disable_env_checker=True)
     env.reset(seed=1)
-    ends = [env.step(0)[2:4] for _ in range(3)]
-    assert ends == [(False, False), (False, False), (False, True)]
+    deadline = [env.step(0)[2:4] for _ in range(3)]
+    assert deadline == [(False, False), (False, False), (False, True)]
 
 
 def test_more_choices_than_flips_repeat_them():

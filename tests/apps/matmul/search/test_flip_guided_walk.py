@@ -3,68 +3,74 @@ from __future__ import annotations
 import pytest
 
 from palaestra.apps.matmul.schemes.bit_masks import from_masks, to_masks
-from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.apps.matmul.search import flip_guided_walk
-from palaestra.apps.matmul.search.flip_guided_walk import FEATURES, IS_COMPILED, RANDOM, PythonGuidedWalk, begin_guided
+from palaestra.apps.matmul.search.flip_guided_walk import (
+    FEATURES,
+    IS_COMPILED,
+    UNIFORM_WEIGHTS,
+    PythonGuidedWalk,
+    start_guided_walk,
+)
 
 compiled_only = pytest.mark.skipif(not IS_COMPILED, reason="no compiler has been here")
 WEIGHTS = (3.0, -0.5, 0.2, -0.1, 2.0, -3.0, -2.0)
 
 
 def school(*sides):
-    return to_masks(schoolbook(Format(*sides), Field.GF2))
+    return to_masks(naive_factorization(Format(*sides), Field.GF2))
 
 
 @compiled_only
-@pytest.mark.parametrize("weights", [RANDOM, WEIGHTS])
+@pytest.mark.parametrize("weights", [UNIFORM_WEIGHTS, WEIGHTS])
 @pytest.mark.parametrize("sides", [(2, 2, 2), (2, 3, 3)])
 def test_the_compiled_walk_takes_the_steps_of_the_one_in_python(weights, sides):
-    compiled, plain = begin_guided(school(*sides), weights, 77), PythonGuidedWalk(school(*sides), weights, 77)
+    compiled, plain = start_guided_walk(school(*sides), weights, 77), PythonGuidedWalk(school(*sides), weights, 77)
     for _ in range(6):
         assert compiled.features() == plain.features()
-        assert compiled.go(20, 0) == plain.go(20, 0)
+        assert compiled.run(20, 0) == plain.run(20, 0)
         assert compiled.current == plain.current
-        assert compiled.dice == plain.dice
+        assert compiled.rng_state == plain.rng_state
 
 
 @compiled_only
 def test_damaged_schemes_and_flips_are_refused_at_the_door():
     with pytest.raises(ValueError, match="rows"):
-        begin_guided([], RANDOM, 1)
-    with pytest.raises(ValueError, match="nothing"):
-        begin_guided([[0, 1, 1]], RANDOM, 1)
+        start_guided_walk([], UNIFORM_WEIGHTS, 1)
+    with pytest.raises(ValueError, match="zeros"):
+        start_guided_walk([[0, 1, 1]], UNIFORM_WEIGHTS, 1)
     with pytest.raises(IndexError):
-        begin_guided(school(2, 2, 2), RANDOM, 1).take(24)
+        start_guided_walk(school(2, 2, 2), UNIFORM_WEIGHTS, 1).take(24)
 
 
 def test_without_a_compiler_the_walk_in_python_serves(monkeypatch):
     monkeypatch.setattr(flip_guided_walk, "IS_COMPILED", False)
-    walk = begin_guided(school(2, 2, 2), RANDOM, 1)
+    walk = start_guided_walk(school(2, 2, 2), UNIFORM_WEIGHTS, 1)
     assert isinstance(walk, PythonGuidedWalk)
     assert len(walk.features()[0]) == len(FEATURES)
 
 
-RANDOM = [0.0] * 7
+UNIFORM_WEIGHTS = [0.0] * 7
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_every_scheme_on_the_way_multiplies(seed):
-    walk = PythonGuidedWalk(school(2, 2, 3), RANDOM, seed)
+    walk = PythonGuidedWalk(school(2, 2, 3), UNIFORM_WEIGHTS, seed)
     for _ in range(20):
-        walk.go(10, 0)
+        walk.run(10, 0)
         assert verify(from_masks(walk.current, Format(2, 2, 3))).rank == walk.rank
 
 
 def test_the_schoolbooks_flips_are_those_of_rows_that_share_a_factor():
-    walk = PythonGuidedWalk(school(2, 2, 2), RANDOM, 1)
+    walk = PythonGuidedWalk(school(2, 2, 2), UNIFORM_WEIGHTS, 1)
     assert len(walk.features()) == 3 * 4 * 2  # each of 12 entries is in two products; both orders count
 
 
 def test_a_flip_taken_twice_in_a_row_is_undone_and_says_so_before():
     start = school(2, 2, 2)
-    walk = PythonGuidedWalk(start, RANDOM, 1)
+    walk = PythonGuidedWalk(start, UNIFORM_WEIGHTS, 1)
     assert not any(features[5] for features in walk.features())
     walk.take(3)
     assert walk.current != start
@@ -77,7 +83,7 @@ def test_a_flip_taken_twice_in_a_row_is_undone_and_says_so_before():
 
 def test_a_flip_that_falls_is_known_before_it_is_taken():
     rows = [[1, 2, 4], [1, 2, 8], [2, 1, 1]]  # the first two are one product
-    walk = PythonGuidedWalk(rows, RANDOM, 1)
+    walk = PythonGuidedWalk(rows, UNIFORM_WEIGHTS, 1)
     falling = [place for place, features in enumerate(walk.features()) if features[0]]
     walk.take(falling[0])
     assert walk.rank == 2
@@ -86,15 +92,15 @@ def test_a_flip_that_falls_is_known_before_it_is_taken():
 def test_a_heavy_weight_on_falls_takes_them_at_once():
     rows = [[1, 2, 4], [1, 2, 8], [2, 1, 1], [2, 4, 16]]
     walk = PythonGuidedWalk(rows, [50.0, 0, 0, 0, 0, 0, 0], 9)
-    assert walk.go(10, 3) == 1
+    assert walk.run(10, 3) == 1
     assert walk.rank == 3
 
 
 def test_a_walk_without_flips_stops():
-    walk = PythonGuidedWalk([[1, 2, 4], [2, 4, 8]], RANDOM, 1)
-    assert walk.go(10, 0) == 0
+    walk = PythonGuidedWalk([[1, 2, 4], [2, 4, 8]], UNIFORM_WEIGHTS, 1)
+    assert walk.run(10, 0) == 0
 
 
 def test_a_flip_that_is_not_there_is_refused():
     with pytest.raises(IndexError):
-        PythonGuidedWalk(school(2, 2, 2), RANDOM, 1).take(24)
+        PythonGuidedWalk(school(2, 2, 2), UNIFORM_WEIGHTS, 1).take(24)

@@ -6,65 +6,74 @@ import pytest
 from palaestra.apps.matmul.schemes.bit_masks import from_masks
 from palaestra.apps.matmul.schemes.factorization import Format
 from palaestra.apps.matmul.schemes.verification import verify
-from palaestra.apps.matmul.search.flip_search import Rules, advance, begin, decode_search, encode_search, throw
+from palaestra.apps.matmul.search.flip_search import (
+    SearchSettings,
+    advance_search,
+    decode_search,
+    derive_seed,
+    encode_search,
+    start_search,
+)
 from palaestra.core.errors import DamagedFile, UsageError
 
-RULES = Rules(plus_period=200, patience=3000, round_flips=1000)
+RULES = SearchSettings(plus_period=200, patience=3000, round_flips=1000)
 
 
-def rounds(search, count, rules=RULES, pool=None):
+def rounds(search, count, settings=RULES, pool=None):
     for _ in range(count):
-        search = advance(search, rules, pool)
+        search = advance_search(search, settings, pool)
     return search
 
 
 @pytest.mark.parametrize(("sides", "rank"), [((2, 2, 2), 7), ((2, 2, 3), 11), ((2, 3, 3), 15)])
 def test_small_formats_fall_to_the_best_known_rank(sides, rank):
-    rules = Rules(plus_period=2000, round_flips=50_000, patience=200_000, target=rank)
-    search = begin(Format(*sides), 1, 1)
+    settings = SearchSettings(plus_period=2000, round_flips=50_000, patience=200_000, target=rank)
+    search = start_search(Format(*sides), 1, 1)
     while search.best_rank > rank and search.flips < 5_000_000:
-        search = advance(search, rules)
+        search = advance_search(search, settings)
     assert verify(from_masks(search.best, search.format)).rank == rank
 
 
 def test_a_search_that_was_put_away_goes_on_step_for_step():
-    through = rounds(begin(Format(3, 3, 3), 4, 2), 6)
-    half = rounds(begin(Format(3, 3, 3), 4, 2), 3)
+    through = rounds(start_search(Format(3, 3, 3), 4, 2), 6)
+    half = rounds(start_search(Format(3, 3, 3), 4, 2), 3)
     back = decode_search(encode_search(half), half.format)
     assert back == half
     assert rounds(back, 3) == through
 
 
 def test_threads_do_not_change_the_search():
-    alone = rounds(begin(Format(2, 3, 3), 2, 3), 4)
+    alone = rounds(start_search(Format(2, 3, 3), 2, 3), 4)
     with ThreadPoolExecutor(3) as pool:
-        assert rounds(begin(Format(2, 3, 3), 2, 3), 4, pool=pool) == alone
+        assert rounds(start_search(Format(2, 3, 3), 2, 3), 4, pool=pool) == alone
 
 
 def test_walkers_and_seeds_throw_differently():
-    assert len({throw(seed, walker, start) for seed in range(4) for walker in range(4) for start in range(4)}) == 64
+    assert (
+        len({derive_seed(seed, walker, start) for seed in range(4) for walker in range(4) for start in range(4)}) == 64
+    )
 
 
 def test_a_walker_without_a_fall_starts_again_and_the_pool_keeps_its_best():
-    search = rounds(begin(Format(2, 2, 2), 1, 1), 12, replace(RULES, patience=1000))
+    search = rounds(start_search(Format(2, 2, 2), 1, 1), 12, replace(RULES, patience=1000))
     assert search.walkers[0].starts > 1
     assert min(map(len, search.pool)) == search.best_rank
     assert all(verify(from_masks(one, search.format)) for one in search.pool)
 
 
 def test_the_pool_has_no_scheme_twice_and_is_never_larger_than_allowed():
-    search = rounds(begin(Format(2, 2, 3), 1, 3), 10)
+    search = rounds(start_search(Format(2, 2, 3), 1, 3), 10)
     assert len(search.pool) <= RULES.pool_size
     assert len({tuple(sorted(map(tuple, one))) for one in search.pool}) == len(search.pool)
 
 
 @pytest.mark.parametrize("damage", [{"walkers": 5}, {"pool": [["1 2"]]}, {"pool": [["0 1 1"]]}, {"seed": "x"}])
 def test_a_damaged_search_is_refused(damage):
-    data = encode_search(begin(Format(2, 2, 2), 1, 1)) | damage
+    data = encode_search(start_search(Format(2, 2, 2), 1, 1)) | damage
     with pytest.raises(DamagedFile):
         decode_search(data, Format(2, 2, 2))
 
 
 def test_a_format_with_too_many_entries_is_refused():
     with pytest.raises(UsageError):
-        begin(Format(9, 9, 9), 1, 1)
+        start_search(Format(9, 9, 9), 1, 1)

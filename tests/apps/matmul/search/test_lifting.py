@@ -1,10 +1,10 @@
 import pytest
 
 from palaestra.apps.matmul.schemes.bit_masks import from_masks
-from palaestra.apps.matmul.schemes.factorization import Format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import verify
-from palaestra.apps.matmul.search.flip_search import Rules, advance, begin
+from palaestra.apps.matmul.search.flip_search import SearchSettings, advance_search, start_search
 from palaestra.apps.matmul.search.lifting import lift
 from palaestra.core.errors import UsageError
 
@@ -17,14 +17,14 @@ def test_strassen_gets_its_signs_back(strassen_bits):
 
 
 def test_what_needs_no_signs_stays_as_it_is():
-    school = schoolbook(Format(2, 3, 2), Field.GF2)
+    school = naive_factorization(Format(2, 3, 2), Field.GF2)
     assert (lift(verify(school)).claim.u == school.u).all()
 
 
 def test_a_found_scheme_of_fifteen_products_is_lifted():
-    search = begin(Format(2, 3, 3), 1, 1)
+    search = start_search(Format(2, 3, 3), 1, 1)
     while search.best_rank > 15:
-        search = advance(search, Rules(plus_period=2000, round_flips=50_000, target=15))
+        search = advance_search(search, SearchSettings(plus_period=2000, round_flips=50_000, target=15))
     lifted = lift(verify(from_masks(search.best, search.format)))
     assert lifted.rank == 15
     assert lifted.field in {Field.ZT, Field.Z}

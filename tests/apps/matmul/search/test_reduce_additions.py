@@ -6,25 +6,25 @@ from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.straight_line import count_additions
 from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.apps.matmul.search import reduce_additions
-from palaestra.apps.matmul.search.reduce_additions import lightest, polished
+from palaestra.apps.matmul.search.reduce_additions import find_fewest_additions, minimize_additions
 
 
 def test_strassen_becomes_winograd(strassen):
-    light = polished(verify(strassen), 60.0, 1)
+    light = minimize_additions(verify(strassen), 60.0, 1)
     assert (light.rank, light.field) == (7, Field.ZT)
     assert count_additions(light.claim, 24).eliminated == 15
 
 
 def test_without_time_it_is_the_scheme_itself(strassen):
-    claim = polished(verify(strassen), 0.0, 1).claim
+    claim = minimize_additions(verify(strassen), 0.0, 1).claim
     assert all((one == other).all() for one, other in zip(claim.factors, strassen.factors, strict=True))
 
 
 def test_other_bases_keep_the_product(strassen):
-    dice = reduce_additions.random.Random(1)
+    rng = reduce_additions.random.Random(1)
     claim = strassen
     for _ in range(20):
-        other = reduce_additions._rebased(claim, dice)
+        other = reduce_additions._change_one_basis(claim, rng)
         claim = other if other.largest_coefficient <= 1 else claim
         assert verify(claim).rank == 7
     assert any((one != other).any() for one, other in zip(claim.factors, strassen.factors, strict=True))
@@ -32,9 +32,9 @@ def test_other_bases_keep_the_product(strassen):
 
 def test_a_product_of_known_schemes_is_taken_where_it_is_lighter(strassen, monkeypatch):
     monkeypatch.setattr(reduce_additions, "THOROUGH", 1)
-    heavy = verify(reduce_additions.products_for(Format(4, 4, 4), [strassen])[0][0])
-    winograd = polished(verify(strassen), 60.0, 1)
-    light, parents = lightest(heavy, [("mark", winograd)], 0.0, 1)
+    heavy = verify(reduce_additions.find_tensor_products(Format(4, 4, 4), [strassen])[0][0])
+    winograd = minimize_additions(verify(strassen), 60.0, 1)
+    light, parents = find_fewest_additions(heavy, [("mark", winograd)], 0.0, 1)
     assert parents == ("mark",)
     assert (light.rank, str(light.format)) == (49, "4x4x4")
     assert count_additions(light.claim, 1).eliminated <= 180
@@ -42,13 +42,13 @@ def test_a_product_of_known_schemes_is_taken_where_it_is_lighter(strassen, monke
 
 def test_schemes_without_signs_or_with_larger_coefficients_are_left_alone(strassen_bits):
     proved = verify(strassen_bits)
-    assert polished(proved, 1.0, 1) is proved
-    assert lightest(proved, [], 1.0, 1) == (proved, ())
+    assert minimize_additions(proved, 1.0, 1) is proved
+    assert find_fewest_additions(proved, [], 1.0, 1) == (proved, ())
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_cooling_walk_keeps_product_and_rank(strassen, seed):
-    wide = reduce_additions.products_for(Format(4, 4, 4), [strassen])[0][0]
-    cool = reduce_additions._cooled(wide, seed)
+    wide = reduce_additions.find_tensor_products(Format(4, 4, 4), [strassen])[0][0]
+    cool = reduce_additions._anneal(wide, seed)
     assert verify(cool).rank <= 49
     assert sum(map(np.count_nonzero, cool.factors)) <= sum(map(np.count_nonzero, wide.factors))

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from palaestra.apps.matmul.config import DiscoverConfig
-from palaestra.apps.matmul.discover import find_or_make
+from palaestra.apps.matmul.discover import find_or_create_run
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.apps.matmul.search import ladder
-from palaestra.apps.matmul.search.ladder import begin_climb
-from palaestra.apps.matmul.search.lifting import OutOfTime, lift
-from palaestra.apps.matmul.search.run import checkpoint_file, finishing_seconds, run_discovery
+from palaestra.apps.matmul.search.ladder import start_ladder
+from palaestra.apps.matmul.search.lifting import LiftTimeout, lift
+from palaestra.apps.matmul.search.run import checkpoint_file, finishing_seconds, run_flip_search
 from palaestra.core.errors import DamagedFile
 from palaestra.core.run import RunState
 from palaestra.runs.journal import read_journal
@@ -28,15 +28,15 @@ from palaestra.runs.status import read_record
 
 def searched(name, **settings):
     config = DiscoverConfig(format="2x2x2", **settings)
-    directory = find_or_make(config, name, "palaestra discover")
-    return directory, run_discovery(directory, config, lambda _text: None)
+    directory = find_or_create_run(config, name, "palaestra discover")
+    return directory, run_flip_search(directory, config, lambda _text: None)
 
 
 def test_a_search_is_an_ordinary_run(workplace):
-    directory, outcome = searched("first", seconds=5)
+    directory, result = searched("first", seconds=5)
     record = read_record(directory)
     assert (record.state, record.kind, record.exit_code) == (RunState.FINISHED, "matmul", 0)
-    assert record.agent_step == outcome.flips
+    assert record.agent_step == result.flips
     events = [entry.event for entry in read_journal(directory.journal_file)]
     assert events[:2] == ["run.created", "run.started"]
     assert events[-2:] == ["artifact.saved", "run.finished"]
@@ -77,32 +77,32 @@ def test_a_signal_ends_the_round_saves_and_keeps_what_was_found(workplace):
 def test_a_search_can_begin_with_what_was_found_before(workplace):
     _, first = searched("first", seconds=5)
     config = DiscoverConfig(format="2x2x4", start="archive", seconds=5)
-    directory = find_or_make(config, "second", "palaestra discover")
-    outcome = run_discovery(directory, config, lambda _text: None)
-    assert (outcome.rank, outcome.flips) == (14, 0)  # twice seven is the best known: nothing is left to do
-    assert json.loads(Path(outcome.file).read_text())["provenance"]["parents"] == [first.fingerprint]
+    directory = find_or_create_run(config, "second", "palaestra discover")
+    result = run_flip_search(directory, config, lambda _text: None)
+    assert (result.rank, result.flips) == (14, 0)  # twice seven is the best known: nothing is left to do
+    assert json.loads(Path(result.file).read_text())["provenance"]["parents"] == [first.fingerprint]
 
 
 def test_a_start_from_the_archive_counts_even_when_its_bits_do_not_lift_again(workplace, monkeypatch, strassen):
     archive = Archive(workplace / "runs")
     archive.add(verify(strassen), Provenance("", "brought in", 0, 0, 0.0, 0.0, 0.0))
-    monkeypatch.setattr(ladder, "lift", lambda proved, ends: None)
+    monkeypatch.setattr(ladder, "lift", lambda proved, deadline: None)
     monkeypatch.setattr(ladder, "_LIFTED", {})
-    directory, outcome = searched("first", field="zt", start="archive", target=7, seconds=5, bench=False, polish=0)
-    assert (outcome.rank, outcome.field) == (7, "zt")
+    directory, result = searched("first", field="zt", start="archive", target=7, seconds=5, bench=False, polish=0)
+    assert (result.rank, result.field) == (7, "zt")
     assert read_record(directory).state is RunState.FINISHED
 
 
 def test_a_lift_that_is_not_done_in_time_leaves_the_search_as_it_was(workplace, monkeypatch):
-    def late(proved, ends):
-        if ends == math.inf:
+    def late(proved, deadline):
+        if deadline == math.inf:
             return lift(proved)
-        raise OutOfTime
+        raise LiftTimeout
 
     monkeypatch.setattr(ladder, "lift", late)
     monkeypatch.setattr(ladder, "_LIFTED", {})
-    _, outcome = searched("first", field="zt", start="schoolbook", seconds=3, target=7, bench=False)
-    assert (outcome.rank, outcome.exit_code) == (8, 0)
+    _, result = searched("first", field="zt", start="schoolbook", seconds=3, target=7, bench=False)
+    assert (result.rank, result.exit_code) == (8, 0)
     monkeypatch.undo()
     _, second = searched("first", field="zt", start="schoolbook", seconds=30, target=7, bench=False)
     assert second.rank == 7
@@ -111,15 +111,15 @@ def test_a_lift_that_is_not_done_in_time_leaves_the_search_as_it_was(workplace, 
 @pytest.mark.parametrize(("field", "polish", "share"), [("gf2", 5.0, 0.005), ("zt", 5.0, 0.25)])
 def test_a_session_leaves_time_for_its_end(field, polish, share):
     config = DiscoverConfig(format="3x3x3", field=field, seconds=40.0, polish=polish)
-    begun = begin_climb((config.product,), Field(field), 1, 1)
+    begun = start_ladder((config.product,), Field(field), 1, 1)
     assert finishing_seconds(begun, config) < 0.02 * 40  # nothing that could be polished or timed
     found = replace(begun, best=begun.best[:23])
     assert share * 40 <= finishing_seconds(found, config) <= 0.3 * 40
 
 
 def test_the_schoolbooks_scheme_is_no_discovery(workplace):
-    directory, outcome = searched("first", round_flips=1, seconds=1e-9)
-    assert (outcome.rank, outcome.flips, outcome.file) == (8, 1, "")
+    directory, result = searched("first", round_flips=1, seconds=1e-9)
+    assert (result.rank, result.flips, result.file) == (8, 1, "")
     assert not (workplace / "runs" / "discoveries").exists()
     assert read_record(directory).state is RunState.FINISHED
 
@@ -128,8 +128,8 @@ def test_the_schoolbooks_scheme_is_no_discovery(workplace):
 def test_a_product_of_discoveries_is_found_without_a_step(workplace):
     searched("first", field="zt", seconds=5, bench=False, polish=0.5)
     config = DiscoverConfig(format="4x4x4", field="zt", seconds=1e-9, round_flips=1, bench=False, polish=0.1)
-    directory = find_or_make(config, "second", "palaestra discover")
-    outcome = run_discovery(directory, config, lambda _text: None)
-    assert (outcome.rank, outcome.comparison) == (49, "matches")
+    directory = find_or_create_run(config, "second", "palaestra discover")
+    result = run_flip_search(directory, config, lambda _text: None)
+    assert (result.rank, result.comparison) == (49, "matches")
     log = json.loads((directory.checkpoints / "checkpoint_log.json").read_text())
-    assert log["checkpoints"][-1]["agent_step"] == outcome.flips
+    assert log["checkpoints"][-1]["agent_step"] == result.flips

@@ -104,7 +104,7 @@ class GameSettings(Frozen):
 
     @property
     def moves(self) -> int:
-        return self.max_rank or self.product.schoolbook_rank
+        return self.max_rank or self.product.naive_rank
 
     @property
     def action_size(self) -> int:

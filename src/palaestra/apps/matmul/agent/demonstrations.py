@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from palaestra.apps.matmul.agent.census import Bits, Counts, Views, census, outer_bits, profiles, views_of
 from palaestra.apps.matmul.schemes.bit_masks import to_masks
-from palaestra.apps.matmul.schemes.factorization import schoolbook
+from palaestra.apps.matmul.schemes.factorization import naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import product_tensor
-from palaestra.apps.matmul.search.flip_guided_walk import FEATURES, begin_guided
+from palaestra.apps.matmul.search.flip_guided_walk import FEATURES, start_guided_walk
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.factorization import Format
@@ -27,19 +27,21 @@ Moves = NDArray[np.int64]  # [moves, 3] masks of u, v and w
 
 
 @dataclass(frozen=True, eq=False)
-class Lessons:
+class TrainingExamples:
     """Tensors, a good move in each, and how many moves are enough."""
 
     tensors: Bits  # [lessons, A, B, C]
     moves: Moves  # [lessons, 3]
     remaining: NDArray[np.int64]  # [lessons], the move counted
-    are_good: NDArray[np.bool_]  # [lessons] False: only the number is to be learned, not the move
+    has_policy_target: NDArray[np.bool_]  # [lessons] False: only the number is to be learned, not the move
 
     def __len__(self) -> int:
         return len(self.remaining)
 
-    def chosen(self, which: NDArray[Any] | slice) -> Lessons:
-        return Lessons(self.tensors[which], self.moves[which], self.remaining[which], self.are_good[which])
+    def select(self, which: NDArray[Any] | slice) -> TrainingExamples:
+        return TrainingExamples(
+            self.tensors[which], self.moves[which], self.remaining[which], self.has_policy_target[which]
+        )
 
 
 def target_bits(format_: Format) -> Bits:
@@ -55,29 +57,29 @@ def target_census(format_: Format) -> Counts:
     return found
 
 
-def draw_lessons(format_: Format, count: int, most_rank: int, dice: np.random.Generator) -> Lessons:
+def sample_synthetic(format_: Format, count: int, most_rank: int, rng: np.random.Generator) -> TrainingExamples:
     """`count` sums, or a few less where some looked like the target."""
     views = views_of(format_)
-    ranks = dice.integers(1, most_rank + 1, size=count)
-    moves = np.stack([dice.integers(1, 1 << size, size=(count, most_rank)) for size in views.sizes], axis=2)
+    ranks = rng.integers(1, most_rank + 1, size=count)
+    moves = np.stack([rng.integers(1, 1 << size, size=(count, most_rank)) for size in views.sizes], axis=2)
     products = outer_bits(moves.reshape(-1, 3), views.sizes).reshape(count, most_rank, *views.sizes)
     used = np.arange(most_rank) < ranks[:, None]  # [count, most_rank]
     tensors = np.bitwise_xor.reduce(products * used[:, :, None, None, None].astype(np.uint8), axis=1)
-    drawn = Lessons(tensors, moves[:, 0], ranks, np.ones(count, bool))
+    drawn = TrainingExamples(tensors, moves[:, 0], ranks, np.ones(count, bool))
     return without_target(drawn, views, target_census(format_))
 
 
-def without_target(lessons: Lessons, views: Views, target: Counts) -> Lessons:
-    alike: NDArray[np.bool_] = np.all(census(profiles(lessons.tensors, views), views) == target, axis=1)
-    return lessons.chosen(~alike)
+def without_target(examples: TrainingExamples, views: Views, target: Counts) -> TrainingExamples:
+    alike: NDArray[np.bool_] = np.all(census(profiles(examples.tensors, views), views) == target, axis=1)
+    return examples.select(~alike)
 
 
-def joined(parts: list[Lessons]) -> Lessons:
-    return Lessons(
+def concatenate(parts: list[TrainingExamples]) -> TrainingExamples:
+    return TrainingExamples(
         np.concatenate([part.tensors for part in parts]),
         np.concatenate([part.moves for part in parts]),
         np.concatenate([part.remaining for part in parts]),
-        np.concatenate([part.are_good for part in parts]),
+        np.concatenate([part.has_policy_target for part in parts]),
     )
 
 
@@ -85,27 +87,27 @@ NEVER = (-1e6,) + (0.0,) * (len(FEATURES) - 1)  # a flip that falls
 LONGEST = 60  # flips from the schoolbook
 
 
-def draw_plateau(format_: Format, count: int, dice: np.random.Generator) -> NDArray[np.int64]:
+def sample_naive_rank_schemes(format_: Format, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """[schemes, rank, 3] masks, all of the schoolbook's rank; a walk that had no other way than down is left out."""
-    start = to_masks(schoolbook(format_, Field.GF2))
+    start = to_masks(naive_factorization(format_, Field.GF2))
     found = []
     for _ in range(count):
-        walk = begin_guided(start, NEVER, int(dice.integers(1, 2**63)))
-        walk.go(int(dice.integers(0, LONGEST)), 0)
+        walk = start_guided_walk(start, NEVER, int(rng.integers(1, 2**63)))
+        walk.run(int(rng.integers(0, LONGEST)), 0)
         if walk.rank == len(start):
             found.append(walk.current)
     return np.array(found, np.int64)
 
 
-def plateau_lessons(
-    schemes: NDArray[np.int64], sizes: tuple[int, int, int], count: int, dice: np.random.Generator
-) -> Lessons:
+def naive_rank_examples(
+    schemes: NDArray[np.int64], sizes: tuple[int, int, int], count: int, rng: np.random.Generator
+) -> TrainingExamples:
     """Some rows of a scheme: their sum, one of them, and how many they are."""
     rank = schemes.shape[1]
-    order = np.argsort(dice.random((count, rank)), axis=1)
-    rows = np.take_along_axis(schemes[dice.integers(0, len(schemes), count)], order[:, :, None], axis=1)
-    kept = dice.integers(1, rank + 1, count)
+    order = np.argsort(rng.random((count, rank)), axis=1)
+    rows = np.take_along_axis(schemes[rng.integers(0, len(schemes), count)], order[:, :, None], axis=1)
+    kept = rng.integers(1, rank + 1, count)
     used = (np.arange(rank) < kept[:, None]).astype(np.uint8)
     products = outer_bits(rows.reshape(-1, 3), sizes).reshape(count, rank, *sizes)
     tensors = np.bitwise_xor.reduce(products * used[:, :, None, None, None], axis=1)
-    return Lessons(tensors, rows[:, 0], kept, np.ones(count, bool))
+    return TrainingExamples(tensors, rows[:, 0], kept, np.ones(count, bool))

@@ -15,9 +15,15 @@ import torch
 
 from palaestra.apps.matmul.agent.census import views_of
 from palaestra.apps.matmul.agent.config import GameSettings, refuse_large
-from palaestra.apps.matmul.agent.demonstrations import Lessons, draw_lessons, draw_plateau, joined, plateau_lessons
-from palaestra.apps.matmul.agent.episode import Played, encode_played, play_episode, scheme_lessons
-from palaestra.apps.matmul.agent.mcts import Planner, Planning
+from palaestra.apps.matmul.agent.demonstrations import (
+    TrainingExamples,
+    concatenate,
+    naive_rank_examples,
+    sample_naive_rank_schemes,
+    sample_synthetic,
+)
+from palaestra.apps.matmul.agent.episode import Episode, encode_episode, play_episode, scheme_examples
+from palaestra.apps.matmul.agent.mcts import Planner, PlannerSettings
 from palaestra.apps.matmul.agent.network import AgentNetwork, both_inputs
 from palaestra.checkpoints.weights import trainer_state_from_bytes, trainer_state_to_bytes
 from palaestra.core.errors import DamagedFile, UsageError
@@ -34,8 +40,15 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.factorization import Format
 
 SEEDS = 2**63
+# Checkpoints of version 0.1 have the keys on the left.
+OLD_KEYS = {
+    "dice": "rng",
+    "memory": "replay_buffer",
+    "plateau": "naive_rank_schemes",
+    "are_good": "has_policy_target",
+}
 POLICY_WEIGHT = 0.3  # its loss is an order of magnitude larger than the value's
-PLATEAU = 64  # schemes of the schoolbook's rank
+NAIVE_RANK_SCHEMES = 64  # schemes of the schoolbook's rank
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,7 @@ class RoundReport:
     moves: int  # made so far, in all processes
     value_loss: float
     policy_loss: float
-    episodes: tuple[Played, ...]  # of this round, in the order of ranks
+    episodes: tuple[Episode, ...]  # of this round, in the order of ranks
 
 
 class AgentLearner:
@@ -53,7 +66,7 @@ class AgentLearner:
         refuse_large(format_)
         self.format, self.config, self.group = format_, config, group
         self.views = views_of(format_)
-        self.most_rank = format_.schoolbook_rank  # that the value knows of
+        self.most_rank = format_.naive_rank  # that the value knows of
         self.settings = GameSettings(
             format=str(format_), max_rank=self.most_rank - 1, change_of_basis=config.change_of_basis
         )
@@ -62,9 +75,9 @@ class AgentLearner:
         self.network.to(choose_device(config.device, group.local_rank))
         equalize(self.network, group)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
-        self.dice = np.random.default_rng([seed, group.rank])
-        self.memory = AgentMemory(self.views, config.memory)
-        self._plateau = draw_plateau(format_, PLATEAU, np.random.default_rng(seed))
+        self.rng = np.random.default_rng([seed, group.rank])
+        self.replay_buffer = ReplayBuffer(self.views, config.memory)
+        self._naive_rank_schemes = sample_naive_rank_schemes(format_, NAIVE_RANK_SCHEMES, np.random.default_rng(seed))
         self.schemes: list[Masks] = []  # shown to it; empty: what it finds it finds by itself
         self.rounds = self.updates = self.moves = 0
         self._losses = (0.0, 0.0)
@@ -75,28 +88,29 @@ class AgentLearner:
             due = self.config.updates if self.rounds else self.config.warmup
             for _ in range(due):
                 self._update()
-            played, lessons = play_episode(self._planner(), self.settings, int(self.dice.integers(SEEDS)))
-            self.memory.add(lessons)
-            everybody = self._shared(played)
+            episode, examples = play_episode(self._planner(), self.settings, int(self.rng.integers(SEEDS)))
+            self.replay_buffer.add(examples)
+            episodes = self._shared(episode)
             self.rounds += 1
-            self.moves += sum(one.moves for one in everybody)
-            yield RoundReport(self.rounds, self.updates, self.moves, *self._losses, tuple(everybody))
+            self.moves += sum(one.moves for one in episodes)
+            yield RoundReport(self.rounds, self.updates, self.moves, *self._losses, tuple(episodes))
 
     def capture(self) -> dict[str, Any]:
         """Of all processes, for the leader; every process must call it."""
         own = trainer_state_to_bytes(
-            {"dice": json.dumps(self.dice.bit_generator.state), "memory": self.memory.capture()}
+            {"rng": json.dumps(self.rng.bit_generator.state), "replay_buffer": self.replay_buffer.capture()}
         )
         return {
             "optimizer": self.optimizer.state_dict(),
             "counters": [self.rounds, self.updates, self.moves],
             "losses": list(self._losses),
             "schemes": json.dumps(self.schemes),
-            "plateau": torch.from_numpy(self._plateau.copy()),
+            "naive_rank_schemes": torch.from_numpy(self._naive_rank_schemes.copy()),
             "ranks": self.group.gather_bytes(own),
         }
 
     def restore(self, weights: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
+        state = _with_new_keys(state)
         try:
             ranks = list(state["ranks"])
             if len(ranks) != self.group.world_size:
@@ -109,30 +123,30 @@ class AgentLearner:
             self.rounds, self.updates, self.moves = state["counters"]
             self._losses = (float(state["losses"][0]), float(state["losses"][1]))
             self.schemes = json.loads(state["schemes"])
-            self._plateau = state["plateau"].numpy().copy()
-            own = trainer_state_from_bytes(ranks[self.group.rank])
-            self.dice.bit_generator.state = json.loads(own["dice"])
-            self.memory.restore(own["memory"])
+            self._naive_rank_schemes = state["naive_rank_schemes"].numpy().copy()
+            own = _with_new_keys(trainer_state_from_bytes(ranks[self.group.rank]))
+            self.rng.bit_generator.state = json.loads(own["rng"])
+            self.replay_buffer.restore(own["replay_buffer"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise DamagedFile(f"The agent's state cannot be read: {error!r}.", "Begin again with run=NAME.") from error
 
     def _planner(self) -> Planner:
         config = self.config
-        planning = Planning(
+        planning = PlannerSettings(
             simulations=config.simulations,
             width=config.children,
-            noise=float(self.dice.uniform(config.least_noise, max(config.least_noise, config.most_noise))),
-            most_listed=config.most_listed,
+            noise=float(self.rng.uniform(config.least_noise, max(config.least_noise, config.most_noise))),
+            max_listed=config.most_listed,
             samples=config.samples,
         )
-        return Planner(self.network, self.views, planning, self.dice)
+        return Planner(self.network, self.views, planning, self.rng)
 
     def _update(self) -> None:
-        lessons = self._lessons()
-        value_input, policy_input = (part.to(self.network.device) for part in both_inputs(lessons.tensors, self.views))
-        remaining = torch.from_numpy(lessons.remaining.clip(0, self.most_rank)).to(self.network.device)
-        good = torch.from_numpy(lessons.are_good)
-        moves = torch.from_numpy(lessons.moves - 1)[good].to(self.network.device)
+        examples = self._examples()
+        value_input, policy_input = (part.to(self.network.device) for part in both_inputs(examples.tensors, self.views))
+        remaining = torch.from_numpy(examples.remaining.clip(0, self.most_rank)).to(self.network.device)
+        good = torch.from_numpy(examples.has_policy_target)
+        moves = torch.from_numpy(examples.moves - 1)[good].to(self.network.device)
         value_loss = self.network.value_loss(value_input, remaining)
         policy_loss = self.network.policy_loss(policy_input[good.to(policy_input.device)], moves)
         self.optimizer.zero_grad(set_to_none=True)
@@ -144,48 +158,53 @@ class AgentLearner:
         self.updates += 1
         self._losses = (value_loss.item(), policy_loss.item())
 
-    def _lessons(self) -> Lessons:
+    def _examples(self) -> TrainingExamples:
         """Demonstrations, some positions of its own, and parts of the schemes that it was shown."""
         config = self.config
-        parts = [self.memory.draw(int(config.batch * config.own_share), self.dice)]
+        parts = [self.replay_buffer.draw(int(config.batch * config.own_share), self.rng)]
         if self.schemes:
             count = int(config.batch * config.scheme_share)
-            parts.append(scheme_lessons(self.schemes, self.format, count, self.dice))
+            parts.append(scheme_examples(self.schemes, self.format, count, self.rng))
         if config.plateau_share:
             count = int(config.batch * config.plateau_share)
-            parts.append(plateau_lessons(self._plateau, self.views.sizes, count, self.dice))
+            parts.append(naive_rank_examples(self._naive_rank_schemes, self.views.sizes, count, self.rng))
         rest = config.batch - sum(map(len, parts))
-        return joined([*parts, draw_lessons(self.format, max(rest, 1), self.most_rank - 1, self.dice)])
+        return concatenate([*parts, sample_synthetic(self.format, max(rest, 1), self.most_rank - 1, self.rng)])
 
-    def _shared(self, played: Played) -> list[Played]:
-        gathered = self.group.gather_bytes(json.dumps(encode_played(played)).encode())
+    def _shared(self, episode: Episode) -> list[Episode]:
+        gathered = self.group.gather_bytes(json.dumps(encode_episode(episode)).encode())
         told = self.group.tell(b"[" + b",".join(gathered) + b"]")
-        return [Played(**one) for one in json.loads(told)]
+        return [Episode(**one) for one in json.loads(told)]
 
 
-class AgentMemory:
+def _with_new_keys(state: dict[str, Any]) -> dict[str, Any]:
+    return {OLD_KEYS.get(key, key): value for key, value in state.items()}
+
+
+class ReplayBuffer:
     def __init__(self, views: Views, size: int) -> None:
         self._size = size
-        self.lessons = Lessons(
+        self.examples = TrainingExamples(
             np.zeros((0, *views.sizes), np.uint8), np.zeros((0, 3), np.int64), np.zeros(0, np.int64), np.zeros(0, bool)
         )
 
-    def add(self, lessons: Lessons) -> None:
-        self.lessons = joined([self.lessons, lessons]).chosen(slice(-self._size, None))
+    def add(self, examples: TrainingExamples) -> None:
+        self.examples = concatenate([self.examples, examples]).select(slice(-self._size, None))
 
-    def draw(self, count: int, dice: np.random.Generator) -> Lessons:
+    def draw(self, count: int, rng: np.random.Generator) -> TrainingExamples:
         """With repetition; fewer where there are not that many."""
-        count = min(count, len(self.lessons))
-        return self.lessons.chosen(dice.integers(0, max(len(self.lessons), 1), size=count))
+        count = min(count, len(self.examples))
+        return self.examples.select(rng.integers(0, max(len(self.examples), 1), size=count))
 
     def capture(self) -> dict[str, Any]:
-        kept = self.lessons
+        kept = self.examples
         return {
             "tensors": torch.from_numpy(kept.tensors.copy()),
             "moves": torch.from_numpy(kept.moves.copy()),
             "remaining": torch.from_numpy(kept.remaining.copy()),
-            "are_good": torch.from_numpy(kept.are_good.copy()),
+            "has_policy_target": torch.from_numpy(kept.has_policy_target.copy()),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.lessons = Lessons(**{name: part.numpy().copy() for name, part in state.items()})
+        parts = {name: part.numpy().copy() for name, part in _with_new_keys(state).items()}
+        self.examples = TrainingExamples(**parts)

@@ -63,7 +63,7 @@ class FactorView:
 
     def view(self, slot: int) -> View:
         scheme = from_masks(self._shown[slot], self._format)
-        return View(draw_factors(scheme, self._format.schoolbook_rank), self.numbers(slot))
+        return View(draw_factors(scheme, self._format.naive_rank), self.numbers(slot))
 
 
 @contextmanager

@@ -47,13 +47,13 @@ class AgentNetwork(nn.Module):
         """Expected, [tensors], of censuses [tensors, census_size]."""
         return functional.softmax(self.value(seen), dim=-1) @ self._counts
 
-    def log_chances(self, seen: Tensor) -> Tensor:
+    def log_priors(self, seen: Tensor) -> Tensor:
         """[u, v, w] for one tensor: the logarithm of the policy's chance of every move."""
         hidden = self.trunk(seen)  # [width]
         first = functional.log_softmax(self.heads[0](hidden), dim=-1)  # [u]
-        after_first = self._knowing(0, hidden, self._every_word(0))  # [u, width]
+        after_first = self._condition(0, hidden, self._all_embeddings(0))  # [u, width]
         second = functional.log_softmax(self.heads[1](after_first), dim=-1)  # [u, v]
-        after_second = self._knowing(1, after_first[:, None], self._every_word(1)[None])  # [u, v, width]
+        after_second = self._condition(1, after_first[:, None], self._all_embeddings(1)[None])  # [u, v, width]
         third = functional.log_softmax(self.heads[2](after_second), dim=-1)  # [u, v, w]
         return first[:, None, None] + second[:, :, None] + third
 
@@ -65,7 +65,7 @@ class AgentNetwork(nn.Module):
         hidden = self.trunk(seen)
         loss = functional.cross_entropy(self.heads[0](hidden), moves[:, 0])
         for step in range(2):
-            hidden = self._knowing(step, hidden, self.words[step](moves[:, step]))
+            hidden = self._condition(step, hidden, self.words[step](moves[:, step]))
             loss = loss + functional.cross_entropy(self.heads[step + 1](hidden), moves[:, step + 1])
         return loss
 
@@ -78,16 +78,16 @@ class AgentNetwork(nn.Module):
             choice = torch.searchsorted(chances, uniform[:, step : step + 1] * chances[:, -1:]).squeeze(1)
             drawn.append(choice.clamp(max=chances.shape[1] - 1))
             if step < 2:
-                hidden = self._knowing(step, hidden, self.words[step](drawn[-1]))
+                hidden = self._condition(step, hidden, self.words[step](drawn[-1]))
         return torch.stack(drawn, dim=1)
 
-    def _every_word(self, step: int) -> Tensor:
+    def _all_embeddings(self, step: int) -> Tensor:
         """[words, width]"""
         table = self.words[step]
         assert isinstance(table, nn.Embedding)
         return table.weight
 
-    def _knowing(self, step: int, hidden: Tensor, word: Tensor) -> Tensor:
+    def _condition(self, step: int, hidden: Tensor, word: Tensor) -> Tensor:
         return functional.relu(self.after[step](hidden) + word)
 
 

@@ -19,24 +19,24 @@ from palaestra.apps.matmul.agent.learner import AgentLearner
 from palaestra.apps.matmul.agent.live_view import FactorView, factor_view
 from palaestra.apps.matmul.agent.state import (
     Progress,
-    absorb,
-    begin_progress,
     decode_progress,
     encode_progress,
-    read_point,
-    save_learner,
-    shown_schemes,
+    initial_progress,
+    read_agent_checkpoint,
+    save_agent,
+    update_progress,
+    with_demonstrations,
 )
-from palaestra.apps.matmul.schemes.archive import Archive, Provenance, sound_entries
+from palaestra.apps.matmul.schemes.archive import Archive, Provenance, readable_entries
 from palaestra.apps.matmul.schemes.bit_masks import from_masks, to_masks
 from palaestra.apps.matmul.schemes.factorization import modulo_2
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.fingerprint import fingerprint
-from palaestra.apps.matmul.schemes.known_ranks import compare
+from palaestra.apps.matmul.schemes.known_ranks import compare_with_known
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
 from palaestra.apps.matmul.search.lifting import lift
-from palaestra.apps.matmul.search.run import LEAST_FINISHING, Outcome
-from palaestra.apps.matmul.session import ending_told, keep, open_sinks
+from palaestra.apps.matmul.search.run import MIN_FINISH_SECONDS, SearchResult
+from palaestra.apps.matmul.session import archive_scheme, open_loggers, record_end
 from palaestra.checkpoints.weights import trainer_state_from_bytes
 from palaestra.config.distributed import DistributedConfig
 from palaestra.core.clock import SystemClock
@@ -54,7 +54,7 @@ from palaestra.training.joining import open_group
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from palaestra.apps.matmul.agent.episode import Played
+    from palaestra.apps.matmul.agent.episode import Episode
     from palaestra.apps.matmul.agent.learner import RoundReport
     from palaestra.apps.matmul.agent.state import Progress
     from palaestra.apps.matmul.config import DiscoverConfig
@@ -66,8 +66,8 @@ THREADS = 1  # the network is small: more threads only wait for each other
 
 
 def run_agent(
-    open_run: Callable[[], RunDirectory], config: DiscoverConfig, say: Callable[[str], None]
-) -> Outcome | None:
+    open_run: Callable[[], RunDirectory], config: DiscoverConfig, print_line: Callable[[str], None]
+) -> SearchResult | None:
     """What came of it; None in processes that are not the leader. `open_run` is called by the leader only."""
     torch.set_num_threads(THREADS)
     with open_group(DistributedConfig()) as group, ExitStack() as stack:
@@ -75,62 +75,66 @@ def run_agent(
         directory = open_run() if group.is_leader else None
         stop = stack.enter_context(stop_on_signals())
         if directory is None:
-            rounds(learner, _opened(learner, config, None), config, stop, None)
+            run_rounds(learner, _opened(learner, config, None), config, stop, None)
             return None
         stack.enter_context(run_lock(directory))
         stack.enter_context(run_log(directory))
         stack.enter_context(warnings_on_stderr())
-        return _lead(RunSession(directory, 0, SystemClock()), learner, config, stop, say)
+        return _run_leader(RunSession(directory, 0, SystemClock()), learner, config, stop, print_line)
 
 
 @dataclass(frozen=True)
-class Book:
+class LeaderOutput:
     """Where the leader writes down what happens."""
 
     session: RunSession
-    sinks: Fanout
+    loggers: Fanout
     view: FactorView
-    say: Callable[[str], None]
+    print_line: Callable[[str], None]
 
 
-def _lead(
-    session: RunSession, learner: AgentLearner, config: DiscoverConfig, stop: StopRequest, say: Callable[[str], None]
-) -> Outcome:
-    ends = time.monotonic() + config.seconds
-    with ending_told(session, stop):
+def _run_leader(
+    session: RunSession,
+    learner: AgentLearner,
+    config: DiscoverConfig,
+    stop: StopRequest,
+    print_line: Callable[[str], None],
+) -> SearchResult:
+    deadline = time.monotonic() + config.seconds
+    with record_end(session, stop):
         progress = _opened(learner, config, session)
         with (
-            open_sinks(config.sinks, session, config.model_dump(mode="json")) as sinks,
+            open_loggers(config.sinks, session, config.model_dump(mode="json")) as loggers,
             factor_view(config.product, session) as view,
         ):
-            sinks.rewind(learner.moves)
-            progress = rounds(learner, progress, config, stop, Book(session, sinks, view, say))
+            loggers.rewind(learner.moves)
+            progress = run_rounds(learner, progress, config, stop, LeaderOutput(session, loggers, view, print_line))
             exit_code = 0 if stop.signal is None else exit_code_of(stop.signal)
-            ends = max(ends, time.monotonic() + LEAST_FINISHING)
-            return settle(progress, config, session, sinks, learner.moves, exit_code, ends)
+            deadline = max(deadline, time.monotonic() + MIN_FINISH_SECONDS)
+            return finish_run(progress, config, session, loggers, learner.moves, exit_code, deadline)
 
 
-def rounds(
-    learner: AgentLearner, progress: Progress, config: DiscoverConfig, stop: StopRequest, book: Book | None
+def run_rounds(
+    learner: AgentLearner, progress: Progress, config: DiscoverConfig, stop: StopRequest, output: LeaderOutput | None
 ) -> Progress:
     """Until the time is up, the target is reached, or somebody says stop; at least one."""
     begun_at = round_began = time.monotonic()
     first = learner.rounds
-    if progress.best_rank <= config.rules.target:
+    if progress.best_rank <= config.search_settings.target:
         return progress
     for report in learner.learn():
         before = progress.best_rank
-        progress = absorb(progress, report, config)
-        progress = _taught(learner, progress)
-        is_done = progress.best_rank <= config.rules.target
+        progress = update_progress(progress, report, config)
+        progress = _show_walk_result(learner, progress)
+        is_done = progress.best_rank <= config.search_settings.target
         took, round_began = time.monotonic() - round_began, time.monotonic()
-        is_late = book is not None and round_began + took - begun_at >= config.seconds  # the next one would end late
+        is_late = output is not None and round_began + took - begun_at >= config.seconds  # the next one would end late
         enough, due = learner.group.agree(int(is_done or is_late or bool(stop)), int(progress.best_rank < before))
-        if book is not None:
+        if output is not None:
             rate = (report.round - first) / max(time.monotonic() - begun_at, 1e-9)
-            _write_down(book, report, progress, rate)
+            _report_round(output, report, progress, rate)
         if enough or due or report.round % config.agent.save_interval == 0:
-            _save(learner, progress, config, book)
+            _save(learner, progress, config, output)
         if enough:
             break
     return progress
@@ -138,7 +142,7 @@ def rounds(
 
 def _opened(learner: AgentLearner, config: DiscoverConfig, session: RunSession | None) -> Progress:
     """Where the last session stopped, bit for bit; else at the beginning. The leader reads, and tells the others."""
-    point = learner.group.tell(read_point(session.directory) if session else b"")
+    point = learner.group.tell(read_agent_checkpoint(session.directory) if session else b"")
     if point:
         state = trainer_state_from_bytes(point)
         learner.restore(state["weights"], state["agent"])
@@ -151,21 +155,21 @@ def _opened(learner: AgentLearner, config: DiscoverConfig, session: RunSession |
         world = learner.group.world_size
         device = str(learner.network.device)
         session.journal.record("run.started", pid=os.getpid(), seed=config.seed, world_size=world, device=device)
-    shown = learner.group.tell(_archived(session, config) if session else b"")
-    progress = begin_progress(config)
+    shown = learner.group.tell(_read_demonstrations(session, config) if session else b"")
+    progress = initial_progress(config)
     if shown:
         names, learner.schemes = json.loads(shown)
-        progress = shown_schemes(progress, names, [len(scheme) for scheme in learner.schemes])
+        progress = with_demonstrations(progress, names, [len(scheme) for scheme in learner.schemes])
     return progress
 
 
-def _archived(session: RunSession, config: DiscoverConfig) -> bytes:
+def _read_demonstrations(session: RunSession, config: DiscoverConfig) -> bytes:
     """Schemes of this very format that the agent shall be shown, with their names; empty where none is wanted."""
     if config.agent.demonstrations != "schemes":
         return b""
     entries = [
         entry
-        for entry in sound_entries(Archive(session.directory.path.parent))
+        for entry in readable_entries(Archive(session.directory.path.parent))
         if entry.scheme.format == config.product and entry.scheme.field is not Field.Q
     ]
     if not entries:
@@ -177,23 +181,25 @@ def _archived(session: RunSession, config: DiscoverConfig) -> bytes:
     return json.dumps([[entry.file.stem for entry in entries], masks]).encode()
 
 
-def _taught(learner: AgentLearner, progress: Progress) -> Progress:
+def _show_walk_result(learner: AgentLearner, progress: Progress) -> Progress:
     """What the walk found the agent is shown; from then on it reproduces."""
     walk = progress.walk
-    if walk is None or walk.best_rank >= walk.format.schoolbook_rank:
+    if walk is None or walk.best_rank >= walk.format.naive_rank:
         return progress
     if learner.schemes and min(map(len, learner.schemes)) <= walk.best_rank:
         return progress
     learner.schemes = [[list(row) for row in walk.best]]
-    return shown_schemes(progress, [f"{walk.format}-gf2-r{walk.best_rank}, by flips of this run"], [walk.best_rank])
+    return with_demonstrations(
+        progress, [f"{walk.format}-gf2-r{walk.best_rank}, by flips of this run"], [walk.best_rank]
+    )
 
 
-def _write_down(book: Book, report: RoundReport, progress: Progress, rate: float) -> None:
+def _report_round(output: LeaderOutput, report: RoundReport, progress: Progress, rate: float) -> None:
     """A row for each episode: Episode, Reward, Residual, Rank."""
     first = (report.round - 1) * len(report.episodes) + 1
-    for number, played in enumerate(report.episodes, first):
-        book.say(
-            f"Episode {number} | Reward {played.reward:g} | Residual {played.residual} | Rank {len(played.scheme)}"
+    for number, episode in enumerate(report.episodes, first):
+        output.print_line(
+            f"Episode {number} | Reward {episode.reward:g} | Residual {episode.residual} | Rank {len(episode.scheme)}"
             f" | best {progress.best_rank}"
         )
     newest = report.episodes[-1]
@@ -208,38 +214,38 @@ def _write_down(book: Book, report: RoundReport, progress: Progress, rate: float
     }
     if progress.walk is not None:
         figures["discover/flips"] = float(progress.walk.flips)
-    episodes = tuple(_row(played, report.moves, index) for index, played in enumerate(report.episodes))
-    book.sinks.write(Sample(report.moves, figures, {"discover/episodes_per_second": rate}, episodes, time.time()))
-    book.session.beat(report.round, report.moves, rate, {"best_rank": progress.best_rank})
-    book.view.show(newest.scheme, progress.pool[0], newest.reward, report.moves, first + len(report.episodes) - 1)
+    episodes = tuple(_row(episode, report.moves, index) for index, episode in enumerate(report.episodes))
+    output.loggers.write(Sample(report.moves, figures, {"discover/episodes_per_second": rate}, episodes, time.time()))
+    output.session.beat(report.round, report.moves, rate, {"best_rank": progress.best_rank})
+    output.view.show(newest.scheme, progress.pool[0], newest.reward, report.moves, first + len(report.episodes) - 1)
 
 
-def _row(played: Played, step: int, index: int) -> EpisodeResult:
-    extras = {"residual": float(played.residual), "rank": float(len(played.scheme))}
-    return EpisodeResult(played.seed, played.reward, played.moves, played.is_solved, index, step, extras)
+def _row(episode: Episode, step: int, index: int) -> EpisodeResult:
+    extras = {"residual": float(episode.residual), "rank": float(len(episode.scheme))}
+    return EpisodeResult(episode.seed, episode.reward, episode.moves, episode.is_solved, index, step, extras)
 
 
-def _save(learner: AgentLearner, progress: Progress, config: DiscoverConfig, book: Book | None) -> None:
+def _save(learner: AgentLearner, progress: Progress, config: DiscoverConfig, output: LeaderOutput | None) -> None:
     """Every process gives its part; the leader writes."""
     state = {"agent": learner.capture(), "run": encode_progress(progress)}
-    if book is not None:
-        book.sinks.flush()
-        book.sinks.checkpoint_saved(save_learner(learner, state, book.session, config.seed))
+    if output is not None:
+        output.loggers.flush()
+        output.loggers.checkpoint_saved(save_agent(learner, state, output.session, config.seed))
 
 
 REPRODUCED = "The agent was shown a scheme of this rank or better: this is reproduced, not discovered."
 NOT_LIFTED = "None of the schemes could be lifted to that field; what was kept holds modulo 2 only."
 
 
-def settle(
+def finish_run(
     progress: Progress,
     config: DiscoverConfig,
     session: RunSession,
-    sinks: Fanout,
+    loggers: Fanout,
     moves: int,
     exit_code: int,
-    ends: float = inf,
-) -> Outcome:
+    deadline: float = inf,
+) -> SearchResult:
     """`ends` (of time.monotonic): when the session should be over."""
     proved = prove(progress, config)
     method = progress.found_by if proved.field is Field.GF2 else f"{progress.found_by} and lift"
@@ -255,26 +261,26 @@ def settle(
         machine=read_json(session.directory.environment_file),
         origin="reproduced" if progress.is_reproduced else "discovered",
     )
-    remarks = [REPRODUCED] if progress.is_reproduced else []
+    notes = [REPRODUCED] if progress.is_reproduced else []
     if proved.field is Field.GF2 and config.field != Field.GF2:
-        remarks.append(NOT_LIFTED)
-    kept = keep(proved, provenance, session, sinks, bench=config.bench and not exit_code, ends=ends)
-    remarks.append(kept.remark)
-    place = compare(proved)
-    return Outcome(
+        notes.append(NOT_LIFTED)
+    kept = archive_scheme(proved, provenance, session, loggers, bench=config.bench and not exit_code, deadline=deadline)
+    notes.append(kept.note)
+    comparison = compare_with_known(proved)
+    return SearchResult(
         run=session.record.id,
         name=session.record.name,
         field=str(proved.field),
         rank=proved.rank,
-        known=place.known,
-        comparison=str(place.verdict),
+        known=comparison.known,
+        comparison=str(comparison.verdict),
         flips=moves,
         seconds=session.seconds,
         fingerprint=fingerprint(proved),
         is_new=kept.is_new,
         file=kept.file,
         exit_code=exit_code,
-        remark=" ".join(filter(None, remarks)),
+        note=" ".join(filter(None, notes)),
         unit="moves",
     )
 

@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.agent.tensor_game import action_space, observation_space
 from palaestra.apps.matmul.schemes.bit_masks import Masks, to_masks
-from palaestra.apps.matmul.schemes.factorization import schoolbook
+from palaestra.apps.matmul.schemes.factorization import naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
-from palaestra.apps.matmul.search.flip_search import Search, Walker, advance, begin, decode_search, encode_search, throw
+from palaestra.apps.matmul.search.flip_search import (
+    Search,
+    Walker,
+    advance_search,
+    decode_search,
+    derive_seed,
+    encode_search,
+    start_search,
+)
 from palaestra.checkpoints.log import EPISODES_METRIC
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.weights import trainer_state_to_bytes
@@ -55,26 +63,26 @@ class Progress:
         return self.found_by == "agent" and 0 < self.shown_rank <= self.best_rank
 
 
-def begin_progress(config: DiscoverConfig) -> Progress:
-    start = to_masks(schoolbook(config.product, Field.GF2))
-    walk = begin(config.product, config.seed, config.walkers) if config.method == "auto" else None
+def initial_progress(config: DiscoverConfig) -> Progress:
+    start = to_masks(naive_factorization(config.product, Field.GF2))
+    walk = start_search(config.product, config.seed, config.walkers) if config.method == "auto" else None
     return Progress((start,), walk=walk)
 
 
-def shown_schemes(progress: Progress, names: list[str], ranks: list[int]) -> Progress:
+def with_demonstrations(progress: Progress, names: list[str], ranks: list[int]) -> Progress:
     lowest = min([*ranks, *([progress.shown_rank] if progress.shown_rank else [])], default=0)
     return replace(progress, shown=tuple(dict.fromkeys([*progress.shown, *names])), shown_rank=lowest)
 
 
-def absorb(progress: Progress, report: RoundReport, config: DiscoverConfig) -> Progress:
+def update_progress(progress: Progress, report: RoundReport, config: DiscoverConfig) -> Progress:
     """The episodes of a round, and then some flips of the walk, which may start from what they propose."""
-    for played in report.episodes:
-        progress = _with_scheme(progress, played.scheme, "agent")
+    for episode in report.episodes:
+        progress = _with_scheme(progress, episode.scheme, "agent")
     if progress.walk is None:
         return progress
-    rules = replace(config.rules, round_flips=max(config.agent.walk_flips, 1))
-    best = min((played.scheme for played in report.episodes), key=len)
-    walk = advance(_started_from(progress.walk, best, report.round), rules)
+    settings = replace(config.search_settings, round_flips=max(config.agent.walk_flips, 1))
+    best = min((episode.scheme for episode in report.episodes), key=len)
+    walk = advance_search(_restart_walker(progress.walk, best, report.round), settings)
     return _with_scheme(replace(progress, walk=walk), walk.best, "flip")
 
 
@@ -110,13 +118,13 @@ def _with_scheme(progress: Progress, scheme: Masks, found_by: str) -> Progress:
     return progress
 
 
-def _started_from(walk: Search, scheme: Masks, round_: int) -> Search:
+def _restart_walker(walk: Search, scheme: Masks, round_: int) -> Search:
     """One walker after the other takes up what the agent proposes."""
     if len(scheme) > walk.best_rank + NEAR:
         return walk
     index = round_ % len(walk.walkers)
     old = walk.walkers[index]
-    fresh = Walker(scheme, scheme, throw(walk.seed, index, old.starts + 1), starts=old.starts + 1)
+    fresh = Walker(scheme, scheme, derive_seed(walk.seed, index, old.starts + 1), starts=old.starts + 1)
     kept = tuple(sorted([*walk.pool, old.best], key=len)[: max(len(walk.pool), 1)])
     walkers = tuple(fresh if place == index else one for place, one in enumerate(walk.walkers))
     return replace(walk, walkers=walkers, pool=kept)
@@ -127,7 +135,7 @@ GAME = "palaestra/TensorGame-v0"
 NETWORK = "palaestra.apps.matmul.agent.network:AgentNetwork"
 
 
-def save_learner(learner: AgentLearner, state: dict[str, Any], session: RunSession, seed: int) -> Checkpoint:
+def save_agent(learner: AgentLearner, state: dict[str, Any], session: RunSession, seed: int) -> Checkpoint:
     """Durable when it returns. `state`: all that decides how the run goes on beside the weights, as plain data."""
     begun = time.monotonic()
     manager = CheckpointManager(session.directory, RETENTION)
@@ -143,7 +151,7 @@ def save_learner(learner: AgentLearner, state: dict[str, Any], session: RunSessi
     return saved
 
 
-def read_point(directory: RunDirectory) -> bytes:
+def read_agent_checkpoint(directory: RunDirectory) -> bytes:
     """The newest checkpoint that verifies, with its weights, to be told to every process; empty when there is none."""
     point = CheckpointManager(directory, RETENTION).load_for_resume()
     return b"" if point is None else trainer_state_to_bytes({"weights": point.weights, **point.trainer_state})

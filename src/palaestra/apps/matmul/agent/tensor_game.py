@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from palaestra.apps.matmul.agent.config import HIGHEST, LOWEST, read_game_settings
 from palaestra.apps.matmul.schemes.factorization import Factorization
-from palaestra.apps.matmul.schemes.fields import Field, rank_of
+from palaestra.apps.matmul.schemes.fields import Field, matrix_rank
 from palaestra.apps.matmul.schemes.fingerprint import prime_of
 from palaestra.apps.matmul.schemes.formulas import draw_factors
 from palaestra.apps.matmul.schemes.transformations import Base, change_back, change_bases, random_base, standard_base
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Moved:
+class MoveResult:
     """What one move did in every game."""
 
     rewards: NDArray[np.float64]  # [games] -1 for a move; a game that is given up also pays what is left
@@ -68,7 +68,7 @@ class TensorGame:
             self._moves[game] = 0
             self.ranks_used[game] = self.steps[game] = 0
 
-    def step(self, actions: Integers) -> Moved:
+    def step(self, actions: Integers) -> MoveResult:
         """`actions` [games, A + B + C]: the coefficients of u, v and w of each game's move."""
         u, v, w = self._split(actions)
         valid: NDArray[np.bool_] = np.logical_and.reduce([part.any(axis=1) for part in (u, v, w)])
@@ -86,7 +86,7 @@ class TensorGame:
         for game in np.flatnonzero(ended & ~solved).tolist():
             rewards[game] -= slice_rank(self.residuals[game], self.field)
         norms = np.sqrt((flat.astype(np.float64) ** 2).sum(axis=1))
-        return Moved(rewards, norms, self.ranks_used.copy(), valid, solved, ended)
+        return MoveResult(rewards, norms, self.ranks_used.copy(), valid, solved, ended)
 
     def factorization(self, game: int) -> Factorization:
         """The moves so far in the product's own basis: a claim, which `verify` may refuse."""
@@ -119,8 +119,8 @@ class TensorGame:
         sizes = self.settings.product.sizes
         if not self.settings.change_of_basis:
             return tuple(standard_base(size) for size in sizes)
-        dice = np.random.default_rng(seed)
-        return tuple(random_base(size, self.field, dice) for size in sizes)
+        rng = np.random.default_rng(seed)
+        return tuple(random_base(size, self.field, rng) for size in sizes)
 
     def _split(self, actions: Integers) -> list[Integers]:
         first, second, _ = self.settings.product.sizes
@@ -131,7 +131,7 @@ def slice_rank(tensor: Integers, field: Field) -> int:
     """So many moves are enough for what is left: each slice is a matrix, and its rank is what it costs."""
     prime = prime_of(field)
     turned = (np.moveaxis(tensor, axis, 0).tolist() for axis in range(3))
-    return min(sum(rank_of(part, prime) for part in parts) for parts in turned)
+    return min(sum(matrix_rank(part, prime) for part in parts) for parts in turned)
 
 
 METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}
@@ -152,13 +152,13 @@ def action_space(settings: GameSettings) -> spaces.MultiDiscrete:
     return spaces.MultiDiscrete([highest - lowest + 1] * size, start=[lowest] * size)
 
 
-def infos_of(moved: Moved, game: int) -> dict[str, float]:
+def encode_info(result: MoveResult, game: int) -> dict[str, float]:
     return {
-        "reward": float(moved.rewards[game]),
-        "residual_norm": float(moved.residual_norms[game]),
-        "rank_used": float(moved.ranks_used[game]),
-        "action_valid": float(moved.are_valid[game]),
-        "solved": float(moved.are_solved[game]),
+        "reward": float(result.rewards[game]),
+        "residual_norm": float(result.residual_norms[game]),
+        "rank_used": float(result.ranks_used[game]),
+        "action_valid": float(result.are_valid[game]),
+        "solved": float(result.are_solved[game]),
     }
 
 
@@ -185,19 +185,19 @@ class TensorGameBatch:
         _rows(out)[chosen] = self.game.residuals[chosen]
 
     def step(self, actions: np.ndarray, out: Arrays, rewards: NDArray[np.float32]) -> list[WorldEnding]:
-        moved = self.move(actions)
+        result = self.move(actions)
         _rows(out)[:] = self.game.residuals
-        rewards[:] = moved.rewards
-        return [self._ending(world, moved) for world in np.flatnonzero(moved.have_ended).tolist()]
+        rewards[:] = result.rewards
+        return [self._ending(world, result) for world in np.flatnonzero(result.have_ended).tolist()]
 
-    def move(self, actions: np.ndarray) -> Moved:
-        moved = self.game.step(np.asarray(actions, np.int64))
-        self._returns += moved.rewards
-        return moved
+    def move(self, actions: np.ndarray) -> MoveResult:
+        result = self.game.step(np.asarray(actions, np.int64))
+        self._returns += result.rewards
+        return result
 
-    def _ending(self, world: int, moved: Moved) -> WorldEnding:
-        figures = {name: np.array([value]) for name, value in infos_of(moved, world).items()}
-        returns, solved = self._returns[world : world + 1].copy(), bool(moved.are_solved[world])
+    def _ending(self, world: int, result: MoveResult) -> WorldEnding:
+        figures = {name: np.array([value]) for name, value in encode_info(result, world).items()}
+        returns, solved = self._returns[world : world + 1].copy(), bool(result.are_solved[world])
         return WorldEnding(world, solved, int(self.game.steps[world]), returns, figures)
 
     def render(self, world: int) -> NDArray[np.uint8]:
@@ -251,10 +251,10 @@ class TensorGameEnv(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Solving ends the episode; running out of moves cuts it, as a time limit does."""
-        moved = self._batch.move(np.asarray(action, np.int64)[None])
-        solved = bool(moved.are_solved[0])
+        result = self._batch.move(np.asarray(action, np.int64)[None])
+        solved = bool(result.are_solved[0])
         seen = self._batch.game.residuals[0].astype(np.int32)
-        return seen, float(moved.rewards[0]), solved, bool(moved.have_ended[0]) and not solved, infos_of(moved, 0)
+        return seen, float(result.rewards[0]), solved, bool(result.have_ended[0]) and not solved, encode_info(result, 0)
 
     def factorization(self) -> Factorization:
         """What the moves so far claim, in the product's own basis."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.apps.matmul.auto import NUMPY, WORTHWHILE
-from palaestra.apps.matmul.benchmark.timing import Timing, ratio_of, time_in_turns
+from palaestra.apps.matmul.benchmark.timing import Timing, ratio_of, time_interleaved
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.benchmark.big_integers import BigIntegerExecutor
@@ -43,7 +43,7 @@ class Cell:
     sure_gain: float | None = None  # the algorithm's, at least, 39 times of 40: what `auto` goes by
 
 
-def verdict_of(gain: float) -> str:
+def classify_gain(gain: float) -> str:
     if gain > 1 + EVEN:
         return "win"
     return "loss" if gain < 1 - EVEN else "even"
@@ -56,13 +56,13 @@ def levels_for(sides: tuple[int, int, int], size: int, config: BenchConfig) -> l
 
 
 def float_cell(executor: Executor, size: int, config: BenchConfig) -> Cell:
-    dice = np.random.default_rng([config.seed, size])
-    a, b = (dice.standard_normal((size, size)).astype(executor.dtype) for _ in range(2))
+    rng = np.random.default_rng([config.seed, size])
+    a, b = (rng.standard_normal((size, size)).astype(executor.dtype) for _ in range(2))
     out, other = np.empty_like(a), np.empty_like(a)
-    ways: dict[str, Any] = {BASELINE: lambda: np.matmul(a, b, out=other)}
+    candidates: dict[str, Any] = {BASELINE: lambda: np.matmul(a, b, out=other)}
     for levels in levels_for(executor.scheme.format.sides, size, config):
-        ways[str(levels)] = _work(executor, a, b, out, levels)
-    timings = time_in_turns(ways, config.seconds, frozenset({BASELINE, "1"}))
+        candidates[str(levels)] = _work(executor, a, b, out, levels)
+    timings = time_interleaved(candidates, config.seconds, frozenset({BASELINE, "1"}))
     levels = _best_level(timings)
     executor(a, b, out, levels)
     np.matmul(a, b, out=other)
@@ -81,33 +81,33 @@ def float_cell(executor: Executor, size: int, config: BenchConfig) -> Cell:
 
 def integer_cell(executor: Executor, size: int, config: BenchConfig, modulus: int = 0) -> Cell:
     """int64 as it is, or reduced at the end: the product's sums stay below 2^63, so reducing once is exact."""
-    dice = np.random.default_rng([config.seed, size])
+    rng = np.random.default_rng([config.seed, size])
     top = modulus or SMALL
-    a, b = (dice.integers(0 if modulus else -top + 1, top, (size, size)) for _ in range(2))
+    a, b = (rng.integers(0 if modulus else -top + 1, top, (size, size)) for _ in range(2))
     out = np.empty_like(a)
-    ways: dict[str, Any] = {LEAF: _reduced(_work(executor, a, b, out, 0), modulus)}
+    candidates: dict[str, Any] = {LEAF: _reduced(_work(executor, a, b, out, 0), modulus)}
     for levels in levels_for(executor.scheme.format.sides, size, config):
-        ways[str(levels)] = _reduced(_work(executor, a, b, out, levels), modulus)
+        candidates[str(levels)] = _reduced(_work(executor, a, b, out, levels), modulus)
     if size * top * top < FLOAT_EXACT:
-        ways[FLOATS] = _reduced(lambda: _by_floats(a, b), modulus)
+        candidates[FLOATS] = _reduced(lambda: _by_floats(a, b), modulus)
     if _numpy_seconds(size) <= config.longest:
-        ways[BASELINE] = _reduced(lambda: np.matmul(a, b), modulus)
-    timings = time_in_turns(ways, config.seconds, frozenset({LEAF, "1", FLOATS}))
+        candidates[BASELINE] = _reduced(lambda: np.matmul(a, b), modulus)
+    timings = time_interleaved(candidates, config.seconds, frozenset({LEAF, "1", FLOATS}))
     levels = _best_level(timings)
-    reference = ways[BASELINE if BASELINE in ways else LEAF]().copy()
-    is_exact = bool((ways[str(levels)]() == reference).all())
+    reference = candidates[BASELINE if BASELINE in candidates else LEAF]().copy()
+    is_exact = bool((candidates[str(levels)]() == reference).all())
     return _integer_result("modular" if modulus else "int64", size, modulus, timings, levels, is_exact)
 
 
 def object_cell(executor: BigIntegerExecutor, size: int, bits: int, config: BenchConfig) -> Cell:
-    dice = np.random.default_rng([config.seed, size, bits])
-    a, b = (_long_integers(size, bits, dice) for _ in range(2))
+    rng = np.random.default_rng([config.seed, size, bits])
+    a, b = (_long_integers(size, bits, rng) for _ in range(2))
     side = max(executor.scheme.format.sides)
     deepest = next((k for k in range(6, 0, -1) if side**k <= size), 1)
-    ways: dict[str, Any] = {BASELINE: lambda: np.matmul(a, b)}
+    candidates: dict[str, Any] = {BASELINE: lambda: np.matmul(a, b)}
     for levels in range(1, deepest + 1):
-        ways[str(levels)] = lambda levels=levels: executor(a, b, levels)
-    timings = time_in_turns(ways, config.seconds, frozenset({BASELINE, "1"}))
+        candidates[str(levels)] = lambda levels=levels: executor(a, b, levels)
+    timings = time_interleaved(candidates, config.seconds, frozenset({BASELINE, "1"}))
     levels = _best_level(timings)
     return _beside_numpy(
         "object",
@@ -124,9 +124,9 @@ def _beside_numpy(dtype: str, size: int, rival: str, timings: dict[str, Timing],
     """Where the leaf is NumPy's own product, all of the gain is the algorithm's."""
     numpy, scheme = timings[BASELINE].best, timings[str(levels)].best
     gain = numpy / scheme
-    sure, used = _surest(timings, BASELINE)
+    sure, used = _best_lower_bound(timings, BASELINE)
     return Cell(
-        dtype, size, rival, numpy, scheme, levels, gain, 1.0, gain, verdict_of(gain), used, sure_gain=sure, **further
+        dtype, size, rival, numpy, scheme, levels, gain, 1.0, gain, classify_gain(gain), used, sure_gain=sure, **further
     )
 
 
@@ -135,7 +135,7 @@ def _integer_result(
 ) -> Cell:
     scheme, leaf = timings[str(levels)].best, timings[LEAF].best
     numpy = timings[BASELINE].best if BASELINE in timings else None
-    sure, fastest = _surest(timings, LEAF)
+    sure, fastest = _best_lower_bound(timings, LEAF)
     is_slower = numpy is not None and numpy < min(scheme, leaf)
     rivals = [numpy] if numpy is not None else [leaf]
     rivals += [timings[FLOATS].best] if FLOATS in timings else []
@@ -149,7 +149,7 @@ def _integer_result(
         numpy / scheme if numpy is not None else None,
         numpy / leaf if numpy is not None else None,
         leaf / scheme,
-        verdict_of(min(rivals) / scheme),
+        classify_gain(min(rivals) / scheme),
         NUMPY if is_slower else fastest,
         detail=f"modulo {modulus}" if modulus else "",
         is_exact=is_exact,
@@ -162,7 +162,7 @@ def _integer_result(
     )
 
 
-def _surest(timings: dict[str, Timing], rival: str) -> tuple[float, int]:
+def _best_lower_bound(timings: dict[str, Timing], rival: str) -> tuple[float, int]:
     """The levels whose gain is surest, and how much that is at least; no levels where it may be luck."""
     sure = {int(name): ratio_of(timings[rival], each).low for name, each in timings.items() if name.isdigit()}
     levels = max(sure, key=lambda name: sure[name])
@@ -202,8 +202,8 @@ def _error(made: Matrix, exact: Matrix) -> float:
     return float(np.abs(made[: len(exact)] - exact).max() / np.abs(exact).max())
 
 
-def _long_integers(size: int, bits: int, dice: np.random.Generator) -> Matrix:
-    words = [int.from_bytes(dice.bytes(bits // 8), "little") | 1 << (bits - 1) for _ in range(size * size)]
+def _long_integers(size: int, bits: int, rng: np.random.Generator) -> Matrix:
+    words = [int.from_bytes(rng.bytes(bits // 8), "little") | 1 << (bits - 1) for _ in range(size * size)]
     made = np.empty(size * size, dtype=object)
     made[:] = words
     return made.reshape(size, size)

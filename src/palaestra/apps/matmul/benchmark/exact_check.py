@@ -23,7 +23,7 @@ SMALL = 4  # entries up to this: every sum stays exact, in float32 as well
 WORD = 2**64
 
 
-def check_exactly(scheme: VerifiedFactorization, dtypes: tuple[str, ...], threads: int, seed: int) -> int:
+def check_exact(scheme: VerifiedFactorization, dtypes: tuple[str, ...], threads: int, seed: int) -> int:
     """How many products were compared, entry by entry; `RunFailed` at the first that differs."""
     checked = 0
     for dtype in dtypes:
@@ -48,15 +48,15 @@ def _multiplier(scheme: VerifiedFactorization, dtype: str, threads: int) -> Any:
     return Executor(scheme, "int64" if dtype == "modular" else dtype, threads)
 
 
-def _entries(dtype: str, shape: tuple[int, int, int], dice: np.random.Generator) -> tuple[Matrix, Matrix]:
+def _entries(dtype: str, shape: tuple[int, int, int], rng: np.random.Generator) -> tuple[Matrix, Matrix]:
     """Zeros and negative numbers among them; all 64 bits for int64."""
     rows, inner, columns = shape
     sides = ((rows, inner), (inner, columns))
     if dtype in {"int64", "modular"}:
-        ends = np.iinfo(np.int64)
-        a, b = (dice.integers(ends.min, ends.max, side, dtype=np.int64, endpoint=True) for side in sides)
+        limits = np.iinfo(np.int64)
+        a, b = (rng.integers(limits.min, limits.max, side, dtype=np.int64, endpoint=True) for side in sides)
     else:
-        a, b = (dice.integers(-SMALL, SMALL, side, endpoint=True).astype(dtype) for side in sides)
+        a, b = (rng.integers(-SMALL, SMALL, side, endpoint=True).astype(dtype) for side in sides)
     if dtype == "object":
         a, b = a * (1 << 200) + 1, b * (1 << 200) - 1
     a[0], b[:, -1] = 0, 0

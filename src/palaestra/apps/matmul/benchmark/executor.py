@@ -53,9 +53,9 @@ class Executor:
         self._product(a, b, made, levels)
         return made
 
-    def forget(self) -> None:
+    def release_buffers(self) -> None:
         """Give the memory back."""
-        self._product.forget()
+        self._product.release_buffers()
 
 
 def check_executable(scheme: VerifiedFactorization, dtype: str) -> None:
@@ -96,7 +96,7 @@ class FloatProduct:
         self.threads = threads
         self._library = compile_source(scheme_source(programs, dtype.name))
         self._orders = {"left": factor_order(programs.left), "right": factor_order(programs.right)}
-        self._rooms: dict[tuple[int, int, int, int], _Room] = {}
+        self._buffers: dict[tuple[int, int, int, int], _Buffers] = {}
 
     def __call__(self, a: Matrix, b: Matrix, out: Matrix, levels: int) -> None:
         n, m, p = self.sides
@@ -113,17 +113,17 @@ class FloatProduct:
         if high < a.shape[0]:
             np.matmul(a[high:], b, out=out[high:])
 
-    def forget(self) -> None:
-        self._rooms.clear()
+    def release_buffers(self) -> None:
+        self._buffers.clear()
 
     def _multiply_blocks(self, a: Matrix, b: Matrix, out: Matrix, block: tuple[int, int, int], levels: int) -> None:
-        room = self._room(block, levels)
+        buffers = self._buffers_for(block, levels)
         n, m, p = self.sides
-        left = self._summed("left", split(a, n, m), room.left)
-        right = self._summed("right", split(b, m, p), room.right)
-        for one, other, product in zip(left, right, room.products.planes, strict=True):
+        left = self._summed("left", split(a, n, m), buffers.left)
+        right = self._summed("right", split(b, m, p), buffers.right)
+        for one, other, product in zip(left, right, buffers.products.planes, strict=True):
             self(one, other, product, levels - 1)
-        self._call("product", room.products, split(out, n, p))
+        self._call("product", buffers.products, split(out, n, p))
         if self.scale != 1:
             out /= self.scale
 
@@ -144,15 +144,15 @@ class FloatProduct:
             ctypes.c_int(self.threads),
         )
 
-    def _room(self, block: tuple[int, int, int], levels: int) -> _Room:
+    def _buffers_for(self, block: tuple[int, int, int], levels: int) -> _Buffers:
         """Kept for the next call of the same sizes."""
         key = (*block, levels)
-        if key not in self._rooms:
-            self._rooms[key] = _Room(self.programs, block, self.dtype)
-        return self._rooms[key]
+        if key not in self._buffers:
+            self._buffers[key] = _Buffers(self.programs, block, self.dtype)
+        return self._buffers[key]
 
 
-class _Room:
+class _Buffers:
     def __init__(self, programs: SchemePrograms, block: tuple[int, int, int], dtype: np.dtype[Any]) -> None:
         rows, inner, columns = block
         self.left = empty_planes(len(made_sums(programs.left)), rows, inner, dtype)
@@ -174,7 +174,7 @@ class IntegerProduct:
         self.threads = threads
         self._library = compile_source(integer_source(format_, programs))
         self._library.room_for.restype = ctypes.c_ssize_t
-        self._rooms: dict[tuple[int, int, int, int], Matrix] = {}
+        self._buffers: dict[tuple[int, int, int, int], Matrix] = {}
 
     def __call__(self, a: Matrix, b: Matrix, out: Matrix, levels: int) -> None:
         sides = (a.shape[0], a.shape[1], b.shape[1])
@@ -187,22 +187,22 @@ class IntegerProduct:
             *_place(out),
             *(ctypes.c_ssize_t(side) for side in sides),
             ctypes.c_int(levels),
-            ctypes.c_void_p(self._room(sides, levels).ctypes.data),
+            ctypes.c_void_p(self._buffers_for(sides, levels).ctypes.data),
             ctypes.c_int(self.threads),
         )
         if failed:
             raise RunFailed("There is no memory for a product.")
 
-    def forget(self) -> None:
-        self._rooms.clear()
+    def release_buffers(self) -> None:
+        self._buffers.clear()
 
-    def _room(self, sides: tuple[int, int, int], levels: int) -> Matrix:
+    def _buffers_for(self, sides: tuple[int, int, int], levels: int) -> Matrix:
         """Kept for the next call of the same sizes: memory that is new costs more than a level's additions."""
         key = (*sides, levels)
-        if key not in self._rooms:
+        if key not in self._buffers:
             entries = self._library.room_for(*(ctypes.c_ssize_t(side) for side in sides), ctypes.c_int(levels))
-            self._rooms[key] = aligned_empty(entries, np.dtype(np.int64))
-        return self._rooms[key]
+            self._buffers[key] = aligned_empty(entries, np.dtype(np.int64))
+        return self._buffers[key]
 
 
 def integer_source(format_: Format, programs: SchemePrograms) -> str:

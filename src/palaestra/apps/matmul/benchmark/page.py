@@ -46,7 +46,7 @@ def make_page(benchmark: dict[str, Any]) -> str:
     )
     body = (
         f"<h1>{escape(title)}</h1><p class='muted'>{escape(facts)}</p>"
-        f"<section><h2>The scheme against its own leaf</h2>{gain_picture(cells)}"
+        f"<section><h2>The scheme against its own leaf</h2>{gain_plot(cells)}"
         "<p class='muted'>Above 1 the algorithm gains; for floats the leaf is BLAS.</p></section>"
         f"<section><h2>Every comparison</h2><div class='scroll'>{_table(cells)}</div>"
         "<p class='muted'>win, even (within 2 %) and loss are against the faster of NumPy and, "
@@ -60,7 +60,7 @@ def make_page(benchmark: dict[str, Any]) -> str:
     )
 
 
-def gain_picture(cells: list[Row]) -> str:
+def gain_plot(cells: list[Row]) -> str:
     """The algorithm's gain over the size, on a logarithmic scale; a line for each type."""
     lines: dict[str, list[tuple[int, float]]] = {}
     for cell in cells:

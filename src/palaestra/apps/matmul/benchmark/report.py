@@ -13,7 +13,7 @@ from palaestra.apps.matmul.auto import AutoTable
 from palaestra.apps.matmul.benchmark.big_integers import BigIntegerExecutor
 from palaestra.apps.matmul.benchmark.cells import Cell, float_cell, integer_cell, object_cell
 from palaestra.apps.matmul.benchmark.compiler import compiler_version, find_compiler
-from palaestra.apps.matmul.benchmark.exact_check import check_exactly
+from palaestra.apps.matmul.benchmark.exact_check import check_exact
 from palaestra.apps.matmul.benchmark.executor import Executor
 from palaestra.apps.matmul.benchmark.page import make_page
 from palaestra.apps.matmul.schemes.archive import FOLDER
@@ -51,13 +51,13 @@ class Benchmark:
     crossovers: dict[str, int | None]  # by dtype: from this size on the scheme gains
 
 
-def run_benchmark(entry: Discovery, config: BenchConfig, name: str, say: Callable[[str], None]) -> Benchmark:
-    checked = check_exactly(entry.scheme, config.dtypes, config.threads, config.seed)
-    say(f"{checked} products through the generated code are exact.")
+def run_benchmark(entry: Discovery, config: BenchConfig, name: str, print_line: Callable[[str], None]) -> Benchmark:
+    checked = check_exact(entry.scheme, config.dtypes, config.threads, config.seed)
+    print_line(f"{checked} products through the generated code are exact.")
     cells = []
     for cell in _cells(entry, config):
         cells.append(cell)
-        say(sentence(cell))
+        print_line(summarize_cell(cell))
     table = auto_table(cells)
     return Benchmark(
         id=name,
@@ -87,7 +87,7 @@ def auto_table(cells: list[Cell]) -> AutoTable:
     return AutoTable({dtype: tuple(sorted(rows)) for dtype, rows in found.items()})
 
 
-def plain(benchmark: Benchmark) -> dict[str, Any]:
+def encode_benchmark(benchmark: Benchmark) -> dict[str, Any]:
     return asdict(benchmark)
 
 
@@ -111,7 +111,7 @@ def describe_software() -> dict[str, str]:
     }
 
 
-def sentence(cell: Cell) -> str:
+def summarize_cell(cell: Cell) -> str:
     """One comparison in words; a loss is said as plainly as a win."""
     detail = f" {cell.detail}" if cell.detail else ""
     against = f"{cell.gain:.2f} x {cell.baseline}" if cell.gain is not None else f"{cell.baseline} not timed"
@@ -133,7 +133,7 @@ def _cells(entry: Discovery, config: BenchConfig) -> Iterator[Cell]:
                 yield float_cell(executor, size, config)
             else:
                 yield integer_cell(executor, size, config, config.modulus if dtype == "modular" else 0)
-            executor.forget()
+            executor.release_buffers()
 
 
 def _additions(entry: Discovery) -> int:
@@ -147,8 +147,8 @@ class BenchStore:
     def add(self, benchmark: Benchmark) -> Path:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self.path / f"{benchmark.id}.json"
-        write_json(file, stamped(plain(benchmark), SCHEMA_VERSION))
-        write_atomic(self.page(benchmark.id), make_page(plain(benchmark)))
+        write_json(file, stamped(encode_benchmark(benchmark), SCHEMA_VERSION))
+        write_atomic(self.page(benchmark.id), make_page(encode_benchmark(benchmark)))
         return file
 
     def page(self, name: str) -> Path:

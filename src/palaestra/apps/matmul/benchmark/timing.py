@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 Work = Callable[[], object]
 LEAST_SAMPLE = 0.002  # seconds: what is shorter is repeated within a sample
 LEAST_ROUNDS, MOST_ROUNDS = 5, 60
-HOPELESS = 1.6  # times the best: not asked again
-LOST = 8.0  # times the best: not even a second time, although the first call also pays for new memory
+DROP_FACTOR = 1.6  # times the best: not asked again
+SKIP_FACTOR = 8.0  # times the best: not even a second time, although the first call also pays for new memory
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,20 @@ class Timing:
     samples: tuple[float, ...] = ()  # of the rounds, in order
 
 
-def time_in_turns(ways: Mapping[str, Work], seconds: float, keep: frozenset[str] = frozenset()) -> dict[str, Timing]:
+def time_interleaved(
+    candidates: Mapping[str, Work], seconds: float, always: frozenset[str] = frozenset()
+) -> dict[str, Timing]:
     """`seconds` for all together, at least five rounds; ways that are far behind drop out, those in `keep` never."""
-    first = _first_looks(ways)
+    first = _first_looks(candidates)
     repeats = {name: max(1, round(LEAST_SAMPLE / max(taken, 1e-7))) for name, taken in first.items()}
     fastest = min(first.values())
-    running = [name for name in ways if name in keep or first[name] <= HOPELESS * fastest]
+    running = [name for name in candidates if name in always or first[name] <= DROP_FACTOR * fastest]
     samples = {name: [taken] for name, taken in first.items() if name not in running}
     samples |= {name: [] for name in running}
     begun, rounds = time.perf_counter(), 0
     while rounds < LEAST_ROUNDS or (rounds < MOST_ROUNDS and time.perf_counter() - begun < seconds):
         for name in running if rounds % 2 == 0 else reversed(running):
-            samples[name].append(_sample(ways[name], repeats[name]))
+            samples[name].append(_sample(candidates[name], repeats[name]))
         rounds += 1
     return {name: Timing(min(taken), median(taken), len(taken), tuple(taken)) for name, taken in samples.items()}
 
@@ -51,12 +53,12 @@ def ratio_of(slow: Timing, fast: Timing) -> Ratio:
     return paired_ratio(slow.samples, fast.samples)
 
 
-def _first_looks(ways: Mapping[str, Work]) -> dict[str, float]:
+def _first_looks(candidates: Mapping[str, Work]) -> dict[str, float]:
     """A second look where the first is far behind: it may have paid for memory that is new."""
-    first = {name: _sample(work, 1) for name, work in ways.items()}
+    first = {name: _sample(work, 1) for name, work in candidates.items()}
     fastest = min(first.values())
-    again = [name for name, taken in first.items() if HOPELESS * fastest < taken <= LOST * fastest]
-    return {**first, **{name: min(first[name], _sample(ways[name], 1)) for name in again}}
+    again = [name for name, taken in first.items() if DROP_FACTOR * fastest < taken <= SKIP_FACTOR * fastest]
+    return {**first, **{name: min(first[name], _sample(candidates[name], 1)) for name in again}}
 
 
 def _sample(work: Work, repeats: int) -> float:

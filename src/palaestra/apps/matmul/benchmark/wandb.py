@@ -70,7 +70,7 @@ def _comparison(cell: Cell) -> list[Any]:
     ]
 
 
-def source_run(run_id: str, runs_root: Path) -> RunDirectory:
+def find_source_run(run_id: str, runs_root: Path) -> RunDirectory:
     """Refuses before the clock runs: without that run there is no page to send a table to."""
     found = RunStore(runs_root).find(run_id) if run_id else None
     if found is None:
@@ -81,10 +81,10 @@ def source_run(run_id: str, runs_root: Path) -> RunDirectory:
     return found
 
 
-def tell_wandb(made: Benchmark, config: WandbConfig, run: RunDirectory) -> str:
+def upload_to_wandb(made: Benchmark, config: WandbConfig, run: RunDirectory) -> str:
     """What became of it, in words; W&B's failures take nothing from a benchmark."""
     failures: list[str] = []
-    with Fanout(lambda _name, error: failures.append(str(error))) as sinks:
-        sinks.add("wandb", lambda: WandbSink(config, run, read_record(run).name, read_config(run)))
-        sinks.table_made(NAME, COLUMNS, table_rows(made))
+    with Fanout(lambda _name, error: failures.append(str(error))) as loggers:
+        loggers.add("wandb", lambda: WandbSink(config, run, read_record(run).name, read_config(run)))
+        loggers.table_made(NAME, COLUMNS, table_rows(made))
     return failures[0] if failures else f"W&B has it as tables/{NAME} of {run.id}."

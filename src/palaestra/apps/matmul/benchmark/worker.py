@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palaestra.apps.matmul.benchmark.report import decode_benchmark, plain, run_benchmark
+from palaestra.apps.matmul.benchmark.report import decode_benchmark, encode_benchmark, run_benchmark
 from palaestra.apps.matmul.config import BenchConfig
 from palaestra.apps.matmul.schemes.archive import Archive
 from palaestra.core.errors import PalaestraError, RunFailed
@@ -26,8 +26,8 @@ MODULE = "palaestra.apps.matmul.benchmark.worker"
 THREAD_COUNTS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
-def benchmark_apart(
-    entry: Discovery, config: BenchConfig, name: str, *, aloud: bool, timeout: float | None = None
+def benchmark_in_subprocess(
+    entry: Discovery, config: BenchConfig, name: str, *, verbose: bool, timeout: float | None = None
 ) -> Benchmark:
     """The benchmark, made by a child; what it says goes to stderr, or nowhere."""
     with tempfile.TemporaryDirectory(prefix="palaestra-bench-") as folder:
@@ -39,7 +39,7 @@ def benchmark_apart(
                 [sys.executable, "-m", MODULE, str(request), str(answer)],
                 env={**os.environ, **dict.fromkeys(THREAD_COUNTS, str(config.threads))},
                 stdout=subprocess.DEVNULL,
-                stderr=None if aloud else subprocess.PIPE,
+                stderr=None if verbose else subprocess.PIPE,
                 text=True,
                 check=False,
                 timeout=timeout,
@@ -62,7 +62,7 @@ def main(request: Path, answer: Path) -> int:
     except PalaestraError as error:
         print(f"palaestra: {error}", file=sys.stderr)
         return error.exit_code
-    answer.write_text(json.dumps(plain(made)))
+    answer.write_text(json.dumps(encode_benchmark(made)))
     return 0
 
 

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from palaestra.apps.matmul.schemes.canonical_form import canonical_word
+from palaestra.apps.matmul.schemes.canonical_form import canonical_hash
 from palaestra.apps.matmul.schemes.fingerprint import fingerprint
 from palaestra.apps.matmul.schemes.scheme_files import decode_scheme, encode_scheme
 from palaestra.apps.matmul.schemes.straight_line import count_additions
-from palaestra.apps.matmul.schemes.symmetry import are_one
+from palaestra.apps.matmul.schemes.symmetry import are_equivalent
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
 from palaestra.core.errors import DamagedFile, PalaestraError
 from palaestra.runs.files import read_json, write_json
@@ -57,30 +57,32 @@ class Archive:
     def __init__(self, runs_root: Path) -> None:
         self.path = runs_root / FOLDER
 
-    def add(self, scheme: VerifiedFactorization, provenance: Provenance, ends: float = inf) -> tuple[Discovery, bool]:
+    def add(
+        self, scheme: VerifiedFactorization, provenance: Provenance, deadline: float = inf
+    ) -> tuple[Discovery, bool]:
         """The entry, and whether it is new; a scheme that is known from another side is not.
 
         After `ends` (of time.monotonic) no more is tried to count fewer additions.
         """
-        mark, word = fingerprint(scheme), canonical_word(scheme)
+        mark, word = fingerprint(scheme), canonical_hash(scheme)
         stem = f"{scheme.format.ascending}-{scheme.field}-r{scheme.rank}-{mark}"
         kin = sorted(self.path.glob(f"{stem}*.json"))
         for file in kin:
             known = self.read(file)
             if _is_this(known, scheme, word):
-                return self._lighter(known, scheme, provenance, ends), False
+                return self._lighter(known, scheme, provenance, deadline), False
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        additions = count_additions(scheme.claim, TRIES, ends)
+        additions = count_additions(scheme.claim, TRIES, deadline)
         file = self.path / (f"{stem}-{len(kin) + 1}.json" if kin else f"{stem}.json")
         entry = Discovery(scheme, mark, word, additions.naive, additions.eliminated, asdict(provenance), file)
         write_json(file, stamped(_encode(entry), SCHEMA_VERSION))
         return entry, True
 
     def _lighter(
-        self, known: Discovery, scheme: VerifiedFactorization, provenance: Provenance, ends: float
+        self, known: Discovery, scheme: VerifiedFactorization, provenance: Provenance, deadline: float
     ) -> Discovery:
         """The same scheme seen from bases in which it takes fewer additions stands in the entry from then on."""
-        additions = count_additions(scheme.claim, TRIES, ends)
+        additions = count_additions(scheme.claim, TRIES, deadline)
         is_alike = known.scheme.field is scheme.field
         if not is_alike or additions.eliminated >= known.additions_eliminated:
             return known
@@ -100,7 +102,7 @@ class Archive:
         try:
             scheme = verify(decode_scheme(data["scheme"]))
             counts = data["additions"]
-            marks = fingerprint(scheme), canonical_word(scheme)
+            marks = fingerprint(scheme), canonical_hash(scheme)
             return Discovery(scheme, *marks, counts["naive"], counts["eliminated"], dict(data["provenance"]), file)
         except PalaestraError as error:
             raise DamagedFile(f"{file} is not to be trusted: {error.message}", "Remove it.") from error
@@ -118,10 +120,10 @@ class Archive:
 
 def _is_this(known: Discovery, scheme: VerifiedFactorization, word: str) -> bool:
     """By the canonical form where both have one; else a symmetry is looked for."""
-    return known.canonical == word if known.canonical and word else are_one(known.scheme, scheme)
+    return known.canonical == word if known.canonical and word else are_equivalent(known.scheme, scheme)
 
 
-def sound_entries(archive: Archive) -> list[Discovery]:
+def readable_entries(archive: Archive) -> list[Discovery]:
     return [entry for entry in archive.entries() if isinstance(entry, Discovery)]
 
 

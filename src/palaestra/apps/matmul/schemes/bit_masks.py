@@ -66,14 +66,14 @@ def _signs(pairs: list[list[int]], size: int) -> Integers:
     return np.array(rows, dtype=np.int64).reshape(-1, size)
 
 
-LEAST = 5  # sides; smaller formats are reached as soon, or sooner, by climbing
+MIN_CYCLIC_SIDE = 5  # sides; smaller formats are reached as soon, or sooner, by climbing
 
 
-def can_turn(format_: Format) -> bool:
-    return len(set(format_.sides)) == 1 and format_.rows >= LEAST
+def supports_cyclic_search(format_: Format) -> bool:
+    return len(set(format_.sides)) == 1 and format_.rows >= MIN_CYCLIC_SIDE
 
 
-def turning_school(side: int) -> Masks:
+def naive_cyclic_masks(side: int) -> Masks:
     """The schoolbook's products x_ij y_jk z_ki, one of each three turns."""
     places = [(i, j, k) for i in range(side) for j in range(side) for k in range(side)]
     return [
@@ -83,7 +83,7 @@ def turning_school(side: int) -> Masks:
     ]
 
 
-def turning_rank(masks: Masks) -> int:
+def cyclic_rank(masks: Masks) -> int:
     """Of all turns together."""
     return sum(1 if is_cube(row) else 3 for row in masks)
 
@@ -92,7 +92,7 @@ def is_cube(row: list[int]) -> bool:
     return row[0] == row[1] == row[2]
 
 
-def spread(masks: Masks, side: int) -> Masks:
+def expand_cyclic(masks: Masks, side: int) -> Masks:
     """The whole scheme, as others write it: the third factor is that of the product, not of the trace."""
     found = []
     for a, b, c in masks:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.apps.matmul.schemes.fields import Echelon, Field, Rows, inverse_of, multiply
+from palaestra.apps.matmul.schemes.fields import Echelon, Field, Rows, invert_matrix, matmul
 from palaestra.apps.matmul.schemes.fingerprint import pair_views, prime_of
 from palaestra.apps.matmul.schemes.transformations import trace_form, view
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.factorization import Integers
     from palaestra.apps.matmul.schemes.verification import VerifiedFactorization
 
-MOST_NODES = 400  # of the search; a scheme that needs more has no form here, and `symmetry` decides
+MAX_NODES = 400  # of the search; a scheme that needs more has no form here, and `symmetry` decides
 Form = list[list[int]]  # rows, sorted
 Permutation = tuple[int, ...]
 
@@ -44,7 +44,7 @@ class CanonicalForm:
         return hashlib.sha256(f"{self.format} {self.field} {self.rows}".encode()).hexdigest()
 
 
-class _TooManyChoices(Exception):
+class _TooManyNodes(Exception):
     pass
 
 
@@ -64,8 +64,8 @@ class _Search:
     def visit(self, colours: Integers, chosen: list[int]) -> int:
         """Follows all choices below; returns how many of `chosen` are still worth following others beside."""
         self.nodes += 1
-        if self.nodes > MOST_NODES:
-            raise _TooManyChoices
+        if self.nodes > MAX_NODES:
+            raise _TooManyNodes
         normal = normal_rows(self.rows, single_rows(colours), self.sides, self.prime)
         if normal is not None:
             return self._leaf(normal, chosen)
@@ -83,8 +83,8 @@ class _Search:
         """Rows of the smallest class, each set apart; only those after which the least is seen."""
         rows = smallest_class(colours)
         if not rows:
-            raise _TooManyChoices  # all rows are alone, and still give no bases
-        finer = [refined(with_one_apart(colours, row), self.relations) for row in rows]
+            raise _TooManyNodes  # all rows are alone, and still give no bases
+        finer = [refine_colours(individualize(colours, row), self.relations) for row in rows]
         least = min(told for _, told in finer)
         return [(row, each) for row, (each, told) in zip(rows, finer, strict=True) if told == least]
 
@@ -122,7 +122,7 @@ def canonical_form(proved: VerifiedFactorization) -> CanonicalForm | None:
     for order, sides, pairs in pair_views(proved):
         if sides == wanted:
             relations = pairs @ (16 ** np.arange(pairs.shape[-1]))  # a rank is at most 12
-            colours, told = refined(np.diagonal(relations).copy(), relations)
+            colours, told = refine_colours(np.diagonal(relations).copy(), relations)
             begun.append((told, order, relations, colours))
     least = min(told for told, *_ in begun)
     scale = pow(prod(claim.denominators), -1, prime)
@@ -132,7 +132,7 @@ def canonical_form(proved: VerifiedFactorization) -> CanonicalForm | None:
             search = _Search(_triples(view(factors, order), prime, scale), relations, wanted, prime)
             try:
                 search.visit(colours, [])
-            except _TooManyChoices:
+            except _TooManyNodes:
                 return None
             forms.append(search.best)
     rows = min(form for form in forms if form is not None)
@@ -141,7 +141,7 @@ def canonical_form(proved: VerifiedFactorization) -> CanonicalForm | None:
     )
 
 
-def canonical_word(proved: VerifiedFactorization) -> str:
+def canonical_hash(proved: VerifiedFactorization) -> str:
     form = canonical_form(proved)
     return form.word if form else ""
 
@@ -155,7 +155,7 @@ def _triples(factors: tuple[Integers, ...], prime: int, scale: int) -> list[Trip
     ]
 
 
-def refined(colours: Integers, relations: Integers) -> tuple[Integers, str]:
+def refine_colours(colours: Integers, relations: Integers) -> tuple[Integers, str]:
     """The finest colours [rank] that `relations` [rank, rank] between rows give, and a word for all that was seen."""
     told = hashlib.sha256()
     colours = _numbered(colours[:, None], told)
@@ -167,7 +167,7 @@ def refined(colours: Integers, relations: Integers) -> tuple[Integers, str]:
         colours = finer
 
 
-def with_one_apart(colours: Integers, row: int) -> Integers:
+def individualize(colours: Integers, row: int) -> Integers:
     """This row before the others of its colour."""
     split = 2 * colours + 1
     split[row] -= 1
@@ -205,12 +205,12 @@ def normal_rows(rows: list[Triple], asked: list[int], sides: tuple[int, ...], pr
     bases = _bases([rows[row] for row in asked], sides, prime)
     if bases is None:
         return None
-    inverses = [inverse_of(base, prime) for base in bases]
-    moved = [_moved(row, bases, inverses, prime) for row in rows]
+    inverses = [invert_matrix(base, prime) for base in bases]
+    moved = [_transform(row, bases, inverses, prime) for row in rows]
     if prime == 2:
         return [[entry for factor in row for line in factor for entry in line] for row in moved]
     lengths = _lengths([moved[row] for row in asked], sides, prime)
-    return None if lengths is None else [_plain(row, lengths, prime) for row in moved]
+    return None if lengths is None else [_normalize_row(row, lengths, prime) for row in moved]
 
 
 def _bases(asked: list[Triple], sides: tuple[int, ...], prime: int) -> list[Rows] | None:
@@ -240,8 +240,8 @@ def _applied(factor: Rows, vector: Vector, prime: int) -> Vector:
     return [sum(a * b for a, b in zip(line, vector, strict=True)) % prime for line in factor]
 
 
-def _moved(row: Triple, bases: list[Rows], inverses: list[Rows], prime: int) -> Triple:
-    x, y, z = (multiply(multiply(inverses[k], row[k], prime), bases[(k + 1) % 3], prime) for k in range(3))
+def _transform(row: Triple, bases: list[Rows], inverses: list[Rows], prime: int) -> Triple:
+    x, y, z = (matmul(matmul(inverses[k], row[k], prime), bases[(k + 1) % 3], prime) for k in range(3))
     return x, y, z
 
 
@@ -278,7 +278,7 @@ def _edges(asked: list[Triple], prime: int) -> list[Edge]:
     return found
 
 
-def _plain(row: Triple, lengths: list[Vector], prime: int) -> Vector:
+def _normalize_row(row: Triple, lengths: list[Vector], prime: int) -> Vector:
     """Each factor divided by its first nonzero, and the product of the three that were taken out."""
     words: Vector = []
     scale = 1

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.apps.matmul.schemes.factorization import Factorization, Format, Integers, modulo_2, schoolbook
-from palaestra.apps.matmul.schemes.fields import Field, inverse_of
-from palaestra.apps.matmul.schemes.transformations import from_trace_form, trace_form, turned_to
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format, Integers, modulo_2, naive_factorization
+from palaestra.apps.matmul.schemes.fields import Field, invert_matrix
+from palaestra.apps.matmul.schemes.transformations import from_trace_form, permute_sides, trace_form
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
 from palaestra.core.errors import UsageError
 
@@ -64,7 +64,7 @@ def join(first: Factorization, second: Factorization, side: str) -> Factorizatio
     return Factorization(whole, first.field, u, v, w)
 
 
-def multiplied(first: Factorization, second: Factorization) -> Factorization:
+def tensor_product(first: Factorization, second: Factorization) -> Factorization:
     """The first with its entries taken as blocks, and each product of blocks made by the second."""
     if first.field is not second.field or first.denominators != second.denominators:
         raise UsageError(f"A scheme over {first.field} and one over {second.field} have no product.", "Fields differ.")
@@ -77,7 +77,7 @@ def multiplied(first: Factorization, second: Factorization) -> Factorization:
     return replace(first, format=whole, u=u, v=v, w=w)
 
 
-def products_for(format_: Format, known: Iterable[Factorization]) -> list[tuple[Factorization, int, int]]:
+def find_tensor_products(format_: Format, known: Iterable[Factorization]) -> list[tuple[Factorization, int, int]]:
     """Every product of two known schemes that is one for this format, with the places of the two."""
     claims = list(known)
     found = []
@@ -86,12 +86,12 @@ def products_for(format_: Format, known: Iterable[Factorization]) -> list[tuple[
             for sides in set(permutations(one.format.sides)):
                 rest = [whole / part for whole, part in zip(format_.sides, sides, strict=True)]
                 if one.field is other.field and sorted(rest) == sorted(other.format.sides):
-                    second = turned_to(other, Format(*map(int, rest)))
-                    found.append((multiplied(turned_to(one, Format(*sides)), second), i, j))
+                    second = permute_sides(other, Format(*map(int, rest)))
+                    found.append((tensor_product(permute_sides(one, Format(*sides)), second), i, j))
     return found
 
 
-def best_start(format_: Format, field: Field, known: Iterable[tuple[str, VerifiedFactorization]]) -> Start:
+def build_best_start(format_: Format, field: Field, known: Iterable[tuple[str, VerifiedFactorization]]) -> Start:
     """The scheme of lowest rank over `field` that the known ones (by fingerprint) and the schoolbook put together.
 
     Known schemes that do not hold over this field are left out.
@@ -112,19 +112,19 @@ def best_start(format_: Format, field: Field, known: Iterable[tuple[str, Verifie
 
 def _project_down(wanted: Format, best: dict[Format, tuple[str, Factorization]]) -> None:
     """Adds what larger schemes hold for formats between theirs and the wanted one, the largest first."""
-    waiting = sorted((one for one in best if one != wanted), key=lambda one: one.schoolbook_rank)
+    waiting = sorted((one for one in best if one != wanted), key=lambda one: one.naive_rank)
     while waiting:
         mark, claim = best[waiting.pop()]
         for at, side in enumerate(claim.format.sides):
             smaller = _with_side(claim.format, at, max(side - 1, 1)).ascending
             if side < 2 or any(length < other for length, other in zip(smaller.sides, wanted.sides, strict=True)):
                 continue
-            made = projected(claim, at)
-            known = best[smaller][1].rank if smaller in best else smaller.schoolbook_rank
+            made = project(claim, at)
+            known = best[smaller][1].rank if smaller in best else smaller.naive_rank
             if made.rank < known:
                 best[smaller] = (mark, made)
                 waiting.append(smaller)
-                waiting.sort(key=lambda one: one.schoolbook_rank)
+                waiting.sort(key=lambda one: one.naive_rank)
 
 
 def _grown(
@@ -136,10 +136,10 @@ def _grown(
     """Every cut of every side is tried, and every part grown in the same way."""
     if format_ in made:
         return made[format_]
-    found: tuple[Factorization, frozenset[str]] = (schoolbook(format_, field), frozenset())
+    found: tuple[Factorization, frozenset[str]] = (naive_factorization(format_, field), frozenset())
     if format_.ascending in best:
         mark, claim = best[format_.ascending]
-        found = (turned_to(claim, format_), frozenset({mark}))
+        found = (permute_sides(claim, format_), frozenset({mark}))
     for at, side in enumerate(SIDES):
         for cut in range(1, format_.sides[at] // 2 + 1):
             first, one = _grown(_with_side(format_, at, format_.sides[at] - cut), field, best, made)
@@ -174,7 +174,7 @@ def _blocked(first: Integers, second: Integers, outer: list[int], inner: list[in
 Word = tuple[int, ...]  # a vector of 0 and 1
 
 
-def projected(claim: Factorization, at: int) -> Factorization:
+def project(claim: Factorization, at: int) -> Factorization:
     """With side `at` (0: rows, 1: inner, 2: columns) one shorter; over other fields than gf2 one index is left out."""
     side = claim.format.sides[at]
     if side < 2:
@@ -234,5 +234,5 @@ def _cut(line: Word, plane: Word) -> tuple[Integers, Integers]:
         [[int(i == k) + plane[k] * int(i == pivot) for k in range(side) if k != pivot] for i in range(side)]
     )
     square = np.concatenate([inside, np.array(line)[:, None]], axis=1)
-    along = np.array(inverse_of(square.tolist(), 2))[:-1]
+    along = np.array(invert_matrix(square.tolist(), 2))[:-1]
     return inside, along

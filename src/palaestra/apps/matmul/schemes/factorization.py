@@ -71,7 +71,7 @@ def whole_numbers(values: Any, name: str = "a factor") -> Integers:
     return whole
 
 
-def schoolbook(format_: Format, field: Field) -> Factorization:
+def naive_factorization(format_: Format, field: Field) -> Factorization:
     """One multiplication for each of rows * inner * columns."""
     sides = np.indices(format_.sides).reshape(3, -1)
     row, inner, column = sides
@@ -117,7 +117,7 @@ class Format:
         return self.rows * self.inner, self.inner * self.columns, self.rows * self.columns
 
     @property
-    def schoolbook_rank(self) -> int:
+    def naive_rank(self) -> int:
         return self.rows * self.inner * self.columns
 
     @property

@@ -44,7 +44,7 @@ def parse_field(text: str) -> Field:
 Rows = list[list[int]]
 
 
-def rank_of(matrix: Sequence[Sequence[int]], prime: int) -> int:
+def matrix_rank(matrix: Sequence[Sequence[int]], prime: int) -> int:
     echelon = Echelon(prime)
     return sum(echelon.add(list(row)) for row in matrix)
 
@@ -95,12 +95,12 @@ class Echelon:
         return solution
 
 
-def multiply(left: Rows, right: Rows, prime: int) -> Rows:
+def matmul(left: Rows, right: Rows, prime: int) -> Rows:
     columns = list(zip(*right, strict=True))
     return [[sum(a * b for a, b in zip(row, column, strict=True)) % prime for column in columns] for row in left]
 
 
-def inverse_of(base: Rows, prime: int) -> Rows:
+def invert_matrix(base: Rows, prime: int) -> Rows:
     """Of a square matrix that has one."""
     side = len(base)
     work = [[value % prime for value in row] + [int(i == k) for k in range(side)] for i, row in enumerate(base)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.apps.matmul.schemes.fields import Field, rank_of
+from palaestra.apps.matmul.schemes.fields import Field, matrix_rank
 from palaestra.apps.matmul.schemes.transformations import STRAIGHT, trace_form
 
 if TYPE_CHECKING:
@@ -94,6 +94,6 @@ def _ranks(matrices: Integers, prime: int) -> Integers:
         for s in range(r, rank):
             word = f"{rows[r]}{rows[s]}"
             if word not in known:
-                known[word] = rank_of(rows[r] + rows[s], prime)
+                known[word] = matrix_rank(rows[r] + rows[s], prime)
             found[r, s] = found[s, r] = known[word]
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.apps.matmul.schemes.fields import Field
-from palaestra.apps.matmul.schemes.straight_line import plain_program, scheme_programs
+from palaestra.apps.matmul.schemes.straight_line import naive_program, scheme_programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def formulas(claim: Factorization) -> list[str]:
     """m1 = (a11 + a22) * (b11 + b22), …, c11 = m1 + m4 - m5 + m7, …"""
-    left, right, product = (plain_program(table) for table in (claim.u, claim.v, claim.w.T))
+    left, right, product = (naive_program(table) for table in (claim.u, claim.v, claim.w.T))
     a, b, c = entry_names(claim)
     lines = _products(left.outputs, right.outputs, a, b, "*")
     return lines + _entries(c, product.outputs, _numbered("m", claim.rank), _divisor(claim))
@@ -47,7 +47,7 @@ def python_code(claim: Factorization) -> str:
     end = " % 2" if claim.field is Field.GF2 else ""
     blocks = ", ".join(f"[{', '.join(row)}]" for row in _split(c, columns))
     body = [
-        f'"""{about}, with {claim.rank} multiplications instead of {claim.format.schoolbook_rank}."""',
+        f'"""{about}, with {claim.rank} multiplications instead of {claim.format.naive_rank}."""',
         f"{_unpacked(a, inner)} = [np.hsplit(row, {inner}) for row in np.vsplit(a, {rows})]",
         f"{_unpacked(b, columns)} = [np.hsplit(row, {columns}) for row in np.vsplit(b, {inner})]",
         *straight_line(claim, "@"),
@@ -70,7 +70,7 @@ def entry_names(claim: Factorization) -> tuple[list[str], list[str], list[str]]:
     return names("a", rows, inner), names("b", inner, columns), names("c", rows, columns)
 
 
-def spoken(terms: Iterable[Term], names: Sequence[str]) -> str:
+def format_sum(terms: Iterable[Term], names: Sequence[str]) -> str:
     """a11 - 2 * a12; what is added first stands first, so that it begins without a sign where it can."""
     text = ""
     for value, times in sorted(terms, key=lambda term: term[1] < 0):
@@ -82,7 +82,7 @@ def spoken(terms: Iterable[Term], names: Sequence[str]) -> str:
 
 def _named(program: Program, given: list[str], letter: str) -> tuple[list[str], list[str]]:
     names = [*given, *_numbered(letter, len(program.steps))]
-    lines = [f"{names[program.inputs + k]} = {spoken(pair, names)}" for k, pair in enumerate(program.steps)]
+    lines = [f"{names[program.inputs + k]} = {format_sum(pair, names)}" for k, pair in enumerate(program.steps)]
     return lines, names
 
 
@@ -101,12 +101,12 @@ def _products(
 
 def _entries(names: list[str], sums: Sequence[tuple[Term, ...]], given: Sequence[str], divisor: int) -> list[str]:
     if divisor == 1:
-        return [f"{name} = {spoken(terms, given)}" for name, terms in zip(names, sums, strict=True)]
-    return [f"{name} = ({spoken(terms, given)}) / {divisor}" for name, terms in zip(names, sums, strict=True)]
+        return [f"{name} = {format_sum(terms, given)}" for name, terms in zip(names, sums, strict=True)]
+    return [f"{name} = ({format_sum(terms, given)}) / {divisor}" for name, terms in zip(names, sums, strict=True)]
 
 
 def _bracketed(terms: tuple[Term, ...], names: Sequence[str]) -> str:
-    text = spoken(terms, names)
+    text = format_sum(terms, names)
     return text if text in names else f"({text})"
 
 

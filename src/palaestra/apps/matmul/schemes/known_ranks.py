@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from palaestra.core.catalogue import KnownRank
 
 
-class Verdict(StrEnum):
+class Comparison(StrEnum):
     MATCHES = "matches"
     ABOVE = "above"  # more multiplications than are known to be enough
     BELOW = "below"  # fewer than the table knows: look at it twice
@@ -25,10 +25,10 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Place:
+class RankComparison:
     """Where a rank stands in the table."""
 
-    verdict: Verdict
+    verdict: Comparison
     known: int | None  # the best known rank over the same field
     as_of: str  # year and month of the table
 
@@ -50,7 +50,7 @@ def known_additions(format_: Format, field: Field) -> int | None:
 def known_table() -> list[KnownRank]:
     """Every format with its ranks by field."""
     return [
-        cast("KnownRank", {"format": name, "naive": parse_format(name).schoolbook_rank, **row})
+        cast("KnownRank", {"format": name, "naive": parse_format(name).naive_rank, **row})
         for name, row in _table()["ranks"].items()
     ]
 
@@ -59,22 +59,22 @@ def known_formats() -> list[str]:
     return list(_table()["ranks"])
 
 
-def compare(proved: VerifiedFactorization) -> Place:
+def compare_with_known(proved: VerifiedFactorization) -> RankComparison:
     """Only a proof has a place."""
     known = known_rank(proved.format, proved.field)
-    return Place(_verdict(proved.rank, known), known, as_of())
+    return RankComparison(_verdict(proved.rank, known), known, as_of())
 
 
 def as_of() -> str:
     return str(_table()["as_of"])
 
 
-def _verdict(rank: int, known: int | None) -> Verdict:
+def _verdict(rank: int, known: int | None) -> Comparison:
     if known is None:
-        return Verdict.UNKNOWN
+        return Comparison.UNKNOWN
     if rank == known:
-        return Verdict.MATCHES
-    return Verdict.ABOVE if rank > known else Verdict.BELOW
+        return Comparison.MATCHES
+    return Comparison.ABOVE if rank > known else Comparison.BELOW
 
 
 @cache

@@ -49,27 +49,27 @@ class SchemePrograms:
         return self.left.additions + self.right.additions + self.product.additions
 
 
-def scheme_programs(claim: Factorization, tries: int = 4, ends: float = inf) -> SchemePrograms:
-    left, right, product = (shortest_program(table, tries, ends) for table in (claim.u, claim.v, claim.w.T))
+def scheme_programs(claim: Factorization, tries: int = 4, deadline: float = inf) -> SchemePrograms:
+    left, right, product = (find_short_program(table, tries, deadline) for table in (claim.u, claim.v, claim.w.T))
     return SchemePrograms(left, right, product)
 
 
-def shortest_program(table: Integers, tries: int, ends: float = inf) -> Program:
+def find_short_program(table: Integers, tries: int, deadline: float = inf) -> Program:
     """Outputs are `table` times the inputs; [outputs, inputs]. The same tries give the same program.
 
     After `ends` (of time.monotonic) no further try is begun; one is always made.
     """
-    found = [plain_program(table)]
+    found = [naive_program(table)]
     for attempt in range(tries):
-        if attempt and time.monotonic() >= ends:
+        if attempt and time.monotonic() >= deadline:
             break
-        dice = random.Random(attempt)  # noqa: S311 - for ties, not for secrets
-        found.append(_eliminated(table, dice))
-        found.append(transposed(_eliminated(table.T, dice), table.shape[1]))
+        rng = random.Random(attempt)  # noqa: S311 - for ties, not for secrets
+        found.append(_eliminate_greedily(table, rng))
+        found.append(transposed(_eliminate_greedily(table.T, rng), table.shape[1]))
     return min(found, key=lambda program: program.additions)
 
 
-def plain_program(table: Integers) -> Program:
+def naive_program(table: Integers) -> Program:
     return Program(table.shape[1], (), tuple(tuple(sorted(row.items())) for row in _sums(table)))
 
 
@@ -112,7 +112,7 @@ def _sums(table: Integers) -> list[Sum]:
     return [{place: int(value) for place, value in enumerate(row) if value} for row in table.tolist()]
 
 
-def _eliminated(table: Integers, dice: random.Random) -> Program:
+def _eliminate_greedily(table: Integers, rng: random.Random) -> Program:
     work, inputs = _sums(table), table.shape[1]
     counts: Counter[Pair] = Counter(pair for each in work for pair in _pairs(each))
     steps: list[tuple[Term, Term]] = []
@@ -120,7 +120,7 @@ def _eliminated(table: Integers, dice: random.Random) -> Program:
         most = max(counts.values())
         if most < 2:
             break
-        best = dice.choice([pair for pair, times in counts.items() if times == most])
+        best = rng.choice([pair for pair, times in counts.items() if times == most])
         first, second, one, other = best
         name = inputs + len(steps)
         steps.append(((first, one), (second, other)))
@@ -168,10 +168,10 @@ class Additions:
     eliminated: int  # greedy: an upper bound of what is possible
 
 
-def count_additions(claim: Factorization, tries: int = 4, ends: float = inf) -> Additions:
+def count_additions(claim: Factorization, tries: int = 4, deadline: float = inf) -> Additions:
     """Sums of entries of A, sums of entries of B, sums of products; fewer tries when `ends` comes first."""
-    naive = sum(plain_program(table).additions for table in (claim.u, claim.v, claim.w.T))
-    return Additions(naive, scheme_programs(claim, tries, ends).additions)
+    naive = sum(naive_program(table).additions for table in (claim.u, claim.v, claim.w.T))
+    return Additions(naive, scheme_programs(claim, tries, deadline).additions)
 
 
 def without_negated_factors(programs: SchemePrograms) -> SchemePrograms:

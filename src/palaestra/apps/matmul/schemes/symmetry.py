@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.apps.matmul.schemes.fields import Echelon, Field, Rows, inverse_of, multiply, rank_of
+from palaestra.apps.matmul.schemes.fields import Echelon, Field, Rows, invert_matrix, matmul, matrix_rank
 from palaestra.apps.matmul.schemes.fingerprint import prime_of, row_colours
 from palaestra.apps.matmul.schemes.transformations import trace_form, view
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Triple = tuple[Rows, Rows, Rows]
 Bases = tuple[Rows, Rows, Rows]
 SIGNS = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
-MOST_STEPS = 2_000  # of the search; who needs more is not recognised, and stands as an entry of its own
+MAX_STEPS = 2_000  # of the search; who needs more is not recognised, and stands as an entry of its own
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class _Puzzle:
     prime: int
 
 
-def are_one(first: VerifiedFactorization, second: VerifiedFactorization) -> bool:
+def are_equivalent(first: VerifiedFactorization, second: VerifiedFactorization) -> bool:
     """True only when a symmetry was found that leads from the first to the second."""
     both = {first.field is Field.GF2, second.field is Field.GF2}
     if first.rank != second.rank or first.format.ascending != second.format.ascending or len(both) > 1:
@@ -79,7 +79,7 @@ def _find(puzzle: _Puzzle) -> bool:
     size = sum(side * side for side in puzzle.sides)
     signs = SIGNS[:1] if puzzle.prime == 2 else SIGNS
     waiting: list[tuple[int, Echelon, frozenset[int]]] = [(0, Echelon(puzzle.prime), frozenset())]
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         if not waiting:
             return False
         depth, known, used = waiting.pop()
@@ -126,20 +126,20 @@ def _bases(solution: list[int], sides: tuple[int, ...]) -> Bases:
 def _leads_over(puzzle: _Puzzle, bases: Bases) -> bool:
     """All three can be undone, and every row finds an image of its own."""
     prime = puzzle.prime
-    if any(rank_of(base, prime) < len(base) for base in bases):
+    if any(matrix_rank(base, prime) < len(base) for base in bases):
         return False
-    inverses = [inverse_of(base, prime) for base in bases]
-    images = Counter(_plain(triple, prime) for triple in puzzle.target)
-    moved = Counter(_plain(_moved(triple, bases, inverses, prime), prime) for triple in puzzle.source)
+    inverses = [invert_matrix(base, prime) for base in bases]
+    images = Counter(_normalize_row(triple, prime) for triple in puzzle.target)
+    moved = Counter(_normalize_row(_transform(triple, bases, inverses, prime), prime) for triple in puzzle.source)
     return images == moved
 
 
-def _moved(triple: Triple, bases: Bases, inverses: list[Rows], prime: int) -> Triple:
-    x, y, z = (multiply(multiply(bases[k], triple[k], prime), inverses[(k + 1) % 3], prime) for k in range(3))
+def _transform(triple: Triple, bases: Bases, inverses: list[Rows], prime: int) -> Triple:
+    x, y, z = (matmul(matmul(bases[k], triple[k], prime), inverses[(k + 1) % 3], prime) for k in range(3))
     return x, y, z
 
 
-def _plain(triple: Triple, prime: int) -> str:
+def _normalize_row(triple: Triple, prime: int) -> str:
     """A row whatever its scalars: each factor is divided by its first nonzero. The three products are 1 together."""
     words = []
     for factor in triple:

@@ -38,7 +38,7 @@ def view(factors: tuple[Integers, ...], order: tuple[int, ...]) -> tuple[Integer
     return tuple(factors[k].transpose(0, 2, 1) for k in order)
 
 
-def turned_to(claim: Factorization, format_: Format) -> Factorization:
+def permute_sides(claim: Factorization, format_: Format) -> Factorization:
     """The same scheme for a format with the same sides in another order."""
     factors = trace_form(claim)
     for order in permutations(range(3)):
@@ -71,17 +71,17 @@ def standard_base(size: int) -> Base:
     return Base(np.eye(size, dtype=np.int64), np.eye(size, dtype=np.int64))
 
 
-def random_base(size: int, field: Field, dice: np.random.Generator) -> Base:
+def random_base(size: int, field: Field, rng: np.random.Generator) -> Base:
     """Rows are added to others, and the inverse is kept in step, so that no fraction ever appears.
 
     Modulo 2 there are enough additions to reach every base; over the whole numbers few, since entries grow.
     """
-    matrix = np.eye(size, dtype=np.int64)[dice.permutation(size)]
+    matrix = np.eye(size, dtype=np.int64)[rng.permutation(size)]
     inverse = matrix.T.copy()
     additions = 4 * size * size if field is Field.GF2 else size
     for _ in range(additions if size > 1 else 0):
-        target, source = dice.choice(size, 2, replace=False)
-        sign = int(dice.choice((-1, 1)))
+        target, source = rng.choice(size, 2, replace=False)
+        sign = int(rng.choice((-1, 1)))
         matrix[target] += sign * matrix[source]
         inverse[:, source] -= sign * inverse[:, target]
         if field is Field.GF2:

@@ -9,11 +9,11 @@ import numpy as np
 from gymnasium import spaces
 
 from palaestra.apps.matmul.schemes.bit_masks import Masks, check_fits, from_masks, to_masks
-from palaestra.apps.matmul.schemes.factorization import Factorization, parse_format, schoolbook
+from palaestra.apps.matmul.schemes.factorization import Factorization, naive_factorization, parse_format
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.formulas import draw_factors
 from palaestra.apps.matmul.schemes.known_ranks import known_rank
-from palaestra.apps.matmul.search.flip_guided_walk import FEATURES, RANDOM, begin_guided
+from palaestra.apps.matmul.search.flip_guided_walk import FEATURES, UNIFORM_WEIGHTS, start_guided_walk
 from palaestra.core.errors import UsageError
 
 MOST = 1_000.0  # no feature is larger: a scheme has fewer rows than that
@@ -52,14 +52,14 @@ class FlipGraphEnv(gymnasium.Env[Any, Any]):
         self.observation_space = spaces.Box(-MOST, MOST, (choices, len(FEATURES)), np.float32)
         self.action_space = spaces.Discrete(choices)
         self._choices = choices
-        self._start = to_masks(schoolbook(self._format, Field.GF2))
+        self._start = to_masks(naive_factorization(self._format, Field.GF2))
         self._path: list[int] = []  # the flips taken: with them the walk can be made again
-        self._walk = begin_guided(self._start, RANDOM, 1)
+        self._walk = start_guided_walk(self._start, UNIFORM_WEIGHTS, 1)
         self._offered = np.zeros(choices, np.int64)  # flips behind the actions
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed, options=options)
-        self._walk = begin_guided(self._start, RANDOM, 1)
+        self._walk = start_guided_walk(self._start, UNIFORM_WEIGHTS, 1)
         self._path = []
         return self._offer(), {}
 
@@ -82,14 +82,14 @@ class FlipGraphEnv(gymnasium.Env[Any, Any]):
     def render(self) -> Any:
         if self.render_mode != "rgb_array":
             return None
-        return draw_factors(self.factorization(), self._format.schoolbook_rank)
+        return draw_factors(self.factorization(), self._format.naive_rank)
 
     def get_state(self) -> dict[str, Any]:
         return {"path": np.array(self._path, np.int64), "offered": self._offered.copy()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """The walk is made again, flip by flip: what it has seen before is part of what it shows."""
-        self._walk = begin_guided(self._start, RANDOM, 1)
+        self._walk = start_guided_walk(self._start, UNIFORM_WEIGHTS, 1)
         self._path = [int(flip) for flip in state["path"]]
         for flip in self._path:
             self._walk.take(flip)

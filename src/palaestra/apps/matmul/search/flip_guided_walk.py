@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import exp
 from typing import TYPE_CHECKING, Protocol
 
-from palaestra.apps.matmul.search.flip_walk import WORD, Dice, Scheme
+from palaestra.apps.matmul.search.flip_walk import WORD, Scheme, Xorshift64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.search.flip_walk import Scheme
 
 try:
-    from palaestra.apps.matmul import guided
+    from palaestra.apps.matmul.search import guided
 except ImportError:  # installed without a compiler
     IS_COMPILED = False
 else:
@@ -22,7 +22,7 @@ else:
 
 # What is known of a flip before it is taken; the same words in every format.
 FEATURES = ("falls", "lighter", "gained_pairs", "lost_pairs", "fall_is_near", "undoes_last", "seen_before")
-RANDOM = (0.0,) * len(FEATURES)
+UNIFORM_WEIGHTS = (0.0,) * len(FEATURES)
 
 
 class GuidedWalk(Protocol):
@@ -31,31 +31,31 @@ class GuidedWalk(Protocol):
     @property
     def rank(self) -> int: ...
     @property
-    def dice(self) -> int: ...
-    def go(self, steps: int, target: int) -> int: ...
+    def rng_state(self) -> int: ...
+    def run(self, steps: int, target: int) -> int: ...
     def features(self) -> list[list[float]]: ...
     def take(self, flip: int) -> None: ...
 
 
-def begin_guided(scheme: Scheme, weights: Sequence[float], dice: int) -> GuidedWalk:
+def start_guided_walk(scheme: Scheme, weights: Sequence[float], rng_state: int) -> GuidedWalk:
     """Weights as in FEATURES; those of RANDOM draw every flip alike."""
     if IS_COMPILED:
-        return guided.GuidedWalk(scheme, weights, dice)
-    return PythonGuidedWalk(scheme, weights, dice)
+        return guided.GuidedWalk(scheme, weights, rng_state)
+    return PythonGuidedWalk(scheme, weights, rng_state)
 
 
-MOST_VISITS = 1 << 20  # schemes remembered; then memory begins anew
-MANY = 4.0  # visits beyond which another makes no difference
+MAX_VISITS = 1 << 20  # schemes remembered; then memory begins anew
+VISIT_CAP = 4.0  # visits beyond which another makes no difference
 NO_FLIP = (-1, 0, 0)
 
 
 class PythonGuidedWalk:
     """See guided.pyi."""
 
-    def __init__(self, scheme: Scheme, weights: Sequence[float], dice: int) -> None:
+    def __init__(self, scheme: Scheme, weights: Sequence[float], rng_state: int) -> None:
         self.current = [list(row) for row in scheme]
         self._weights = list(weights)
-        self._dice = Dice(dice or 0x9E3779B97F4A7C15)
+        self._rng = Xorshift64(rng_state or 0x9E3779B97F4A7C15)
         self._flips: list[tuple[int, int, int]] = []  # axis, first row, second row
         self._last = NO_FLIP
         self._visits: dict[int, int] = {}
@@ -67,10 +67,10 @@ class PythonGuidedWalk:
         return len(self.current)
 
     @property
-    def dice(self) -> int:
-        return self._dice.state
+    def rng_state(self) -> int:
+        return self._rng.state
 
-    def go(self, steps: int, target: int) -> int:
+    def run(self, steps: int, target: int) -> int:
         made = 0
         while made < steps and self.rank > target:
             described = self.features()
@@ -82,7 +82,7 @@ class PythonGuidedWalk:
             whole = 0.0
             for each in mass:
                 whole += each
-            left = (self._dice.next() >> 11) * 2.0**-53 * whole
+            left = (self._rng.next() >> 11) * 2.0**-53 * whole
             chosen = 0
             while chosen + 1 < len(mass) and left >= mass[chosen]:
                 left -= mass[chosen]
@@ -134,7 +134,7 @@ class PythonGuidedWalk:
         after = (self._digest - _digest(a) - _digest(b) + _digest(after_a) + _digest(after_b)) & WORD
         lighter = new_y.bit_count() - a[y].bit_count() + new_z.bit_count() - b[z].bit_count()
         is_back = (x, first, second) == self._last
-        seen = min(float(self._visits.get(after, 0)), MANY) / MANY
+        seen = min(float(self._visits.get(after, 0)), VISIT_CAP) / VISIT_CAP
         return [float(not (new_y and new_z)), 0.25 * lighter, gained, lost, near, float(is_back), seen]
 
     def _take(self, flip: int) -> None:
@@ -155,7 +155,7 @@ class PythonGuidedWalk:
         return sum(map(_digest, self.current)) & WORD
 
     def _remember(self) -> None:
-        if len(self._visits) >= MOST_VISITS:
+        if len(self._visits) >= MAX_VISITS:
             self._visits.clear()
         self._visits[self._digest] = self._visits.get(self._digest, 0) + 1
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.apps.matmul.schemes.bit_masks import from_masks, to_masks
-from palaestra.apps.matmul.schemes.factorization import schoolbook
+from palaestra.apps.matmul.schemes.factorization import naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import verify
-from palaestra.apps.matmul.search.flip_guided_walk import FEATURES, begin_guided
-from palaestra.apps.matmul.search.flip_search import throw
+from palaestra.apps.matmul.search.flip_guided_walk import FEATURES, start_guided_walk
+from palaestra.apps.matmul.search.flip_search import derive_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,9 +35,9 @@ class FlipTraining:
     population: int = 20
     elite: int = 5
     episodes: int = 12  # of each policy
-    most_flips: int = 4_000  # of one episode
+    max_flips: int = 4_000  # of one episode
     spread: float = 1.5  # of the first generation
-    least_spread: float = 0.15
+    min_spread: float = 0.15
 
 
 @dataclass(frozen=True)
@@ -48,32 +48,34 @@ class Generation:
     mean_flips: float  # the same over all policies
 
 
-def learn_flips(training: FlipTraining) -> Iterator[Generation]:
+def train_flip_policy(training: FlipTraining) -> Iterator[Generation]:
     """Yields every generation; the last one's weights are the policy."""
-    dice = np.random.default_rng(training.seed)
+    rng = np.random.default_rng(training.seed)
     mean = np.zeros(len(FEATURES))
     spread = np.full(len(FEATURES), training.spread)
     for index in range(training.generations):
-        policies = mean + spread * dice.standard_normal((training.population, len(FEATURES)))
-        judged = np.array([_judge(policy.tolist(), training, index) for policy in policies])
-        elite = policies[np.argsort(judged, kind="stable")[: training.elite]]
-        mean, spread = elite.mean(axis=0), elite.std(axis=0) + training.least_spread
-        yield Generation(index, tuple(mean.tolist()), float(np.exp(judged.min())), float(np.exp(judged.mean())))
+        policies = mean + spread * rng.standard_normal((training.population, len(FEATURES)))
+        scores = np.array([_evaluate(policy.tolist(), training, index) for policy in policies])
+        elite = policies[np.argsort(scores, kind="stable")[: training.elite]]
+        mean, spread = elite.mean(axis=0), elite.std(axis=0) + training.min_spread
+        yield Generation(index, tuple(mean.tolist()), float(np.exp(scores.min())), float(np.exp(scores.mean())))
 
 
-def walk_guided(format_: Format, target: int, weights: Sequence[float], seed: int, most_flips: int) -> tuple[int, int]:
+def run_guided_walk(
+    format_: Format, target: int, weights: Sequence[float], seed: int, max_flips: int
+) -> tuple[int, int]:
     """One walk from the schoolbook's scheme: flips made and rank reached; the scheme is proved."""
-    walk = begin_guided(to_masks(schoolbook(format_, Field.GF2)), weights, throw(seed, 0, 0))
-    made = walk.go(most_flips, target)
+    walk = start_guided_walk(to_masks(naive_factorization(format_, Field.GF2)), weights, derive_seed(seed, 0, 0))
+    made = walk.run(max_flips, target)
     return made, verify(from_masks(walk.current, format_)).rank
 
 
-def _judge(weights: list[float], training: FlipTraining, generation: int) -> float:
+def _evaluate(weights: list[float], training: FlipTraining, generation: int) -> float:
     """Mean logarithm of the flips; all policies of a generation throw the same dice."""
-    start = to_masks(schoolbook(training.format, Field.GF2))
+    start = to_masks(naive_factorization(training.format, Field.GF2))
     total = 0.0
     for episode in range(training.episodes):
-        walk = begin_guided(start, weights, throw(training.seed, generation, episode))
-        made = walk.go(training.most_flips, training.target)
-        total += log(made if walk.rank <= training.target else training.most_flips)
+        walk = start_guided_walk(start, weights, derive_seed(training.seed, generation, episode))
+        made = walk.run(training.max_flips, training.target)
+        total += log(made if walk.rank <= training.target else training.max_flips)
     return total / training.episodes

@@ -11,10 +11,17 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from palaestra.apps.matmul.schemes.bit_masks import Masks, check_fits, spread, to_masks, turning_rank, turning_school
-from palaestra.apps.matmul.schemes.factorization import schoolbook
+from palaestra.apps.matmul.schemes.bit_masks import (
+    Masks,
+    check_fits,
+    cyclic_rank,
+    expand_cyclic,
+    naive_cyclic_masks,
+    to_masks,
+)
+from palaestra.apps.matmul.schemes.factorization import naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
-from palaestra.apps.matmul.search.flip_walk import resume_walk, turning_walk
+from palaestra.apps.matmul.search.flip_walk import resume_cyclic_walk, resume_walk
 from palaestra.core.errors import DamagedFile
 
 if TYPE_CHECKING:
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Rules:
+class SearchSettings:
     plus_period: int = 20_000  # flips without a fall before a row is split
     margin: int = 2  # how far above its best a walker may climb
     patience: int = 20_000_000  # flips without a new best before a walker starts again
@@ -38,8 +45,8 @@ class Rules:
 class Walker:
     current: Masks
     best: Masks
-    dice: int
-    since_fall: int = 0
+    rng_state: int
+    since_reduction: int = 0
     since_best: int = 0  # flips
     starts: int = 0
 
@@ -52,7 +59,7 @@ class Search:
     start: Masks  # where walkers begin: the schoolbook's scheme, or a better one
     pool: tuple[Masks, ...] = ()  # the best first
     flips: int = 0
-    is_turning: bool = False  # all masks are those of schemes that can be turned, a third of the rows
+    is_cyclic: bool = False  # all masks are those of schemes that can be turned, a third of the rows
 
     @property
     def best(self) -> Masks:
@@ -64,35 +71,35 @@ class Search:
 
     @property
     def rank_of(self) -> Callable[[Masks], int]:
-        return turning_rank if self.is_turning else len
+        return cyclic_rank if self.is_cyclic else len
 
     def whole(self, masks: Masks) -> Masks:
         """All rows of a scheme of this search."""
-        return spread(masks, self.format.rows) if self.is_turning else masks
+        return expand_cyclic(masks, self.format.rows) if self.is_cyclic else masks
 
 
-def begin(format_: Format, seed: int, walkers: int, start: Masks | None = None) -> Search:
+def start_search(format_: Format, seed: int, walkers: int, start: Masks | None = None) -> Search:
     """`start`: a scheme to begin with, instead of the schoolbook's."""
     check_fits(format_)
-    rows = start or to_masks(schoolbook(format_, Field.GF2))
-    made = tuple(Walker(rows, rows, throw(seed, index, 0)) for index in range(walkers))
+    rows = start or to_masks(naive_factorization(format_, Field.GF2))
+    made = tuple(Walker(rows, rows, derive_seed(seed, index, 0)) for index in range(walkers))
     return Search(format_, seed, made, rows)
 
 
-def begin_turning(format_: Format, seed: int, walkers: int, start: Masks | None = None) -> Search:
+def start_cyclic_search(format_: Format, seed: int, walkers: int, start: Masks | None = None) -> Search:
     """Among schemes for square matrices that can be turned; `start` is one of them."""
     check_fits(format_)
-    return replace(begin(format_, seed, walkers, start or turning_school(format_.rows)), is_turning=True)
+    return replace(start_search(format_, seed, walkers, start or naive_cyclic_masks(format_.rows)), is_cyclic=True)
 
 
-def advance(search: Search, rules: Rules, pool: ThreadPoolExecutor | None = None) -> Search:
+def advance_search(search: Search, settings: SearchSettings, pool: ThreadPoolExecutor | None = None) -> Search:
     """One round of every walker; the compiled walk lets go of Python, so threads run side by side."""
-    mapped = (pool.map if pool else map)(lambda walker: _walk(walker, rules, search), search.walkers)
+    mapped = (pool.map if pool else map)(lambda walker: _walk(walker, settings, search), search.walkers)
     done = list(mapped)
-    kept = best_of([*search.pool, *(walker.best for walker, _ in done)], rules.pool_size, search.rank_of)
+    kept = best_schemes([*search.pool, *(walker.best for walker, _ in done)], settings.pool_size, search.rank_of)
     flips = search.flips + sum(made for _, made in done)
     walkers = tuple(
-        _start_again(walker, index, search, kept) if walker.since_best >= rules.patience else walker
+        _start_again(walker, index, search, kept) if walker.since_best >= settings.patience else walker
         for index, (walker, _) in enumerate(done)
     )
     return replace(search, walkers=walkers, pool=kept, flips=flips)
@@ -109,7 +116,7 @@ def drop_schemes(search: Search, bad: list[Masks]) -> Search:
     return replace(search, walkers=walkers, pool=kept)
 
 
-def throw(seed: int, walker: int, start: int) -> int:
+def derive_seed(seed: int, walker: int, start: int) -> int:
     """A word for the dice of a walker's start; neighbouring seeds have nothing in common."""
     digest = hashlib.sha256(f"{seed} {walker} {start}".encode()).digest()
     return int.from_bytes(digest[:8], "little") | 1
@@ -121,8 +128,8 @@ def encode_search(search: Search) -> dict[str, Any]:
         {
             "current": encode_masks(walker.current),
             "best": encode_masks(walker.best),
-            "dice": f"{walker.dice:x}",
-            "since_fall": walker.since_fall,
+            "rng_state": f"{walker.rng_state:x}",
+            "since_reduction": walker.since_reduction,
             "since_best": walker.since_best,
             "starts": walker.starts,
         }
@@ -134,7 +141,7 @@ def encode_search(search: Search) -> dict[str, Any]:
         "walkers": walkers,
         "start": encode_masks(search.start),
         "pool": [encode_masks(one) for one in search.pool],
-        "is_turning": search.is_turning,
+        "is_cyclic": search.is_cyclic,
     }
 
 
@@ -144,8 +151,8 @@ def decode_search(data: dict[str, Any], format_: Format) -> Search:
             Walker(
                 decode_masks(one["current"]),
                 decode_masks(one["best"]),
-                int(one["dice"], 16),
-                int(one["since_fall"]),
+                int(_get(one, "rng_state", "dice"), 16),
+                int(_get(one, "since_reduction", "since_fall")),
                 int(one["since_best"]),
                 int(one["starts"]),
             )
@@ -153,31 +160,36 @@ def decode_search(data: dict[str, Any], format_: Format) -> Search:
         )
         pool = tuple(decode_masks(one) for one in data["pool"])
         seed, flips = int(data["seed"]), int(data["flips"])
-        is_turning = bool(data.get("is_turning", False))  # not in the third version
-        return Search(format_, seed, walkers, decode_masks(data["start"]), pool, flips, is_turning)
+        is_cyclic = bool(data.get("is_cyclic", data.get("is_turning", False)))
+        return Search(format_, seed, walkers, decode_masks(data["start"]), pool, flips, is_cyclic)
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile(f"A search cannot be read: {error!r}.", "Begin again with another run=NAME.") from error
 
 
-def _walk(walker: Walker, rules: Rules, search: Search) -> tuple[Walker, int]:
-    resume = turning_walk if search.is_turning else resume_walk
-    walk = resume(walker.current, walker.best, walker.dice, walker.since_fall)
-    made = walk.go(rules.round_flips, rules.plus_period, rules.margin, rules.target)
-    has_fallen = walk.best_rank < search.rank_of(walker.best)
-    is_stuck = 0 < made < rules.round_flips and walk.best_rank > rules.target
-    since = 0 if has_fallen else walker.since_best + (rules.patience if is_stuck else made)
-    return Walker(walk.current, walk.best, walk.dice, walk.since_fall, since, walker.starts), made
+def _get(data: dict[str, Any], key: str, old_key: str) -> Any:
+    """Files before schema version 5 have the old key."""
+    return data[key] if key in data else data[old_key]
+
+
+def _walk(walker: Walker, settings: SearchSettings, search: Search) -> tuple[Walker, int]:
+    resume = resume_cyclic_walk if search.is_cyclic else resume_walk
+    walk = resume(walker.current, walker.best, walker.rng_state, walker.since_reduction)
+    made = walk.run(settings.round_flips, settings.plus_period, settings.margin, settings.target)
+    has_improved = walk.best_rank < search.rank_of(walker.best)
+    is_stuck = 0 < made < settings.round_flips and walk.best_rank > settings.target
+    since = 0 if has_improved else walker.since_best + (settings.patience if is_stuck else made)
+    return Walker(walk.current, walk.best, walk.rng_state, walk.since_reduction, since, walker.starts), made
 
 
 def _start_again(walker: Walker, index: int, search: Search, pool: tuple[Masks, ...]) -> Walker:
     starts = walker.starts + 1
-    word = throw(search.seed, index, starts)
+    word = derive_seed(search.seed, index, starts)
     from_pool = bool(pool) and bool(word & 2)
     rows = pool[(word >> 8) % len(pool)] if from_pool else search.start
     return Walker(rows, rows, word, starts=starts)
 
 
-def best_of(schemes: list[Masks], count: int, rank_of: Callable[[Masks], int] = len) -> tuple[Masks, ...]:
+def best_schemes(schemes: list[Masks], count: int, rank_of: Callable[[Masks], int] = len) -> tuple[Masks, ...]:
     """Different ones, none more than one above the best."""
     different = {_mark(one): one for one in schemes}
     ranked = sorted(different.values(), key=rank_of)

@@ -8,13 +8,13 @@ from typing import Protocol
 from palaestra.core.errors import UsageError
 
 try:
-    from palaestra.apps.matmul import flips
+    from palaestra.apps.matmul.search import flips
 except ImportError:  # installed without a compiler
     IS_COMPILED = False
 else:
     IS_COMPILED = True
 
-SLOW = "The search runs in Python here, hundreds of times slower: install Palaestra where a C++ compiler is."
+SLOW_WARNING = "The search runs in Python here, hundreds of times slower: install Palaestra where a C++ compiler is."
 
 
 class Walk(Protocol):
@@ -27,10 +27,10 @@ class Walk(Protocol):
     @property
     def best_rank(self) -> int: ...
     @property
-    def dice(self) -> int: ...
+    def rng_state(self) -> int: ...
     @property
-    def since_fall(self) -> int: ...
-    def go(self, steps: int, plus_period: int, margin: int, target: int) -> int: ...
+    def since_reduction(self) -> int: ...
+    def run(self, steps: int, plus_period: int, margin: int, target: int) -> int: ...
 
 
 class TernaryWalk(Protocol):
@@ -42,25 +42,27 @@ class TernaryWalk(Protocol):
     def best_rank(self) -> int: ...
     @property
     def weight(self) -> int: ...
-    def go(self, steps: int, plus_period: int, margin: int, target: int, temperature: float) -> int: ...
+    def run(self, steps: int, plus_period: int, margin: int, target: int, temperature: float) -> int: ...
 
 
-def ternary_walk(current: Scheme, best: Scheme, dice: int, since_fall: int) -> TernaryWalk | None:
+def resume_ternary_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> TernaryWalk | None:
     """None where nothing was compiled: polishing then has other bases only."""
-    return flips.TernaryWalk(current, best, dice, since_fall) if IS_COMPILED else None
+    return flips.TernaryWalk(current, best, rng_state, since_reduction) if IS_COMPILED else None
 
 
-def resume_walk(current: Scheme, best: Scheme, dice: int, since_fall: int) -> Walk:
+def resume_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> Walk:
     if IS_COMPILED:
-        return flips.Walk(current, best, dice, since_fall)
-    return PythonWalk(current, best, dice, since_fall)
+        return flips.BinaryWalk(current, best, rng_state, since_reduction)
+    return PythonWalk(current, best, rng_state, since_reduction)
 
 
-def turning_walk(current: Scheme, best: Scheme, dice: int, since_fall: int) -> Walk:
+def resume_cyclic_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> Walk:
     """Among schemes that can be turned, see `turning`; compiled only."""
     if not IS_COMPILED:  # it was begun elsewhere
-        raise UsageError("This search walks among schemes that can be turned, which needs the compiled walk.", SLOW)
-    return flips.TurningWalk(current, best, dice, since_fall)
+        raise UsageError(
+            "This search walks among schemes that can be turned, which needs the compiled walk.", SLOW_WARNING
+        )
+    return flips.CyclicWalk(current, best, rng_state, since_reduction)
 
 
 Scheme = list[list[int]]  # rows of three bit masks
@@ -69,7 +71,7 @@ ATTEMPTS = 1000
 
 
 @dataclass
-class Dice:
+class Xorshift64:
     """xorshift64*"""
 
     state: int
@@ -89,16 +91,16 @@ class Dice:
 class PythonWalk:
     """See flips.pyi."""
 
-    def __init__(self, current: Scheme, best: Scheme, dice: int, since_fall: int) -> None:
+    def __init__(self, current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> None:
         self.current = [list(row) for row in current]
         self.best = [list(row) for row in best]
-        self.since_fall = since_fall
-        self._dice = Dice(dice or 0x9E3779B97F4A7C15)
+        self.since_reduction = since_reduction
+        self._rng = Xorshift64(rng_state or 0x9E3779B97F4A7C15)
         self._pairs: list[list[tuple[int, int]]] = [[], [], []]
 
     @property
-    def dice(self) -> int:
-        return self._dice.state
+    def rng_state(self) -> int:
+        return self._rng.state
 
     @property
     def rank(self) -> int:
@@ -108,21 +110,21 @@ class PythonWalk:
     def best_rank(self) -> int:
         return len(self.best)
 
-    def go(self, steps: int, plus_period: int, margin: int, target: int) -> int:
+    def run(self, steps: int, plus_period: int, margin: int, target: int) -> int:
         self._rebuild()
         made = 0
         while made < steps and self.best_rank > target:
             made += 1
-            self.since_fall += 1
+            self.since_reduction += 1
             is_stuck = not any(self._pairs)
-            if is_stuck or self.since_fall >= plus_period:
-                self.since_fall = 0
+            if is_stuck or self.since_reduction >= plus_period:
+                self.since_reduction = 0
                 has_risen = self.rank < self.best_rank + margin and self._plus()
                 if is_stuck and not has_risen:
                     return made
             elif self._flip() and self.rank < self.best_rank:
                 self.best = [list(row) for row in self.current]
-                self.since_fall = 0
+                self.since_reduction = 0
         return made
 
     def _rebuild(self) -> None:
@@ -148,7 +150,7 @@ class PythonWalk:
 
     def _flip(self) -> bool:
         counts = [len(pairs) for pairs in self._pairs]
-        word = self._dice.next()
+        word = self._rng.next()
         chosen = ((word >> 32) * sum(counts)) >> 32
         x = 0
         while chosen >= counts[x]:
@@ -173,11 +175,11 @@ class PythonWalk:
 
     def _plus(self) -> bool:
         for _ in range(ATTEMPTS if self.rank > 1 else 0):
-            i, j = self._dice.below(self.rank), self._dice.below(self.rank)
+            i, j = self._rng.below(self.rank), self._rng.below(self.rank)
             if i == j:
                 continue
-            x = self._dice.below(3)
-            y = (x + 1 + self._dice.below(2)) % 3
+            x = self._rng.below(3)
+            y = (x + 1 + self._rng.below(2)) % 3
             z = 3 - x - y
             a, b = list(self.current[i]), list(self.current[j])
             if any(one == other for one, other in zip(a, b, strict=True)):

@@ -25,11 +25,11 @@ Bits = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 
 
-class OutOfTime(Exception):
+class LiftTimeout(Exception):
     """A lift was not done when its time was up; nothing is known of the scheme then."""
 
 
-def lift(proved: VerifiedFactorization, ends: float = inf) -> VerifiedFactorization | None:
+def lift(proved: VerifiedFactorization, deadline: float = inf) -> VerifiedFactorization | None:
     """The same scheme over zt, or over z where it needs larger coefficients; None when it cannot be lifted so.
 
     `OutOfTime` after `ends` (of time.monotonic): for 5x5x5 the linear system takes a minute.
@@ -40,16 +40,16 @@ def lift(proved: VerifiedFactorization, ends: float = inf) -> VerifiedFactorizat
     system: _System | None = None
     for step in range(1, STEPS + 1):
         modulus = 2**step
-        found = _held(proved.claim, factors, modulus)
+        found = _verify_centered(proved.claim, factors, modulus)
         if found is not None:
             return found
         wrong = residual(_claim(proved.claim, factors)) // modulus % 2
-        system = system or _System(proved.claim, ends)  # not needed where the bits themselves hold
+        system = system or _System(proved.claim, deadline)  # not needed where the bits themselves hold
         correction = system.solve(wrong.ravel())
         if correction is None:
             return None
         factors = [factor + modulus * part for factor, part in zip(factors, correction, strict=True)]
-    return _held(proved.claim, factors, 2 ** (STEPS + 1))
+    return _verify_centered(proved.claim, factors, 2 ** (STEPS + 1))
 
 
 def _claim(origin: Factorization, factors: list[Integers]) -> Factorization:
@@ -57,7 +57,7 @@ def _claim(origin: Factorization, factors: list[Integers]) -> Factorization:
     return replace(origin, field=Field.Z, u=u, v=v, w=w)
 
 
-def _held(origin: Factorization, factors: list[Integers], modulus: int) -> VerifiedFactorization | None:
+def _verify_centered(origin: Factorization, factors: list[Integers], modulus: int) -> VerifiedFactorization | None:
     """With each coefficient as near to 0 as the modulus lets it be, if that is an algorithm."""
     reach = modulus // 2 - 1
     claim = _claim(origin, [(factor + reach) % modulus - reach for factor in factors])
@@ -71,13 +71,13 @@ def _held(origin: Factorization, factors: list[Integers], modulus: int) -> Verif
 class _System:
     """The derivative of a scheme modulo 2, reduced once: its matrix is the same in every step."""
 
-    def __init__(self, claim: Factorization, ends: float) -> None:
+    def __init__(self, claim: Factorization, deadline: float) -> None:
         self._shapes = [factor.shape for factor in claim.factors]
         values = np.concatenate([factor.ravel() for factor in claim.factors])
         self._order = np.argsort(1 - values, kind="stable")  # entries that are 1 first: corrections then are signs
         matrix = _derivative(claim)[:, self._order]
         self._equations, self._unknowns = matrix.shape
-        self._operations, self._pivots = _reduce(matrix, ends)
+        self._operations, self._pivots = _reduce(matrix, deadline)
 
     def solve(self, wrong: Integers) -> list[Integers] | None:
         """What to add to each factor, in units of the modulus; None when nothing helps."""
@@ -87,8 +87,8 @@ class _System:
             return None
         solution = np.zeros(self._unknowns, dtype=np.int64)
         solution[self._order[self._pivots]] = right[:rank]
-        ends = np.cumsum([rows * columns for rows, columns in self._shapes])[:-1]
-        return [part.reshape(shape) for part, shape in zip(np.split(solution, ends), self._shapes, strict=True)]
+        boundaries = np.cumsum([rows * columns for rows, columns in self._shapes])[:-1]
+        return [part.reshape(shape) for part, shape in zip(np.split(solution, boundaries), self._shapes, strict=True)]
 
 
 def _derivative(claim: Factorization) -> Bits:
@@ -102,14 +102,14 @@ def _derivative(claim: Factorization) -> Bits:
     return np.concatenate([by_u, by_v, by_w], axis=1)
 
 
-def _reduce(matrix: Bits, ends: float) -> tuple[Integers, NDArray[np.intp]]:
+def _reduce(matrix: Bits, deadline: float) -> tuple[Integers, NDArray[np.intp]]:
     """Gauss and Jordan on packed bits: the operations that were made, [equations, equations], and the pivots."""
     equations, unknowns = matrix.shape
     work = _packed(np.concatenate([matrix, np.eye(equations, dtype=np.uint8)], axis=1))
     pivots: list[int] = []
     for column in range(unknowns):
-        if time.monotonic() > ends:
-            raise OutOfTime
+        if time.monotonic() > deadline:
+            raise LiftTimeout
         word, bit = column // 64, np.uint64(1) << np.uint64(column % 64)
         holds = (work[:, word] & bit) != 0
         below = np.flatnonzero(holds[len(pivots) :])

@@ -14,96 +14,96 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.apps.matmul.schemes.bit_masks import from_signed_masks, to_signed_masks
-from palaestra.apps.matmul.schemes.composition import products_for
+from palaestra.apps.matmul.schemes.composition import find_tensor_products
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.known_ranks import known_additions
 from palaestra.apps.matmul.schemes.straight_line import count_additions
 from palaestra.apps.matmul.schemes.transformations import from_trace_form, trace_form
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
-from palaestra.apps.matmul.search.flip_search import throw
-from palaestra.apps.matmul.search.flip_walk import TernaryWalk, ternary_walk
+from palaestra.apps.matmul.search.flip_search import derive_seed
+from palaestra.apps.matmul.search.flip_walk import TernaryWalk, resume_ternary_walk
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.factorization import Factorization, Integers
 
-COOLING = (2.0, 1.0, 0.6, 0.4, 0.3, 0.2)  # temperatures, in coefficients
+TEMPERATURES = (2.0, 1.0, 0.6, 0.4, 0.3, 0.2)  # temperatures, in coefficients
 STEPS = 200_000  # flips at each
 PLUS_PERIOD = 50_000
 BASES = 60  # other bases tried for each scheme
-ROUGH, THOROUGH = 1, 24  # tries of the elimination
+FEW_TRIES, THOROUGH = 1, 24  # tries of the elimination
 
 
-def polished(proved: VerifiedFactorization, seconds: float, seed: int) -> VerifiedFactorization:
+def minimize_additions(proved: VerifiedFactorization, seconds: float, seed: int) -> VerifiedFactorization:
     """The same rank, proved again, and never more additions; what is known to be possible ends it early."""
     if proved.field is not Field.ZT:
         return proved
-    ends, turn = time.monotonic() + seconds, 0
-    best, count = proved.claim, count_additions(proved.claim, THOROUGH, ends).eliminated
+    deadline, turn = time.monotonic() + seconds, 0
+    best, count = proved.claim, count_additions(proved.claim, THOROUGH, deadline).eliminated
     enough = known_additions(proved.format, proved.field) or 0
-    while count > enough and time.monotonic() < ends:
-        dice = random.Random(throw(seed, turn, 0))  # noqa: S311 - a search, not a secret
+    while count > enough and time.monotonic() < deadline:
+        rng = random.Random(derive_seed(seed, turn, 0))  # noqa: S311 - a search, not a secret
         origin = proved.claim if turn % 2 == 0 else best
-        claim = _in_better_bases(_cooled(origin, throw(seed, turn, 1)), dice, ends)
-        fewer = count_additions(claim, THOROUGH, ends).eliminated
+        claim = _improve_bases(_anneal(origin, derive_seed(seed, turn, 1)), rng, deadline)
+        fewer = count_additions(claim, THOROUGH, deadline).eliminated
         if claim.rank <= best.rank and (claim.rank, fewer) < (best.rank, count):
             best, count = claim, fewer
         turn += 1
     return verify(best)
 
 
-def lightest(
+def find_fewest_additions(
     proved: VerifiedFactorization, known: list[tuple[str, VerifiedFactorization]], seconds: float, seed: int
 ) -> tuple[VerifiedFactorization, tuple[str, ...]]:
     """The polished scheme, or a lighter product of known ones (by fingerprint) of the same rank; and its parents."""
     if proved.field is not Field.ZT:
         return proved, ()
-    ends = time.monotonic() + seconds
-    best = polished(proved, seconds, seed)
+    deadline = time.monotonic() + seconds
+    best = minimize_additions(proved, seconds, seed)
     parents: tuple[str, ...] = ()
-    count = count_additions(best.claim, THOROUGH, ends).eliminated
+    count = count_additions(best.claim, THOROUGH, deadline).eliminated
     signed = [(mark, one.claim) for mark, one in known if one.field is Field.ZT]
-    for claim, i, j in products_for(proved.format, [one for _, one in signed]):
-        fewer = count_additions(claim, ROUGH).eliminated
+    for claim, i, j in find_tensor_products(proved.format, [one for _, one in signed]):
+        fewer = count_additions(claim, FEW_TRIES).eliminated
         if (claim.rank, fewer) < (best.rank, count):
             best, count, parents = verify(claim), fewer, tuple(sorted({signed[i][0], signed[j][0]}))
     return best, parents
 
 
-def _cooled(claim: Factorization, seed: int) -> Factorization:
+def _anneal(claim: Factorization, seed: int) -> Factorization:
     """The scheme of fewest coefficients that a cooling walk meets; the claim itself without a compiled walk."""
     masks = to_signed_masks(claim)
-    walk: TernaryWalk | None = ternary_walk(masks, masks, seed, 0)
+    walk: TernaryWalk | None = resume_ternary_walk(masks, masks, seed, 0)
     if walk is None:
         return claim
-    for temperature in COOLING:
-        walk.go(STEPS, PLUS_PERIOD, 1, 0, temperature)
+    for temperature in TEMPERATURES:
+        walk.run(STEPS, PLUS_PERIOD, 1, 0, temperature)
     return from_signed_masks(walk.best, claim.format)
 
 
-def _in_better_bases(claim: Factorization, dice: random.Random, ends: float) -> Factorization:
+def _improve_bases(claim: Factorization, rng: random.Random, deadline: float) -> Factorization:
     """Elementary changes of the three bases, as long as they take additions away."""
-    count = count_additions(claim, ROUGH).eliminated
+    count = count_additions(claim, FEW_TRIES).eliminated
     for _ in range(BASES):
-        if time.monotonic() >= ends:
+        if time.monotonic() >= deadline:
             break
-        other = _rebased(claim, dice)
+        other = _change_one_basis(claim, rng)
         if other.largest_coefficient > 1:
             continue
-        fewer = count_additions(other, ROUGH).eliminated
+        fewer = count_additions(other, FEW_TRIES).eliminated
         if fewer <= count:
             claim, count = other, fewer
     return claim
 
 
-def _rebased(claim: Factorization, dice: random.Random) -> Factorization:
+def _change_one_basis(claim: Factorization, rng: random.Random) -> Factorization:
     """x -> G x H^-1, y -> H y K^-1, z -> K z G^-1, where one of the three adds a row to another and the others rest."""
-    at = dice.randrange(3)
+    at = rng.randrange(3)
     side = claim.format.sides[at]
     if side < 2:
         return claim
     base, inverse = np.eye(side, dtype=np.int64), np.eye(side, dtype=np.int64)
-    i, j = dice.sample(range(side), 2)
-    sign = dice.choice((1, -1))
+    i, j = rng.sample(range(side), 2)
+    sign = rng.choice((1, -1))
     base[i, j], inverse[i, j] = sign, -sign
     factors: list[Integers] = list(trace_form(claim))
     factors[at] = base @ factors[at]

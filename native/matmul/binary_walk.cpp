@@ -1,4 +1,4 @@
-#include "walk.hpp"
+#include "binary_walk.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -9,8 +9,8 @@ namespace matmul {
 
 namespace {
 
-// Joins the first two rows that agree in two factors; false when there are none.
-bool join_two(Scheme& scheme) {
+// Merges the first two rows that agree in two factors; false when there are none.
+bool merge_two_rows(Scheme& scheme) {
     for (std::size_t i = 0; i < scheme.size(); ++i)
         for (std::size_t j = i + 1; j < scheme.size(); ++j)
             for (int axis = 0; axis < 3; ++axis) {
@@ -25,7 +25,7 @@ bool join_two(Scheme& scheme) {
 
 }  // namespace
 
-// No branch inside, so that the compiler compares several at once.
+// Without branches, so that the compiler vectorizes it.
 PALAESTRA_CLONES
 std::uint64_t count_equal(const Mask* column, std::size_t rows, Mask factor) {
     std::uint64_t count = 0;
@@ -33,14 +33,14 @@ std::uint64_t count_equal(const Mask* column, std::size_t rows, Mask factor) {
     return count;
 }
 
-Scheme reduced(Scheme scheme) {
+Scheme reduce_scheme(Scheme scheme) {
     do {
-        scheme.erase(std::remove_if(scheme.begin(), scheme.end(), is_nothing), scheme.end());
-    } while (join_two(scheme));
+        scheme.erase(std::remove_if(scheme.begin(), scheme.end(), is_zero), scheme.end());
+    } while (merge_two_rows(scheme));
     return scheme;
 }
 
-void Walk::rebuild() {
+void BinaryWalk::rebuild() {
     const std::size_t rank = current.size();
     for (int axis = 0; axis < 3; ++axis) {
         columns_[axis].resize(rank);
@@ -54,11 +54,11 @@ void Walk::rebuild() {
     }
 }
 
-// The factor of one row has changed: its pairs on that axis are found anew.
-void Walk::refresh(int axis, std::uint16_t row) {
+// Finds the pairs of one row on one axis again, after its factor changed.
+void BinaryWalk::refresh(int axis, std::uint16_t row) {
     std::vector<Pair>& pairs = pairs_[axis];
     std::vector<std::uint16_t>& degree = degree_[axis];
-    take_out(pairs, degree, row);
+    remove_pairs_of(pairs, degree, row);
     const Mask factor = current[row][axis];
     std::vector<Mask>& column = columns_[axis];
     column[row] = factor;
@@ -71,11 +71,11 @@ void Walk::refresh(int axis, std::uint16_t row) {
         }
 }
 
-bool Walk::flip(const Limits&) {
-    const std::uint64_t throw_ = dice.next();
-    auto [x, pair] = pair_at(static_cast<std::uint32_t>(((throw_ >> 32) * pair_count()) >> 32));
+bool BinaryWalk::flip(const Limits&) {
+    const std::uint64_t word = rng.next();
+    auto [x, pair] = pair_at(static_cast<std::uint32_t>(((word >> 32) * pair_count()) >> 32));
     const int y = x == 0 ? 1 : 0, z = x == 2 ? 1 : 2;
-    if (throw_ & (1ULL << 20)) std::swap(pair.first, pair.second);
+    if (word & (1ULL << 20)) std::swap(pair.first, pair.second);
     Row& a = current[pair.first];
     Row& b = current[pair.second];
     a[y] ^= b[y];
@@ -85,14 +85,14 @@ bool Walk::flip(const Limits&) {
         refresh(z, pair.second);
         return false;
     }
-    drop(pair, a[y] == 0, b[z] == 0);
+    remove_rows(pair, a[y] == 0, b[z] == 0);
     return true;
 }
 
-void Walk::keep(bool has_fallen) {
-    if (has_fallen) best = current;
+void BinaryWalk::update_best(bool is_reduced) {
+    if (is_reduced) best = current;
 }
 
-std::int64_t Walk::go(const Limits& limits) { return walk_on(limits); }
+std::int64_t BinaryWalk::run(const Limits& limits) { return run_flips(limits); }
 
 }  // namespace matmul
