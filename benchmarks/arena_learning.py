@@ -109,7 +109,7 @@ def train_and_judge(recipe: str, settings: dict[str, Any], seed: int, steps: int
             seed=seed,
             total_steps=steps,
             **settings,
-            **{"sinks.tensorboard": False, "checkpoints.save_interval": 0},
+            **{"loggers.tensorboard": False, "checkpoints.save_interval": 0},
         )
         cpu = time.process_time() - began
         suite = palaestra.evaluate("judged:latest", episodes=WORLDS, runs_root=Path(folder))

@@ -1,6 +1,6 @@
 """How Arena's agents learned, as a curve, and what they do, as a moving picture: those of docs/arena.md.
 
-palaestra train arena.basic_easy_shaped run=shown sinks.downsample=false && palaestra eval shown --replays
+palaestra train arena.basic_easy_shaped run=shown loggers.downsample=false && palaestra eval shown --replays
 python benchmarks/arena_pictures.py runs/by-name/shown docs/images
 """
 

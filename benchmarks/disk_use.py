@@ -2,8 +2,8 @@
 
     python benchmarks/disk_use.py --steps 10_000_000 --every-value      # as it was before metrics were downsampled
 
-Synthetic reports of CartPole (256 steps per iteration, episodes that grow from 20 to 500 steps) go through the sinks of
-a run as fast as they take them, and through the daemon's copy of the curves. Sizes do not depend on the speed, so an
+Synthetic reports of CartPole (256 steps per iteration, episodes that grow from 20 to 500 steps) go through the loggers
+of a run as fast as they take them, and through the daemon's copy of the curves. Sizes do not depend on the speed, so an
 hour at 300,000 steps/s (1.08e9 steps) takes some minutes. Checkpoints, journal and logs, which grow with time, are not
 in it.
 """
@@ -18,10 +18,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.config.sinks import SinksConfig
+from palaestra.config.loggers import LoggersConfig
 from palaestra.core.episode_columns import EpisodeColumns
 from palaestra.core.reports import IterationReport, PhaseTimes, UpdateStats
-from palaestra.loggers.build import build_sinks
+from palaestra.loggers.build import build_loggers
 from palaestra.loggers.samples import sample_of
 from palaestra.loggers.status import RunHeader
 from palaestra.runs.directory import RunDirectory
@@ -39,7 +39,7 @@ AT_ONCE = 64  # reports, as a fast training tells them
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=STEPS_PER_HOUR)
-    parser.add_argument("--every-value", action="store_true", help="sinks.downsample=false")
+    parser.add_argument("--every-value", action="store_true", help="loggers.downsample=false")
     asked = parser.parse_args()
     print(json.dumps(measure(asked.steps, downsample=not asked.every_value), indent=2))
 
@@ -59,28 +59,28 @@ def measure(steps: int, *, downsample: bool = True) -> dict[str, Any]:
         "bytes": use.total,
         "bytes per step": round(use.total / steps, 4),
         "parts": use.parts,
-        "processor time of the sinks per iteration, µs": round(seconds / iterations * 1e6, 2),
+        "processor time of the loggers per iteration, µs": round(seconds / iterations * 1e6, 2),
     }
 
 
 def _feed(run: RunDirectory, steps: int, *, downsample: bool) -> float:
-    """All reports to the sinks; the processor time that these took."""
+    """All reports to the loggers; the processor time that these took."""
     header = RunHeader(name="bench", recipe="cartpole", total_steps=steps, directory=run.path)
     seconds, waiting = 0.0, []
-    with build_sinks(SinksConfig(console=False, downsample=downsample), run, header, {}, _refuse) as sinks:
+    with build_loggers(LoggersConfig(console=False, downsample=downsample), run, header, {}, _refuse) as loggers:
         for report in _reports(steps // ITERATION_STEPS):
             waiting.append(sample_of(report, 300_000.0, at=report.env_steps / 300_000))
             if len(waiting) == AT_ONCE:
                 began = time.process_time()
-                sinks.write(*waiting)
+                loggers.write(*waiting)
                 seconds += time.process_time() - began
                 waiting = []
-        sinks.write(*waiting)
+        loggers.write(*waiting)
     return seconds
 
 
 def _refuse(name: str, error: Exception) -> None:
-    raise RuntimeError(f"the sink {name} failed") from error
+    raise RuntimeError(f"the logger {name} failed") from error
 
 
 def _reports(iterations: int) -> Iterator[IterationReport]:

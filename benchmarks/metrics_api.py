@@ -17,7 +17,7 @@ import statistics
 import time
 from pathlib import Path
 
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.identity import new_run_id
 from palaestra.runs.metrics_reader import MetricsReader

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any
 from playwright.sync_api import sync_playwright
 
 from palaestra.config.recipes.find import find_recipe
+from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunRequest, RunState
-from palaestra.core.sink import Sample
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.runs.status import read_record, write_record
 from palaestra.runs.store import RunStore

@@ -65,7 +65,7 @@ def steps_per_second(side: str, seed: int, steps: int, warm_up: int) -> float:
         (Path(folder) / "shims").mkdir()
         (Path(folder) / "shims" / "wandb.py").write_text(FAKE)
         fake = {"PYTHONPATH": f"{folder}/shims", "FAKE_WANDB": "hangs" if side == HANGS else "leaves"}
-        wandb = [] if side == WITHOUT else ["sinks.wandb.enabled=true", "sinks.wandb.grace_seconds=0.1"]
+        wandb = [] if side == WITHOUT else ["loggers.wandb.enabled=true", "loggers.wandb.grace_seconds=0.1"]
         words = ["train", "cartpole", "run=one", f"seed={seed}", f"total_steps={steps}", "engine=native", *SETTINGS]
         subprocess.run(
             [sys.executable, "-m", "palaestra", *words, *wandb, "--quiet"],

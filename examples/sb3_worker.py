@@ -24,8 +24,8 @@ from palaestra.config.schema import config_schema
 from palaestra.core.clock import SystemClock
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import PalaestraError
+from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunRequest
-from palaestra.core.sink import Sample
 from palaestra.core.worker_kind import Prepared, RequestRefused, Resources
 from palaestra.runner.complaints import complaints_of
 from palaestra.runner.session import RunSession

@@ -41,7 +41,7 @@ IMPORTS_LATE = {
     "cli/upload.py",
     "cli/video.py",
 }
-# Sinks and the live view are luxuries: what they raise is named and dropped. Nobody else may do so.
+# Loggers and the live view are luxuries: what they raise is named and dropped. Nobody else may do so.
 SWALLOWS = {"envs/worker_view.py", "rendering/live_view.py", "loggers/fanout.py"}
 TORCH_FILES_ONLY_IN = "checkpoints/"
 RUN_PATHS_ONLY_IN = "runs/"

@@ -115,7 +115,7 @@ def test_a_batch_script_parses_and_asks_for_what_it_uses(name, tmp_path):
 
 @pytest.mark.slow
 def test_train_sbatch_trains_two_nodes_as_one_group(batch, tmp_path):
-    done, calls = batch("train.sbatch", 2, *PIECES, "sinks.tensorboard=false", "--quiet")
+    done, calls = batch("train.sbatch", 2, *PIECES, "loggers.tensorboard=false", "--quiet")
     assert done.returncode == 0, done.stderr[-3000:]
     assert len(calls) == 1
     run = RunStore(tmp_path / "runs").named("slurm")

@@ -65,7 +65,7 @@ def test_the_environment_the_policy_and_the_logger_train_together(my_package, tm
     outcome = train(
         env={"id": "MyPackage/Guess-v0"},
         policy={"graph": "one-layer"},
-        sinks={"plugins": ["returns"], "tensorboard": False},
+        loggers={"plugins": ["returns"], "tensorboard": False},
         runs_root=tmp_path,
         **TINY,
     )

@@ -33,7 +33,7 @@ def train_and_judge(job: Job, runs_root: Path) -> Result:
         seed=job.seed,
         total_steps=job.total_steps,
         **job.overrides,
-        **{"sinks.tensorboard": False, "checkpoints.save_interval": 0},
+        **{"loggers.tensorboard": False, "checkpoints.save_interval": 0},
     )
     seconds = perf_counter() - started
     if outcome.record.agent_step < job.total_steps:

@@ -22,14 +22,14 @@ class Peer:
 
 
 CATALOGUE = (
-    Peer(OURS, "Palaestra", "peers.ours", ALL | {"memory"}, remark="`palaestra train`, all sinks and checkpoints on"),
+    Peer(OURS, "Palaestra", "peers.ours", ALL | {"memory"}, remark="`palaestra train`, all loggers and checkpoints on"),
     Peer(
         "palaestra-cheap",
         "Palaestra, the cheap cell",
         "peers.ours",
         frozenset({"memory"}),
         arguments=("cheap",),
-        remark="`policy=memory`, a minGRU of the same size; all sinks and checkpoints on",
+        remark="`policy=memory`, a minGRU of the same size; all loggers and checkpoints on",
     ),
     Peer(
         "palaestra-torch",
@@ -37,7 +37,7 @@ CATALOGUE = (
         "peers.ours",
         ALL - {"solve"},
         arguments=("torch",),
-        remark="what a network of one's own gets; all sinks and checkpoints on",
+        remark="what a network of one's own gets; all loggers and checkpoints on",
     ),
     Peer(
         "palaestra-compiled",
@@ -45,7 +45,7 @@ CATALOGUE = (
         "peers.ours",
         frozenset({"cleanrl", "large"}),
         arguments=("compiled",),
-        remark="`policy.compile=true`; all sinks and checkpoints on",
+        remark="`policy.compile=true`; all loggers and checkpoints on",
     ),
     Peer("eager", "eager torch loop", "peers.eager", ALL, remark="single-file style, of our own writing; no logging"),
     Peer("sb3", "Stable-Baselines3", "peers.sb3", ALL, remark="`PPO.learn`, no logging"),

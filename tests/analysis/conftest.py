@@ -11,8 +11,8 @@ import pytest
 from palaestra.checkpoints.durable import commit
 from palaestra.checkpoints.names import model_name
 from palaestra.core.checkpoint import Checkpoint
+from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunRequest
-from palaestra.core.sink import Sample
 from palaestra.evaluation.summary import append_batch
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.files import write_json

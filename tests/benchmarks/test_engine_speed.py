@@ -5,7 +5,7 @@ import engine_speed
 import pytest
 
 from palaestra.config.train import TrainConfig
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.training.engines import native_engine
 from palaestra.training.state import new_training_state

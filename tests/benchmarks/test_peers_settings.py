@@ -38,9 +38,9 @@ def test_our_command_sets_what_the_setting_says(setting):
 
 def test_ours_is_a_run_as_a_user_has_it_with_every_sink_and_checkpoints():
     config, usual = config_of(CLEANRL), TrainConfig()
-    assert config.sinks == usual.sinks
-    assert config.sinks.console
-    assert config.sinks.tensorboard
+    assert config.loggers == usual.loggers
+    assert config.loggers.console
+    assert config.loggers.tensorboard
     assert config.checkpoints == usual.checkpoints
     assert config.policy == usual.policy
 

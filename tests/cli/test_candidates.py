@@ -11,7 +11,7 @@ from palaestra.cli.main import VERBS
         (["train", "cartp"], ["cartpole"]),
         (["train", "cartpole", "--dr"], ["--dry-run"]),
         (["train", "cartpole", "ppo.gam"], ["ppo.gamma="]),
-        (["train", "sinks.csv=t"], ["sinks.csv=true"]),
+        (["train", "loggers.csv=t"], ["loggers.csv=true"]),
         (["config", "sch"], ["schema"]),
         (["config", "show", "walker"], ["walker2d"]),
         (["completion", "z"], ["zsh"]),

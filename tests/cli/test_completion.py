@@ -26,7 +26,7 @@ def test_an_unknown_shell_is_told_with_the_nearest(call):
     [
         ("palaestra tra", ["train"]),
         ("palaestra train cartpole ppo.gam", ["ppo.gamma="]),
-        ("palaestra train sinks.csv=t", ["true"]),  # bash has 'sinks.csv=' already
+        ("palaestra train loggers.csv=t", ["true"]),  # bash has 'loggers.csv=' already
         ("palaestra config ", ["keys", "show", "schema"]),
     ],
 )

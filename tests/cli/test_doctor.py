@@ -48,7 +48,7 @@ def test_a_run_that_takes_much_of_the_disk_is_told_with_its_largest_part(monkeyp
     assert (large.what, large.fine) == ("run first", False)
     assert "most of it metrics" in large.found
     assert "palaestra runs disk first" in large.advice
-    assert "sinks.downsample" in large.advice
+    assert "loggers.downsample" in large.advice
 
 
 def test_a_package_that_is_not_there_is_no_crash():

@@ -19,5 +19,5 @@ def test_values_are_shown_as_they_would_be_typed():
 def test_keys_are_completed_up_to_the_equals_sign_and_then_their_choices():
     assert "ppo.clip=" in complete_keys("pp")
     assert "run=" in complete_keys("")
-    assert complete_keys("sinks.csv=") == ["sinks.csv=true", "sinks.csv=false"]
+    assert complete_keys("loggers.csv=") == ["loggers.csv=true", "loggers.csv=false"]
     assert complete_keys("total_steps=") == []

@@ -12,8 +12,8 @@ import numpy as np
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.checkpoints import CheckpointConfig
 from palaestra.core.checkpoint import Checkpoint
+from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunRequest, RunState
-from palaestra.core.sink import Sample
 from palaestra.runs.journal import Journal
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.metrics_writer import MetricsWriter

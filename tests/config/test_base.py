@@ -1,7 +1,10 @@
 import pytest
 from pydantic import ValidationError
 
-from palaestra.config.base import Frozen
+from palaestra.config.base import Frozen, note_old_name, rename_keys
+from palaestra.config.overrides import parse_overrides
+from palaestra.config.resolve import resolve_config
+from palaestra.config.train import TrainConfig
 
 
 class Example(Frozen):
@@ -37,3 +40,26 @@ def test_numbers_are_finite(value):
 def test_a_plain_section_takes_overrides_as_they_are():
     assert Example.settle({"count": 2}, {"count": 1}) == {"count": 2}
     assert Example.shorthand == ""
+
+
+def test_renaming_keeps_the_order_and_a_key_whose_new_name_is_taken():
+    assert list(rename_keys({"a": 1, "old": 2, "b": 3}, {"old": "new"}).items()) == [("a", 1), ("new", 2), ("b", 3)]
+    assert rename_keys({"old": 2, "new": 3}, {"old": "new"}) == {"old": 2, "new": 3}
+
+
+def test_the_old_section_sinks_sets_the_loggers_with_a_note_for_all_uses(caplog):
+    note_old_name.cache_clear()
+    for _ in range(2):
+        config = resolve_config(TrainConfig, None, parse_overrides(["sinks.csv=true", "loggers.console=false"]))
+        assert (config.loggers.csv, config.loggers.console) == (True, False)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Config key 'sinks' is now 'loggers'. The old name still works in this version."
+    ]
+
+
+def test_a_stored_config_with_the_old_section_is_read_without_a_note(caplog):
+    stored = TrainConfig().model_dump(mode="json")
+    stored["sinks"] = {**stored.pop("loggers"), "csv": True}
+    assert TrainConfig.model_validate(stored).loggers.csv
+    assert TrainConfig(sinks={"csv": True}).loggers.csv
+    assert not caplog.records

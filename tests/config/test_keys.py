@@ -36,8 +36,8 @@ def test_every_key_says_what_it_means_and_what_it_takes():
         ("seed", "integer >= 0, < 2147483648"),
         ("env.max_episode_steps", "integer >= 1 or null"),
         ("ppo.gamma", "number >= 0, <= 1"),
-        ("sinks.wandb.tags", "list of text"),
-        ("sinks.wandb.mode", "auto | online | offline"),
+        ("loggers.wandb.tags", "list of text"),
+        ("loggers.wandb.mode", "auto | online | offline"),
         ("env.kwargs", "mapping"),
         ("ppo.learning_rate", "number"),
     ],
@@ -47,8 +47,8 @@ def test_what_a_key_accepts_is_said_in_plain_words(path, accepts):
 
 
 def test_choices_are_what_completion_may_offer():
-    assert KEYS["sinks.wandb.mode"].choices == ("auto", "online", "offline")
-    assert KEYS["sinks.csv"].choices == ("true", "false")
+    assert KEYS["loggers.wandb.mode"].choices == ("auto", "online", "offline")
+    assert KEYS["loggers.csv"].choices == ("true", "false")
     assert KEYS["total_steps"].choices == ()
 
 

@@ -45,8 +45,8 @@ def test_only_the_leaf_that_was_named_changes():
         ("ppo.gama=0.9", "ppo.gamma"),
         ("ppo.total_steps=5", "total_steps"),
         ("env.kwarg={}", "env.kwargs"),
-        ("sink.csv=true", "sinks"),
-        ("sinks.wandb.projct=a", "sinks.wandb.project"),
+        ("logger.csv=true", "loggers"),
+        ("loggers.wandb.projct=a", "loggers.wandb.project"),
         ("ppo.learning_rate.strat=1", "ppo.learning_rate.start"),
         ("leraning_rate=1", "ppo.learning_rate"),
         ("cheeckpoints=1", "checkpoints"),
@@ -61,11 +61,11 @@ def test_a_key_that_is_like_nothing_points_to_the_list():
 
 
 def test_all_mistakes_are_told_at_once():
-    said = refusal("totl_steps=5", "ppo.gamma=2", "seed=x", "sinks.wandb.mode=on")
+    said = refusal("totl_steps=5", "ppo.gamma=2", "seed=x", "loggers.wandb.mode=on")
     assert said.startswith("4 settings")
     assert all(
         part in said
-        for part in ("totl_steps", "ppo.gamma=2", "seed=x", "sinks.wandb.mode=on", "auto | online | offline")
+        for part in ("totl_steps", "ppo.gamma=2", "seed=x", "loggers.wandb.mode=on", "auto | online | offline")
     )
 
 
@@ -162,5 +162,5 @@ def test_merge_shares_nothing_with_the_base_even_where_a_section_is_replaced():
     base = BASE.model_dump()
     merged = merge(TrainConfig, base, {"env": "Pendulum-v1", "policy": {"module": "mine:Net"}, "ppo": {"clip": 0.1}})
     assert base == BASE.model_dump()
-    merged["sinks"]["wandb"]["project"] = "changed"
+    merged["loggers"]["wandb"]["project"] = "changed"
     assert base == BASE.model_dump()

@@ -4,7 +4,7 @@ from palaestra.config.yaml_text import dump_yaml, parse_yaml
 
 def test_what_a_run_writes_down_is_read_back_the_same():
     config = TrainConfig.model_validate(
-        {"total_steps": 1e6, "env": {"kwargs": {"map": [1, {"a": None}]}}, "sinks": {"wandb": {"tags": ["x"]}}}
+        {"total_steps": 1e6, "env": {"kwargs": {"map": [1, {"a": None}]}}, "loggers": {"wandb": {"tags": ["x"]}}}
     )
     assert TrainConfig.model_validate(parse_yaml(dump_yaml(config.model_dump(mode="json")))) == config
 

@@ -1,4 +1,4 @@
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.evaluation.curves import Curves
 
 

@@ -13,7 +13,7 @@ from palaestra.runs.directory import RunDirectory
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.core.sink import Sample
+    from palaestra.core.metrics_logger import Sample
 
 
 class HandClock:

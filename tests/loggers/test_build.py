@@ -5,18 +5,18 @@ from typing import ClassVar
 
 import pytest
 
-from palaestra.config.sinks import SinksConfig, WandbConfig
+from palaestra.config.loggers import LoggersConfig, WandbConfig
 from palaestra.core import plugins
 from palaestra.core.errors import NotFound
 from palaestra.loggers import wandb as wandb_sink
-from palaestra.loggers.build import build_sinks
+from palaestra.loggers.build import build_loggers
 from palaestra.loggers.downsampling import SINGLE_ITERATIONS
 from palaestra.loggers.samples import sample_of
 from palaestra.runs.metrics_reader import MetricsReader
 
 
 class Recorder:
-    """A stranger's sink."""
+    """A third-party logger."""
 
     name = "recorder"
     made: ClassVar[list[Recorder]] = []
@@ -44,15 +44,15 @@ def dropped() -> list[tuple[str, str]]:
 def build(run, header, clock, dropped):
     def make(config, **further):
         report = lambda name, error: dropped.append((name, str(error)))  # noqa: E731
-        return build_sinks(config, run, header, {"seed": 1}, report, clock, **further)
+        return build_loggers(config, run, header, {"seed": 1}, report, clock, **further)
 
     return make
 
 
 def test_the_metrics_store_is_there_whatever_is_switched_off(build, run, samples):
-    with build(SinksConfig(console=False, tensorboard=False)) as sinks:
-        assert sinks.names == ["metrics"]
-        sinks.write(samples[0])
+    with build(LoggersConfig(console=False, tensorboard=False)) as loggers:
+        assert loggers.names == ["metrics"]
+        loggers.write(samples[0])
     assert run.metrics_file.exists()
     assert not list(run.tensorboard.iterdir())
 
@@ -67,11 +67,11 @@ def recorder(monkeypatch):
 
 @pytest.mark.parametrize("downsample", [True, False])
 def test_a_long_training_has_fewer_rows_unless_every_value_is_asked_for(build, run, report_maker, recorder, downsample):
-    """A sink of somebody else gets every sample either way, as it always did."""
+    """A third-party logger gets every sample either way."""
     iterations = [SINGLE_ITERATIONS, *range(SINGLE_ITERATIONS + 1, SINGLE_ITERATIONS + 9)]
-    config = SinksConfig(console=False, tensorboard=False, downsample=downsample, plugins=("recorder",))
-    with build(config) as sinks:
-        sinks.write(*(sample_of(report_maker(iteration), 1000.0, at=0.0) for iteration in iterations))
+    config = LoggersConfig(console=False, tensorboard=False, downsample=downsample, plugins=("recorder",))
+    with build(config) as loggers:
+        loggers.write(*(sample_of(report_maker(iteration), 1000.0, at=0.0) for iteration in iterations))
     assert [step // 512 for step in recorder[0].steps] == iterations
     with MetricsReader(run.metrics_file) as reader:
         written = [point.step // 512 for point in reader.series("losses/entropy")]
@@ -79,26 +79,26 @@ def test_a_long_training_has_fewer_rows_unless_every_value_is_asked_for(build, r
 
 
 def test_by_default_there_are_store_console_and_tensorboard(build, run, samples, capsys):
-    with build(SinksConfig()) as sinks:
-        assert sinks.names == ["metrics", "console", "tensorboard"]
-        sinks.write(samples[0])
+    with build(LoggersConfig()) as loggers:
+        assert loggers.names == ["metrics", "console", "tensorboard"]
+        loggers.write(samples[0])
     assert len(list(run.tensorboard.iterdir())) == 1
     assert "step 512" in capsys.readouterr().err
     assert not run.metrics_csv_file.exists()
 
 
 def test_csv_is_written_where_the_run_keeps_it(build, run, samples):
-    with build(SinksConfig(console=False, tensorboard=False, csv=True)) as sinks:
-        sinks.write(samples[0])
+    with build(LoggersConfig(console=False, tensorboard=False, csv=True)) as loggers:
+        loggers.write(samples[0])
     assert len(run.metrics_csv_file.read_text().splitlines()) == 2
 
 
 def test_wandb_that_is_not_installed_is_one_line_and_not_an_error(build, dropped, samples, monkeypatch):
     monkeypatch.setattr(wandb_sink, "find_spec", lambda name: None)
-    config = SinksConfig(console=False, tensorboard=False, wandb=WandbConfig(enabled=True))
-    with build(config) as sinks:
-        sinks.write(samples[0])
-        assert sinks.names == ["metrics"]
+    config = LoggersConfig(console=False, tensorboard=False, wandb=WandbConfig(enabled=True))
+    with build(config) as loggers:
+        loggers.write(samples[0])
+        assert loggers.names == ["metrics"]
     ((name, message),) = dropped
     assert name == "wandb"
     assert "pip install 'palaestra[wandb]'" in message
@@ -107,8 +107,8 @@ def test_wandb_that_is_not_installed_is_one_line_and_not_an_error(build, dropped
 def test_a_tensorboard_directory_that_cannot_be_written_is_one_line_and_not_an_error(build, run, dropped, samples):
     run.tensorboard.rmdir()
     run.tensorboard.write_text("in the way")
-    with build(SinksConfig(console=False)) as sinks:
-        sinks.write(samples[0])
+    with build(LoggersConfig(console=False)) as loggers:
+        loggers.write(samples[0])
     assert [name for name, _ in dropped] == ["tensorboard"]
 
 
@@ -116,13 +116,13 @@ def test_a_strangers_sink_is_used_by_name(build, run, samples, monkeypatch):
     point = EntryPoint("recorder", f"{__name__}:Recorder", "palaestra.loggers")
     monkeypatch.setattr(EntryPoint, "load", lambda self: Recorder)
     monkeypatch.setattr(plugins, "_group", lambda kind: {"recorder": point})
-    with build(SinksConfig(console=False, tensorboard=False, plugins=("recorder",))) as sinks:
-        sinks.write(samples[1])
+    with build(LoggersConfig(console=False, tensorboard=False, plugins=("recorder",))) as loggers:
+        loggers.write(samples[1])
     recorder = Recorder.made[-1]
     assert (recorder.run, recorder.settings, recorder.steps) == (run, {"seed": 1}, [1024])
 
 
 def test_a_name_that_nobody_knows_is_refused_before_the_run_begins(build, run):
-    with pytest.raises(NotFound, match="No logger named 'no-such-sink'"):
-        build(SinksConfig(plugins=("no-such-sink",)))
+    with pytest.raises(NotFound, match="No logger named 'no-such-logger'"):
+        build(LoggersConfig(plugins=("no-such-logger",)))
     assert not run.metrics_file.exists()

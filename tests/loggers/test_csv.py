@@ -4,8 +4,8 @@ import csv
 
 import pytest
 
-from palaestra.core.sink import Sample
-from palaestra.loggers.csv import CsvSink
+from palaestra.core.metrics_logger import Sample
+from palaestra.loggers.csv import CsvLogger
 
 
 def rows_of(path):
@@ -14,12 +14,12 @@ def rows_of(path):
 
 
 def write_all(path, samples, rewind=None):
-    sink = CsvSink(path)
+    logger = CsvLogger(path)
     if rewind is not None:
-        sink.rewind(rewind)
+        logger.rewind(rewind)
     for sample in samples:
-        sink.write(sample)
-    sink.close()
+        logger.write(sample)
+    logger.close()
 
 
 def test_one_row_per_sample_with_numbers_that_read_back_exactly(tmp_path, samples):

@@ -9,11 +9,11 @@ from statistics import fmean
 import pytest
 
 from palaestra.core.episode_columns import EpisodeColumns
-from palaestra.core.sink import Sample
-from palaestra.loggers.csv import CsvSink
+from palaestra.core.metrics_logger import Sample
+from palaestra.loggers.csv import CsvLogger
 from palaestra.loggers.downsampling import SINGLE_ITERATIONS, Downsampler, interval_length
-from palaestra.loggers.fanout import Fanout
-from palaestra.loggers.store import MetricsSink
+from palaestra.loggers.fanout import LoggerFanout
+from palaestra.loggers.store import MetricsStoreLogger
 from palaestra.runs.metrics_reader import MetricsReader
 
 STEPS = 100  # of an iteration
@@ -133,16 +133,16 @@ def test_switched_off_it_writes_every_value_and_first_what_a_session_before_left
     assert rows[1:] == samples[SINGLE + 1 :]
 
 
-def open_sinks(folder) -> Fanout:
+def open_loggers(folder) -> LoggerFanout:
     folder.mkdir(exist_ok=True)
 
     def on_dropped(name, error):
         raise AssertionError(name) from error
 
-    sinks = Fanout(on_dropped, Downsampler(single_iterations=SINGLE, single_episodes=6))
-    sinks.add("metrics", lambda: MetricsSink(folder / "metrics.db"))
-    sinks.add("csv", lambda: CsvSink(folder / "metrics.csv"))
-    return sinks
+    loggers = LoggerFanout(on_dropped, Downsampler(single_iterations=SINGLE, single_episodes=6))
+    loggers.add("metrics", lambda: MetricsStoreLogger(folder / "metrics.db"))
+    loggers.add("csv", lambda: CsvLogger(folder / "metrics.csv"))
+    return loggers
 
 
 def rows_of(folder):
@@ -155,20 +155,20 @@ def rows_of(folder):
 @pytest.mark.parametrize("seed", range(8))
 def test_stopped_killed_and_resumed_at_random_the_rows_are_those_of_a_training_that_never_stopped(tmp_path, seed):
     dice, samples = random.Random(seed), make_samples(200, seed)
-    with open_sinks(tmp_path / "whole") as sinks:
-        sinks.write(*samples)
+    with open_loggers(tmp_path / "whole") as loggers:
+        loggers.write(*samples)
     done, saved = 0, {}
     while done < len(samples):
-        sinks = open_sinks(tmp_path / "resumed")
-        sinks.restore(saved)
-        sinks.rewind(done * STEPS)
+        loggers = open_loggers(tmp_path / "resumed")
+        loggers.restore(saved)
+        loggers.rewind(done * STEPS)
         done = min(len(samples), done + dice.randrange(30))
         begin = saved.get("done", 0)
-        sinks.write(*samples[begin:done])
-        saved = json.loads(json.dumps({**sinks.capture(), "done": done}))
+        loggers.write(*samples[begin:done])
+        saved = json.loads(json.dumps({**loggers.capture(), "done": done}))
         if done < len(samples):
-            sinks.write(*samples[done : done + dice.randrange(10)])  # lost with the kill, or taken back
-        sinks.close()
+            loggers.write(*samples[done : done + dice.randrange(10)])  # lost with the kill, or taken back
+        loggers.close()
     assert rows_of(tmp_path / "resumed") == rows_of(tmp_path / "whole")
     assert len(rows_of(tmp_path / "whole")[1]) < 60
 
@@ -176,13 +176,13 @@ def test_stopped_killed_and_resumed_at_random_the_rows_are_those_of_a_training_t
 def test_an_evaluation_within_an_interval_that_is_filled_again_stays(tmp_path):
     evaluation = Sample((SINGLE + 1) * STEPS, {"eval/episodic_return": 7.0})
     samples = make_samples(SINGLE + 4)
-    with open_sinks(tmp_path / "run") as sinks:
-        sinks.write(*samples[: SINGLE + 1], evaluation)
-        saved = sinks.capture()
-    with open_sinks(tmp_path / "run") as sinks:
-        sinks.restore(saved)
-        sinks.rewind((SINGLE + 1) * STEPS)
-        sinks.write(*samples[SINGLE + 1 :])
+    with open_loggers(tmp_path / "run") as loggers:
+        loggers.write(*samples[: SINGLE + 1], evaluation)
+        saved = loggers.capture()
+    with open_loggers(tmp_path / "run") as loggers:
+        loggers.restore(saved)
+        loggers.rewind((SINGLE + 1) * STEPS)
+        loggers.write(*samples[SINGLE + 1 :])
     with MetricsReader(tmp_path / "run" / "metrics.db") as reader:
         assert [point.value for point in reader.series("eval/episodic_return")] == [7.0]
         assert [point.step // STEPS for point in reader.series("entropy")] == [*range(1, SINGLE + 1), 10, 12]

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from palaestra.core.sink import Sample
-from palaestra.loggers.fanout import Fanout
+from palaestra.core.metrics_logger import Sample
+from palaestra.loggers.fanout import LoggerFanout
 
 SAMPLE = Sample(step=1, metrics={"a": 1.0})
 
 
-class ListSink:
+class ListLogger:
     def __init__(self, name: str = "list") -> None:
         self.name = name
         self.heard: list[object] = []
@@ -23,7 +23,7 @@ class ListSink:
         self.heard.append("close")
 
 
-class FailingSink(ListSink):
+class FailingLogger(ListLogger):
     """Raises in one method, works in the others."""
 
     def __init__(self, where: str) -> None:
@@ -34,7 +34,7 @@ class FailingSink(ListSink):
         raise ZeroDivisionError("no luck")
 
 
-class CuriousSink(ListSink):
+class FullLogger(ListLogger):
     def rewind(self, step: int) -> None:
         self.heard.append(("rewind", step))
 
@@ -57,41 +57,41 @@ def dropped() -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def fanout(dropped: list[tuple[str, str]]) -> Fanout:
-    return Fanout(lambda name, error: dropped.append((name, str(error))))
+def fanout(dropped: list[tuple[str, str]]) -> LoggerFanout:
+    return LoggerFanout(lambda name, error: dropped.append((name, str(error))))
 
 
 def test_several_samples_reach_every_sink_but_the_one_that_fails_among_them(fanout, dropped):
-    class FailsAtTheSecond(ListSink):
+    class FailsAtTheSecond(ListLogger):
         def write(self, sample: Sample) -> None:
             super().write(sample)
             if sample.step == 2:
                 raise ZeroDivisionError("no luck")
 
-    sinks = [FailsAtTheSecond("failing"), ListSink("other")]
-    for sink in sinks:
-        fanout.add(sink.name, lambda sink=sink: sink)
+    loggers = [FailsAtTheSecond("failing"), ListLogger("other")]
+    for logger in loggers:
+        fanout.add(logger.name, lambda logger=logger: logger)
     fanout.write(*(Sample(step=step, metrics={}) for step in (1, 2, 3)))
-    assert [sink.heard for sink in sinks] == [[1, 2, "close"], [1, 2, 3]]
+    assert [logger.heard for logger in loggers] == [[1, 2, "close"], [1, 2, 3]]
     assert dropped == [("failing", "no luck")]
 
 
 def test_every_sink_hears_every_call_in_order(fanout, dropped):
-    sinks = [ListSink("a"), ListSink("b")]
-    for sink in sinks:
-        fanout.add(sink.name, lambda sink=sink: sink)
+    loggers = [ListLogger("a"), ListLogger("b")]
+    for logger in loggers:
+        fanout.add(logger.name, lambda logger=logger: logger)
     with fanout:
         fanout.write(SAMPLE)
         fanout.flush()
-    assert [sink.heard for sink in sinks] == [[1, "flush", "close"]] * 2
+    assert [logger.heard for logger in loggers] == [[1, "flush", "close"]] * 2
     assert dropped == []
 
 
 @pytest.mark.fault("S1", "S4")
 @pytest.mark.parametrize("where", ["write", "flush", "close"])
 def test_a_failing_sink_is_named_once_and_the_others_go_on(fanout, dropped, where):
-    good = ListSink("good")
-    fanout.add("failing", lambda: FailingSink(where))
+    good = ListLogger("good")
+    fanout.add("failing", lambda: FailingLogger(where))
     fanout.add("good", lambda: good)
     for _ in range(3):
         fanout.write(SAMPLE)
@@ -102,29 +102,29 @@ def test_a_failing_sink_is_named_once_and_the_others_go_on(fanout, dropped, wher
 
 
 def test_a_dropped_sink_is_closed_so_that_it_holds_nothing_open(fanout):
-    sink = FailingSink("write")
-    fanout.add("failing", lambda: sink)
+    logger = FailingLogger("write")
+    fanout.add("failing", lambda: logger)
     fanout.write(SAMPLE)
-    assert sink.heard == ["close"]
+    assert logger.heard == ["close"]
     assert fanout.names == []
 
 
 def test_a_sink_that_cannot_be_made_is_dropped_by_name(fanout, dropped):
-    fanout.add("broken", lambda: FailingSink("no_such")._fail())
+    fanout.add("broken", lambda: FailingLogger("no_such")._fail())
     fanout.write(SAMPLE)
     assert dropped == [("broken", "no luck")]
 
 
 def test_closing_twice_closes_each_sink_once(fanout):
-    sink = ListSink()
-    fanout.add("list", lambda: sink)
+    logger = ListLogger()
+    fanout.add("list", lambda: logger)
     fanout.close()
     fanout.close()
-    assert sink.heard == ["close"]
+    assert logger.heard == ["close"]
 
 
-def test_only_sinks_that_can_are_rewound_told_of_checkpoints_and_given_notes_tables_and_files(fanout, dropped):
-    plain, curious = ListSink("plain"), CuriousSink("curious")
+def test_only_loggers_with_the_method_get_rewinds_checkpoints_notes_tables_and_files(fanout, dropped):
+    plain, curious = ListLogger("plain"), FullLogger("curious")
     fanout.add("plain", lambda: plain)
     fanout.add("curious", lambda: curious)
     fanout.rewind(7)
@@ -139,7 +139,7 @@ def test_only_sinks_that_can_are_rewound_told_of_checkpoints_and_given_notes_tab
 
 
 def test_ctrl_c_is_not_swallowed(fanout, dropped):
-    class Interrupted(ListSink):
+    class Interrupted(ListLogger):
         def write(self, sample: Sample) -> None:
             raise KeyboardInterrupt
 
@@ -149,7 +149,7 @@ def test_ctrl_c_is_not_swallowed(fanout, dropped):
     assert dropped == []
 
 
-class PatientSink(ListSink):
+class BackgroundFlushLogger(ListLogger):
     """Its flush is in two parts, of which the second may fail."""
 
     def __init__(self, error: Exception | None = None) -> None:
@@ -167,7 +167,7 @@ class PatientSink(ListSink):
 
 
 def test_a_flush_can_be_left_to_another_thread_where_a_sink_waits_for_a_disk(fanout, dropped):
-    quick, patient = ListSink("quick"), PatientSink()
+    quick, patient = ListLogger("quick"), BackgroundFlushLogger()
     fanout.add("quick", lambda: quick)
     fanout.add("patient", lambda: patient)
     finish = fanout.begin_flush()
@@ -177,7 +177,7 @@ def test_a_flush_can_be_left_to_another_thread_where_a_sink_waits_for_a_disk(fan
 
 
 def test_a_sink_that_fails_in_the_other_thread_is_dropped_here_with_the_next_call(fanout, dropped):
-    patient, good = PatientSink(ZeroDivisionError("no luck")), ListSink("good")
+    patient, good = BackgroundFlushLogger(ZeroDivisionError("no luck")), ListLogger("good")
     fanout.add("patient", lambda: patient)
     fanout.add("good", lambda: good)
     finish = fanout.begin_flush()

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.loggers.open_interval import OpenInterval, summary_of
 
 

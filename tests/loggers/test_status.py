@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.loggers.status import StatusBoard
 
 

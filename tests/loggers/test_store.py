@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 
 from palaestra.core.errors import RunFailed
-from palaestra.loggers.store import WRITE_SECONDS, MetricsSink
+from palaestra.loggers.store import WRITE_SECONDS, MetricsStoreLogger
 from palaestra.runs.metrics_writer import MetricsWriter
 
 QUERY = "SELECT points.step, names.name, points.value FROM points JOIN names ON names.id = points.name ORDER BY 1, 2"
@@ -16,12 +16,12 @@ def points(path):
 
 
 def test_what_is_written_is_in_the_database_and_a_rewind_takes_it_back(tmp_path, samples):
-    sink = MetricsSink(tmp_path / "metrics.db")
+    logger = MetricsStoreLogger(tmp_path / "metrics.db")
     for sample in samples:
-        sink.write(sample)
-    sink.rewind(512 * 4)
-    sink.flush()
-    sink.close()
+        logger.write(sample)
+    logger.rewind(512 * 4)
+    logger.flush()
+    logger.close()
     expected = sorted(
         (sample.step, name, value)
         for sample in samples[:4]
@@ -41,11 +41,11 @@ def test_samples_wait_in_order_while_the_disk_is_full_and_none_is_lost(tmp_path,
 
     monkeypatch.setattr(MetricsWriter, "write", write)
     monkeypatch.setattr("palaestra.loggers.store.WRITE_SECONDS", 0.0)
-    sink = MetricsSink(tmp_path / "metrics.db")
+    logger = MetricsStoreLogger(tmp_path / "metrics.db")
     for number, sample in enumerate(samples):
         is_full = 1 <= number <= 3
-        sink.write(sample)
-    sink.close()
+        logger.write(sample)
+    logger.close()
     steps = {step for step, _, _ in points(tmp_path / "metrics.db")}
     assert steps == {sample.step for sample in samples}
     assert [record.levelname for record in caplog.records] == ["WARNING"]
@@ -56,10 +56,10 @@ def test_what_could_never_be_written_is_counted_at_the_end(tmp_path, samples, mo
         raise RunFailed("no space left")
 
     monkeypatch.setattr(MetricsWriter, "write", write)
-    sink = MetricsSink(tmp_path / "metrics.db")
+    logger = MetricsStoreLogger(tmp_path / "metrics.db")
     for sample in samples:
-        sink.write(sample)
-    sink.close()
+        logger.write(sample)
+    logger.close()
     assert f"{len(samples)} samples could not be written" in caplog.text
 
 
@@ -75,31 +75,31 @@ def test_the_first_sample_is_there_at_once_and_those_of_the_same_moment_wait_for
 
     monkeypatch.setattr(MetricsWriter, "write", write)
     monkeypatch.setattr("palaestra.loggers.store.time.monotonic", lambda: moment)
-    sink = MetricsSink(tmp_path / "metrics.db")
+    logger = MetricsStoreLogger(tmp_path / "metrics.db")
     for sample in samples[:3]:
-        sink.write(sample)
+        logger.write(sample)
     moment += WRITE_SECONDS
     for sample in samples[3:5]:
-        sink.write(sample)
-    sink.flush()
+        logger.write(sample)
+    logger.flush()
     steps = [sample.step for sample in samples]
     assert transactions == [steps[:1], steps[1:4], steps[4:5]]
     assert {step for step, _, _ in points(tmp_path / "metrics.db")} == set(steps[:5])
-    sink.close()
+    logger.close()
 
 
 def test_a_flush_in_two_parts_hands_on_what_waits_and_syncs_later(tmp_path, samples, monkeypatch):
     synced = []
     monkeypatch.setattr(MetricsWriter, "sync_log", lambda self: synced.append("log"))
-    sink = MetricsSink(tmp_path / "metrics.db")
+    logger = MetricsStoreLogger(tmp_path / "metrics.db")
     for sample in samples[:3]:
-        sink.write(sample)
-    finish = sink.begin_flush()
+        logger.write(sample)
+    finish = logger.begin_flush()
     assert {step for step, _, _ in points(tmp_path / "metrics.db")} == {sample.step for sample in samples[:3]}
     assert synced == []
     finish()
     assert synced == ["log"]
-    sink.close()
+    logger.close()
 
 
 def test_a_log_that_cannot_be_synced_is_a_warning_and_no_more(tmp_path, samples, monkeypatch, caplog):
@@ -107,8 +107,8 @@ def test_a_log_that_cannot_be_synced_is_a_warning_and_no_more(tmp_path, samples,
         raise RunFailed("input/output error")
 
     monkeypatch.setattr(MetricsWriter, "sync_log", refuse)
-    sink = MetricsSink(tmp_path / "metrics.db")
-    sink.write(samples[0])
-    sink.begin_flush()()
-    sink.close()
+    logger = MetricsStoreLogger(tmp_path / "metrics.db")
+    logger.write(samples[0])
+    logger.begin_flush()()
+    logger.close()
     assert [record.levelname for record in caplog.records] == ["WARNING"]

@@ -6,10 +6,10 @@ from tensorboard.backend.event_processing.event_file_loader import RawEventFileL
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginAccumulator
 
 from palaestra.core.episode_columns import EpisodeColumns
-from palaestra.core.sink import EpisodeSummary, Interval, Sample, ValueRange
+from palaestra.core.metrics_logger import EpisodeSummary, Interval, Sample, ValueRange
 from palaestra.loggers.event_messages import scalars_event
 from palaestra.loggers.samples import sample_of
-from palaestra.loggers.tensorboard import MANY_POINTS, WAITING_SAMPLES, TensorBoardSink, markdown_table
+from palaestra.loggers.tensorboard import MANY_POINTS, WAITING_SAMPLES, TensorBoardLogger, markdown_table
 
 
 def curve(directory, tag):
@@ -18,12 +18,12 @@ def curve(directory, tag):
 
 
 def write_all(directory, samples, clock, rewind=None):
-    sink = TensorBoardSink(directory, {"seed": 1}, clock)
+    logger = TensorBoardLogger(directory, {"seed": 1}, clock)
     if rewind is not None:
-        sink.rewind(rewind)
+        logger.rewind(rewind)
     for sample in samples:
-        sink.write(sample)
-    sink.close()
+        logger.write(sample)
+    logger.close()
 
 
 def test_every_episode_is_a_point_at_its_own_step_as_in_cleanrl(tmp_path, samples, clock):
@@ -71,16 +71,16 @@ def test_samples_without_a_number_leave_nothing(tmp_path, clock):
 
 
 def test_samples_wait_for_each_other_but_not_for_ever(tmp_path, samples, clock):
-    sink = TensorBoardSink(tmp_path, {}, clock)
+    logger = TensorBoardLogger(tmp_path, {}, clock)
     (path,) = tmp_path.iterdir()
     before = path.stat().st_size
     wide = Sample(512, {f"losses/{name}": 1.0 for name in range(40)})
     for _ in range(WAITING_SAMPLES - 1):
-        sink.write(wide)
+        logger.write(wide)
     assert path.stat().st_size == before
-    sink.write(wide)
+    logger.write(wide)
     assert path.stat().st_size > before + 40 * 10 * WAITING_SAMPLES
-    sink.close()
+    logger.close()
 
 
 def test_other_metrics_and_timings_stand_at_the_step_of_their_sample(tmp_path, samples, clock):
@@ -144,18 +144,18 @@ def test_nested_settings_are_shown_with_their_full_key():
 
 
 def test_what_was_flushed_can_be_read_while_the_run_goes_on(tmp_path, samples, clock):
-    sink = TensorBoardSink(tmp_path, {}, clock)
-    sink.write(samples[0])
-    sink.flush()
+    logger = TensorBoardLogger(tmp_path, {}, clock)
+    logger.write(samples[0])
+    logger.flush()
     assert len(curve(tmp_path, "losses/entropy")) == 1
     clock.seconds += 6.0
-    sink.write(samples[1])
+    logger.write(samples[1])
     assert len(curve(tmp_path, "losses/entropy")) == 2
-    sink.close()
+    logger.close()
 
 
 @pytest.mark.fault("S4")
 def test_a_directory_that_cannot_be_written_is_refused_when_the_sink_is_made(tmp_path, clock):
     (tmp_path / "tensorboard").write_text("a file where the directory should be")
     with pytest.raises(OSError, match="tensorboard"):
-        TensorBoardSink(tmp_path / "tensorboard", {}, clock)
+        TensorBoardLogger(tmp_path / "tensorboard", {}, clock)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from palaestra.config.sinks import WandbConfig
+from palaestra.config.loggers import WandbConfig
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.errors import MissingExtra, RunFailed
-from palaestra.core.sink import Sample
-from palaestra.loggers import wandb as wandb_sink
-from palaestra.loggers.fanout import Fanout
-from palaestra.loggers.wandb import WandbSink, wandb_is_installed
+from palaestra.core.metrics_logger import Sample
+from palaestra.loggers import wandb as wandb_logger
+from palaestra.loggers.fanout import LoggerFanout
+from palaestra.loggers.wandb import WandbLogger, wandb_is_installed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,8 +106,8 @@ def sent_steps(fake) -> list[int]:
     return [call["values"]["global_step"] for call in fake("log") if "global_step" in call["values"]]
 
 
-def open_sink(run, settings=None, **config) -> WandbSink:
-    return WandbSink(WandbConfig(enabled=True, **config), run, "first", settings or {})
+def open_logger(run, settings=None, **config) -> WandbLogger:
+    return WandbLogger(WandbConfig(enabled=True, **config), run, "first", settings or {})
 
 
 def checkpoint_of(directory: Path, epoch: int, step: int) -> Checkpoint:
@@ -120,10 +120,10 @@ def checkpoint_of(directory: Path, epoch: int, step: int) -> Checkpoint:
 
 
 def test_everything_arrives_in_order_with_the_step_as_x_axis(fake, run, samples):
-    sink = open_sink(run, settings={"seed": 3}, project="p", entity="team", group="g", tags=("a", "b"))
+    logger = open_logger(run, settings={"seed": 3}, project="p", entity="team", group="g", tags=("a", "b"))
     for sample in samples:
-        sink.write(sample)
-    sink.close()
+        logger.write(sample)
+    logger.close()
     given = fake("init")[0]["given"]
     assert (given["id"], given["resume"], given["mode"]) == (run.id, "allow", "offline")
     assert (given["project"], given["entity"], given["group"], given["tags"]) == ("p", "team", "g", ["a", "b"])
@@ -135,10 +135,10 @@ def test_everything_arrives_in_order_with_the_step_as_x_axis(fake, run, samples)
 
 
 def test_episodes_are_numbered_rows_of_one_cumulative_table(fake, run, samples):
-    sink = open_sink(run)
+    logger = open_logger(run)
     for sample in samples:
-        sink.write(sample)
-    sink.close()
+        logger.write(sample)
+    logger.close()
     (table,) = [call["values"]["tables/episodes"] for call in fake("log") if "tables/episodes" in call["values"]]
     returns = [episode.total_reward for sample in samples for episode in sample.episodes]
     assert table == [[number, total, None, None] for number, total in enumerate(returns, start=1)]
@@ -146,12 +146,12 @@ def test_episodes_are_numbered_rows_of_one_cumulative_table(fake, run, samples):
 
 def test_a_resumed_run_sends_no_point_episode_or_checkpoint_twice(fake, run, samples):
     for first, last in ((0, 6), (3, 10)):  # killed after six iterations, resumed from the checkpoint after three
-        sink = open_sink(run, upload_checkpoints=True)
+        logger = open_logger(run, upload_checkpoints=True)
         for number in range(first, last):
-            sink.write(samples[number])
+            logger.write(samples[number])
             if number in (2, 4, 8):
-                sink.checkpoint_saved(checkpoint_of(run.checkpoints, number + 1, samples[number].step))
-        sink.close()
+                logger.checkpoint_saved(checkpoint_of(run.checkpoints, number + 1, samples[number].step))
+        logger.close()
     assert sent_steps(fake) == [sample.step for sample in samples]
     episodes = [row for call in fake("log") for row in call["values"].get("tables/episodes", ())]
     assert [row[0] for row in episodes] == list(range(1, 21))
@@ -164,17 +164,17 @@ def test_a_judgement_that_comes_late_is_sent_and_after_a_resume_exactly_once(fak
     """Its step was passed long before; the session before the resume sent that of step 512, and not that of 1024."""
     judged = {step: Sample(step, {"eval/episodic_return": float(step)}) for step in (512, 1024, 1536)}
     for written in ([*samples[:4], judged[512]], [judged[512], judged[1024], *samples[3:5], judged[1536]]):
-        sink = open_sink(run)
+        logger = open_logger(run)
         for sample in written:
-            sink.write(sample)
-        sink.close()
+            logger.write(sample)
+        logger.close()
     assert sent_steps(fake) == [512, 1024, 1536, 2048, 512, 1024, 2560, 1536]
 
 
 def test_checkpoint_files_go_to_files_and_to_an_artifact_when_asked(fake, run):
-    sink = open_sink(run, upload_checkpoints=True)
-    sink.checkpoint_saved(checkpoint_of(run.checkpoints, 10, 5120))
-    sink.close()
+    logger = open_logger(run, upload_checkpoints=True)
+    logger.checkpoint_saved(checkpoint_of(run.checkpoints, 10, 5120))
+    logger.close()
     names = ["model_0010.yaml", "model_0010.safetensors"]
     assert [(call["path"], call["size"]) for call in fake("save")] == [(f"checkpoints/{name}", 7) for name in names]
     assert fake("log_artifact")[0]["files"] == names
@@ -183,9 +183,9 @@ def test_checkpoint_files_go_to_files_and_to_an_artifact_when_asked(fake, run):
 
 
 def test_checkpoint_files_stay_here_when_not_asked_for(fake, run):
-    sink = open_sink(run)
-    sink.checkpoint_saved(checkpoint_of(run.checkpoints, 10, 5120))
-    sink.close()
+    logger = open_logger(run)
+    logger.checkpoint_saved(checkpoint_of(run.checkpoints, 10, 5120))
+    logger.close()
     assert fake("save") == fake("log_artifact") == []
     assert len(fake("log")) == 1
 
@@ -193,18 +193,18 @@ def test_checkpoint_files_stay_here_when_not_asked_for(fake, run):
 def test_tables_and_files_arrive_under_their_names(fake, run, tmp_path):
     scheme = tmp_path / "scheme.json"
     scheme.write_text("{}")
-    sink = open_sink(run)
-    sink.table_made("benchmark", ("Source Run ID", "ms"), [("01RUN", 3.5), ("01RUN", None)])
-    sink.files_made("discovery", "algorithm", [scheme, tmp_path / "gone.json"])
-    sink.close()
+    logger = open_logger(run)
+    logger.table_made("benchmark", ("Source Run ID", "ms"), [("01RUN", 3.5), ("01RUN", None)])
+    logger.files_made("discovery", "algorithm", [scheme, tmp_path / "gone.json"])
+    logger.close()
     assert [call["values"] for call in fake("log")] == [{"tables/benchmark": [["01RUN", 3.5], ["01RUN", None]]}]
     (kept,) = fake("log_artifact")
     assert (kept["name"], kept["files"], kept["aliases"]) == ("fake-discovery", ["scheme.json"], ["latest"])
     assert [call["path"] for call in fake("save")] == ["algorithm/scheme.json"]
 
 
-def write_until_dropped_or(fanout: Fanout, dropped: list, samples, deadline_seconds: float) -> list[float]:
-    """Write at a trainer's pace until the sink is dropped or time is up; seconds that each write waited."""
+def write_until_dropped_or(fanout: LoggerFanout, dropped: list, samples, deadline_seconds: float) -> list[float]:
+    """Write at a trainer's pace until the logger is dropped or time is up; seconds that each write waited."""
     seconds = []
     end = time.monotonic() + deadline_seconds
     while not dropped and time.monotonic() < end:
@@ -230,8 +230,8 @@ def test_whatever_wandb_does_the_trainer_hears_of_it_once_and_is_never_held_up(
 ):
     monkeypatch.setenv("FAKE_WANDB", f"{how}:{place}")
     dropped: list[str] = []
-    fanout = Fanout(lambda name, error: dropped.append(f"{name}: {error}"))
-    fanout.add("wandb", lambda: open_sink(run, grace_seconds=0.5 if how == "hang" else TIMEOUT_SECONDS))
+    fanout = LoggerFanout(lambda name, error: dropped.append(f"{name}: {error}"))
+    fanout.add("wandb", lambda: open_logger(run, grace_seconds=0.5 if how == "hang" else TIMEOUT_SECONDS))
     is_noticed_while_writing = how != "hang" and place != "finish"
     seconds = write_until_dropped_or(fanout, dropped, samples, TIMEOUT_SECONDS if is_noticed_while_writing else 0.5)
     assert len(dropped) == int(is_noticed_while_writing)
@@ -250,8 +250,8 @@ def test_whatever_wandb_does_the_trainer_hears_of_it_once_and_is_never_held_up(
 def test_a_wandb_that_gave_up_but_lingers_is_ended_without_grace(fake, run, samples, monkeypatch):
     monkeypatch.setenv("FAKE_WANDB", "linger:init")
     dropped: list[str] = []
-    fanout = Fanout(lambda name, error: dropped.append(str(error)))
-    fanout.add("wandb", lambda: open_sink(run, grace_seconds=TIMEOUT_SECONDS))
+    fanout = LoggerFanout(lambda name, error: dropped.append(str(error)))
+    fanout.add("wandb", lambda: open_logger(run, grace_seconds=TIMEOUT_SECONDS))
     seconds = write_until_dropped_or(fanout, dropped, samples, TIMEOUT_SECONDS)
     (said,) = dropped
     assert "no luck in init" in said
@@ -269,31 +269,31 @@ def test_messages_that_nobody_reads_are_dropped_and_counted_and_memory_is_bounde
     monkeypatch.setattr("palaestra.loggers.wandb.BACKLOG_MESSAGES", 50)
     monkeypatch.setattr("palaestra.loggers.wandb.HAND_OVER_SECONDS", 0.0)
     monkeypatch.setattr("palaestra.loggers.wandb.subprocess.Popen", never_reads)
-    sink = open_sink(run, grace_seconds=0.0)
+    logger = open_logger(run, grace_seconds=0.0)
     for _ in range(300):
         for sample in samples:
-            sink.write(sample)
-    assert len(sink._backlog) == 50
+            logger.write(sample)
+    assert len(logger._backlog) == 50
     with socket.socket(fileno=other_ends[0]) as other_end:
         delivered = count_waiting(other_end)
-    assert sink.dropped_count > 1000
-    assert delivered + 50 + sink.dropped_count == 1 + 2 * 300 * len(samples)  # the start, and two for every sample
+    assert logger.dropped_count > 1000
+    assert delivered + 50 + logger.dropped_count == 1 + 2 * 300 * len(samples)  # the start, and two for every sample
     with pytest.raises(RunFailed):
-        sink.close()
+        logger.close()
 
 
 def test_samples_are_handed_over_together_and_with_whatever_follows_them(fake, run, samples, monkeypatch):
     monkeypatch.setattr("palaestra.loggers.wandb.HAND_OVER_SECONDS", 3600.0)
-    sink = open_sink(run)
+    logger = open_logger(run)
     sent = []
-    monkeypatch.setattr(sink, "_send", lambda message: sent.append(message["kind"]))
+    monkeypatch.setattr(logger, "_send", lambda message: sent.append(message["kind"]))
     for sample in samples[:3]:  # the first at once: whoever is gone already is noticed
-        sink.write(sample)
+        logger.write(sample)
     assert sent == ["episodes", "samples"]
-    sink.checkpoint_saved(checkpoint_of(run.checkpoints, 3, samples[2].step))
+    logger.checkpoint_saved(checkpoint_of(run.checkpoints, 3, samples[2].step))
     assert sent == ["episodes", "samples", "episodes", "samples", "checkpoint"]
-    sink.write(samples[3])
-    sink.close()
+    logger.write(samples[3])
+    logger.close()
     assert sent[5:] == ["episodes", "samples"]
 
 
@@ -315,19 +315,19 @@ def test_a_child_that_ignores_sigterm_is_killed(run, monkeypatch, fake):
         "palaestra.loggers.wandb.subprocess.Popen",
         lambda arguments, **options: subprocess_popen([sys.executable, "-c", stubborn], **options),
     )
-    sink = open_sink(run, grace_seconds=0.0)
+    logger = open_logger(run, grace_seconds=0.0)
     while not (run.logs / "wandb.log").stat().st_size:  # until it has said that it ignores the signal
         time.sleep(0.01)
     with pytest.raises(RunFailed, match="did not finish"):
-        sink.close()
-    assert sink._process.returncode == -signal.SIGKILL
+        logger.close()
+    assert logger._process.returncode == -signal.SIGKILL
 
 
 def test_without_the_package_the_extra_is_named_and_the_run_goes_on(run, samples, monkeypatch):
-    monkeypatch.setattr(wandb_sink, "find_spec", lambda name: None)
+    monkeypatch.setattr(wandb_logger, "find_spec", lambda name: None)
     dropped: list[Exception] = []
-    fanout = Fanout(lambda name, error: dropped.append(error))
-    fanout.add("wandb", lambda: open_sink(run))
+    fanout = LoggerFanout(lambda name, error: dropped.append(error))
+    fanout.add("wandb", lambda: open_logger(run))
     fanout.write(samples[0])
     fanout.close()
     (error,) = dropped
@@ -337,7 +337,7 @@ def test_without_the_package_the_extra_is_named_and_the_run_goes_on(run, samples
 
 def test_a_directory_that_wandb_left_behind_is_not_the_package(monkeypatch):
     leftover = importlib.machinery.ModuleSpec("wandb", None, is_package=True)
-    monkeypatch.setattr(wandb_sink, "find_spec", lambda name: leftover)
+    monkeypatch.setattr(wandb_logger, "find_spec", lambda name: leftover)
     assert not wandb_is_installed()
 
 
@@ -347,11 +347,11 @@ def test_no_process_stays_when_the_trainer_is_killed(fake, run, tmp_path, monkey
     trainer = dedent(f"""
         import sys, time
         from pathlib import Path
-        from palaestra.config.sinks import WandbConfig
+        from palaestra.config.loggers import WandbConfig
         from palaestra.runs.directory import RunDirectory
-        from palaestra.loggers.wandb import WandbSink
-        sink = WandbSink(WandbConfig(enabled=True), RunDirectory(Path({str(run.path)!r})), "first", {{}})
-        print(sink._process.pid, flush=True)
+        from palaestra.loggers.wandb import WandbLogger
+        logger = WandbLogger(WandbConfig(enabled=True), RunDirectory(Path({str(run.path)!r})), "first", {{}})
+        print(logger._process.pid, flush=True)
         time.sleep(600)
     """)
     with subprocess.Popen([sys.executable, "-c", trainer], stdout=subprocess.PIPE, text=True) as process:
@@ -368,11 +368,11 @@ def test_the_real_wandb_writes_an_offline_run(run, samples, monkeypatch, tmp_pat
     pytest.importorskip("wandb", exc_type=ImportError)
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("HOME", str(tmp_path))
-    sink = open_sink(run, settings={"ppo": {"gamma": 0.99}}, grace_seconds=60.0, upload_checkpoints=True)
+    logger = open_logger(run, settings={"ppo": {"gamma": 0.99}}, grace_seconds=60.0, upload_checkpoints=True)
     for sample in samples:
-        sink.write(sample)
-    sink.checkpoint_saved(checkpoint_of(run.checkpoints, 10, 5120))
-    sink.close()
+        logger.write(sample)
+    logger.checkpoint_saved(checkpoint_of(run.checkpoints, 10, 5120))
+    logger.close()
     (directory,) = (run.path / "wandb").glob(f"offline-run-*-{run.id}")
     assert (directory / f"run-{run.id}.wandb").stat().st_size > 1000
     assert (directory / "files" / "checkpoints" / "model_0010.safetensors").read_bytes() == b"weights"

@@ -5,7 +5,7 @@ import pytest
 
 from palaestra.core.episode_columns import EpisodeColumns
 from palaestra.core.episodes import EpisodeResult
-from palaestra.core.sink import EpisodeSummary, Interval, Sample, ValueRange
+from palaestra.core.metrics_logger import EpisodeSummary, Interval, Sample, ValueRange
 from palaestra.loggers import wandb_batch
 from palaestra.loggers.wandb_batch import packed, unpacked
 

@@ -41,7 +41,7 @@ SWEEP = [
     "ppo.minibatch_size=16",
     "checkpoints.save_interval=50",
     "metric=return",
-    "sinks.tensorboard=false",
+    "loggers.tensorboard=false",
 ]
 
 
@@ -49,7 +49,7 @@ SWEEP = [
 def trained(shared_network, tmp_path_factory):
     """A run with 50 checkpoints, and the episodes of its local evaluation in two suites."""
     machine = shared_network.add("alone")
-    sizes = ["ppo.env_count=2", "ppo.horizon=16", "ppo.minibatch_size=16", "sinks.tensorboard=false", "--quiet"]
+    sizes = ["ppo.env_count=2", "ppo.horizon=16", "ppo.minibatch_size=16", "loggers.tensorboard=false", "--quiet"]
     keep = ["checkpoints.save_interval=1", f"checkpoints.keep={CHECKPOINTS}"]
     steps = f"total_steps={CHECKPOINTS * 2 * 16}"
     done = machine.run(["palaestra", "train", "cartpole", "run=many", steps, *sizes, *keep], seconds=200)

@@ -34,7 +34,7 @@ TRAINING = [
     "ppo.clip=0.2",
     "checkpoints.save_interval=1",
     "checkpoints.keep=1000",
-    "sinks.tensorboard=false",
+    "loggers.tensorboard=false",
     "--quiet",
 ]
 STEPS_PER_EPOCH = 2 * 2 * 16  # ranks, environments, steps

@@ -18,7 +18,7 @@ import gymnasium.envs.classic_control.cartpole  # noqa: F401  so that no child i
 
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.cli.main import main
-from palaestra.loggers.fanout import Fanout
+from palaestra.loggers.fanout import LoggerFanout
 from palaestra.runner.loop import TrainingLoop
 
 DISK_SECONDS = 0.004  # per fsync
@@ -41,7 +41,7 @@ def forget_the_normaliser() -> None:
 
 def forget_to_rewind() -> None:
     """As if what a killed session wrote after its last checkpoint stayed in the metrics."""
-    Fanout.rewind = lambda _fanout, _step: None
+    LoggerFanout.rewind = lambda _fanout, _step: None
 
 
 def forget_ray() -> None:

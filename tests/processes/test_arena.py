@@ -29,7 +29,7 @@ def words(name: str, rows: int = 8, agents: int = 2) -> list[str]:
         "ppo.horizon=8",
         f"ppo.minibatch_size={rows * 4}",
         "checkpoints.save_interval=1",
-        "sinks.tensorboard=false",
+        "loggers.tensorboard=false",
         "--quiet",
     ]
 

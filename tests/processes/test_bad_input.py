@@ -17,7 +17,7 @@ from palaestra.runs.status import read_record
 
 pytestmark = pytest.mark.slow
 
-SMALL = ["checkpoints.save_interval=1", "sinks.tensorboard=false", "--quiet"]
+SMALL = ["checkpoints.save_interval=1", "loggers.tensorboard=false", "--quiet"]
 TRAIN = ["train", "cartpole", "total_steps=512", *SMALL]  # two epochs
 LONGER = ["train", "cartpole", "total_steps=2560", *SMALL, "--override", "total_steps"]  # ten
 

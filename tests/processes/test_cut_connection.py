@@ -31,7 +31,7 @@ SETTINGS = [
     "ppo.minibatch_size=16",
     "checkpoints.save_interval=1",
     "distributed.backend=gloo",
-    "sinks.tensorboard=false",
+    "loggers.tensorboard=false",
     f"distributed.peer_timeout_seconds={PEER_TIMEOUT}",
     "--quiet",
 ]

@@ -24,7 +24,7 @@ TINY = {
     "total_steps": 2048,
     "ppo": {"env_count": 2, "horizon": 16, "minibatch_size": 16},
     "checkpoints": {"save_interval": 4},
-    "sinks": {"tensorboard": False},
+    "loggers": {"tensorboard": False},
 }
 SETTINGS = DaemonSettings(machine=Resources(cpus=2, gpus=0, memory_mb=8000))
 

@@ -34,7 +34,7 @@ SETTINGS = [
     "checkpoints.save_interval=1",
     "policy.normalize_observations=true",
     "policy.normalize_returns=true",
-    "sinks.tensorboard=false",
+    "loggers.tensorboard=false",
     "--quiet",
 ]
 

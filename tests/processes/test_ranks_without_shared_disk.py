@@ -19,7 +19,7 @@ WORDS = [
     "ppo.horizon=16",
     "ppo.minibatch_size=16",
     "checkpoints.save_interval=1",
-    "sinks.tensorboard=false",
+    "loggers.tensorboard=false",
     "distributed.timeout_seconds=60",
     "--quiet",
 ]

@@ -24,7 +24,7 @@ WORDS = [
     "ppo.horizon=16",
     "ppo.minibatch_size=16",
     "checkpoints.save_interval=1",
-    "sinks.tensorboard=false",
+    "loggers.tensorboard=false",
     "--quiet",
 ]
 RESUMED = ["--override", "total_steps", "--quiet"]

@@ -32,7 +32,7 @@ COMMON = [
     "ppo.update_epochs=2",
     "checkpoints.save_interval=1",
     "policy.normalize_returns=true",
-    "sinks.tensorboard=false",
+    "loggers.tensorboard=false",
     "--quiet",
 ]
 CART = ["cartpole", "ppo.env_count=4", "ppo.horizon=16", "ppo.minibatch_size=32", "policy.normalize_observations=true"]

@@ -80,7 +80,7 @@ def words(tmp_path_factory):
             "ppo.minibatch_size=16",
             "ppo.update_epochs=2",
             f"checkpoints.save_interval={SAVE_INTERVAL}",
-            "sinks.tensorboard=false",
+            "loggers.tensorboard=false",
             "--quiet",
         ]
 

@@ -17,7 +17,7 @@ SETTINGS = [
     "ppo.update_epochs=1",
     "checkpoints.save_interval=1",
     "seed=3",
-    "sinks.tensorboard=false",
+    "loggers.tensorboard=false",
     "--quiet",
 ]
 

@@ -16,7 +16,7 @@ import torch
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.train import TrainConfig
 from palaestra.core.run import RunRequest
-from palaestra.loggers.fanout import Fanout
+from palaestra.loggers.fanout import LoggerFanout
 from palaestra.runner.context import RunContext
 from palaestra.runner.judgements import Judgements
 from palaestra.runner.saving import Saver
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from palaestra.core.checkpoint import Checkpoint
+    from palaestra.core.metrics_logger import Sample
     from palaestra.core.run import JournalEntry
-    from palaestra.core.sink import Sample
     from palaestra.runner.judgements import Evaluator
     from palaestra.runs.directory import RunDirectory
     from palaestra.training.state import TrainingState
@@ -72,7 +72,7 @@ if "PoisonedForTests-v0" not in gymnasium.registry:
     gymnasium.register("PoisonedForTests-v0", Poisoned)
 
 
-class RecordingSink:
+class RecordingLogger:
     """Remembers what it was told, and in which order."""
 
     name = "recording"
@@ -102,20 +102,20 @@ class Bench:
     directory: RunDirectory
     state: TrainingState
     session: RunSession
-    sink: RecordingSink
-    sinks: Fanout
+    metrics_logger: RecordingLogger
+    loggers: LoggerFanout
     manager: CheckpointManager
     saver: Saver
     clock: HandClock
 
     def judgements(self, *evaluators: Evaluator) -> Judgements:
-        return Judgements(evaluators, self.manager, self.session, self.sinks, self.clock)
+        return Judgements(evaluators, self.manager, self.session, self.loggers, self.clock)
 
     def context(self, *evaluators: Evaluator, stop: StopRequest | None = None, saver: Any = None) -> RunContext:
         return RunContext(
             state=self.state,
             session=self.session,
-            loggers=self.sinks,
+            loggers=self.loggers,
             saver=self.saver if saver is None else saver,
             evaluations=self.judgements(*evaluators),
             stop=StopRequest() if stop is None else stop,
@@ -132,7 +132,7 @@ def small_config(**changes: Any) -> TrainConfig:
         "total_steps": 128,
         "ppo": {"env_count": 2, "horizon": 16, "minibatch_size": 16, "update_epochs": 1},
         "checkpoints": {"save_interval": 1},
-        "sinks": {"console": False, "tensorboard": False},
+        "loggers": {"console": False, "tensorboard": False},
     }
     return TrainConfig.model_validate({**settings, **changes})
 
@@ -141,12 +141,12 @@ def make_bench(root: Path, clock: HandClock, config: TrainConfig) -> Bench:
     request = RunRequest(kind="native", recipe="", config={}, name="small")
     directory = RunStore(root).create(request, config.model_dump(mode="json"), total_steps=config.total_steps)
     session = RunSession(directory, config.total_steps, clock)
-    sink = RecordingSink()
-    sinks = Fanout(lambda name, error: pytest.fail(f"{name}: {error}"))
-    sinks.add(sink.name, lambda: sink)
+    metrics_logger = RecordingLogger()
+    loggers = LoggerFanout(lambda name, error: pytest.fail(f"{name}: {error}"))
+    loggers.add(metrics_logger.name, lambda: metrics_logger)
     manager = CheckpointManager(directory, config.checkpoints)
-    saver = Saver(manager, session, sinks, clock, git_commit="abc")
-    return Bench(directory, new_training_state(config), session, sink, sinks, manager, saver, clock)
+    saver = Saver(manager, session, loggers, clock, git_commit="abc")
+    return Bench(directory, new_training_state(config), session, metrics_logger, loggers, manager, saver, clock)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 
 from palaestra.config.recipes.classic import cartpole
-from palaestra.loggers.build import build_sinks
+from palaestra.loggers.build import build_loggers
 from palaestra.loggers.status import RunHeader
 from palaestra.runner import loop
 
@@ -45,20 +45,20 @@ class Watch:
 @pytest.mark.slow
 @pytest.mark.parametrize(("engine", "most"), [("torch", 0.02), ("native", 0.1)])
 def test_watching_a_run_takes_a_small_share_of_it_and_waits_for_no_disk(make_bench, monkeypatch, engine, most):
-    """With the smallest task there is and every sink that a run has by default; nothing is saved meanwhile."""
+    """With the smallest task there is and every logger that a run has by default; nothing is saved meanwhile."""
     bench = make_bench(CONFIG.model_copy(update={"engine": engine}))
     watch, synced = Watch(loop.train), []
     monkeypatch.setattr(loop, "train", watch)
     monkeypatch.setattr(loop.TrainingLoop, "_save_the_end", lambda _loop: None)
     header = RunHeader("watched", "cartpole", CONFIG.total_steps, bench.directory.path)
-    with build_sinks(CONFIG.sinks, bench.directory, header, {}, lambda name, error: pytest.fail(name)) as sinks:
-        sinks.add("recording", lambda: bench.sink)
-        context = replace(bench.context(), loggers=sinks)
+    with build_loggers(CONFIG.loggers, bench.directory, header, {}, lambda name, error: pytest.fail(name)) as loggers:
+        loggers.add("recording", lambda: bench.metrics_logger)
+        context = replace(bench.context(), loggers=loggers)
         with monkeypatch.context() as patch:
             patch.setattr("os.fsync", synced.append)
             assert loop.TrainingLoop(context).run() is True
-    assert len(watch.watching) == len(bench.sink.samples) == ITERATIONS
+    assert len(watch.watching) == len(bench.metrics_logger.samples) == ITERATIONS
     assert median(watch.watching) < most * median(watch.training)
     assert synced == []
-    groups = {name.split("/")[0] for sample in bench.sink.samples for name in sample.metrics}
+    groups = {name.split("/")[0] for sample in bench.metrics_logger.samples for name in sample.metrics}
     assert groups == {"charts", "losses"}, "analysed without being asked"

@@ -15,7 +15,13 @@ from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 
-TINY = {"total_steps": 64, "ppo.env_count": 2, "ppo.horizon": 16, "ppo.minibatch_size": 16, "sinks.tensorboard": False}
+TINY = {
+    "total_steps": 64,
+    "ppo.env_count": 2,
+    "ppo.horizon": 16,
+    "ppo.minibatch_size": 16,
+    "loggers.tensorboard": False,
+}
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.runner.spare import Verdict
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.training.trainer import train
@@ -43,22 +43,22 @@ def saved(bench):
 
 
 def judged_steps(bench):
-    return [sample.step for sample in bench.sink.samples]
+    return [sample.step for sample in bench.metrics_logger.samples]
 
 
-def test_what_is_said_goes_to_the_sinks_at_its_step_and_is_made_durable(bench, saved):
+def test_results_go_to_the_loggers_at_their_step_and_are_made_durable(bench, saved):
     judge = Judge()
     judgements = bench.judgements(judge)
     bench.clock.seconds = 5.0
     judgements.ask(saved[1])
     judgements.collect()
     assert judgements.outstanding == 1
-    bench.sink.calls.clear()
+    bench.metrics_logger.calls.clear()
     judge.answers = [answer(2, 7.5)]
     judgements.collect()
     assert judgements.outstanding == 0
-    assert bench.sink.calls == ["write 64", "flush"]
-    (sample,) = bench.sink.samples
+    assert bench.metrics_logger.calls == ["write 64", "flush"]
+    (sample,) = bench.metrics_logger.samples
     assert (sample.step, sample.at) == (64, bench.clock.now())
     assert (sample.metrics, sample.timings) == ({"eval/episodic_return": 7.5}, {"time/evaluation": 2.0})
 
@@ -107,7 +107,7 @@ def test_a_failure_costs_a_warning_and_an_entry_in_the_journal(bench, saved, cap
     ]
     (entry,) = bench.entries("eval.failed")
     assert (entry.data["epoch"], entry.data["error"]) == (1, "It raised.")
-    assert bench.sink.samples == []
+    assert bench.metrics_logger.samples == []
 
 
 def test_the_same_reason_is_said_once_and_written_down_each_time(bench, saved, caplog):

@@ -6,8 +6,8 @@ import pytest
 from palaestra.algorithms.group import Group
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.log import read_log
-from palaestra.core.collector import search_seldom
 from palaestra.core.errors import NonFinite, RunFailed
+from palaestra.core.gc_tuning import collect_rarely
 from palaestra.core.run import RunState
 from palaestra.runner import loop as loop_module
 from palaestra.runner.loop import TELL_SECONDS, TrainingLoop
@@ -27,13 +27,13 @@ def saved_epochs(bench) -> list[int]:
 
 def test_every_report_is_a_sample_and_the_end_is_saved(bench, loop_of):
     assert loop_of(bench).run() is True
-    assert [sample.step for sample in bench.sink.samples] == [32, 64, 96, 128]
+    assert [sample.step for sample in bench.metrics_logger.samples] == [32, 64, 96, 128]
     assert saved_epochs(bench) == [1, 2, 3, 4]
 
 
 def test_what_a_training_leaves_is_searched_for_as_usual(bench, loop_of):
     before = gc.get_threshold()
-    search_seldom()
+    collect_rarely()
     loop_of(bench).run()
     assert gc.get_threshold() == before
 
@@ -53,13 +53,13 @@ def test_without_an_interval_only_the_end_is_saved(make_bench, small_config, loo
 def test_who_asks_for_no_interval_gets_at_most_one_checkpoint_a_second(make_bench, small_config, loop_of, monkeypatch):
     monkeypatch.setattr(loop_module, "USUAL_SAVE_INTERVAL", 1)
     bench = make_bench(small_config(total_steps=32 * 8, checkpoints={}))
-    write = bench.sink.write
+    write = bench.metrics_logger.write
 
     def write_for_a_while(sample):
         bench.clock.seconds += 0.4
         write(sample)
 
-    bench.sink.write = write_for_a_while
+    bench.metrics_logger.write = write_for_a_while
     loop_of(bench).run()
     assert saved_epochs(bench) == [1, 4, 7, 8]
 
@@ -118,16 +118,16 @@ def test_reports_that_come_quickly_are_told_in_a_row_each_with_its_own_moment(
     monkeypatch.setattr(loop, "_take", take_later)
     loop.run()
     assert beats == [1, 4, 5]
-    assert [sample.step for sample in bench.sink.samples] == [32, 64, 96, 128, 160]
+    assert [sample.step for sample in bench.metrics_logger.samples] == [32, 64, 96, 128, 160]
     began = bench.clock.now() - 5 * TELL_SECONDS * 0.4
-    moments = [sample.at - began for sample in bench.sink.samples]
+    moments = [sample.at - began for sample in bench.metrics_logger.samples]
     assert moments == pytest.approx([TELL_SECONDS * 0.4 * number for number in range(1, 6)], abs=1e-5)
 
 
 def test_what_was_not_told_yet_is_told_before_a_checkpoint(make_bench, small_config, loop_of):
     bench = make_bench(small_config(checkpoints={"save_interval": 4}))
     loop_of(bench).run()
-    assert bench.sink.calls == ["write 32", "write 64", "write 96", "write 128", "flush", "checkpoint 4"]
+    assert bench.metrics_logger.calls == ["write 32", "write 64", "write 96", "write 128", "flush", "checkpoint 4"]
 
 
 def test_what_was_not_told_yet_is_told_when_training_fails(make_bench, small_config, loop_of):
@@ -135,7 +135,7 @@ def test_what_was_not_told_yet_is_told_when_training_fails(make_bench, small_con
     bench = make_bench(small_config(env=env, checkpoints={"save_interval": 0}))
     with pytest.raises(NonFinite):
         loop_of(bench).run()
-    assert [sample.step for sample in bench.sink.samples] == [32, 64]
+    assert [sample.step for sample in bench.metrics_logger.samples] == [32, 64]
 
 
 class Two(Group):
@@ -253,7 +253,7 @@ class SlowJudge:
 def judged(bench):
     return [
         (sample.step, sample.metrics["eval/episodic_return"])
-        for sample in bench.sink.samples
+        for sample in bench.metrics_logger.samples
         if "eval/episodic_return" in sample.metrics
     ]
 
@@ -281,7 +281,7 @@ def test_a_result_that_comes_late_lands_at_its_own_step(make_bench, small_config
     judge = SlowJudge(delay=3)
     loop_of(bench, judges=[judge]).run()
     assert judged(bench) == [(32, 1.0), (64, 2.0), (96, 3.0), (128, 4.0)]
-    assert bench.sink.calls.index("write 128") < bench.sink.calls.index("write 32", 2)
+    assert bench.metrics_logger.calls.index("write 128") < bench.metrics_logger.calls.index("write 32", 2)
     assert judge.waits > 0, "at the end there is time to wait"
 
 
@@ -336,7 +336,7 @@ def test_no_rank_waits_for_a_judgement_while_it_trains(make_bench, small_config,
         loop = loop_of(bench, None, judges)
         loop._wait_for_judgements = lambda: None
         assert loop.run() is True
-        calls.append(bench.sink.calls)
+        calls.append(bench.metrics_logger.calls)
         bench.directory.path.rename(bench.directory.path.with_name(f"away-{len(calls)}"))
     assert calls[0] == calls[1]
     assert (judge.asked, judge.waits) == ([1, 2, 3, 4], 0)
@@ -344,7 +344,7 @@ def test_no_rank_waits_for_a_judgement_while_it_trains(make_bench, small_config,
 
 def test_the_log_of_checkpoints_counts_the_episodes_that_ended(bench, loop_of):
     loop_of(bench).run()
-    ended = [(sample.step, len(sample.episodes)) for sample in bench.sink.samples]
+    ended = [(sample.step, len(sample.episodes)) for sample in bench.metrics_logger.samples]
     assert sum(count for _, count in ended) > 0
     for entry in read_log(bench.directory.checkpoints):
         assert entry.episode == sum(count for step, count in ended if step <= entry.agent_step)
@@ -359,9 +359,9 @@ def test_what_is_not_finite_never_reaches_a_checkpoint(make_bench, small_config,
 
 
 def test_time_beyond_playing_and_learning_is_counted_as_other(bench, loop_of, monkeypatch):
-    monkeypatch.setattr(bench.sinks, "flush", lambda: setattr(bench.clock, "seconds", bench.clock.seconds + 1000.0))
+    monkeypatch.setattr(bench.loggers, "flush", lambda: setattr(bench.clock, "seconds", bench.clock.seconds + 1000.0))
     loop_of(bench).run()
-    others = [sample.timings["time/other"] for sample in bench.sink.samples]
+    others = [sample.timings["time/other"] for sample in bench.metrics_logger.samples]
     assert others[0] == 0.0
     assert all(990.0 < other <= 1000.0 for other in others[1:])  # less what playing and learning really took
 
@@ -370,8 +370,8 @@ def test_with_a_curriculum_every_sample_tells_tasks_and_their_rate(make_bench, s
     tasks = {"plain": {}, "sutton": {"kwargs": {"sutton_barto_reward": True}}}
     bench = make_bench(small_config(curriculum={"tasks": tasks}))
     loop_of(bench).run()
-    last = bench.sink.samples[-1]
-    ended = sum(len(sample.episodes) for sample in bench.sink.samples)
+    last = bench.metrics_logger.samples[-1]
+    ended = sum(len(sample.episodes) for sample in bench.metrics_logger.samples)
     assert last.metrics["tasks/completed"] == ended > 0
     assert "charts/tasks_per_second" in last.timings
     assert {"tasks/plain/share", "tasks/sutton/share"} <= set(last.metrics)
@@ -379,5 +379,5 @@ def test_with_a_curriculum_every_sample_tells_tasks_and_their_rate(make_bench, s
 
 def test_without_a_curriculum_there_are_no_tasks(bench, loop_of):
     loop_of(bench).run()
-    names = {name for sample in bench.sink.samples for name in (*sample.metrics, *sample.timings)}
+    names = {name for sample in bench.metrics_logger.samples for name in (*sample.metrics, *sample.timings)}
     assert not any("task" in name for name in names)

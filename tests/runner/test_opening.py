@@ -80,8 +80,13 @@ def test_a_section_accepted_by_name_covers_its_keys_and_no_others(find, made):
 
 
 def test_where_metrics_go_and_what_is_kept_may_differ_without_a_word(find, made):
-    found = find(sinks={"console": False, "tensorboard": True}, checkpoints={"save_interval": 1, "keep": 9})
-    assert {change.key_path for change in found.changes} == {"sinks.tensorboard", "checkpoints.keep"}
+    found = find(loggers={"console": False, "tensorboard": True}, checkpoints={"save_interval": 1, "keep": 9})
+    assert {change.key_path for change in found.changes} == {"loggers.tensorboard", "checkpoints.keep"}
+
+
+def test_a_run_with_the_old_section_sinks_has_no_difference(find, made):
+    made.config_file.write_text(made.config_file.read_text().replace("loggers:", "sinks:"))
+    assert find().changes == []
 
 
 @pytest.mark.parametrize(

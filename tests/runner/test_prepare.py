@@ -54,7 +54,7 @@ def test_a_finished_run_gives_its_outcome_and_is_not_opened(job):
 
 @pytest.mark.parametrize(
     ("changes", "error"),
-    [({"env": {"id": "CartPole-v9"}}, NotFound), ({"sinks": {"plugins": ["tensorbord"]}}, NotFound)],
+    [({"env": {"id": "CartPole-v9"}}, NotFound), ({"loggers": {"plugins": ["tensorbord"]}}, NotFound)],
 )
 def test_a_refused_job_leaves_nothing_on_disk(job, tmp_path, changes, error):
     with pytest.raises(error), ExitStack() as stack:

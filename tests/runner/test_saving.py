@@ -33,7 +33,7 @@ def disk():
 @pytest.fixture
 def saver(bench, disk):
     manager = CheckpointManager(bench.directory, bench.state.config.checkpoints, disk)
-    return Saver(manager, bench.session, bench.sinks, bench.clock, git_commit="abc")
+    return Saver(manager, bench.session, bench.loggers, bench.clock, git_commit="abc")
 
 
 def epochs(bench) -> list[int]:
@@ -51,10 +51,10 @@ def test_a_checkpoint_says_where_it_comes_from(bench):
     assert bench.saver.saved_epoch == 1
 
 
-def test_metrics_are_on_disk_before_the_checkpoint_and_the_sinks_hear_of_it_after(bench):
+def test_metrics_are_on_disk_before_the_checkpoint_and_the_loggers_get_it_after(bench):
     next(train(bench.state))
     bench.saver.save(bench.state)
-    assert bench.sink.calls == ["flush", "checkpoint 1"]
+    assert bench.metrics_logger.calls == ["flush", "checkpoint 1"]
     [entry] = bench.entries("checkpoint.saved")
     assert entry.data["file"] == "model_0001.yaml"
     assert entry.data["bytes"] > 1000
@@ -149,7 +149,7 @@ def slow_disk():
 @pytest.fixture
 def patient(bench, slow_disk):
     manager = CheckpointManager(bench.directory, bench.state.config.checkpoints, slow_disk)
-    saver = Saver(manager, bench.session, bench.sinks, bench.clock, git_commit="abc")
+    saver = Saver(manager, bench.session, bench.loggers, bench.clock, git_commit="abc")
     yield saver
     slow_disk.go_on.set()
     saver.finish()
@@ -163,10 +163,10 @@ def test_training_goes_on_while_a_checkpoint_of_that_moment_is_written(bench, pa
     assert slow_disk.reached.wait(30)
     next(reports)
     patient.settle(wait=False)
-    assert (patient.saved_epoch, bench.entries("checkpoint.saved"), bench.sink.calls) == (-1, [], ["flush"])
+    assert (patient.saved_epoch, bench.entries("checkpoint.saved"), bench.metrics_logger.calls) == (-1, [], ["flush"])
     slow_disk.go_on.set()
     patient.settle()
-    assert (patient.saved_epoch, bench.sink.calls) == (1, ["flush", "checkpoint 1"])
+    assert (patient.saved_epoch, bench.metrics_logger.calls) == (1, ["flush", "checkpoint 1"])
     assert [entry.data["epoch"] for entry in bench.entries("checkpoint.saved")] == [1]
     weights, saved = bench.manager.load_weights()
     assert (saved.epoch, saved.agent_step) == (1, 32)
@@ -202,7 +202,7 @@ def test_a_save_that_fails_meanwhile_is_told_of_its_own_moment_and_tried_again(b
 
 def test_metrics_are_durable_before_the_first_file_of_a_checkpoint_that_is_written_meanwhile(bench, patient, slow_disk):
     when = []
-    bench.sink.begin_flush = lambda: lambda: when.append(slow_disk.reached.is_set())
+    bench.metrics_logger.begin_flush = lambda: lambda: when.append(slow_disk.reached.is_set())
     next(train(bench.state))
     slow_disk.go_on.set()
     patient.save(bench.state, meanwhile=True)
@@ -213,7 +213,7 @@ def test_metrics_are_durable_before_the_first_file_of_a_checkpoint_that_is_writt
 
 def test_files_written_meanwhile_have_the_bytes_of_those_that_are_waited_for(bench, patient, slow_disk, tmp_path):
     next(train(bench.state))
-    other = Saver(CheckpointManager(tmp_path / "other"), bench.session, bench.sinks, bench.clock, git_commit="abc")
+    other = Saver(CheckpointManager(tmp_path / "other"), bench.session, bench.loggers, bench.clock, git_commit="abc")
     waited_for = other.save(bench.state)
     slow_disk.go_on.set()
     patient.save(bench.state, meanwhile=True)

@@ -40,7 +40,7 @@ def runs_root(tmp_path):
     settings = {
         "total_steps": 32,
         "ppo": {"env_count": 2, "horizon": 16, "minibatch_size": 16},
-        "sinks": {"console": False, "tensorboard": False},
+        "loggers": {"console": False, "tensorboard": False},
     }
     run_training(
         TrainingJob(

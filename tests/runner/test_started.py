@@ -14,7 +14,7 @@ TINY = {
     "total_steps": 128,
     "ppo": {"env_count": 2, "horizon": 16, "minibatch_size": 16},
     "checkpoints": {"save_interval": 1},
-    "sinks": {"tensorboard": False},
+    "loggers": {"tensorboard": False},
 }
 
 

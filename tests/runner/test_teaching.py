@@ -11,7 +11,7 @@ from palaestra.runner.train import run_training
 SETTINGS = {
     "total_steps": 64,
     "ppo": {"env_count": 2, "horizon": 16, "minibatch_size": 16, "update_epochs": 1},
-    "sinks": {"console": False, "tensorboard": False},
+    "loggers": {"console": False, "tensorboard": False},
 }
 
 

@@ -19,7 +19,7 @@ from palaestra.core.errors import NonFinite, NotFound, RunFailed, UsageError
 from palaestra.core.run import RunRequest, RunState
 from palaestra.loggers import build as build_module
 from palaestra.loggers.downsampling import Downsampler
-from palaestra.loggers.fanout import Fanout
+from palaestra.loggers.fanout import LoggerFanout
 from palaestra.runner import context as context_module
 from palaestra.runner import loop as loop_module
 from palaestra.runner.job import TrainingJob
@@ -185,15 +185,15 @@ def test_a_second_signal_ends_it_without_a_save(run, monkeypatch):
     assert epochs(stopped.directory) == []
 
 
-def test_a_second_signal_while_the_sinks_are_closed_is_no_traceback(run, monkeypatch):
-    really_close = Fanout.close
+def test_a_second_signal_while_the_loggers_are_closed_is_no_traceback(run, monkeypatch):
+    really_close = LoggerFanout.close
 
     def close_and_be_hurried(self):
         really_close(self)
         for number in (signal.SIGTERM, signal.SIGTERM):
             signal.raise_signal(number)
 
-    monkeypatch.setattr(Fanout, "close", close_and_be_hurried)
+    monkeypatch.setattr(LoggerFanout, "close", close_and_be_hurried)
     outcome = run()
     assert (outcome.exit_code, outcome.record.state) == (0, RunState.FINISHED)
 

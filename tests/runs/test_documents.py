@@ -6,6 +6,7 @@ from palaestra.config.train import TrainConfig
 from palaestra.config.yaml_text import parse_yaml
 from palaestra.core.errors import DamagedFile
 from palaestra.runs.documents import read_config, read_request, write_config
+from palaestra.runs.files import read_yaml, write_yaml
 
 
 def test_a_request_comes_back_as_it_was_asked(directory, request_for_a_run):
@@ -23,6 +24,15 @@ def test_a_whole_config_comes_back_equal_and_valid(directory):
     config = TrainConfig(total_steps=7, ppo={"learning_rate": 1e-3, "target_kl": None})
     write_config(directory, config.model_dump(mode="json"))
     assert TrainConfig.model_validate(read_config(directory)) == config
+
+
+def test_the_old_section_sinks_is_read_as_loggers(directory):
+    config = TrainConfig(loggers={"csv": True})
+    write_config(directory, config.model_dump(mode="json"))
+    directory.config_file.write_text(directory.config_file.read_text().replace("loggers:", "sinks:"))
+    assert read_config(directory) == config.model_dump(mode="json")
+    write_yaml(directory.request_file, {**read_yaml(directory.request_file), "config": {"sinks": {"csv": True}}})
+    assert read_request(directory).config == {"loggers": {"csv": True}}
 
 
 def test_a_request_with_a_stray_key_is_damaged(directory):

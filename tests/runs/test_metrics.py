@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.runs.metrics import MetricsReader, MetricsWriter
 
 WRITE = """
 import sys; from itertools import count; from pathlib import Path
 from palaestra.core.episodes import EpisodeResult
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.runs.metrics import MetricsWriter
 writer = MetricsWriter(Path(sys.argv[1])); start = int(sys.argv[2])
 writer.rewind(start); print("ready", flush=True)

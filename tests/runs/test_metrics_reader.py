@@ -16,7 +16,7 @@ import pytest
 from palaestra.core.episode_columns import EpisodeColumns
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import DamagedFile, NotFound
-from palaestra.core.sink import EpisodeSummary, Interval, Sample, ValueRange
+from palaestra.core.metrics_logger import EpisodeSummary, Interval, Sample, ValueRange
 from palaestra.runs.metrics_reader import Bucket, MetricsReader, TailPoint
 from palaestra.runs.metrics_schema import APPLICATION_ID, TABLES
 from palaestra.runs.metrics_writer import MetricsWriter

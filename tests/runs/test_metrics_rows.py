@@ -5,7 +5,7 @@ import pytest
 
 from palaestra.core.episode_columns import EpisodeColumns
 from palaestra.core.episodes import EpisodeResult
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.runs.metrics_rows import AT_ONCE, episode_rows, point_statements
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import DamagedFile, RunFailed, UsageError
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.runs.metrics_writer import BeingWritten, MetricsWriter, writer_when_free
 
 HOLD = """

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from palaestra.core.errors import DamagedFile, NotFound
-from palaestra.core.sink import Interval, Sample, ValueRange
+from palaestra.core.metrics_logger import Interval, Sample, ValueRange
 from palaestra.runs import series_cache
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.metrics_reader import MetricsReader

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from palaestra.config.train import TrainConfig
+from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunRequest, RunState
-from palaestra.core.sink import Sample
 from palaestra.core.trials import TrialEnd
 from palaestra.runner.job import TrainingJob
 from palaestra.runs.metrics_writer import MetricsWriter

@@ -36,7 +36,7 @@ SWEEP = (
     "ppo.env_count=2",
     "ppo.minibatch_size=32",
     "ppo.update_epochs=2",
-    "sinks.tensorboard=false",
+    "loggers.tensorboard=false",
 )
 
 

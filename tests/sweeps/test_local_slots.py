@@ -16,7 +16,7 @@ from palaestra.sweeps import local_slots
 from palaestra.sweeps.local_slots import LocalSlots, core_count, last_line
 from palaestra.sweeps.order import make_order, prepare_run
 
-LONG = {"total_steps": 10_000_000, "sinks.tensorboard": False}
+LONG = {"total_steps": 10_000_000, "loggers.tensorboard": False}
 PATIENCE = 60.0
 
 

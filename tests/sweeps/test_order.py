@@ -30,7 +30,7 @@ SETTINGS = {
     "ppo": {"gamma": 0.98, "target_kl": None, "learning_rate": 3.998e-05},
     "env": {"id": "CartPole-v1", "kwargs": {}},
     "initial_weights": "007",
-    "sinks": {"plugins": ["a", "b"]},
+    "loggers": {"plugins": ["a", "b"]},
 }
 
 

@@ -3,8 +3,8 @@ import math
 import pytest
 
 from palaestra.core.errors import UsageError
+from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunState
-from palaestra.core.sink import Sample
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.sweeps.results import check_metric, curve_of, points_of, value_of
 

@@ -20,7 +20,7 @@ from palaestra.runs.store import RunStore
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # some thirty processes with torch
 
 PATIENCE = 240.0
-SMALL = ("ppo.env_count=2", "ppo.minibatch_size=32", "ppo.update_epochs=2", "sinks.tensorboard=false")
+SMALL = ("ppo.env_count=2", "ppo.minibatch_size=32", "ppo.update_epochs=2", "loggers.tensorboard=false")
 GAMMAS = "ppo.gamma=0.9,0.95,0.98,0.99"
 ITERATIONS = 60
 SWEEP = (

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from palaestra.core.errors import NotFound, PalaestraError, RunFailed
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.daemon.keeping import Note
 from palaestra.daemon.tree import find_process
 from palaestra.evaluation.summary import append_batch

@@ -7,7 +7,7 @@ import pytest
 from palaestra.checkpoints.durable import commit, uncommit
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.episodes import EpisodeResult
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.evaluation.summary import append_batch
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.metrics_writer import MetricsWriter

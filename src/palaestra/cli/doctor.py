@@ -136,7 +136,7 @@ def _large_run(name: str, use: DiskUse) -> Finding:
     part = next(iter(use.parts))
     advice = f"palaestra runs disk {name} shows the parts; palaestra runs rm {name} removes the run"
     if part in {"metrics", "tensorboard", "curves of the daemon"}:
-        advice += "; sinks.downsample=true (the default) keeps metrics small"
+        advice += "; loggers.downsample=true (the default) keeps metrics small"
     return Finding(f"run {name}", f"{format_bytes(use.total)}, most of it {part}", fine=False, advice=advice)
 
 

@@ -12,9 +12,9 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from palaestra.core.collector import search_seldom
 from palaestra.core.control_characters import escape_controls
 from palaestra.core.errors import PalaestraError, RunFailed, UsageError, did_you_mean
+from palaestra.core.gc_tuning import collect_rarely
 
 if TYPE_CHECKING:
     from palaestra.cli.command import Command, Group
@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     if STARTED_BY_TORCHRUN in os.environ:  # at once: what is imported later takes seconds
         import_module("palaestra.runner.parent").die_with_launcher()
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # else a lost peer fills the screen
-    search_seldom()
+    collect_rarely()
     try:
         text = direct_answer(words)
         if text is None:

@@ -12,7 +12,7 @@ from palaestra.cli.kinds import is_other_kind
 from palaestra.cli.output import note, print_json, print_text
 from palaestra.cli.parser import positive
 from palaestra.cli.words import read_words
-from palaestra.config.complaints import nearest_key
+from palaestra.config.errors import nearest_key
 from palaestra.config.keys import list_keys, section_names
 from palaestra.config.recipes.find import find_recipe, recipe_names
 from palaestra.config.request import resolve_training

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from palaestra.config.base import Frozen
-from palaestra.config.complaints import describe_all
+from palaestra.config.base import Frozen, note_old_name
+from palaestra.config.errors import describe_all
 from palaestra.config.keys import nested_model
 from palaestra.core.errors import UsageError
 
@@ -36,7 +36,11 @@ def resolve_config(model_type: type[Model], base: Model | None, overrides: Mappi
 def merge(model_type: type[BaseModel] | None, base: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
     """A new dictionary; neither argument's nested parts are shared with it."""
     merged = deepcopy(base)
+    renamed = model_type.renamed_keys if model_type is not None and issubclass(model_type, Frozen) else {}
     for key, value in overrides.items():
+        if key in renamed:
+            note_old_name(key, renamed[key])
+            key = renamed[key]
         field = model_type.model_fields.get(key) if model_type is not None else None
         nested = nested_model(field) if field is not None else None
         standing = merged.get(key)

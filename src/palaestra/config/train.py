@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from palaestra.config.base import Frozen
+from palaestra.config.base import RENAMED_SECTIONS, Frozen
 from palaestra.config.checkpoints import CheckpointConfig
 from palaestra.config.cluster import ClusterConfig
 from palaestra.config.curriculum import CurriculumConfig
@@ -14,12 +14,14 @@ from palaestra.config.distributed import DistributedConfig
 from palaestra.config.env import EnvConfig
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.live import LiveConfig
+from palaestra.config.loggers import LoggersConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.ppo import PpoConfig
-from palaestra.config.sinks import SinksConfig
 
 
 class TrainConfig(Frozen):
+    renamed_keys = RENAMED_SECTIONS
+
     total_steps: int = Field(default=500_000, ge=1, description="environment steps over all players and processes")
     seed: int = Field(default=1, ge=0, lt=2**31, description="decides everything that is drawn at random")
     env: EnvConfig = Field(default=EnvConfig(), description="the environment")
@@ -39,7 +41,7 @@ class TrainConfig(Frozen):
     analyze_weights_interval: int = Field(
         default=0, ge=0, description="iterations between norms, ranks and dead units of every layer; 0: none"
     )
-    sinks: SinksConfig = Field(default=SinksConfig(), description="where metrics go")
+    loggers: LoggersConfig = Field(default=LoggersConfig(), description="where metrics go")
     live: LiveConfig = Field(default=LiveConfig(), description="watching the run while it trains")
     engine: Literal["auto", "torch", "native"] = Field(
         default="auto",

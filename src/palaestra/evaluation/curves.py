@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palaestra.core.clock import Clock, SystemClock
-from palaestra.loggers.tensorboard import TensorBoardSink
+from palaestra.loggers.tensorboard import TensorBoardLogger
 
 if TYPE_CHECKING:
-    from palaestra.core.sink import Sample
+    from palaestra.core.metrics_logger import Sample
     from palaestra.runs.directory import RunDirectory
 
 
@@ -18,15 +18,15 @@ class Curves:
     def __init__(self, directory: RunDirectory, clock: Clock | None = None) -> None:
         self._directory = directory
         self._clock = clock or SystemClock()
-        self._sink: TensorBoardSink | None = None
+        self._tensorboard: TensorBoardLogger | None = None
 
     def draw(self, sample: Sample) -> None:
-        if self._sink is None:
-            self._sink = TensorBoardSink(self._directory.tensorboard_eval, {}, self._clock)
-        self._sink.write(sample)
-        self._sink.flush()
+        if self._tensorboard is None:
+            self._tensorboard = TensorBoardLogger(self._directory.tensorboard_eval, {}, self._clock)
+        self._tensorboard.write(sample)
+        self._tensorboard.flush()
 
     def close(self) -> None:
-        if self._sink is not None:
-            self._sink.close()
-            self._sink = None
+        if self._tensorboard is not None:
+            self._tensorboard.close()
+            self._tensorboard = None

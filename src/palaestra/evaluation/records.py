@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from palaestra.core.checkpoint import Checkpoint
     from palaestra.core.evaluation import EvaluationPlan
-    from palaestra.core.sink import Sample
+    from palaestra.core.metrics_logger import Sample
     from palaestra.runs.directory import RunDirectory
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Manner:
     overrides: dict[str, Any] = field(default_factory=dict)
     counts: bool = True  # in the simulations of the run itself; any other leaves no score
     asked_by: str = "eval"
-    keeps_metrics: bool = True  # False: somebody else writes them to the run's sinks
+    keeps_metrics: bool = True  # False: somebody else writes them to the run's loggers
     evaluation: str = ""  # id of the evaluation run, where there is one
 
 

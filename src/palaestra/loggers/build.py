@@ -1,4 +1,4 @@
-"""From configuration to sinks: the one place that knows which there are."""
+"""Builds the metrics loggers that a configuration asks for."""
 
 from __future__ import annotations
 
@@ -6,55 +6,55 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.core import plugins
 from palaestra.core.clock import SystemClock
-from palaestra.loggers.console import ConsoleSink
-from palaestra.loggers.csv import CsvSink
+from palaestra.loggers.console import ConsoleLogger
+from palaestra.loggers.csv import CsvLogger
 from palaestra.loggers.downsampling import Downsampler
-from palaestra.loggers.fanout import Fanout
-from palaestra.loggers.store import MetricsSink
-from palaestra.loggers.tensorboard import TensorBoardSink
-from palaestra.loggers.wandb import WandbSink
+from palaestra.loggers.fanout import LoggerFanout
+from palaestra.loggers.store import MetricsStoreLogger
+from palaestra.loggers.tensorboard import TensorBoardLogger
+from palaestra.loggers.wandb import WandbLogger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from palaestra.config.sinks import SinksConfig
+    from palaestra.config.loggers import LoggersConfig
     from palaestra.core.clock import Clock
-    from palaestra.core.sink import Sink
+    from palaestra.core.metrics_logger import MetricsLogger
     from palaestra.loggers.status import RunHeader
     from palaestra.runs.directory import RunDirectory
 
 
-def build_sinks(
-    config: SinksConfig,
+def build_loggers(
+    config: LoggersConfig,
     run: RunDirectory,
     header: RunHeader,
     settings: Mapping[str, Any],
     on_dropped: Callable[[str, Exception], None],
     clock: Clock | None = None,
-) -> Fanout:
+) -> LoggerFanout:
     """`settings` is the whole configuration as plain data, to be shown beside the curves.
 
-    A sink that cannot be made (no W&B, a read-only directory) is reported through `on_dropped`; only a plugin name
+    A logger that cannot be created (no W&B, a read-only directory) is reported through `on_dropped`; only a plugin name
     that nobody knows is an error, because it is a typing mistake and the run has not begun.
     """
     clock = clock or SystemClock()
     plugin_makers = [(name, plugins.load("loggers", name)) for name in config.plugins]
-    sinks = Fanout(on_dropped, Downsampler(is_on=config.downsample))
-    sinks.add("metrics", lambda: MetricsSink(run.metrics_file))
+    loggers = LoggerFanout(on_dropped, Downsampler(is_on=config.downsample))
+    loggers.add("metrics", lambda: MetricsStoreLogger(run.metrics_file))
     if config.console:
-        sinks.add("console", lambda: ConsoleSink(header, clock), every_sample=True)
+        loggers.add("console", lambda: ConsoleLogger(header, clock), every_sample=True)
     if config.tensorboard:
-        sinks.add("tensorboard", lambda: TensorBoardSink(run.tensorboard, settings, clock))
+        loggers.add("tensorboard", lambda: TensorBoardLogger(run.tensorboard, settings, clock))
     if config.csv:
-        sinks.add("csv", lambda: CsvSink(run.metrics_csv_file))
+        loggers.add("csv", lambda: CsvLogger(run.metrics_csv_file))
     if config.wandb.enabled:
-        sinks.add("wandb", lambda: WandbSink(config.wandb, run, header.name, settings))
+        loggers.add("wandb", lambda: WandbLogger(config.wandb, run, header.name, settings))
     for name, make in plugin_makers:
-        sinks.add(name, _plugin_sink(make, run, settings), every_sample=True)
-    return sinks
+        loggers.add(name, _plugin_logger(make, run, settings), every_sample=True)
+    return loggers
 
 
-def _plugin_sink(
-    make: Callable[[RunDirectory, Mapping[str, Any]], Sink], run: RunDirectory, settings: Mapping[str, Any]
-) -> Callable[[], Sink]:
+def _plugin_logger(
+    make: Callable[[RunDirectory, Mapping[str, Any]], MetricsLogger], run: RunDirectory, settings: Mapping[str, Any]
+) -> Callable[[], MetricsLogger]:
     return lambda: make(run, settings)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from palaestra.core.checkpoint import Checkpoint
     from palaestra.core.clock import Clock
-    from palaestra.core.sink import Sample
+    from palaestra.core.metrics_logger import Sample
     from palaestra.loggers.status import RunHeader
 else:
     rich_console = lazy_import("rich.console")
@@ -44,7 +44,7 @@ def stderr_console() -> Console | PlainLines:
     return rich_console.Console(stderr=True, highlight=False) if sys.stderr.isatty() else PlainLines()
 
 
-class ConsoleSink:
+class ConsoleLogger:
     name = "console"
 
     def __init__(self, header: RunHeader, clock: Clock, console: Console | PlainLines | None = None) -> None:

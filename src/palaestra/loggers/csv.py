@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from palaestra.core.sink import Sample
+    from palaestra.core.metrics_logger import Sample
 
     Row = dict[str, str]
 
@@ -25,7 +25,7 @@ AT = "at"
 ITERATIONS = "interval_iterations"  # of a row that stands for several; such rows also have `min/…` and `max/…`
 
 
-class CsvSink:
+class CsvLogger:
     name = "csv"
 
     def __init__(self, path: Path) -> None:

@@ -16,7 +16,7 @@ from palaestra.loggers.open_interval import OpenInterval, summary_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from palaestra.core.sink import Sample
+    from palaestra.core.metrics_logger import Sample
 
 SINGLE_ITERATIONS = 2048  # a power of two
 SINGLE_EPISODES = 50_000

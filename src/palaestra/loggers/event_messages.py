@@ -1,7 +1,7 @@
 """The few messages of TensorBoard's event format that we need, in protocol-buffer wire format.
 
 Written out by hand because importing tensorboard's own message types costs a quarter to three quarters of a second
-at the start of every run, and building them a third of a sink's time. A test holds every one of them, byte for
+at the start of every run, and building them a third of a logger's time. A test holds every one of them, byte for
 byte, against tensorboard's own. A field is a key (number << 3 | kind) followed by its value.
 """
 

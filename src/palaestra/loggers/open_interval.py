@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.episode_columns import EpisodeColumns, lengths_of, returns_of
-from palaestra.core.sink import EpisodeSummary, Interval, Sample, ValueRange
+from palaestra.core.metrics_logger import EpisodeSummary, Interval, Sample, ValueRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

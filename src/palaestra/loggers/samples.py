@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palaestra.core.episode_columns import EpisodeColumns, lengths_of, returns_of
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

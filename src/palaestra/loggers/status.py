@@ -19,7 +19,7 @@ from palaestra.loggers.samples import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.core.sink import Sample
+    from palaestra.core.metrics_logger import Sample
 
 EPISODES_AVERAGED = 100
 SAMPLES_TIMED = 100

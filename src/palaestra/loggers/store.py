@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from palaestra.core.sink import Sample
+    from palaestra.core.metrics_logger import Sample
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ MAX_WAITING = 10_000  # samples kept in memory while the disk says no
 WRITE_SECONDS = 0.25  # between two transactions: fast trainings have hundreds of samples a second
 
 
-class MetricsSink:
+class MetricsStoreLogger:
     """A disk that is full now may have room later: samples wait for it, in order, instead of being lost.
 
     They also wait for each other, for as long as nobody notices; `flush` and `close` write what waits.

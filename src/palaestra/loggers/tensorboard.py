@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.core.clock import Clock
-    from palaestra.core.sink import Sample
+    from palaestra.core.metrics_logger import Sample
 
 PREFIX = "events.out.tfevents."  # TensorBoard reads the files of a directory in the order of their names
 HYPERPARAMETERS = "hyperparameters/text_summary"  # as torch and CleanRL name it
@@ -25,7 +25,7 @@ OF_EPISODE = (EPISODIC_RETURN, EPISODIC_LENGTH)
 FLUSH_SECONDS = 5.0  # how far the page may lag behind the run
 
 
-class TensorBoardSink:
+class TensorBoardLogger:
     name = "tensorboard"
 
     def __init__(self, directory: Path, hyperparameters: Mapping[str, Any], clock: Clock) -> None:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from palaestra.config.sinks import WandbConfig
+    from palaestra.config.loggers import WandbConfig
     from palaestra.core.checkpoint import Checkpoint
-    from palaestra.core.sink import Sample
+    from palaestra.core.metrics_logger import Sample
     from palaestra.runs.directory import RunDirectory
 
 HAND_OVER_SECONDS = 0.25  # between two handings over of what was written
@@ -45,7 +45,7 @@ def wandb_is_installed() -> bool:
     return spec is not None and spec.origin is not None
 
 
-class WandbSink:
+class WandbLogger:
     name = "wandb"
 
     def __init__(self, config: WandbConfig, run: RunDirectory, run_name: str, settings: Mapping[str, Any]) -> None:

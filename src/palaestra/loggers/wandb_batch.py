@@ -16,7 +16,7 @@ from palaestra.loggers.samples import values_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from palaestra.core.sink import Sample
+    from palaestra.core.metrics_logger import Sample
 
 EPISODES_PER_MESSAGE = 4000  # keeps a message far below what a socket takes at once (some 200 kB)
 ROWS_PER_MESSAGE = 500  # of episodes in words

@@ -28,7 +28,7 @@ INBOX_SIZE = 2_000  # messages of at most some 40 kB; beyond it the socket fills
 
 def main(arguments: list[str]) -> None:
     descriptor, parent_pid = (int(argument) for argument in arguments)
-    die_with_parent(parent_pid)  # sinks are built in the thread that trains, so it is that thread
+    die_with_parent(parent_pid)  # loggers are built in the thread that trains, so it is that thread
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=descriptor) as connection:
         try:

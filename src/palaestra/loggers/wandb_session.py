@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from palaestra.config.sinks import WandbConfig
+from palaestra.config.loggers import WandbConfig
 from palaestra.loggers.samples import EVALUATED_RETURN
 from palaestra.loggers.wandb_marks import MarksFile
 from palaestra.loggers.wandb_table import CumulativeTable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ValidationError
 
-from palaestra.config.complaints import describe_all
+from palaestra.config.errors import describe_all
 from palaestra.core.worker_kind import FieldError
 
 if TYPE_CHECKING:

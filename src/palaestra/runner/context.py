@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.core.lazy_import import lazy_import
 from palaestra.envs.build import describe_stepping
-from palaestra.loggers.build import build_sinks
-from palaestra.loggers.fanout import Fanout
+from palaestra.loggers.build import build_loggers
+from palaestra.loggers.fanout import LoggerFanout
 from palaestra.loggers.status import RunHeader
 from palaestra.policies.shipped import notes_on_network
 from palaestra.runner.following import FollowerSaver
@@ -45,7 +45,7 @@ class RunContext:
 
     state: TrainingState
     session: RunSession
-    loggers: Fanout
+    loggers: LoggerFanout
     saver: Saver | FollowerSaver
     evaluations: Judgements
     stop: StopRequest
@@ -108,16 +108,16 @@ def _evaluators(state: TrainingState, directory: RunDirectory) -> list[Evaluator
     return evaluators
 
 
-def _open_loggers(run: PreparedRun) -> Fanout:
+def _open_loggers(run: PreparedRun) -> LoggerFanout:
     config, session = run.state.config, run.session
-    wanted = config.sinks.model_copy(update={"console": False}) if run.job.quiet else config.sinks
+    wanted = config.loggers.model_copy(update={"console": False}) if run.job.quiet else config.loggers
     header = RunHeader(session.record.name, session.record.recipe, config.total_steps, session.directory.path)
 
     def on_dropped(name: str, error: Exception) -> None:
         log_traceback(error)
-        logger.warning("The sink '%s' is no longer used: %s", name, error)
+        logger.warning("Logger '%s' failed and is disabled: %s", name, error)
         session.journal.record("sink.failed", sink=name, error=str(error))
 
     if not run.state.group.is_leader:
-        return Fanout(on_dropped)
-    return build_sinks(wanted, session.directory, header, config.model_dump(mode="json"), on_dropped, run.clock)
+        return LoggerFanout(on_dropped)
+    return build_loggers(wanted, session.directory, header, config.model_dump(mode="json"), on_dropped, run.clock)

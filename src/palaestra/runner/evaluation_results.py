@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from palaestra.core.clock import SystemClock
 from palaestra.core.errors import RunFailed
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.evaluation.curves import Curves
 from palaestra.evaluation.summary import add_batch, describe, only_writer, read_batches
 from palaestra.loggers.samples import EVALUATED_RETURN, evaluation_sample_of

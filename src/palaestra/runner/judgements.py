@@ -1,7 +1,7 @@
 """What a training knows of the judgements of its checkpoints: which were asked for, and what became of them.
 
 The loop saves, asks and goes on. A checkpoint is held against retention until it was judged; a result that comes late
-goes to the sinks at the step it belongs to. An epoch that was due when a run was interrupted is asked for again when
+goes to the loggers at the step it belongs to. An epoch that was due when a run was interrupted is asked for again when
 the run goes on; whoever judges looks first whether it was judged already, so none is judged twice.
 """
 
@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Protocol
 
 from palaestra.core.errors import PalaestraError
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.loggers.samples import EVALUATED_RETURN
 from palaestra.runs.metrics_reader import MetricsReader
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from palaestra.checkpoints.manager import CheckpointManager
     from palaestra.core.checkpoint import Checkpoint
     from palaestra.core.clock import Clock
-    from palaestra.loggers.fanout import Fanout
+    from palaestra.loggers.fanout import LoggerFanout
     from palaestra.runner.session import RunSession
     from palaestra.runner.spare import Verdict
 
@@ -53,17 +53,17 @@ class Judgements:
         evaluators: Sequence[Evaluator],
         manager: CheckpointManager,
         session: RunSession,
-        sinks: Fanout,
+        loggers: LoggerFanout,
         clock: Clock,
     ) -> None:
         self._evaluators = tuple(evaluators)
         self._manager = manager
         self._session = session
-        self._sinks = sinks
+        self._loggers = loggers
         self._clock = clock
         self._held: dict[tuple[Evaluator, int], ExitStack] = {}
         self._asked: set[int] = set()  # epochs
-        self._told: set[int] = set()  # steps whose figures the sinks have
+        self._told: set[int] = set()  # steps whose figures the loggers have
         self._complaints: set[str] = set()  # a cluster that is away is said once, not at every checkpoint
 
     @property
@@ -130,8 +130,8 @@ class Judgements:
         if verdict.step in self._told:  # by another evaluator: the same seeds, so the same figures
             return
         self._told.add(verdict.step)
-        self._sinks.write(Sample(verdict.step, verdict.metrics, verdict.timings, at=self._clock.now()))
-        self._sinks.flush()
+        self._loggers.write(Sample(verdict.step, verdict.metrics, verdict.timings, at=self._clock.now()))
+        self._loggers.flush()
         if EVALUATED_RETURN in verdict.metrics and verdict.step == max(self._told):
             self._session.judged(verdict.metrics[EVALUATED_RETURN])
 

@@ -7,9 +7,9 @@ import signal
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from palaestra.core.collector import searched_as_usual
 from palaestra.core.episode_columns import returns_of
 from palaestra.core.errors import RunFailed
+from palaestra.core.gc_tuning import default_collection
 from palaestra.core.lazy_import import lazy_import
 from palaestra.loggers.samples import OTHER_SECONDS, TASKS_COMPLETED, TASKS_PER_SECOND, sample_of
 from palaestra.loggers.step_rate import StepRate
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from palaestra.config.train import TrainConfig
+    from palaestra.core.metrics_logger import Sample
     from palaestra.core.reports import IterationReport
-    from palaestra.core.sink import Sample
     from palaestra.runner import profiling
     from palaestra.runner.context import RunContext
 else:
@@ -50,7 +50,7 @@ class Untold(NamedTuple):
 
 
 class TrainingLoop:
-    """Every rank runs it, so that every collective is reached by all; only the leader's session and sinks write."""
+    """Every rank runs it, so that every collective is reached by all; only the leader's session and loggers write."""
 
     def __init__(self, context: RunContext) -> None:
         state, clock = context.state, context.clock
@@ -58,7 +58,7 @@ class TrainingLoop:
         self._state = state
         self._config: TrainConfig = state.config
         self._session = context.session
-        self._sinks = context.loggers
+        self._loggers = context.loggers
         self._saver = context.saver
         self._judgements = context.evaluations
         self._stop = context.stop
@@ -75,7 +75,7 @@ class TrainingLoop:
 
     def run(self) -> bool:
         """True when all steps were taken, False when a signal ended it early; either way the end is saved."""
-        with searched_as_usual():
+        with default_collection():
             try:
                 try:
                     for report in self._reports():
@@ -151,7 +151,7 @@ class TrainingLoop:
             return
         self._told_at = self._clock.monotonic()
         untold, self._untold = self._untold, []
-        self._sinks.write(*map(_sample, untold))
+        self._loggers.write(*map(_sample, untold))
         for last in untold:
             self._saver.count(returns_of(last.report.episodes))
             self._tell_straggler(last.report)
@@ -215,7 +215,7 @@ class TrainingLoop:
         log_master("%d evaluations were given up. 'palaestra eval' makes up for them.", waiting, level=logging.WARNING)
 
     def _other_seconds(self, report: IterationReport) -> float:
-        """What an iteration took beyond playing and learning: sinks, saving, evaluating."""
+        """What an iteration took beyond playing and learning: loggers, saving, evaluating."""
         now = self._clock.monotonic()
         spent = now - self._taken_at
         self._taken_at = now

@@ -6,7 +6,7 @@ import resource
 
 from palaestra.core.errors import UsageError
 
-LEAST = 64  # a run's own files, sinks, libraries that are loaded meanwhile
+LEAST = 64  # a run's own files, loggers, libraries that are loaded meanwhile
 
 
 def require_open_files(least: int = LEAST) -> None:

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 # What may differ without a word: it does not reach what is learned.
 HARMLESS = (
-    "sinks.",
+    "loggers.",
     "live.",
     "checkpoints.",
     "distributed.",

@@ -127,7 +127,7 @@ def _agree_on_config(
 def _require_plugins(config: TrainConfig) -> None:
     """A misspelt plugin or a missing extra is refused before anything is on disk."""
     with user_errors_reported():
-        for name in config.sinks.plugins:
+        for name in config.loggers.plugins:
             plugins.load("loggers", name)
     if config.evaluate_interval and config.evaluate_remote:
         distant.require_remote()

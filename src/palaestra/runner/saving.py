@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from palaestra.checkpoints import background
     from palaestra.checkpoints.manager import CheckpointManager
     from palaestra.core.clock import Clock
-    from palaestra.loggers.fanout import Fanout
+    from palaestra.loggers.fanout import LoggerFanout
     from palaestra.runner.session import RunSession
     from palaestra.training.state import TrainingState
 else:
@@ -36,11 +36,11 @@ class Saver:
     """A save that fails costs a warning and is tried again; the checkpoints that exist stay as they are."""
 
     def __init__(
-        self, manager: CheckpointManager, session: RunSession, sinks: Fanout, clock: Clock, git_commit: str
+        self, manager: CheckpointManager, session: RunSession, loggers: LoggerFanout, clock: Clock, git_commit: str
     ) -> None:
         self._manager = manager
         self._session = session
-        self._sinks = sinks
+        self._loggers = loggers
         self._clock = clock
         self._git_commit = git_commit
         self._failures = 0
@@ -75,7 +75,7 @@ class Saver:
             "recent_returns": list(self.recent_returns),
             "episode_count": self.episode_count,
             "seconds": self.seconds_before + self._session.seconds,
-            "sinks": self._sinks.capture(),
+            "loggers": self._loggers.capture(),
         }
 
     def restore(self, saved: dict[str, Any], epoch: int) -> None:
@@ -83,7 +83,8 @@ class Saver:
         self.episode_count = saved.get("episode_count")  # states from before there was a count lack it
         self.seconds_before = float(saved["seconds"])
         self.saved_epoch = epoch
-        self._sinks.restore(saved.get("sinks", {}))  # states from before metrics were downsampled lack it
+        # "sinks" in states of 0.1; older ones have neither
+        self._loggers.restore(saved.get("loggers", saved.get("sinks", {})))
 
     def save(self, state: TrainingState, *, meanwhile: bool = False) -> Checkpoint | None:
         """The checkpoint of this moment, durable; None when it could not be written. No metric on disk is behind it.
@@ -96,7 +97,7 @@ class Saver:
         if meanwhile:
             self._begin(state)
             return None
-        self._sinks.flush()
+        self._loggers.flush()
         began, described = self._clock.monotonic(), self._describe(state)
         trainer_state = self._trainer_state(state)
         try:
@@ -108,7 +109,7 @@ class Saver:
         return saved
 
     def _begin(self, state: TrainingState) -> None:
-        make_metrics_durable = self._sinks.begin_flush()
+        make_metrics_durable = self._loggers.begin_flush()
         began, described = self._clock.monotonic(), self._describe(state)
         self._thread = self._thread or background.BackgroundSaver(self._manager)
         self._thread.save(state.policy, described, self._trainer_state(state), make_metrics_durable)
@@ -152,7 +153,7 @@ class Saver:
             bytes=size,
             seconds=round(self._clock.monotonic() - began, 4),
         )
-        self._sinks.checkpoint_saved(saved)
+        self._loggers.checkpoint_saved(saved)
 
     def _count_failure(self, error: SaveFailed, described: Checkpoint) -> None:
         self._failures += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from palaestra.config.base import rename_keys
 from palaestra.core.errors import DamagedFile
 from palaestra.core.run import RunRequest
 from palaestra.runs.files import read_yaml, write_yaml
@@ -25,6 +26,8 @@ def read_request(directory: RunDirectory) -> RunRequest:
     data = unstamped(read_yaml(path), SCHEMA_VERSION, path)
     if "asked_by" in data:  # the name of the key until 0.1
         data["submitted_by"] = data.pop("asked_by")
+    if isinstance(data.get("config"), dict):
+        data["config"] = rename_keys(data["config"])
     try:
         return RunRequest(**data)
     except TypeError as error:
@@ -39,4 +42,4 @@ def write_config(directory: RunDirectory, config: dict[str, Any]) -> None:
 def read_config(directory: RunDirectory) -> dict[str, Any]:
     """The complete config without its schema version, ready for `TrainConfig.model_validate`."""
     path = directory.config_file
-    return unstamped(read_yaml(path), SCHEMA_VERSION, path)
+    return rename_keys(unstamped(read_yaml(path), SCHEMA_VERSION, path))

@@ -134,8 +134,10 @@ EVENTS: dict[str, EventSpec] = {
     ),
     "script.silent": EventSpec("warning", ("reason",), "no episode was seen to end while a script ran"),
     "frames.failed": EventSpec("warning", ("reason", "role"), "the live view was switched off; the run goes on"),
-    "sink.failed": EventSpec("warning", ("sink", "error"), "a sink raised and is no longer used; the run goes on"),
+    "sink.failed": EventSpec("warning", ("sink", "error"), "a logger raised and was disabled; the run continues"),
     "sink.dropped": EventSpec(
-        "warning", ("sink", "count"), "samples were dropped because a sink was too slow; the run was not held up"
+        "warning",
+        ("sink", "count"),
+        "samples were dropped because a logger was too slow; the run was not delayed",
     ),
 }

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import DamagedFile, NotFound, did_you_mean
-from palaestra.core.sink import EpisodeSummary
+from palaestra.core.metrics_logger import EpisodeSummary
 from palaestra.runs.metrics_schema import INTERVALS_SINCE, check, is_empty, stand_in
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from palaestra.core.episodes import EpisodeResult
-    from palaestra.core.sink import Sample
+    from palaestra.core.metrics_logger import Sample
 
 AT_ONCE = 200  # points of a statement; SQLite takes at least 999 numbers
 

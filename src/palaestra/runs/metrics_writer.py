@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from palaestra.core.sink import Sample
+    from palaestra.core.metrics_logger import Sample
 
 logger = logging.getLogger(__name__)
 

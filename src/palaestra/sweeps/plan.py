@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from palaestra.config.complaints import describe_all
+from palaestra.config.errors import describe_all
 from palaestra.config.keys import list_keys
 from palaestra.config.overrides import nest
 from palaestra.config.recipes.find import find_recipe

@@ -29,7 +29,7 @@ GROUPS = {
     "E": "environments and their workers",
     "D": "several processes",
     "G": "daemon and registry",
-    "S": "sinks",
+    "S": "loggers",
     "F": "frames and shared memory",
     "W": "web",
     "V": "evaluation and discovery",

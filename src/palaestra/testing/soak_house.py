@@ -39,8 +39,8 @@ PATIENCE_SECONDS = 120.0  # for anything to come back; a fault that takes longer
 PROGRAM = (sys.executable, "-m", "palaestra")
 EVALUATION = ("eval", f"{RUNS[1]}:latest", "--episodes", "2", "--repeat")
 # Every iteration is looked for, so that none of them may be combined with others.
-TRAINING = {"total_steps": 10**9, "checkpoints.save_interval": 20, "seed": 1, "sinks.downsample": False}
-TRACKED = {"sinks.wandb.enabled": True, "sinks.wandb.mode": "offline"}
+TRAINING = {"total_steps": 10**9, "checkpoints.save_interval": 20, "seed": 1, "loggers.downsample": False}
+TRACKED = {"loggers.wandb.enabled": True, "loggers.wandb.mode": "offline"}
 
 
 class Viewer(threading.Thread):

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from palaestra.config.complaints import reason_of
+from palaestra.config.errors import reason_of
 from palaestra.core.errors import did_you_mean
 from palaestra.core.worker_kind import FieldError
 from palaestra.web.endpoints import MUTATIONS

@@ -22,7 +22,7 @@ from palaestra.apps.matmul.session import ArchivedScheme, archive_scheme, benchm
 from palaestra.checkpoints.log import LOG_NAME, read_log
 from palaestra.core.clock import SystemClock
 from palaestra.core.errors import RunFailed, UsageError
-from palaestra.loggers.fanout import Fanout
+from palaestra.loggers.fanout import LoggerFanout
 from palaestra.runner.session import RunSession
 from palaestra.runner.signals import StopNow
 from palaestra.runs.directory import RunDirectory
@@ -101,7 +101,7 @@ def tables(fake, name):
 
 def test_wandb_hears_of_figures_checkpoints_the_scheme_and_its_benchmark(workplace, fake, monkeypatch):
     monkeypatch.setattr(module, "benchmark_in_subprocess", timed_cells)
-    config = DiscoverConfig(format="2x2x2", field="zt", seconds=5, polish=0.0, sinks=WITH_WANDB)
+    config = DiscoverConfig(format="2x2x2", field="zt", seconds=5, polish=0.0, loggers=WITH_WANDB)
     directory = find_or_create_run(config, "first", "palaestra discover")
     result = run_flip_search(directory, config, hushed)
     (told,) = fake("init")
@@ -119,7 +119,7 @@ def test_wandb_hears_of_figures_checkpoints_the_scheme_and_its_benchmark(workpla
 @pytest.mark.usefixtures("one_thread")
 def test_an_agents_episodes_become_the_table_of_episodes(workplace, fake):
     config = DiscoverConfig(
-        format="2x2x2", method="agent", agent=TINY, seconds=1e-9, target=0, bench=False, sinks=WITH_WANDB
+        format="2x2x2", method="agent", agent=TINY, seconds=1e-9, target=0, bench=False, loggers=WITH_WANDB
     )
     directory = find_or_create_run(config, "first", "palaestra discover")
     said = []
@@ -133,18 +133,18 @@ def test_a_wandb_that_fails_is_named_on_stderr_and_the_search_finds_the_same(wor
     monkeypatch.setenv("FAKE_WANDB", "raise:init")
     found = []
     for name, loggers in (("with", WITH_WANDB), ("without", {})):
-        config = DiscoverConfig(format="2x2x3", seconds=30, sinks=loggers)
+        config = DiscoverConfig(format="2x2x3", seconds=30, loggers=loggers)
         directory = find_or_create_run(config, name, "palaestra discover")
         result = run_flip_search(directory, config, hushed)
         found.append((result.rank, result.flips, result.fingerprint))
         failed = [entry.data["sink"] for entry in read_journal(directory.journal_file) if entry.event == "sink.failed"]
         assert failed == (["wandb"] if name == "with" else [])
     assert found[0] == found[1]
-    assert capsys.readouterr().err.count("The sink 'wandb' is no longer used") == 1
+    assert capsys.readouterr().err.count("Logger 'wandb' failed and is disabled") == 1
 
 
 def test_other_sinks_are_chosen_by_name(workplace):
-    config = DiscoverConfig(format="2x2x2", seconds=5, sinks={"csv": True, "tensorboard": True})
+    config = DiscoverConfig(format="2x2x2", seconds=5, loggers={"csv": True, "tensorboard": True})
     directory = find_or_create_run(config, "first", "palaestra discover")
     run_flip_search(directory, config, hushed)
     assert "discover/best_rank" in directory.metrics_csv_file.read_text().splitlines()[0]
@@ -179,7 +179,7 @@ ORIGIN = Provenance("01RUN", "flip", 1, 2, 3.0, 4.0, 5.0)
 
 
 class Shelf:
-    """A sink for files only."""
+    """A logger for files only."""
 
     name = "shelf"
 
@@ -201,7 +201,7 @@ def shelf():
 @pytest.fixture
 def loggers(shelf):
     dropped = []
-    made = Fanout(lambda name, error: dropped.append((name, error)))
+    made = LoggerFanout(lambda name, error: dropped.append((name, error)))
     made.add("shelf", lambda: shelf)
     yield made
     assert dropped == []
@@ -232,7 +232,7 @@ def test_what_everybody_knows_is_not_kept(session, loggers, shelf):
 
 
 class Tables:
-    """A sink for tables only."""
+    """A logger for tables only."""
 
     name = "tables"
 
@@ -243,13 +243,13 @@ class Tables:
         self.kept.append((name, columns, rows))
 
 
-def heard_by(sink=None):
+def heard_by(logger=None):
     def fail(name, error):
         raise AssertionError(f"{name} was dropped: {error}")
 
-    loggers = Fanout(fail)
-    if sink is not None:
-        loggers.add(sink.name, lambda: sink)
+    loggers = LoggerFanout(fail)
+    if logger is not None:
+        loggers.add(logger.name, lambda: logger)
     return loggers
 
 

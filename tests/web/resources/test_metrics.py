@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunState
-from palaestra.core.sink import Sample
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.runs.series_blocks import BLOCK, single
 from palaestra.runs.series_buckets import bucketed

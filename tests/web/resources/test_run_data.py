@@ -133,7 +133,7 @@ print("it ran")
 TINY = {
     "total_steps": 64,
     "ppo": {"env_count": 2, "horizon": 16, "minibatch_size": 16},
-    "sinks": {"tensorboard": False},
+    "loggers": {"tensorboard": False},
 }
 
 

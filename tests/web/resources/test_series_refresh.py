@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.runs.series_cache import SeriesCache
 from palaestra.web.resources.series_refresh import SeriesKeeper, cache_place, series_cache

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from palaestra.core.errors import NotFound
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.web.sockets.run_follower import LOG_BYTES, FollowBody, Follower, _unfinished
 

@@ -11,8 +11,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from palaestra.core.clock import SystemClock
 from palaestra.core.errors import NotFound
-from palaestra.core.sink import Sample
-from palaestra.loggers.tensorboard import TensorBoardSink
+from palaestra.core.metrics_logger import Sample
+from palaestra.loggers.tensorboard import TensorBoardLogger
 from palaestra.web.responses import Refusal
 from palaestra.web.tensorboard import endpoints
 from palaestra.web.tensorboard.endpoints import ROOM, Desk, ask, tightened
@@ -32,10 +32,10 @@ def command_of(process):
 
 
 def write_curve(directory, value=0.0):
-    sink = TensorBoardSink(directory.tensorboard, {}, SystemClock())
+    logger = TensorBoardLogger(directory.tensorboard, {}, SystemClock())
     for step in range(5):
-        sink.write(Sample(step, {"charts/episodic_return": step + value}, at=1000.0 + step))
-    sink.close()
+        logger.write(Sample(step, {"charts/episodic_return": step + value}, at=1000.0 + step))
+    logger.close()
 
 
 @pytest.mark.slow

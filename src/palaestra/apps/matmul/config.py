@@ -12,21 +12,23 @@ from palaestra.apps.matmul.schemes.bit_masks import check_fits
 from palaestra.apps.matmul.schemes.factorization import Format, parse_format
 from palaestra.apps.matmul.schemes.known_ranks import known_rank
 from palaestra.apps.matmul.search.flip_search import SearchSettings
-from palaestra.config.base import Frozen
-from palaestra.config.sinks import WandbConfig
+from palaestra.config.base import RENAMED_SECTIONS, Frozen
+from palaestra.config.loggers import WandbConfig
 from palaestra.core.errors import PalaestraError, did_you_mean
 
 
-class SearchSinks(Frozen):
+class SearchLoggersConfig(Frozen):
     """Those of a training, without its status table."""
 
     tensorboard: bool = Field(default=False, description="event files under tensorboard/")
     csv: bool = Field(default=False, description="metrics.csv in the run directory")
     wandb: WandbConfig = Field(default=WandbConfig(), description="Weights & Biases")
-    plugins: tuple[str, ...] = Field(default=(), description="further sinks by name, from installed packages")
+    plugins: tuple[str, ...] = Field(default=(), description="further loggers by name, from installed packages")
 
 
 class DiscoverConfig(Frozen):
+    renamed_keys = RENAMED_SECTIONS
+
     format: str = Field(default="2x2x2", description="rows x inner x columns of the product")
     field: str = Field(
         default="gf2", description="gf2: modulo 2; z: lifted from there to whole numbers; zt: to -1, 0, 1"
@@ -56,7 +58,9 @@ class DiscoverConfig(Frozen):
     polish: float = Field(default=5.0, ge=0, description="seconds of search for fewer additions, over zt, at the end")
     bench: bool = Field(default=True, description="a first look at the speed of what was found, when it is for numbers")
     pool_size: int = Field(default=4, ge=1, description="schemes kept to start again from")
-    sinks: SearchSinks = Field(default=SearchSinks(), description="where figures go besides metrics.db")
+    loggers: SearchLoggersConfig = Field(
+        default=SearchLoggersConfig(), description="where metrics go, besides metrics.db"
+    )
     agent: AgentConfig = Field(default_factory=AgentConfig, description="the agent of method=agent and method=auto")
 
     @field_validator("format")
@@ -102,7 +106,7 @@ class DiscoverConfig(Frozen):
 
 
 SEARCHED = (fields.Field.GF2, fields.Field.ZT, fields.Field.Z)
-MAY_CHANGE = frozenset({"seconds", "target", "bench", "polish", "sinks"})  # when a search goes on
+MAY_CHANGE = frozenset({"seconds", "target", "bench", "polish", "loggers"})  # when a search goes on
 
 
 def changed_keys(stored: dict[str, Any], asked: DiscoverConfig) -> list[str]:

@@ -18,9 +18,9 @@ from palaestra.apps.matmul.config import BRIEF
 from palaestra.apps.matmul.schemes.archive import Archive
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.checkpoints.log import LOG_NAME, SCHEMA_VERSION, LogEntry, entry_fields, read_log
-from palaestra.config.sinks import SinksConfig
+from palaestra.config.loggers import LoggersConfig
 from palaestra.core.errors import DamagedFile, PalaestraError
-from palaestra.loggers.build import build_sinks
+from palaestra.loggers.build import build_loggers
 from palaestra.loggers.status import RunHeader
 from palaestra.runner.signals import StopNow, exit_code_of
 from palaestra.runs.files import write_json
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from palaestra.apps.matmul.benchmark.report import Benchmark
-    from palaestra.apps.matmul.config import SearchSinks
+    from palaestra.apps.matmul.config import SearchLoggersConfig
     from palaestra.apps.matmul.schemes.archive import Discovery, Provenance
     from palaestra.apps.matmul.schemes.verification import VerifiedFactorization
-    from palaestra.loggers.fanout import Fanout
+    from palaestra.loggers.fanout import LoggerFanout
     from palaestra.runner.session import Events, RunSession
     from palaestra.runner.signals import StopRequest
     from palaestra.runs.directory import RunDirectory
@@ -61,18 +61,18 @@ def record_end(session: RunSession, stop: StopRequest) -> Iterator[None]:
 logger = logging.getLogger(__name__)
 
 
-def open_loggers(config: SearchSinks, session: RunSession, settings: Mapping[str, Any]) -> Fanout:
-    """A sink that fails is named in the log and the journal, and the search goes on without it."""
+def open_loggers(config: SearchLoggersConfig, session: RunSession, settings: Mapping[str, Any]) -> LoggerFanout:
+    """A logger that fails is named in the log and the journal; the search continues without it."""
 
     def on_dropped(name: str, error: Exception) -> None:
-        logger.warning("The sink '%s' is no longer used: %s", name, error)
+        logger.warning("Logger '%s' failed and is disabled: %s", name, error)
         session.journal.record("sink.failed", sink=name, error=str(error))
 
-    asked = SinksConfig(
+    asked = LoggersConfig(
         console=False, tensorboard=config.tensorboard, csv=config.csv, wandb=config.wandb, plugins=config.plugins
     )
     header = RunHeader(session.record.name, session.record.recipe, 0, session.directory.path)
-    return build_sinks(asked, session.directory, header, settings, on_dropped)
+    return build_loggers(asked, session.directory, header, settings, on_dropped)
 
 
 MAX_LOG_ENTRIES = 1000  # of a search that goes on for days the newest
@@ -107,7 +107,7 @@ def archive_scheme(
     proved: VerifiedFactorization,
     provenance: Provenance,
     session: RunSession,
-    loggers: Fanout,
+    loggers: LoggerFanout,
     *,
     bench: bool,
     deadline: float = inf,
@@ -127,7 +127,7 @@ NUMERIC_FIELDS = frozenset({Field.ZT, Field.Z})
 
 
 def benchmark_briefly(
-    entry: Discovery, directory: RunDirectory, journal: Events, loggers: Fanout, deadline: float = inf
+    entry: Discovery, directory: RunDirectory, journal: Events, loggers: LoggerFanout, deadline: float = inf
 ) -> str:
     """What to tell the user, empty when there is nothing; a benchmark that fails takes nothing from the discovery.
 

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.episodes import EpisodeResult
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.loggers.samples import EPISODIC_LENGTH, EPISODIC_RETURN
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.core.clock import SystemClock
 from palaestra.core.errors import NotFound
 from palaestra.core.run import RunState
-from palaestra.loggers.fanout import Fanout
+from palaestra.loggers.fanout import LoggerFanout
 from palaestra.runner.session import RunSession
 from palaestra.runner.signals import StopRequest
 from palaestra.runs.directory import RunDirectory
@@ -132,8 +132,8 @@ def found(strassen_bits):
 
 
 def nobody():
-    """No sink listens."""
-    return Fanout(lambda name, error: None)
+    """No logger is open."""
+    return LoggerFanout(lambda name, error: None)
 
 
 def settled(progress, **settings):

@@ -10,7 +10,7 @@ from palaestra.apps.matmul.benchmark.report import Benchmark
 from palaestra.apps.matmul.benchmark.wandb import COLUMNS, find_source_run, table_rows, upload_to_wandb
 from palaestra.apps.matmul.config import DiscoverConfig
 from palaestra.apps.matmul.discover import find_or_create_run
-from palaestra.config.sinks import WandbConfig
+from palaestra.config.loggers import WandbConfig
 from palaestra.core.errors import NotFound
 
 FLOAT = Cell("float32", 1024, "NumPy (BLAS)", 0.02, 0.018, 2, 1.11, 1.0, 1.11, "win", 2, error=1e-6)

@@ -42,7 +42,7 @@ from palaestra.config.distributed import DistributedConfig
 from palaestra.core.clock import SystemClock
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import NotFound
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.runner.logs import warnings_on_stderr
 from palaestra.runner.session import RunSession
 from palaestra.runner.signals import exit_code_of, stop_on_signals
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.agent.learner import RoundReport
     from palaestra.apps.matmul.agent.state import Progress
     from palaestra.apps.matmul.config import DiscoverConfig
-    from palaestra.loggers.fanout import Fanout
+    from palaestra.loggers.fanout import LoggerFanout
     from palaestra.runner.signals import StopRequest
     from palaestra.runs.directory import RunDirectory
 
@@ -88,7 +88,7 @@ class LeaderOutput:
     """Where the leader writes down what happens."""
 
     session: RunSession
-    loggers: Fanout
+    loggers: LoggerFanout
     view: FactorView
     print_line: Callable[[str], None]
 
@@ -104,7 +104,7 @@ def _run_leader(
     with record_end(session, stop):
         progress = _opened(learner, config, session)
         with (
-            open_loggers(config.sinks, session, config.model_dump(mode="json")) as loggers,
+            open_loggers(config.loggers, session, config.model_dump(mode="json")) as loggers,
             factor_view(config.product, session) as view,
         ):
             loggers.rewind(learner.moves)
@@ -241,7 +241,7 @@ def finish_run(
     progress: Progress,
     config: DiscoverConfig,
     session: RunSession,
-    loggers: Fanout,
+    loggers: LoggerFanout,
     moves: int,
     exit_code: int,
     deadline: float = inf,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.benchmark.cells import FLOATS
 from palaestra.core.errors import NotFound
-from palaestra.loggers.fanout import Fanout
-from palaestra.loggers.wandb import WandbSink
+from palaestra.loggers.fanout import LoggerFanout
+from palaestra.loggers.wandb import WandbLogger
 from palaestra.runs.documents import read_config
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from palaestra.apps.matmul.benchmark.cells import Cell
     from palaestra.apps.matmul.benchmark.report import Benchmark
-    from palaestra.config.sinks import WandbConfig
+    from palaestra.config.loggers import WandbConfig
     from palaestra.runs.directory import RunDirectory
 
 NAME = "benchmark"
@@ -84,7 +84,7 @@ def find_source_run(run_id: str, runs_root: Path) -> RunDirectory:
 def upload_to_wandb(made: Benchmark, config: WandbConfig, run: RunDirectory) -> str:
     """What became of it, in words; W&B's failures take nothing from a benchmark."""
     failures: list[str] = []
-    with Fanout(lambda _name, error: failures.append(str(error))) as loggers:
-        loggers.add("wandb", lambda: WandbSink(config, run, read_record(run).name, read_config(run)))
+    with LoggerFanout(lambda _name, error: failures.append(str(error))) as loggers:
+        loggers.add("wandb", lambda: WandbLogger(config, run, read_record(run).name, read_config(run)))
         loggers.table_made(NAME, COLUMNS, table_rows(made))
     return failures[0] if failures else f"W&B has it as tables/{NAME} of {run.id}."

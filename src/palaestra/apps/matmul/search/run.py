@@ -33,7 +33,7 @@ from palaestra.apps.matmul.session import archive_scheme, log_checkpoint, open_l
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.clock import SystemClock
 from palaestra.core.errors import RunFailed
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 from palaestra.runner.logs import warnings_on_stderr
 from palaestra.runner.session import RunSession
 from palaestra.runner.signals import exit_code_of, stop_on_signals
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.apps.matmul.config import DiscoverConfig
-    from palaestra.loggers.fanout import Fanout
+    from palaestra.loggers.fanout import LoggerFanout
     from palaestra.runner.signals import StopRequest
     from palaestra.runs.directory import RunDirectory
 
@@ -83,7 +83,7 @@ def run_flip_search(directory: RunDirectory, config: DiscoverConfig, print_line:
         with record_end(session, stop):
             deadline = time.monotonic() + config.seconds
             search = _opened(directory, config, session)
-            with open_loggers(config.sinks, session, config.model_dump(mode="json")) as loggers:
+            with open_loggers(config.loggers, session, config.model_dump(mode="json")) as loggers:
                 loggers.rewind(search.flips)
                 search = _run_rounds(search, config, session, loggers, stop, print_line, deadline)
                 return _finish(
@@ -154,7 +154,7 @@ def _run_rounds(
     search: LadderState,
     config: DiscoverConfig,
     session: RunSession,
-    loggers: Fanout,
+    loggers: LoggerFanout,
     stop: StopRequest,
     print_line: Callable[[str], None],
     deadline: float,
@@ -205,7 +205,7 @@ def _sample(search: LadderState, rate: float) -> Sample:
     return Sample(search.flips, figures, {"discover/flips_per_second": rate}, at=time.time())
 
 
-def _save(search: LadderState, session: RunSession, loggers: Fanout) -> None:
+def _save(search: LadderState, session: RunSession, loggers: LoggerFanout) -> None:
     file = checkpoint_file(session.directory)
     begun = time.monotonic()
     write_json(file, stamped(encode_ladder(search), SCHEMA_VERSION))
@@ -240,7 +240,7 @@ def _finish(
     search: LadderState,
     config: DiscoverConfig,
     session: RunSession,
-    loggers: Fanout,
+    loggers: LoggerFanout,
     stop: StopRequest,
     deadline: float,
 ) -> SearchResult:

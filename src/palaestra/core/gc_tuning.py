@@ -20,7 +20,7 @@ NEW_OBJECTS = 50_000  # between two searches, while something starts
 _usual: tuple[int, int, int] | None = None  # what was set before; None: as it is now
 
 
-def search_seldom() -> None:
+def collect_rarely() -> None:
     """For a command that starts in a process of its own."""
     global _usual  # noqa: PLW0603  the interpreter has one collector
     _usual = _usual or gc.get_threshold()
@@ -28,7 +28,7 @@ def search_seldom() -> None:
 
 
 @contextmanager
-def searched_as_usual() -> Iterator[None]:
+def default_collection() -> Iterator[None]:
     """While what was started is at work. In a process that never asked for less, nothing changes."""
     global _usual  # noqa: PLW0603
     if _usual is None:

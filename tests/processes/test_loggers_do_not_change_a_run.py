@@ -67,8 +67,8 @@ def test_the_run_is_the_same_and_one_warning_says_what_happened(palaestra, witho
     done = palaestra(
         *SETTINGS,
         "run=with",
-        "sinks.wandb.enabled=true",
-        "sinks.wandb.grace_seconds=0.5",
+        "loggers.wandb.enabled=true",
+        "loggers.wandb.grace_seconds=0.5",
         variables=shims(palaestra, how),
     )
     assert done.code == 0, done.err

@@ -1,4 +1,4 @@
-from palaestra.core.sink import Sample
+from palaestra.core.metrics_logger import Sample
 
 
 def test_what_can_be_reproduced_is_kept_apart_from_timings():

@@ -1,4 +1,4 @@
-"""Where numbers go. A sink may fail; a run may not fail because of it."""
+"""The protocol of metrics loggers (SQLite, console, TensorBoard, CSV, W&B) and the samples they write."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Sample:
     episode_summary: EpisodeSummary | None = None  # in place of `episodes`, where there were too many
 
 
-class Sink(Protocol):
+class MetricsLogger(Protocol):
     name: str
 
     def write(self, sample: Sample) -> None:

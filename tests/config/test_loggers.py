@@ -1,11 +1,11 @@
 import pytest
 from pydantic import ValidationError
 
-from palaestra.config.sinks import SinksConfig, WandbConfig
+from palaestra.config.loggers import LoggersConfig, WandbConfig
 
 
 def test_nothing_leaves_the_machine_unless_asked():
-    assert SinksConfig().wandb.enabled is False
+    assert LoggersConfig().wandb.enabled is False
     assert WandbConfig().upload_checkpoints is False
 
 

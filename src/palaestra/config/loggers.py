@@ -20,7 +20,7 @@ class WandbConfig(Frozen):
     upload_checkpoints: bool = Field(default=False, description="also send checkpoint files, as files and as artifacts")
 
 
-class SinksConfig(Frozen):
+class LoggersConfig(Frozen):
     console: bool = Field(default=True, description="the status table, or plain lines without a terminal")
     tensorboard: bool = Field(default=True, description="event files under tensorboard/, with CleanRL's tags")
     downsample: bool = Field(
@@ -29,4 +29,4 @@ class SinksConfig(Frozen):
     )
     csv: bool = Field(default=False, description="metrics.csv in the run directory")
     wandb: WandbConfig = Field(default=WandbConfig(), description="Weights & Biases")
-    plugins: tuple[str, ...] = Field(default=(), description="further sinks by name, from installed packages")
+    plugins: tuple[str, ...] = Field(default=(), description="further loggers by name, from installed packages")

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from palaestra.config.complaints import describe_all, nearest_key
+from palaestra.config.errors import describe_all, nearest_key
 from palaestra.config.train import TrainConfig
 
 KNOWN = ["seed", "ppo.gamma", "ppo.clip", "ppo.clip.start", "env.seed_offset", "total_steps", "total_ste_clip"]
