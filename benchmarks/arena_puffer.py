@@ -160,7 +160,7 @@ def puffer_env_class() -> type:
     import gymnasium
     import pufferlib
 
-    from palaestra.config.recipes.find import find_recipe
+    from palaestra.config.recipes.registry import find_recipe
     from palaestra.envs.build import make_native_batch
     from palaestra.envs.seed_stream import SeedStream
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.config.loggers import LoggersConfig
-from palaestra.core.episode_columns import EpisodeColumns
+from palaestra.core.episodes import EpisodeColumns
 from palaestra.core.reports import IterationReport, PhaseTimes, UpdateStats
 from palaestra.loggers.build import build_loggers
 from palaestra.loggers.samples import sample_of

@@ -21,7 +21,7 @@ from learn.page import write_page
 from learn.result import Job, Result, find_result
 from learn.tasks import TASKS, Task
 from palaestra.config.overrides import parse_overrides
-from palaestra.config.recipes.find import find_recipe
+from palaestra.config.recipes.registry import find_recipe
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import PalaestraError, UsageError, did_you_mean

@@ -85,7 +85,7 @@ def measure_all(turns: int, iterations: int, engine: str) -> dict[str, Any]:
     """Of each side the stretches of one training, in the order in which they were taken."""
     import torch
 
-    from palaestra.config.request import resolve_training
+    from palaestra.config.resolve import resolve_training
     from palaestra.training.state import new_training_state
     from palaestra.training.trainer import train
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from playwright.sync_api import sync_playwright
 
-from palaestra.config.recipes.find import find_recipe
+from palaestra.config.recipes.registry import find_recipe
 from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunRequest, RunState
 from palaestra.runs.metrics_writer import MetricsWriter

@@ -28,8 +28,7 @@ import mujoco.rollout
 import numpy as np
 import psutil
 
-from palaestra.config.curriculum import CurriculumConfig
-from palaestra.config.env import EnvConfig
+from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.envs.build import make_vector_envs
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 import palaestra
-from palaestra.config.recipes.find import find_recipe
+from palaestra.config.recipes.registry import find_recipe
 from palaestra.envs.build import make_native_batch
 from palaestra.runs.store import RunStore
 

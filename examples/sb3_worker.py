@@ -18,9 +18,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from palaestra.config.base import Frozen
+from palaestra.config.keys import config_json_schema
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.resolve import resolve_config
-from palaestra.config.schema import config_schema
 from palaestra.core.clock import SystemClock
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import PalaestraError
@@ -50,7 +50,7 @@ class Sb3Kind:
     name = "sb3"
 
     def schema(self) -> dict[str, Any]:
-        return config_schema(Sb3Config)
+        return config_json_schema(Sb3Config)
 
     def prepare(self, request: RunRequest, machine: Resources, runs_root: Path) -> Prepared:
         try:

@@ -16,9 +16,9 @@ from palaestra.cli.command import Group
 from palaestra.cli.eval import read_words
 from palaestra.cli.keys_help import show
 from palaestra.cli.main import load_verb, main
+from palaestra.config.errors import translate_key
 from palaestra.config.keys import list_keys
-from palaestra.config.other_names import describe_other_name
-from palaestra.config.recipes.find import recipe_names
+from palaestra.config.recipes.registry import recipe_names
 from palaestra.config.train import TrainConfig
 from palaestra.core import errors
 from palaestra.loggers.status import RunHeader, StatusBoard
@@ -250,7 +250,7 @@ NAME_ROW = re.compile(r"^\| `(\w+)` \| `([\w.]+)` \|", re.MULTILINE)
 def test_names_of_other_libraries_are_mapped_as_the_error_messages_map_them(page):
     rows = NAME_ROW.findall((ROOT / "docs" / page).read_text())
     assert len(rows) > 15
-    different = [(theirs, ours) for theirs, ours in rows if f"called {ours}." not in describe_other_name(theirs)]
+    different = [(theirs, ours) for theirs, ours in rows if f"called {ours}." not in translate_key(theirs)]
     assert different == []
     keys = {"run", *(key.path for key in list_keys(TrainConfig))}
     assert [ours for _, ours in rows if ours not in keys] == []

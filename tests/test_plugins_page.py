@@ -13,7 +13,7 @@ import torch
 
 from palaestra.api import train
 from palaestra.cli.main import main
-from palaestra.config.recipes.find import find_recipe
+from palaestra.config.recipes.registry import find_recipe
 from palaestra.core import plugins
 from palaestra.core.executor import load_service
 from palaestra.core.run import RunRequest

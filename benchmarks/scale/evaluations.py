@@ -19,7 +19,7 @@ from palaestra.cluster.evaluator import RayEvaluator
 from palaestra.cluster.orders import Order, Status, make_orders
 from palaestra.cluster.requesting import Requesting
 from palaestra.cluster.share import imported_modules, own_code, share_to_json
-from palaestra.config.cluster import ClusterConfig
+from palaestra.config.distributed import ClusterConfig
 from palaestra.evaluation.local import Asked
 from scale.workers import EvaluationCosts
 

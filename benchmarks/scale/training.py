@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import palaestra.apps.arena  # noqa: F401  registers it, as the entry point does
 from palaestra.algorithms.group import Group
-from palaestra.config.recipes.find import find_recipe
+from palaestra.config.recipes.registry import find_recipe
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
 from palaestra.training.place import open_memory_file

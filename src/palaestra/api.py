@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from palaestra.config.overrides import nest
-from palaestra.config.request import prepare_training
-from palaestra.config.resolve import resolve_config
+from palaestra.config.resolve import build_request, resolve_config
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import DamagedFile
 from palaestra.core.executor import LOCAL
@@ -117,7 +116,7 @@ def _prepare(
     if must_exist and not recipe:
         return prepare_continuation(root, run or "latest", overrides, submitted_by=submitted_by, command=command)
     name = read_record(RunStore(root).resolve(run or "latest")).name if must_exist else run
-    return prepare_training(recipe, overrides, name=name, submitted_by=submitted_by, command=command)
+    return build_request(recipe, overrides, name=name, submitted_by=submitted_by, command=command)
 
 
 def sweep(

@@ -9,9 +9,8 @@ from palaestra.analysis.weights import weigh, with_weights
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.checkpoint import Checkpoint
-from palaestra.core.codec import encode_interface
 from palaestra.core.errors import DamagedFile
-from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, encode_interface
 from palaestra.policies.build import build_policy
 
 

@@ -4,7 +4,7 @@ import arena_puffer
 import pytest
 
 from palaestra.config.policy import PolicyConfig
-from palaestra.config.recipes.find import find_recipe
+from palaestra.config.recipes.registry import find_recipe
 from palaestra.envs.build import make_native_batch
 from palaestra.policies.build import build_policy
 

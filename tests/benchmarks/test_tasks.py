@@ -7,7 +7,7 @@ import pytest
 from learn.tasks import EVALUATION_SEEDS, TASKS, RecurrentPeerSettings
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.policy import AUTO
-from palaestra.config.recipes.find import find_recipe
+from palaestra.config.recipes.registry import find_recipe
 from palaestra.envs.make import load_plugins
 from palaestra.policies.shipped import shipped_graph
 

@@ -18,12 +18,11 @@ from palaestra.checkpoints import sidecar
 from palaestra.checkpoints.safetensors_header import read_header
 from palaestra.cluster.address import read_address
 from palaestra.config.overrides import parse_overrides
-from palaestra.config.plain_yaml import read_plain_yaml
 from palaestra.config.sweep import parse_seeds
-from palaestra.config.yaml_text import parse_yaml
+from palaestra.config.yaml import parse_simple_yaml, parse_yaml
 from palaestra.core.checkpoint import Checkpoint
-from palaestra.core.codec import decode_interface
 from palaestra.core.run import RunRecord, RunState
+from palaestra.core.spaces import decode_interface
 from palaestra.core.worker_kind import Resources
 from palaestra.daemon.ticket import Ticket, read_ticket, stamped_ticket
 from palaestra.rendering.demand import DEMAND, Demand, unpack_demand
@@ -136,7 +135,7 @@ def text_parsers():
     words = (b"ppo.gamma=0.9", b"env.kwargs={a: [1, 2]}", b"run=first")
     yield 30_000, Parser("key=value", lambda data: parse_overrides([text_of(data)]), words)
     yield 20_000, Parser("YAML", parse_yaml, (EXAMPLE_YAML, b"a: 1\n", b"- 1\n- {b: 2}\n"))
-    yield 50_000, Parser("plain YAML", lambda data: read_plain_yaml(text_of(data)), (EXAMPLE_YAML,))
+    yield 50_000, Parser("plain YAML", lambda data: parse_simple_yaml(text_of(data)), (EXAMPLE_YAML,))
     encoded = sidecar.encode(CHECKPOINT)
     yield 50_000, Parser("sidecar", lambda data: sidecar.decode(data, "it"), (encoded,))
     yield 15_000, Parser("sidecar with a right checksum", sealed_sidecar, (encoded.rpartition(b"# sha256:")[0],))

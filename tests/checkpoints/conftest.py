@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from palaestra.checkpoints.store import CheckpointStore
-from palaestra.config.checkpoints import CheckpointConfig
+from palaestra.config.train import CheckpointConfig
 from palaestra.core.checkpoint import Checkpoint
 
 DESCRIBED = Checkpoint(

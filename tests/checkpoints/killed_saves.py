@@ -18,7 +18,7 @@ from torch import nn
 
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.names import is_temporary
-from palaestra.config.checkpoints import CheckpointConfig
+from palaestra.config.train import CheckpointConfig
 from palaestra.core.checkpoint import Checkpoint
 
 LONGEST_LIFE_SECONDS = 0.2

@@ -4,9 +4,8 @@ from torch import nn
 from palaestra.checkpoints.agents import copy_of, describe_agent, module_from
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.policy import PolicyConfig
-from palaestra.core.codec import decode_interface
 from palaestra.core.errors import UsageError
-from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, decode_interface
 from palaestra.policies.build import build_policy
 
 CARTPOLE = EnvInterface(BoxSpec((4,)), DiscreteSpec(2))

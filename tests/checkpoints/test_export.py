@@ -11,9 +11,8 @@ from safetensors.torch import load_file
 from palaestra.checkpoints.export import OnnxPlayer, export_onnx, export_state_dict
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.policy import PolicyConfig
-from palaestra.core.codec import encode_interface
 from palaestra.core.errors import MissingExtra, UsageError
-from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec, encode_interface
 from palaestra.policies.build import build_policy
 
 CARTPOLE = EnvInterface(BoxSpec((4,)), DiscreteSpec(2))

@@ -12,10 +12,9 @@ from palaestra.checkpoints.hub import model_card, packed, upload_to_hub
 from palaestra.checkpoints.loaded import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.policy import PolicyConfig
-from palaestra.config.yaml_text import parse_yaml
-from palaestra.core.codec import encode_interface
+from palaestra.config.yaml import parse_yaml
 from palaestra.core.errors import MissingExtra, RunFailed, UsageError
-from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, encode_interface
 from palaestra.policies.build import build_policy
 
 

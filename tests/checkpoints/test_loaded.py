@@ -12,9 +12,8 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.store import PreparedSave
 from palaestra.checkpoints.weights import policy_to_bytes, weights_to_bytes
 from palaestra.config.policy import PolicyConfig
-from palaestra.core.codec import encode_interface
 from palaestra.core.errors import DamagedFile, RefusedFile, UsageError
-from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec, encode_interface
 from palaestra.envs.spaces import interface_of
 from palaestra.policies.base import Policy, PolicyOutput
 from palaestra.policies.build import build_policy

@@ -14,7 +14,7 @@ from palaestra.checkpoints.filesystem import RealFileSystem
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.reading import open_latest, survey
 from palaestra.checkpoints.retention import retain
-from palaestra.config.checkpoints import CheckpointConfig
+from palaestra.config.train import CheckpointConfig
 from palaestra.core.errors import DamagedFile
 
 OLD = {"model_0001.safetensors": b"W1" * 40, "trainer_state_0001.pt": b"S1" * 40}

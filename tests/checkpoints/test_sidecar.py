@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palaestra.checkpoints import sidecar
-from palaestra.config.yaml_text import dump_yaml, parse_yaml
+from palaestra.config.yaml import dump_yaml, parse_yaml
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.errors import DamagedFile, UsageError
 

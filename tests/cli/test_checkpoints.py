@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from palaestra.config.yaml_text import parse_yaml
+from palaestra.config.yaml import parse_yaml
 from palaestra.runs.store import RunStore
 
 

@@ -1,10 +1,9 @@
 import json
 
-from palaestra.config.keys import list_keys
+from palaestra.config.keys import config_json_schema, list_keys
 from palaestra.config.recipes.classic import cartpole
-from palaestra.config.schema import config_schema
 from palaestra.config.train import TrainConfig
-from palaestra.config.yaml_text import parse_yaml
+from palaestra.config.yaml import parse_yaml
 
 
 def test_all_keys_are_listed_and_run_is_one_of_them(call):
@@ -21,7 +20,7 @@ def test_a_recipe_is_shown_complete(call):
 
 
 def test_the_schema_is_the_schema(call):
-    assert json.loads(call("config", "schema")[1]) == json.loads(json.dumps(config_schema()))
+    assert json.loads(call("config", "schema")[1]) == json.loads(json.dumps(config_json_schema()))
 
 
 def test_an_action_is_needed(call):

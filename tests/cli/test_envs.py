@@ -27,7 +27,7 @@ def test_a_filter_that_fits_nothing_says_so(call):
 
 
 def test_what_needs_a_missing_extra_is_marked_and_not_made(call, monkeypatch):
-    monkeypatch.setattr("palaestra.config.recipes.find.find_spec", lambda _name: None)
+    monkeypatch.setattr("palaestra.config.recipes.registry.find_spec", lambda _name: None)
     monkeypatch.setattr(gymnasium, "make", lambda *_args, **_kwargs: 1 / 0)
     (row,) = json.loads(call("envs", "Walker2d", "--json")[1])
     assert (row["installed"], row["actions"]) == (False, None)

@@ -1,6 +1,6 @@
 import json
 
-from palaestra.config.recipes.find import recipe_names
+from palaestra.config.recipes.registry import recipe_names
 
 
 def test_every_recipe_has_its_line(call):
@@ -22,7 +22,7 @@ def test_a_filter_looks_into_name_and_environment(call):
 
 
 def test_a_recipe_whose_extra_is_missing_is_listed_with_a_mark(call, monkeypatch):
-    monkeypatch.setattr("palaestra.config.recipes.find.find_spec", lambda _name: None)
+    monkeypatch.setattr("palaestra.config.recipes.registry.find_spec", lambda _name: None)
     lines = {line.split()[0]: line for line in call("recipes")[1].splitlines()}
     assert "mujoco (missing)" in lines["walker2d"]
     assert "missing" not in lines["cartpole"]

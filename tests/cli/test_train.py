@@ -5,7 +5,7 @@ import pytest
 from palaestra.config.keys import list_keys
 from palaestra.config.recipes.classic import cartpole
 from palaestra.config.train import TrainConfig
-from palaestra.config.yaml_text import parse_yaml
+from palaestra.config.yaml import parse_yaml
 
 
 def test_a_dry_run_prints_the_complete_configuration_and_makes_nothing(call, workplace):
@@ -75,7 +75,7 @@ def test_a_setting_is_never_taken_for_a_flag(call, word):
 
 
 def test_a_missing_extra_leaves_with_4_and_names_it(call, monkeypatch, workplace):
-    monkeypatch.setattr("palaestra.config.recipes.find.find_spec", lambda _name: None)
+    monkeypatch.setattr("palaestra.config.recipes.registry.find_spec", lambda _name: None)
     code, _, err = call("train", "walker2d")
     assert code == 4
     assert "palaestra[mujoco]" in err

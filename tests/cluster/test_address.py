@@ -9,7 +9,7 @@ from palaestra.cluster.address import (
     common_cluster,
     read_address,
 )
-from palaestra.config.cluster import ClusterConfig
+from palaestra.config.distributed import ClusterConfig
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunRequest
 from palaestra.runs.store import RunStore

@@ -13,7 +13,7 @@ from palaestra.cluster.dispatch import RETRIES
 from palaestra.cluster.driver import Driver, in_words, play
 from palaestra.cluster.heartbeat import Change
 from palaestra.cluster.share import share_from_json
-from palaestra.config.cluster import ClusterConfig
+from palaestra.config.distributed import ClusterConfig
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.local import evaluate_target
 from palaestra.evaluation.plan import make_plan

@@ -13,7 +13,7 @@ import pytest
 
 from palaestra.cluster.address import VARIABLE
 from palaestra.cluster.evaluator import RayEvaluator, open_evaluator
-from palaestra.config.cluster import ClusterConfig
+from palaestra.config.distributed import ClusterConfig
 from palaestra.config.env import EnvConfig
 from palaestra.evaluation.crowd import Crowd
 from palaestra.evaluation.judged import load_judged

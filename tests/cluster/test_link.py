@@ -9,7 +9,7 @@ import pytest
 
 from palaestra.cluster import link as link_module
 from palaestra.cluster.link import Link
-from palaestra.config.cluster import ClusterConfig
+from palaestra.config.distributed import ClusterConfig
 from palaestra.core.errors import RunFailed
 
 PATIENCE_SECONDS = 60.0

@@ -9,7 +9,7 @@ import pytest
 
 from palaestra.cluster import trials
 from palaestra.cluster.trials import RaySlots
-from palaestra.config.recipes.find import find_recipe
+from palaestra.config.recipes.registry import find_recipe
 from palaestra.core.errors import UsageError
 from palaestra.core.executor import load_service
 from palaestra.core.run import RunRequest, RunState

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.config.checkpoints import CheckpointConfig
+from palaestra.config.train import CheckpointConfig
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunRequest, RunState

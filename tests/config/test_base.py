@@ -38,7 +38,7 @@ def test_numbers_are_finite(value):
 
 
 def test_a_plain_section_takes_overrides_as_they_are():
-    assert Example.settle({"count": 2}, {"count": 1}) == {"count": 2}
+    assert Example.normalize_override({"count": 2}, {"count": 1}) == {"count": 2}
     assert Example.shorthand == ""
 
 

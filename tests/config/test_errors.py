@@ -1,8 +1,13 @@
+from __future__ import annotations
+
 import pytest
 from pydantic import ValidationError
 
-from palaestra.config.errors import describe_all, nearest_key
+from palaestra.config.errors import LIBRARY_KEYS, NOTES, describe_errors, nearest_key, translate_key
+from palaestra.config.keys import list_keys, section_names
+from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
+from palaestra.core.errors import UsageError
 
 KNOWN = ["seed", "ppo.gamma", "ppo.clip", "ppo.clip.start", "env.seed_offset", "total_steps", "total_ste_clip"]
 
@@ -25,7 +30,7 @@ def test_the_nearest_key_is_the_one_that_was_most_likely_meant(unknown, meant):
 def test_every_mistake_becomes_a_message_with_the_key_in_it():
     with pytest.raises(ValidationError) as caught:
         TrainConfig.model_validate({"total_steps": "many", "nope": 1, "ppo": {"gamma": 7}, "env": {"id": ""}})
-    messages = [message for message, _ in describe_all(TrainConfig, caught.value)]
+    messages = [message for message, _ in describe_errors(TrainConfig, caught.value)]
     assert len(messages) == 4
     assert all(any(key in message for message in messages) for key in ("total_steps", "nope", "ppo.gamma", "env.id"))
 
@@ -33,7 +38,7 @@ def test_every_mistake_becomes_a_message_with_the_key_in_it():
 def test_a_long_value_is_cut_in_the_message():
     with pytest.raises(ValidationError) as caught:
         TrainConfig.model_validate({"seed": "x" * 5000})
-    ((message, _),) = describe_all(TrainConfig, caught.value)
+    ((message, _),) = describe_errors(TrainConfig, caught.value)
     assert len(message) < 300
 
 
@@ -47,9 +52,49 @@ def test_reasons_are_told_in_our_words_and_not_in_those_of_pydantic():
     }
     with pytest.raises(ValidationError) as caught:
         TrainConfig.model_validate(wrong)
-    messages = " ".join(message for message, _ in describe_all(TrainConfig, caught.value))
+    messages = " ".join(message for message, _ in describe_errors(TrainConfig, caught.value))
     assert "it must be at least 1" in messages
     assert "it must be at most 1" in messages
     assert "it must be a whole number" in messages
     assert "'auto', 'cpu' or 'cuda'" in messages
     assert not any(words in messages for words in ("Input", "should", "parse", "valid "))
+
+
+def test_every_name_of_ours_in_the_table_is_a_key_and_none_of_theirs_is():
+    keys = {key.path for key in list_keys(TrainConfig)} | set(section_names(TrainConfig)) | {"run"}
+    assert set(LIBRARY_KEYS.values()) <= keys
+    assert not set(LIBRARY_KEYS) & keys
+    assert set(NOTES) <= set(LIBRARY_KEYS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        ("n_envs", "ppo.env_count"),
+        ("ppo.n_steps", "ppo.horizon"),
+        ("--lr", "ppo.learning_rate"),
+        ("--num-envs", "ppo.env_count"),
+        ("total_timesteps", "total_steps"),
+        ("learning_rate", "ppo.learning_rate"),
+        ("algo", "ppo"),
+        ("num_minibatches", "not their number"),
+    ],
+)
+def test_names_of_other_trainers_are_answered_with_ours(typed, ours):
+    assert ours in translate_key(typed)
+
+
+def test_a_name_that_nobody_uses_has_no_answer():
+    assert translate_key("gama") == ""
+    assert translate_key("--seeds") == ""
+
+
+@pytest.mark.parametrize(("typed", "ours"), [("n_envs", "ppo.env_count"), ("algo", "Algorithms: ppo")])
+def test_a_setting_by_another_trainers_name_is_refused_with_ours(typed, ours):
+    with pytest.raises(UsageError, match=f"'{typed}'.*{ours}"):
+        resolve_config(TrainConfig, None, {typed: 8})
+
+
+def test_a_setting_in_the_wrong_section_by_another_trainers_name_is_refused_with_ours():
+    with pytest.raises(UsageError, match="'ppo.n_steps'.*ppo.horizon"):
+        resolve_config(TrainConfig, None, {"ppo": {"n_steps": 8}})

@@ -1,7 +1,11 @@
+from __future__ import annotations
+
+import json
+
 import pytest
 from pydantic import BaseModel
 
-from palaestra.config.keys import KeyInfo, list_keys, section_names
+from palaestra.config.keys import SCHEMA_DIALECT, KeyInfo, config_json_schema, list_keys, section_names
 from palaestra.config.recipes.classic import cartpole
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
@@ -78,3 +82,28 @@ def test_sections_are_the_nested_models():
     assert section_names(Outer) == ["inner"]
     assert list_keys(Outer) == [KeyInfo("inner.leaf", "integer", 1, ""), KeyInfo("other", "integer", 2, "")]
     assert "ppo.learning_rate" in section_names(TrainConfig)
+
+
+def properties(schema):
+    yield schema.get("properties", {})
+    for definition in schema.get("$defs", {}).values():
+        yield definition.get("properties", {})
+
+
+def test_the_schema_is_plain_json_and_names_its_dialect():
+    schema = config_json_schema()
+    assert json.loads(json.dumps(schema)) == schema
+    assert schema["$schema"] == SCHEMA_DIALECT
+
+
+def test_every_field_is_described_and_has_its_default():
+    for group in properties(config_json_schema()):
+        for name, field in group.items():
+            assert field.get("description"), name
+    assert config_json_schema()["properties"]["total_steps"]["default"] == TrainConfig().total_steps
+
+
+def test_unknown_keys_are_forbidden_in_every_section():
+    schema = config_json_schema()
+    assert schema["additionalProperties"] is False
+    assert all(definition["additionalProperties"] is False for definition in schema["$defs"].values())

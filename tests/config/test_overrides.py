@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaestra.config.overrides import nest, override_words, parse_overrides, split_word
+from palaestra.config.overrides import format_overrides, nest, parse_overrides, split_setting
 from palaestra.core.errors import UsageError
 
 
@@ -72,7 +72,7 @@ def test_python_callers_may_write_dots_or_dictionaries():
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused_and_never_crashes(text):
     try:
-        key, raw = split_word(text)
+        key, raw = split_setting(text)
         parse_overrides([text])
     except UsageError:
         return
@@ -89,8 +89,8 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), VALUES, max_size=4))
 def test_words_made_of_settings_read_back_as_the_same_settings(config):
-    assert parse_overrides(override_words(config)) == config
+    assert parse_overrides(format_overrides(config)) == config
 
 
 def test_a_key_with_a_dot_is_written_inside_its_section():
-    assert override_words({"kwargs": {"a.b": 1}, "ppo": {"gamma": 0.9}}) == ['kwargs={"a.b": 1}', "ppo.gamma=0.9"]
+    assert format_overrides({"kwargs": {"a.b": 1}, "ppo": {"gamma": 0.9}}) == ['kwargs={"a.b": 1}', "ppo.gamma=0.9"]

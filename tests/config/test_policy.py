@@ -18,7 +18,7 @@ def test_graph_and_module_are_two_ways_and_only_one_can_be_taken():
 
 def test_naming_the_same_network_keeps_its_settings():
     standing = {"graph": "mlp", "module": None, "settings": {"hidden": [8]}}
-    assert standing | PolicyConfig.settle("mlp", standing) == {
+    assert standing | PolicyConfig.normalize_override("mlp", standing) == {
         "graph": "mlp",
         "module": None,
         "settings": {"hidden": [8]},
@@ -27,7 +27,7 @@ def test_naming_the_same_network_keeps_its_settings():
 
 def test_naming_another_drops_them():
     standing = {"graph": "mlp", "module": None, "settings": {"hidden": [8]}, "normalize_returns": True}
-    settled = standing | PolicyConfig.settle({"module": "mine:Net"}, standing)
+    settled = standing | PolicyConfig.normalize_override({"module": "mine:Net"}, standing)
     assert settled == {"graph": None, "module": "mine:Net", "settings": {}, "normalize_returns": True}
 
 

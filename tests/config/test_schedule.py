@@ -26,11 +26,14 @@ def test_it_reads_as_one_would_say_it():
 
 def test_a_bare_number_forgets_what_stood_before():
     standing = {"start": 1.0, "end": 0.5, "kind": "cosine"}
-    settled = Schedule.settle(2.0, standing)
+    settled = Schedule.normalize_override(2.0, standing)
     assert standing | settled == {"start": 2.0, "kind": "constant"}
 
 
 def test_end_alone_makes_only_a_constant_one_linear():
-    assert Schedule.settle({"end": 0.1}, {"kind": "constant"}) == {"end": 0.1, "kind": "linear"}
-    assert Schedule.settle({"end": 0.1}, {"kind": "cosine"}) == {"end": 0.1}
-    assert Schedule.settle({"end": 0.1, "kind": "exponential"}, {"kind": "constant"})["kind"] == "exponential"
+    assert Schedule.normalize_override({"end": 0.1}, {"kind": "constant"}) == {"end": 0.1, "kind": "linear"}
+    assert Schedule.normalize_override({"end": 0.1}, {"kind": "cosine"}) == {"end": 0.1}
+    both = {"end": 0.1, "kind": "exponential"}
+    assert Schedule.normalize_override(both, {"kind": "constant"})["kind"] == "exponential"
+        Schedule.normalize_override({"end": 0.1, "kind": "exponential"}, {"kind": "constant"})["kind"] == "exponential"
+    )

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import ast
 import re
 from pathlib import Path
@@ -5,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.core import errors
-from palaestra.core.errors import MissingExtra, PalaestraError, UsageError, did_you_mean
+from palaestra.core.errors import MissingExtra, PalaestraError, UsageError, did_you_mean, escape_controls
 
 SOURCE = Path(errors.__file__).parents[1]
 
@@ -74,3 +76,16 @@ def test_did_you_mean_is_silent_when_nothing_is_near():
 @pytest.mark.fault("W11")
 def test_an_error_as_text_has_no_control_characters_but_line_breaks():
     assert str(UsageError("one\ntwo \x1b[31m", "\u202e")) == "one\ntwo \\x1b[31m \\u202e"
+
+
+def test_ordinary_text_is_not_changed():
+    assert escape_controls("größer 模 100 % \\x1b") == "größer 模 100 % \\x1b"
+
+
+@pytest.mark.fault("W11")
+def test_control_and_direction_characters_are_shown_as_escapes():
+    assert escape_controls("\x1b[31m\n\u202e\u2028\x9b\0") == r"\x1b[31m\n\u202e\u2028\x9b\x00"
+
+
+def test_characters_to_keep_stay_as_they_are():
+    assert escape_controls("a\n\tb\r\x07", keep="\n\t") == "a\n\tb\\r\\x07"

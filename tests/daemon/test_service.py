@@ -371,7 +371,7 @@ def test_a_daemon_never_loads_torch(home):
         "import sys; from palaestra.daemon.service import Daemon\n"
         "from palaestra.daemon.settings import DaemonSettings\n"
         "from palaestra.core.run import RunRequest\n"
-        "from palaestra.config.recipes.find import recipe_names\n"
+        "from palaestra.config.recipes.registry import recipe_names\n"
         "from palaestra.core.worker_kind import RequestRefused, Resources\n"
         "from pathlib import Path\n"
         f"with Daemon(Path({str(home)!r}), DaemonSettings(Resources(0, 0, 0))) as daemon:\n"

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point does
-from palaestra.config.curriculum import CurriculumConfig
-from palaestra.config.env import EnvConfig
+from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.core.errors import UsageError
 from palaestra.envs import build
 from palaestra.envs.batch import BatchEnvs

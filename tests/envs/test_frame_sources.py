@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from palaestra.algorithms.buffers.rollout_buffer import Tape
-from palaestra.config.curriculum import CurriculumConfig
-from palaestra.config.env import EnvConfig
+from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.envs.build import make_vector_envs
 from palaestra.envs.frame_sources import BatchSource, EnvsSource, TellsState, frame_source, renderer_for, view_of_batch
 from palaestra.envs.tasks import TaskSwitch

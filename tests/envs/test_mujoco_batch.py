@@ -4,8 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from palaestra.config.curriculum import CurriculumConfig
-from palaestra.config.env import EnvConfig
+from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.envs import mujoco_batch
 from palaestra.envs.build import make_vector_envs

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from palaestra.config.env import EnvConfig
-from palaestra.core.codec import decode_space, encode_space
 from palaestra.core.errors import UsageError
-from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec
+from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec, decode_space, encode_space
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import action_converter, interface_of, observation_arrays, space_spec, to_env_action
 

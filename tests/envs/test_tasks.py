@@ -2,8 +2,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from palaestra.config.curriculum import CurriculumConfig, TaskConfig
-from palaestra.config.env import EnvConfig
+from palaestra.config.env import CurriculumConfig, EnvConfig, TaskConfig
 from palaestra.core.errors import UsageError
 from palaestra.envs import snapshot, tasks
 from palaestra.envs.make import make_env

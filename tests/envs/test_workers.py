@@ -14,8 +14,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from palaestra.config.curriculum import CurriculumConfig
-from palaestra.config.env import EnvConfig
+from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.envs import workers
 from palaestra.envs.build import make_vector_envs
@@ -269,7 +268,7 @@ def test_workers_end_when_nobody_needs_them():
 
 DOOMED = """
 import json, sys, numpy as np
-from palaestra.config.curriculum import CurriculumConfig
+from palaestra.config.env import CurriculumConfig
 from palaestra.config.env import EnvConfig
 from palaestra.envs.build import make_vector_envs
 config = EnvConfig(id="odd_envs:Odd-v0", kwargs={"culprit": 30, "what": "hang"}, workers=2)

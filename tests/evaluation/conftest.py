@@ -12,8 +12,8 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.env import EnvConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.checkpoint import Checkpoint
-from palaestra.core.codec import encode_interface
 from palaestra.core.run import RunRequest
+from palaestra.core.spaces import encode_interface
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
 from palaestra.policies.build import build_policy

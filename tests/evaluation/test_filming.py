@@ -11,9 +11,9 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.env import EnvConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.checkpoint import Checkpoint
-from palaestra.core.codec import encode_interface
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunRequest
+from palaestra.core.spaces import encode_interface
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
 from palaestra.evaluation import filming

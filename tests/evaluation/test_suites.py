@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.config.env import EnvConfig
 from palaestra.config.evaluation import EvaluationConfig
-from palaestra.config.recipes.find import find_recipe
+from palaestra.config.recipes.registry import find_recipe
 from palaestra.core import plugins
 from palaestra.core.errors import NotFound, UsageError
 from palaestra.evaluation.suites import find_suite, suite_of

@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.config.request import resolve_training
+from palaestra.config.resolve import resolve_training
 from palaestra.training.engines import native_engine
 
 pytestmark = [

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import pytest
 
-from palaestra.core.episode_columns import EpisodeColumns
+from palaestra.core.episodes import EpisodeColumns
 from palaestra.core.metrics_logger import Sample
 from palaestra.loggers.csv import CsvLogger
 from palaestra.loggers.downsampling import SINGLE_ITERATIONS, Downsampler, interval_length

@@ -5,7 +5,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginAccumulator
 
-from palaestra.core.episode_columns import EpisodeColumns
+from palaestra.core.episodes import EpisodeColumns
 from palaestra.core.metrics_logger import EpisodeSummary, Interval, Sample, ValueRange
 from palaestra.loggers.event_messages import scalars_event
 from palaestra.loggers.samples import sample_of

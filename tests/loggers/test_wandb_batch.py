@@ -3,8 +3,7 @@ import math
 
 import pytest
 
-from palaestra.core.episode_columns import EpisodeColumns
-from palaestra.core.episodes import EpisodeResult
+from palaestra.core.episodes import EpisodeColumns, EpisodeResult
 from palaestra.core.metrics_logger import EpisodeSummary, Interval, Sample, ValueRange
 from palaestra.loggers import wandb_batch
 from palaestra.loggers.wandb_batch import packed, unpacked

@@ -4,9 +4,16 @@ import pytest
 import torch
 
 from palaestra.config.policy import PolicyConfig
-from palaestra.core.codec import decode_interface, encode_interface
 from palaestra.core.errors import UsageError
-from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, FeatureSpec
+from palaestra.core.spaces import (
+    BoxSpec,
+    DictSpec,
+    DiscreteSpec,
+    EnvInterface,
+    FeatureSpec,
+    decode_interface,
+    encode_interface,
+)
 from palaestra.policies.build import build_policy
 from palaestra.policies.features import (
     NOTHING,

@@ -10,7 +10,7 @@ import gymnasium
 import pytest
 from gymnasium.envs.classic_control import CartPoleEnv
 
-from palaestra.config.live import LiveConfig
+from palaestra.config.train import LiveConfig
 from palaestra.envs.publish import PublishedEnvs
 from palaestra.rendering.buffer_paths import VARIABLE, all_frame_buffers, frame_buffer_path, roles_of
 from palaestra.rendering.demand import Demand

@@ -12,9 +12,9 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.env import EnvConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.checkpoint import Checkpoint
-from palaestra.core.codec import encode_interface
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunRequest
+from palaestra.core.spaces import encode_interface
 from palaestra.envs.build import make_playable
 from palaestra.evaluation.judged import load_judged
 from palaestra.evaluation.plan import make_plan

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.config.recipes.find import find_recipe
+from palaestra.config.recipes.registry import find_recipe
 from palaestra.core.run import RunRequest
 from palaestra.core.worker_kind import RequestRefused, Resources
 from palaestra.runner.native_kind import KIND

@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.config.request import prepare_training
+from palaestra.config.resolve import build_request
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunRequest, RunState
 from palaestra.policies.shipped import GRAPHS
@@ -19,7 +19,7 @@ TINY = {
 
 
 def prepared(root, overrides=None, kind="native", **fields):
-    request, config = prepare_training("cartpole", {**TINY, **(overrides or {})})
+    request, config = build_request("cartpole", {**TINY, **(overrides or {})})
     asked = RunRequest(kind, "cartpole", request.config, **fields)
     return RunStore(root).create(asked, config.model_dump(mode="json"), "prepared", config.total_steps)
 

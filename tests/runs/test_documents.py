@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from palaestra.config.train import TrainConfig
-from palaestra.config.yaml_text import parse_yaml
+from palaestra.config.yaml import parse_yaml
 from palaestra.core.errors import DamagedFile
 from palaestra.runs.documents import read_config, read_request, write_config
 from palaestra.runs.files import read_yaml, write_yaml

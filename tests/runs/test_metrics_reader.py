@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palaestra.core.episode_columns import EpisodeColumns
-from palaestra.core.episodes import EpisodeResult
+from palaestra.core.episodes import EpisodeColumns, EpisodeResult
 from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.core.metrics_logger import EpisodeSummary, Interval, Sample, ValueRange
 from palaestra.runs.metrics_reader import Bucket, MetricsReader, TailPoint

@@ -3,8 +3,7 @@ import sqlite3
 
 import pytest
 
-from palaestra.core.episode_columns import EpisodeColumns
-from palaestra.core.episodes import EpisodeResult
+from palaestra.core.episodes import EpisodeColumns, EpisodeResult
 from palaestra.core.metrics_logger import Sample
 from palaestra.runs.metrics_rows import AT_ONCE, episode_rows, point_statements
 

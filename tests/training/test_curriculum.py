@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from palaestra.algorithms.group import ALONE, Group
-from palaestra.config.curriculum import CurriculumConfig
+from palaestra.config.env import CurriculumConfig
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.training.curriculum import Curriculum, moved

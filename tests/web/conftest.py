@@ -18,9 +18,8 @@ from starlette.testclient import TestClient
 from palaestra.checkpoints.durable import commit
 from palaestra.checkpoints.names import model_name
 from palaestra.core.checkpoint import Checkpoint
-from palaestra.core.codec import encode_interface
 from palaestra.core.run import RunRequest
-from palaestra.core.spaces import DiscreteSpec, EnvInterface
+from palaestra.core.spaces import DiscreteSpec, EnvInterface, encode_interface
 from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
 from palaestra.daemon.service import Daemon
 from palaestra.daemon.settings import DaemonSettings

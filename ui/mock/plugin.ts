@@ -38,7 +38,7 @@ function refuse(status: number, message: string): never {
 
 let form: Nested | null = null;
 function realForm(): Nested {
-  const words = 'import json; from palaestra.config.train import TrainConfig as T; from palaestra.config.schema import config_schema; print(json.dumps({"schema": config_schema(), "defaults": T().model_dump(mode="json")}))';
+  const words = 'import json; from palaestra.config.train import TrainConfig as T; from palaestra.config.keys import config_schema; print(json.dumps({"schema": config_schema(), "defaults": T().model_dump(mode="json")}))';
   form ??= JSON.parse(execFileSync('../.venv/bin/python', ['-c', words], { encoding: 'utf8' })) as Nested;
   return form;
 }

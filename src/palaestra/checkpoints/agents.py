@@ -14,8 +14,8 @@ from palaestra.checkpoints.restore import fill_module
 from palaestra.checkpoints.targets import lies_in_own_store
 from palaestra.checkpoints.weights import weights_from_bytes
 from palaestra.core.checkpoint import TORCH_MODULE
-from palaestra.core.codec import encode_interface
 from palaestra.core.errors import UsageError
+from palaestra.core.spaces import encode_interface
 from palaestra.policies.agent import Agent
 from palaestra.policies.shipped import self_contained
 

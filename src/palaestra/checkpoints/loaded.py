@@ -13,8 +13,8 @@ from palaestra.checkpoints.restore import restore_agent
 from palaestra.checkpoints.targets import find_target
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.checkpoint import TORCH_MODULE
-from palaestra.core.codec import decode_interface
 from palaestra.core.errors import DamagedFile, RefusedFile, UsageError
+from palaestra.core.spaces import decode_interface
 from palaestra.envs.spaces import observation_arrays, to_env_action
 from palaestra.policies.observations import to_tensor
 

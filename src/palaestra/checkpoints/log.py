@@ -28,7 +28,7 @@ LOG_NAME = "checkpoint_log.json"
 SCHEMA_VERSION = 1
 HEAD = f'{{"schema_version": {SCHEMA_VERSION}, "checkpoints": [\n'.encode()
 MAX_BYTES = 64 << 20
-OTHER_NAMES = {"timestamp": "time", "step": "agent_step", "run_duration": "total_time"}  # of the same values
+LIBRARY_KEYS = {"timestamp": "time", "step": "agent_step", "run_duration": "total_time"}  # of the same values
 EPISODES_METRIC = "episodes"  # episodes ended so far, when the trainer counts them
 
 
@@ -107,7 +107,7 @@ def _changes(before: dict[int, LogEntry], now: dict[int, LogEntry]) -> dict[int,
 
 def entry_fields(entry: LogEntry) -> dict[str, Any]:
     """An entry as it stands in the file: with its names, and beside them those that other tools look for."""
-    return {**vars(entry), **{name: getattr(entry, own) for name, own in OTHER_NAMES.items()}}
+    return {**vars(entry), **{name: getattr(entry, own) for name, own in LIBRARY_KEYS.items()}}
 
 
 def _worded(entry: LogEntry) -> bytes:
@@ -115,7 +115,7 @@ def _worded(entry: LogEntry) -> bytes:
 
 
 def _entry(data: dict[str, Any]) -> LogEntry:
-    own = {name: value for name, value in data.items() if name not in OTHER_NAMES}
+    own = {name: value for name, value in data.items() if name not in LIBRARY_KEYS}
     if set(own) != {field.name for field in fields(LogEntry)}:
         raise ValueError(f"an entry has the fields {sorted(data)}")
     entry = LogEntry(**own)

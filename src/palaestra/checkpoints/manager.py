@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from palaestra.checkpoints import agents
     from palaestra.checkpoints.filesystem import FileSystem
     from palaestra.checkpoints.loaded import LoadedPolicy
-    from palaestra.config.checkpoints import CheckpointConfig
+    from palaestra.config.train import CheckpointConfig
 else:
     agents = lazy_import("palaestra.checkpoints.agents")
 

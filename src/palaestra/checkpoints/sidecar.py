@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ruamel.yaml.error import YAMLError
 
 from palaestra.checkpoints.names import model_name, trainer_state_name
-from palaestra.config.yaml_text import dump_yaml, parse_yaml
+from palaestra.config.yaml import dump_yaml, parse_yaml
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.errors import DamagedFile, UsageError, did_you_mean
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from palaestra.checkpoints import weights as weight_files
     from palaestra.checkpoints.filesystem import FileSystem
     from palaestra.checkpoints.reading import OpenedCheckpoint, Survey
-    from palaestra.config.checkpoints import CheckpointConfig
+    from palaestra.config.train import CheckpointConfig
 
     Arrays = Mapping[str, NDArray[Any]]  # of a policy's state_dict
 else:

@@ -15,7 +15,7 @@ from palaestra.cli.export import EXPORT
 from palaestra.cli.output import note, print_json, print_table, print_text
 from palaestra.cli.targets import run_names, run_selectors
 from palaestra.cli.upload import UPLOAD
-from palaestra.config.yaml_text import dump_yaml
+from palaestra.config.yaml import dump_yaml
 from palaestra.core.errors import DamagedFile
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from palaestra.cli.command import Command, Group
 from palaestra.cli.keys_help import RUN, show
 from palaestra.cli.output import print_json, print_table, print_text
-from palaestra.config.keys import list_keys
-from palaestra.config.recipes.find import find_recipe, recipe_names
-from palaestra.config.schema import config_schema
+from palaestra.config.keys import config_json_schema, list_keys
+from palaestra.config.recipes.registry import find_recipe, recipe_names
 from palaestra.config.train import TrainConfig
-from palaestra.config.yaml_text import dump_yaml
+from palaestra.config.yaml import dump_yaml
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -58,7 +57,7 @@ def _schema_arguments(parser: Parser) -> None:
 
 
 def run_schema(_arguments: Namespace) -> int:
-    print_json(config_schema())
+    print_json(config_json_schema())
     return 0
 
 

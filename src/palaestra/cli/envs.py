@@ -12,7 +12,7 @@ from gymnasium.envs.registration import EnvSpec, registry
 
 from palaestra.cli.command import Command
 from palaestra.cli.output import print_json, print_table
-from palaestra.config.recipes.find import is_installed
+from palaestra.config.recipes.registry import is_installed
 from palaestra.envs.make import load_plugins
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from palaestra.cli.output import note, print_json, print_pairs, print_table
 from palaestra.cli.parser import positive
 from palaestra.cli.progress import Progress
 from palaestra.cli.targets import run_selectors
-from palaestra.config.overrides import parse_overrides, split_word
-from palaestra.config.recipes.find import recipe_names
+from palaestra.config.overrides import parse_overrides, split_setting
+from palaestra.config.recipes.registry import recipe_names
 from palaestra.core.errors import BelowScore, RunFailed, UsageError
 from palaestra.core.evaluation import Stopped
 from palaestra.runner.signals import StopNow, exit_code_of, stop_on_signals
@@ -69,13 +69,13 @@ def add_arguments(parser: Parser) -> None:
 def read_words(words: Sequence[str]) -> EvalWords:
     settings = [word for word in words if "=" in word and not is_cluster_word(word)]
     cluster = read_cluster_words(words)
-    own = {key: [split_word(word)[1] for word in settings if split_word(word)[0] == key] for key in OWN_KEYS}
+    own = {key: [split_setting(word)[1] for word in settings if split_setting(word)[0] == key] for key in OWN_KEYS}
     for key, values in own.items():
         if len(values) > 1:
             raise UsageError(f"'{key}' is set twice: {values[0]!r} and {values[1]!r}.", "Keep one of them.")
         if values == [""]:
             raise UsageError(f"'{key}=' has no value.", "Leave it out for what the run says.")
-    rest = [word for word in settings if split_word(word)[0] not in OWN_KEYS]
+    rest = [word for word in settings if split_setting(word)[0] not in OWN_KEYS]
     targets = [word for word in words if "=" not in word]
     suite, remote = ("".join(own[key]) for key in OWN_KEYS)
     if remote not in TRUTH:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from palaestra.cli.words import read_words
-from palaestra.config.overrides import nest, split_word
+from palaestra.config.overrides import nest, split_setting
 from palaestra.core.errors import UsageError
 from palaestra.runs.store import runs_root
 from palaestra.sweeps.from_trial import find_trial
@@ -23,7 +23,7 @@ SWEEP_KEY = "sweep"
 def read_words_from_trial(typed: Sequence[str], selector: str) -> tuple[Words, str]:
     """What is to be trained, and the trial it comes from, `NAME:3`; a key that is typed wins over the trial's."""
     rest = [word for word in typed if word.partition("=")[0] != SWEEP_KEY]
-    sweeps = [split_word(word)[1] for word in typed if word.partition("=")[0] == SWEEP_KEY]
+    sweeps = [split_setting(word)[1] for word in typed if word.partition("=")[0] == SWEEP_KEY]
     if len(sweeps) > 1:
         raise UsageError(f"'sweep' is set twice: '{sweeps[0]}' and '{sweeps[1]}'.", "Keep one of them.")
     words = read_words(rest)

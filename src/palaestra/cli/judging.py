@@ -9,8 +9,8 @@ from pydantic import Field
 
 from palaestra.cli.parser import natural, positive
 from palaestra.config.base import Frozen
-from palaestra.config.cluster import ClusterConfig
-from palaestra.config.overrides import parse_overrides, split_word
+from palaestra.config.distributed import ClusterConfig
+from palaestra.config.overrides import parse_overrides, split_setting
 from palaestra.config.resolve import resolve_config
 from palaestra.core.errors import UsageError
 
@@ -39,7 +39,7 @@ def read_cluster_words(words: Sequence[str]) -> dict[str, Any]:
     """The `cluster.…=…` settings among the words of a command line, checked; only those that are given."""
     settings = []
     for word in filter(is_cluster_word, words):
-        key, value = split_word(word)
+        key, value = split_setting(word)
         settings.append(f"{key}={json.dumps(value)}" if key == ADDRESS_KEY else word)  # [::1]:6379 is no YAML list
     given: dict[str, Any] = parse_overrides(settings).get(CLUSTER_SECTION, {})
     resolve_config(_ClusterSection, None, {CLUSTER_SECTION: given})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaestra.config.recipes.find import recipe_names
+from palaestra.config.recipes.registry import recipe_names
 from palaestra.core import plugins
 
 GROUP = "workers"

@@ -12,8 +12,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from palaestra.core.control_characters import escape_controls
-from palaestra.core.errors import PalaestraError, RunFailed, UsageError, did_you_mean
+from palaestra.core.errors import PalaestraError, RunFailed, UsageError, did_you_mean, escape_controls
 from palaestra.core.gc_tuning import collect_rarely
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from palaestra.cli.output import note, print_json, print_text
 from palaestra.cli.submit import request_data, tell
 from palaestra.client.calls import connect
 from palaestra.config.overrides import parse_overrides
-from palaestra.config.yaml_text import dump_yaml
+from palaestra.config.yaml import dump_yaml
 from palaestra.core import plugins
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunRequest, RunState

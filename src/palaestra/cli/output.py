@@ -10,7 +10,7 @@ from dataclasses import asdict, is_dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TextIO
 
-from palaestra.core.control_characters import escape_controls
+from palaestra.core.errors import escape_controls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

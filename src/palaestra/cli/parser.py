@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from typing import Any, NoReturn
 
-from palaestra.config.other_names import describe_other_name
+from palaestra.config.errors import translate_key
 from palaestra.core.errors import UsageError, did_you_mean
 
 
@@ -32,7 +32,7 @@ class Parser(ArgumentParser):
         arguments, unknown = self.parse_known_intermixed_args(words)
         if unknown:
             name = unknown[0].partition("=")[0]
-            setting = describe_other_name(name) if name.startswith("--") else ""
+            setting = translate_key(name) if name.startswith("--") else ""
             if setting:
                 setting += " Settings are written key=value, without dashes."
             hint = setting or did_you_mean(name, self.flags) or f"Try '{self.prog} -h'."

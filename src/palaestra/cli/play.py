@@ -14,8 +14,8 @@ from palaestra.cli.targets import run_names
 from palaestra.cli.terminal import Terminal, require_terminal
 from palaestra.cli.words import split_target
 from palaestra.config.overrides import parse_overrides
-from palaestra.config.recipes.find import recipe_names
-from palaestra.config.request import prepare_training
+from palaestra.config.recipes.registry import recipe_names
+from palaestra.config.resolve import build_request
 from palaestra.core import plugins
 from palaestra.core.errors import NotFound, UsageError, did_you_mean
 from palaestra.runs.store import runs_root
@@ -58,7 +58,7 @@ def run(arguments: Namespace) -> int:
 def find_env(target: str, overrides: Mapping[str, Any]) -> EnvConfig:
     """A recipe's environment, or that of a run."""
     if target in recipe_names():
-        return prepare_training(target, overrides)[1].env
+        return build_request(target, overrides)[1].env
     try:
         return prepare_continuation(runs_root(), target, overrides)[1].env
     except NotFound as error:

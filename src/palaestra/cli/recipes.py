@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.cli.command import Command
 from palaestra.cli.output import print_json, print_table
-from palaestra.config.recipes.find import find_recipe, is_installed, recipe_names
+from palaestra.config.recipes.registry import find_recipe, is_installed, recipe_names
 
 if TYPE_CHECKING:
     from argparse import Namespace

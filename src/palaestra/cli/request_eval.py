@@ -13,8 +13,8 @@ from palaestra.cli.judging import SUITE_KEY, add_plan_flags, is_cluster_word, re
 from palaestra.cli.output import note, print_json, print_table
 from palaestra.cli.request_progress import RequestProgress
 from palaestra.cli.targets import run_names, run_selectors
-from palaestra.config.overrides import parse_overrides, split_word
-from palaestra.config.recipes.find import recipe_names
+from palaestra.config.overrides import parse_overrides, split_setting
+from palaestra.config.recipes.registry import recipe_names
 from palaestra.core.errors import UsageError
 from palaestra.core.evaluation import Stopped
 from palaestra.runner.signals import StopNow, exit_code_of, stop_on_signals
@@ -56,10 +56,10 @@ def add_arguments(parser: Parser) -> None:
 
 def read_words(words: Sequence[str]) -> RequestWords:
     settings = [word for word in words if "=" in word and not is_cluster_word(word)]
-    suites = [value for key, value in map(split_word, settings) if key == SUITE_KEY]
+    suites = [value for key, value in map(split_setting, settings) if key == SUITE_KEY]
     if "" in suites:
         raise UsageError("'suite=' has no name.", "Leave it out for the run's own.")
-    rest = [word for word in settings if split_word(word)[0] != SUITE_KEY]
+    rest = [word for word in settings if split_setting(word)[0] != SUITE_KEY]
     targets = [word for word in words if "=" not in word]
     return RequestWords(targets, suites, parse_overrides(rest), read_cluster_words(words))
 

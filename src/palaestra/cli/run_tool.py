@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from palaestra.cli.command import HELP, Command
-from palaestra.config.recipes.find import recipe_names
+from palaestra.config.recipes.registry import recipe_names
 from palaestra.core.errors import NotFound, UsageError, did_you_mean
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from palaestra.cli.command import Command, Group
 from palaestra.cli.output import note, print_json, print_pairs, print_table, print_text
 from palaestra.cli.runs_disk import DISK
 from palaestra.cli.targets import run_names
-from palaestra.config.yaml_text import dump_yaml
+from palaestra.config.yaml import dump_yaml
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.run import UNREADABLE
 from palaestra.runs.differences import ABSENT, diff_configs, format_differences

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.analysis.statistics import spoken
 from palaestra.cli.output import note, print_json, print_table, print_text
-from palaestra.config.request import resolve_training
+from palaestra.config.resolve import resolve_training
 from palaestra.config.sweep import parse_seeds
-from palaestra.config.yaml_text import dump_yaml
+from palaestra.config.yaml import dump_yaml
 from palaestra.core.errors import UsageError
 from palaestra.core.executor import LOCAL
 from palaestra.runs.store import runs_root

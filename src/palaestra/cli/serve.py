@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from palaestra.cli.command import Command
 from palaestra.cli.output import note, print_json
 from palaestra.cli.parser import natural
-from palaestra.core.control_characters import escape_controls
+from palaestra.core.errors import escape_controls
 from palaestra.runs.logs import log_level
 from palaestra.runs.store import runs_root
 from palaestra.web.server import DEFAULT_PORT, ServeSettings, run_server

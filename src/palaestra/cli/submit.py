@@ -13,7 +13,7 @@ from palaestra.cli.output import note, print_json, print_text
 from palaestra.cli.parser import natural, positive
 from palaestra.cli.words import read_words
 from palaestra.client.calls import connect
-from palaestra.config.recipes.find import recipe_names
+from palaestra.config.recipes.registry import recipe_names
 from palaestra.core.errors import RunFailed
 from palaestra.core.run import RunState
 

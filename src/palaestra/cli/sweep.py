@@ -12,7 +12,7 @@ from palaestra.cli.parser import positive
 from palaestra.cli.sweep_tables import as_data, print_trials
 from palaestra.cli.sweep_words import NOT_WORDS, OWN_KEYS, SweepWords, read_sweep_words
 from palaestra.config.keys import list_keys
-from palaestra.config.recipes.find import find_recipe, recipe_names, require_extra
+from palaestra.config.recipes.registry import find_recipe, recipe_names, require_extra
 from palaestra.config.sweep import SweepConfig
 from palaestra.core.errors import UsageError
 from palaestra.runs.store import runs_root

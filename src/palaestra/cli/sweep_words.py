@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cli.words import split_target
-from palaestra.config.overrides import parse_overrides, split_word
+from palaestra.config.overrides import parse_overrides, split_setting
 from palaestra.config.resolve import resolve_config
 from palaestra.config.sweep import SweepConfig
 from palaestra.config.train import TrainConfig
-from palaestra.config.yaml_text import read_yaml
+from palaestra.config.yaml import read_yaml
 from palaestra.core.errors import NotFound, UsageError, did_you_mean
 from palaestra.sweeps.order import flatten
 from palaestra.sweeps.space import parse_parameter
@@ -54,7 +54,7 @@ def _part(settings: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     own: dict[str, str] = {}
     rest = []
     for word in settings:
-        key, text = split_word(word)
+        key, text = split_setting(word)
         if key not in (SWEEP_KEY, EXECUTOR_KEY, *OWN_KEYS):
             _refuse_slip(key)
             rest.append(word)
@@ -79,7 +79,7 @@ def _with_words(config: SweepConfig, words: list[str]) -> SweepConfig:
     parse_overrides(words)  # a key twice, a key without a value
     parameters, settings = dict(config.parameters), flatten(config.settings)
     for word in words:
-        key, text = split_word(word)
+        key, text = split_setting(word)
         parameters.pop(key, None)
         settings.pop(key, None)
         if parse_parameter(key, text) is not None:

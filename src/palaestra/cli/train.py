@@ -14,10 +14,10 @@ from palaestra.cli.parser import positive
 from palaestra.cli.words import read_words
 from palaestra.config.errors import nearest_key
 from palaestra.config.keys import list_keys, section_names
-from palaestra.config.recipes.find import find_recipe, recipe_names
-from palaestra.config.request import resolve_training
+from palaestra.config.recipes.registry import find_recipe, recipe_names
+from palaestra.config.resolve import resolve_training
 from palaestra.config.train import TrainConfig
-from palaestra.config.yaml_text import dump_yaml
+from palaestra.config.yaml import dump_yaml
 from palaestra.core.errors import UsageError
 from palaestra.core.executor import LOCAL
 from palaestra.core.lazy_import import lazy_import

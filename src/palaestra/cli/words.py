@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cli.parser import positive
-from palaestra.config.overrides import parse_overrides, split_word
+from palaestra.config.overrides import parse_overrides, split_setting
 from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Words:
 def read_words(words: Sequence[str]) -> Words:
     recipe, settings = split_target(words)
     own = _own_words(settings)
-    rest = [word for word in settings if split_word(word)[0] not in OWN_KEYS]
+    rest = [word for word in settings if split_setting(word)[0] not in OWN_KEYS]
     return Words(
         recipe=recipe,
         run=own.get(RUN_KEY, ""),
@@ -44,7 +44,7 @@ def read_words(words: Sequence[str]) -> Words:
 def _own_words(settings: Sequence[str]) -> dict[str, str]:
     """Each at most once, none of them empty."""
     found: dict[str, str] = {}
-    for key, value in map(split_word, settings):
+    for key, value in map(split_setting, settings):
         if key not in OWN_KEYS:
             continue
         if key in found:

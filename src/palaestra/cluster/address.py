@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from palaestra.config.cluster import ClusterConfig
+from palaestra.config.distributed import ClusterConfig
 from palaestra.core.errors import NotFound, UsageError
 from palaestra.runs.documents import read_config
 from palaestra.training.addresses import source_address

@@ -17,7 +17,7 @@ from palaestra.cluster.dispatch import Dispatch
 from palaestra.cluster.heartbeat import NodeMonitor
 from palaestra.cluster.nodes import LeftOut, last_line, no_node_left, selector
 from palaestra.cluster.share import describe_other_code, imported_modules, own_code, share_to_json, shorten
-from palaestra.config.cluster import ClusterConfig
+from palaestra.config.distributed import ClusterConfig
 from palaestra.core.errors import PalaestraError
 from palaestra.evaluation.request import request_from_json
 

@@ -13,7 +13,7 @@ import sys
 
 from palaestra.cluster.connection import open_ray
 from palaestra.cluster.driver import Driver
-from palaestra.config.cluster import ClusterConfig
+from palaestra.config.distributed import ClusterConfig
 from palaestra.core.errors import PalaestraError
 from palaestra.runs.processes import die_with_parent
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.cluster.address import cluster_of
 from palaestra.cluster.installed import demand_ray
 from palaestra.cluster.link import Link
-from palaestra.config.cluster import ClusterConfig
+from palaestra.config.distributed import ClusterConfig
 from palaestra.core.errors import PalaestraError, RunFailed
 from palaestra.core.evaluation import SuiteReport
 from palaestra.evaluation.request import episode_from, request_to_json

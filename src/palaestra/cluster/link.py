@@ -23,7 +23,7 @@ from palaestra.runs.environment import RANK_VARIABLES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.config.cluster import ClusterConfig
+    from palaestra.config.distributed import ClusterConfig
 
 logger = logging.getLogger(__name__)
 

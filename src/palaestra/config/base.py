@@ -26,7 +26,7 @@ class Frozen(BaseModel):
     renamed_keys: ClassVar[Mapping[str, str]] = MappingProxyType({})  # old name -> name; the old one is still accepted
 
     @classmethod
-    def settle(cls, override: Any, base: dict[str, Any]) -> Any:
+    def normalize_override(cls, override: Any, base: dict[str, Any]) -> Any:
         """`override` in full words, given the values that stand now.
 
         A section overrides this to give a bare value a meaning, or to drop what a new choice makes void.
@@ -41,7 +41,7 @@ class Frozen(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _a_truth_is_not_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+    def _refuse_booleans_as_numbers(cls, value: Any, info: ValidationInfo) -> Any:
         # pydantic would read `total_steps=true` as 1
         if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation in NUMBERS:
             raise ValueError("a number is wanted, not true or false")

@@ -40,3 +40,23 @@ class DistributedConfig(Frozen):
         default=False,
         description="train also when the ranks have different Palaestra code; the journal records the difference",
     )
+
+
+class ClusterConfig(Frozen):
+    address: str | None = Field(
+        default=None,
+        min_length=1,
+        description="HOST:PORT of a cluster's head; null: a Ray of one's own, on this machine",
+    )
+    cpus: int | None = Field(
+        default=None, ge=1, description="processors that a Ray of one's own offers; null: those of this machine"
+    )
+    node_timeout: float = Field(
+        default=20.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds without a sign of life until a node is left out and its work is done elsewhere",
+    )
+    allow_different_code: bool = Field(
+        default=False, description="use nodes whose code differs from that of this machine; results record it"
+    )

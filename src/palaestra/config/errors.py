@@ -6,7 +6,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from palaestra.config.keys import KeyInfo, list_keys, section_names
-from palaestra.config.other_names import describe_other_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
-def describe_all(model_type: type[BaseModel], error: ValidationError) -> list[tuple[str, str]]:
+def describe_errors(model_type: type[BaseModel], error: ValidationError) -> list[tuple[str, str]]:
     """(message, hint) of every mistake, in the order of the keys."""
     keys = {key.path: key for key in list_keys(model_type)}
     sections = section_names(model_type)
@@ -48,17 +47,17 @@ def _describe(details: ErrorDetails, keys: dict[str, KeyInfo], sections: list[st
     setting = f"{path}={_show(details['input'])}"
     key = keys.get(path)
     if key is not None and not key.is_section:
-        return f"'{setting}' cannot be: {reason_of(details)}.", f"{path} is {key.accepts}: {key.description}."
+        return f"'{setting}' cannot be: {error_reason(details)}.", f"{path} is {key.accepts}: {key.description}."
     if details["type"] == "value_error":  # a rule between several keys of one section
-        return f"{path or 'these settings'}: {reason_of(details)}.", ""
+        return f"{path or 'these settings'}: {error_reason(details)}.", ""
     inside = [name for name in keys if name.startswith(f"{path}.")]
     hint = f"{path} is a section; set for example {inside[0]}=…" if inside else ""
-    return f"'{setting}' cannot be: {reason_of(details)}.", hint
+    return f"'{setting}' cannot be: {error_reason(details)}.", hint
 
 
 def _unknown(path: str, keys: dict[str, KeyInfo], sections: list[str]) -> tuple[str, str]:
     known = [*keys, *sections]
-    other = describe_other_name(path) if "ppo" in sections else ""  # the names of a training's settings
+    other = translate_key(path) if "ppo" in sections else ""  # the names of a training's settings
     near = "" if other else nearest_key(path, known)
     hint = f"Did you mean '{near}'?" if near else other or "'palaestra config keys' lists all keys."
     return f"No key is called '{path}'.", hint
@@ -94,7 +93,7 @@ REASONS = {
 }
 
 
-def reason_of(details: ErrorDetails) -> str:
+def error_reason(details: ErrorDetails) -> str:
     """Why pydantic refused a value, in our words."""
     if details["type"] == "value_error":
         return str(details["ctx"]["error"])
@@ -109,3 +108,118 @@ def reason_of(details: ErrorDetails) -> str:
 def _show(value: Any) -> str:
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+LIBRARY_KEYS: dict[str, str] = {
+    # optimisation
+    "lr": "ppo.learning_rate",
+    "learning_rate": "ppo.learning_rate",
+    "anneal_lr": "ppo.learning_rate.kind",
+    "lr_schedule": "ppo.learning_rate.kind",
+    "batch_size": "ppo.minibatch_size",
+    "minibatch_size": "ppo.minibatch_size",
+    "num_minibatches": "ppo.minibatch_size",
+    "sgd_minibatch_size": "ppo.minibatch_size",
+    "n_epochs": "ppo.update_epochs",
+    "num_epochs": "ppo.update_epochs",
+    "update_epochs": "ppo.update_epochs",
+    "num_sgd_iter": "ppo.update_epochs",
+    "max_grad_norm": "ppo.max_grad_norm",
+    "grad_clip": "ppo.max_grad_norm",
+    "optimizer": "ppo.optimizer",
+    "weight_decay": "ppo.optimizer.weight_decay",
+    "adam_eps": "ppo.optimizer.epsilon",
+    # rollouts
+    "n_envs": "ppo.env_count",
+    "num_envs": "ppo.env_count",
+    "n_env": "ppo.env_count",
+    "n_steps": "ppo.horizon",
+    "num_steps": "ppo.horizon",
+    "rollout_length": "ppo.horizon",
+    "unroll_length": "ppo.horizon",
+    "rollout_fragment_length": "ppo.horizon",
+    "bptt_horizon": "ppo.segment_length",
+    "bptt_length": "ppo.segment_length",
+    "n_timesteps": "total_steps",
+    "timesteps": "total_steps",
+    "total_timesteps": "total_steps",
+    "num_timesteps": "total_steps",
+    # losses
+    "gamma": "ppo.gamma",
+    "discount": "ppo.gamma",
+    "gae_lambda": "ppo.gae_lambda",
+    "lambda": "ppo.gae_lambda",
+    "clip_range": "ppo.clip",
+    "clip_coef": "ppo.clip",
+    "clip_param": "ppo.clip",
+    "cliprange": "ppo.clip",
+    "clip_range_vf": "ppo.clip_value_loss",
+    "clip_vloss": "ppo.clip_value_loss",
+    "ent_coef": "ppo.entropy_coefficient",
+    "entropy_coef": "ppo.entropy_coefficient",
+    "entropy_coeff": "ppo.entropy_coefficient",
+    "vf_coef": "ppo.value_coefficient",
+    "value_coef": "ppo.value_coefficient",
+    "vf_loss_coeff": "ppo.value_coefficient",
+    "target_kl": "ppo.target_kl",
+    "norm_adv": "ppo.normalize_advantages",
+    "normalize_advantage": "ppo.normalize_advantages",
+    # the environment and the network
+    "env_id": "env.id",
+    "env_name": "env.id",
+    "env_kwargs": "env.kwargs",
+    "num_workers": "env.workers",
+    "n_workers": "env.workers",
+    "vec_env": "env.workers",
+    "norm_obs": "policy.normalize_observations",
+    "norm_reward": "policy.normalize_returns",
+    "normalize": "policy.normalize_observations",
+    "net_arch": "policy.settings",
+    "hidden_size": "policy.settings",
+    "policy_kwargs": "policy.settings",
+    # the run
+    "exp_name": "run",
+    "name": "run",
+    "sink": "loggers",
+    "tensorboard_log": "loggers.tensorboard",
+    "track": "loggers.wandb.enabled",
+    "wandb_project_name": "loggers.wandb.project",
+    "wandb_project": "loggers.wandb.project",
+    "wandb_entity": "loggers.wandb.entity",
+    "cuda": "device",
+    "save_freq": "checkpoints.save_interval",
+    "save_interval": "checkpoints.save_interval",
+    "checkpoint_interval": "checkpoints.save_interval",
+    "eval_freq": "evaluate_interval",
+    "eval_interval": "evaluate_interval",
+    "n_eval_episodes": "evaluation.episodes",
+    "eval_episodes": "evaluation.episodes",
+    "pretrained": "initial_weights",
+    "load": "initial_weights",
+}
+
+# What the key alone does not tell.
+NOTES: dict[str, str] = {
+    "num_minibatches": "It is the size of a minibatch, not their number.",
+    "anneal_lr": "Choose linear or constant.",
+    "net_arch": "For policy=mlp: policy.settings.hidden=[64,64].",
+    "hidden_size": "For policy=mlp: policy.settings.hidden=[64,64].",
+    "policy_kwargs": "For policy=mlp: policy.settings.hidden=[64,64].",
+    "cuda": "Choose cpu or cuda.",
+    "clip_range_vf": "It is true or false; the range is that of ppo.clip.",
+}
+
+ALGORITHMS = ("ppo",)
+ALGORITHM_NAMES = ("algo", "algorithm", "alg", "agent")
+
+
+def translate_key(name: str) -> str:
+    """`In Palaestra this is called ppo.env_count.` for `n_envs`, `ppo.n_envs` or `--n-envs`; else an empty string."""
+    plain = name.lstrip("-").replace("-", "_").lower()
+    leaf = plain.rpartition(".")[2]
+    if plain in ALGORITHM_NAMES:
+        return f"Algorithms: {', '.join(ALGORITHMS)}. Its settings begin with its name: {ALGORITHMS[0]}.learning_rate."
+    for candidate in (plain, leaf):
+        if candidate in LIBRARY_KEYS:
+            return f"In Palaestra this is called {LIBRARY_KEYS[candidate]}. {NOTES.get(candidate, '')}".rstrip()
+    return ""

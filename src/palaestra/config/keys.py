@@ -10,6 +10,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 
 from palaestra.config.base import Frozen
+from palaestra.config.train import TrainConfig
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -106,3 +107,11 @@ def _limits(field: FieldInfo) -> list[str]:
         for kind, attribute, sign in SIGNS
         if isinstance(mark, kind)
     ]
+
+
+SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def config_json_schema(model_type: type[BaseModel] = TrainConfig) -> dict[str, Any]:
+    """What `config.yaml` of a run may contain, with every description and default."""
+    return {"$schema": SCHEMA_DIALECT, **model_type.model_json_schema(mode="validation")}

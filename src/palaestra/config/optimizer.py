@@ -26,13 +26,13 @@ class OptimizerConfig(Frozen):
     momentum: float = Field(default=0.95, ge=0, lt=1, description="Muon: memory of the gradient")
 
     @classmethod
-    def settle(cls, override: Any, base: dict[str, Any]) -> Any:
+    def normalize_override(cls, override: Any, base: dict[str, Any]) -> Any:
         del base
         return {"kind": override} if isinstance(override, str) else override
 
     @model_validator(mode="before")
     @classmethod
-    def _a_bare_name_is_a_kind(cls, value: Any) -> Any:
+    def _accept_bare_kind(cls, value: Any) -> Any:
         return {"kind": value} if isinstance(value, str) else value
 
     def __str__(self) -> str:

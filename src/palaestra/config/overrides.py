@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from palaestra.config.yaml_text import parse_yaml
+from palaestra.config.yaml import parse_yaml
 from palaestra.core.errors import DamagedFile, UsageError
 
 if TYPE_CHECKING:
@@ -17,19 +17,19 @@ def parse_overrides(words: Iterable[str]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     given: dict[str, str] = {}  # key -> the word that set it
     for word in words:
-        key, value = split_word(word)
+        key, value = split_setting(word)
         _refuse_clash(key, word, given)
         given[key] = word
         _set(nested, key.split("."), _read_value(key, value))
     return nested
 
 
-def override_words(config: Mapping[str, Any]) -> list[str]:
+def format_overrides(config: Mapping[str, Any]) -> list[str]:
     """The reverse of `parse_overrides`: `{"ppo": {"gamma": 0.9}}` to `["ppo.gamma=0.9"]`."""
     return [f"{path}={_write_value(value)}" for path, value in _leaves(config, "")]
 
 
-def split_word(word: str) -> tuple[str, str]:
+def split_setting(word: str) -> tuple[str, str]:
     """Key and raw text of one `key=value`."""
     key, equals, value = word.partition("=")
     if not equals:
@@ -76,13 +76,13 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _leaves(config: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for key, value in config.items():
-        if isinstance(value, dict) and value and all(_is_plain_key(inner) for inner in value):
+        if isinstance(value, dict) and value and all(_is_simple_key(inner) for inner in value):
             yield from _leaves(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
 
-def _is_plain_key(key: object) -> bool:
+def _is_simple_key(key: object) -> bool:
     """Whether a word `section.key=value` reads back as this key."""
     return isinstance(key, str) and key != "" and not {".", "="} & set(key)
 

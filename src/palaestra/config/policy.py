@@ -30,7 +30,7 @@ class PolicyConfig(Frozen):
     compile: bool = Field(default=False, description="run the network through torch.compile; what is saved stays plain")
 
     @classmethod
-    def settle(cls, override: Any, base: dict[str, Any]) -> Any:
+    def normalize_override(cls, override: Any, base: dict[str, Any]) -> Any:
         """Naming another network drops the former one and its settings, never the normalisers."""
         words = {"graph": override} if isinstance(override, str) else override
         if not isinstance(words, dict):
@@ -45,7 +45,7 @@ class PolicyConfig(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_bare_name_is_a_graph(cls, value: Any) -> Any:
+    def _accept_bare_graph_name(cls, value: Any) -> Any:
         if isinstance(value, str):
             return {"graph": value}
         if isinstance(value, dict) and value.get("graph") is None and value.get("module") is None:
@@ -53,7 +53,7 @@ class PolicyConfig(Frozen):
         return value
 
     @model_validator(mode="after")
-    def _at_most_one_kind(self) -> PolicyConfig:
+    def _refuse_graph_with_module(self) -> PolicyConfig:
         if self.graph is not None and self.module is not None:
             raise ValueError("give policy.graph or policy.module, not both")
         return self

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from palaestra.config.base import Frozen, note_old_name
-from palaestra.config.errors import describe_all
+from palaestra.config.errors import describe_errors
 from palaestra.config.keys import nested_model
+from palaestra.config.recipes.registry import find_recipe, require_extra
+from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
+from palaestra.core.run import RunRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +28,7 @@ def resolve_config(model_type: type[Model], base: Model | None, overrides: Mappi
     try:
         return model_type.model_validate(merged)
     except ValidationError as error:
-        lines = describe_all(model_type, error)
+        lines = describe_errors(model_type, error)
         if len(lines) == 1:
             message, hint = lines[0]
             raise UsageError(message, hint) from error
@@ -45,9 +48,28 @@ def merge(model_type: type[BaseModel] | None, base: dict[str, Any], overrides: d
         nested = nested_model(field) if field is not None else None
         standing = merged.get(key)
         if nested is not None and issubclass(nested, Frozen) and isinstance(standing, dict):
-            value = nested.settle(value, standing)
+            value = nested.normalize_override(value, standing)
         if isinstance(value, dict) and isinstance(standing, dict):
             merged[key] = merge(nested, standing, value)
         else:
             merged[key] = deepcopy(value)
     return merged
+
+
+def resolve_training(recipe_name: str, overrides: Mapping[str, Any]) -> TrainConfig:
+    """The recipe's settings with `overrides` laid over; without a recipe name, over the defaults."""
+    base = find_recipe(recipe_name).config if recipe_name else None
+    return resolve_config(TrainConfig, base, overrides)
+
+
+def build_request(
+    recipe_name: str, overrides: Mapping[str, Any], *, name: str = "", submitted_by: str = "", command: str = ""
+) -> tuple[RunRequest, TrainConfig]:
+    """What was asked, and what will be run. Refuses here, before anything is on disk."""
+    config = resolve_training(recipe_name, overrides)
+    if recipe_name:
+        require_extra(recipe_name, find_recipe(recipe_name))
+    request = RunRequest(
+        kind="native", recipe=recipe_name, config=dict(overrides), name=name, submitted_by=submitted_by, command=command
+    )
+    return request, config

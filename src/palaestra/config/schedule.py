@@ -24,7 +24,7 @@ class Schedule(Frozen):
     )
 
     @classmethod
-    def settle(cls, override: Any, base: dict[str, Any]) -> Any:
+    def normalize_override(cls, override: Any, base: dict[str, Any]) -> Any:
         if isinstance(override, dict):
             becomes_linear = "end" in override and "kind" not in override and base.get("kind") == "constant"
             return {**override, "kind": "linear"} if becomes_linear else override
@@ -33,13 +33,13 @@ class Schedule(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_bare_number_is_constant(cls, value: Any) -> Any:
+    def _accept_bare_number(cls, value: Any) -> Any:
         if isinstance(value, int | float | str) and not isinstance(value, bool):
             return {"start": value}
         return value
 
     @model_validator(mode="after")
-    def _exponential_never_reaches_zero(self) -> Schedule:
+    def _validate_exponential(self) -> Schedule:
         if self.kind == "exponential" and (self.start <= 0 or self.end <= 0):
             raise ValueError(f"an exponential schedule needs start and end above 0, not {self.start} and {self.end}")
         return self

@@ -42,7 +42,7 @@ class SweepConfig(Frozen):
 
     @field_validator("seeds", mode="before")
     @classmethod
-    def _seeds_may_be_text(cls, value: Any) -> Any:
+    def _parse_seed_text(cls, value: Any) -> Any:
         try:
             if isinstance(value, str | int) and not isinstance(value, bool):
                 return parse_seeds(str(value))
@@ -53,7 +53,7 @@ class SweepConfig(Frozen):
         return value
 
     @model_validator(mode="after")
-    def _seeds_are_said_once(self) -> SweepConfig:
+    def _refuse_seed_with_seeds(self) -> SweepConfig:
         if self.seeds and ("seed" in self.parameters or "seed" in self.settings):
             raise ValueError("seeds and seed cannot both be set; keep one of them")
         return self

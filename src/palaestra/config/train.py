@@ -7,16 +7,35 @@ from typing import Literal
 from pydantic import Field
 
 from palaestra.config.base import RENAMED_SECTIONS, Frozen
-from palaestra.config.checkpoints import CheckpointConfig
-from palaestra.config.cluster import ClusterConfig
-from palaestra.config.curriculum import CurriculumConfig
-from palaestra.config.distributed import DistributedConfig
-from palaestra.config.env import EnvConfig
+from palaestra.config.distributed import ClusterConfig, DistributedConfig
+from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.config.evaluation import EvaluationConfig
-from palaestra.config.live import LiveConfig
 from palaestra.config.loggers import LoggersConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.ppo import PpoConfig
+
+
+class CheckpointConfig(Frozen):
+    save_interval: int | None = Field(
+        default=None,
+        ge=0,
+        description="iterations between checkpoints; 0: only at the end; null: 50, and at most one a second",
+    )
+    keep: int = Field(
+        default=5, ge=1, description="how many to keep; the latest, the best and those in use always stay"
+    )
+    keep_trainer_states: int = Field(default=2, ge=1, description="how many of them can be continued from")
+
+
+class LiveConfig(Frozen):
+    enabled: bool = Field(default=True, description="the run can be watched; costs nothing while nobody does")
+    budget: float = Field(
+        default=0.015, gt=0, le=1, description="largest share of the time that goes into pictures while watched"
+    )
+    tiles: int = Field(default=64, ge=1, le=1024, description="how many environments can be watched, the first ones")
+    largest_side: int = Field(
+        default=640, ge=16, le=2048, description="pixels; larger pictures are made smaller before they leave the run"
+    )
 
 
 class TrainConfig(Frozen):

@@ -33,8 +33,6 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from palaestra.core.control_characters import escape_controls
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -102,3 +100,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`Did you mean 'arena.basic'?`, or an empty string when nothing is near."""
     near = get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"Did you mean '{near[0]}'?" if near else ""
+
+
+def escape_controls(text: str, keep: str = "") -> str:
+    r"""Control, direction and line-separator characters as escapes (`\x1b`); those in `keep` stay as they are."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in keep else repr(one)[1:-1] for one in text)

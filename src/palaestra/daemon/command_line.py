@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from palaestra.config.overrides import override_words
+from palaestra.config.overrides import format_overrides
 from palaestra.core import plugins
 from palaestra.core.worker_kind import HasCommandLine
 from palaestra.daemon.kinds import GROUP
@@ -25,4 +25,4 @@ def shell_command(kinds: Kinds, request: RunRequest, config: dict[str, Any] | No
         return shlex.join(["palaestra", *kind.command_line(request, config or {})])
     start = ["train", request.kind] if request.kind in plugins.names(GROUP) else ["submit", f"--kind={request.kind}"]
     name = [f"run={request.name}"] if request.name else []
-    return shlex.join(["palaestra", *start, *name, *override_words(request.config)])
+    return shlex.join(["palaestra", *start, *name, *format_overrides(request.config)])

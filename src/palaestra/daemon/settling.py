@@ -7,8 +7,7 @@ import signal
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from palaestra.core.control_characters import escape_controls
-from palaestra.core.errors import DamagedFile, NotFound
+from palaestra.core.errors import DamagedFile, NotFound, escape_controls
 from palaestra.core.run import MOVES, RunRecord, RunState
 from palaestra.daemon.tail import read_end, read_tail
 from palaestra.runs.journal import Journal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from palaestra.core.control_characters import escape_controls
+from palaestra.core.errors import escape_controls
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,8 +18,7 @@ from palaestra.envs.vector import InProcessEnvs, VectorEnvs
 from palaestra.envs.workers import WorkerEnvs
 
 if TYPE_CHECKING:
-    from palaestra.config.curriculum import CurriculumConfig
-    from palaestra.config.env import EnvConfig
+    from palaestra.config.env import CurriculumConfig, EnvConfig
     from palaestra.envs.tasks import TaskSource
 
 

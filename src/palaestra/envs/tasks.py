@@ -21,8 +21,7 @@ from palaestra.envs.spaces import interface_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from palaestra.config.curriculum import CurriculumConfig
-    from palaestra.config.env import EnvConfig
+    from palaestra.config.env import CurriculumConfig, EnvConfig
     from palaestra.core.spaces import EnvInterface
 
 TASK = "task"

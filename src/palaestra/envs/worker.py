@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.config.curriculum import CurriculumConfig
-from palaestra.config.env import EnvConfig
-from palaestra.core.codec import encode_interface
+from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.core.errors import PalaestraError
+from palaestra.core.spaces import encode_interface
 from palaestra.core.tracebacks import shorten_traceback
 from palaestra.envs.share import NOWHERE, Share
 from palaestra.envs.shared_block import Field, lay_out

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.core.codec import decode_interface
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import PalaestraError, RunFailed, UsageError
-from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
+from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec, decode_interface
 from palaestra.envs.shared_block import Field, lay_out, new_memory
 from palaestra.envs.tasks import TaskSwitch, make_task_env
 from palaestra.envs.vector import Ending, InProcessEnvs, VectorStep
@@ -27,8 +26,7 @@ from palaestra.envs.worker_process import InWorker, WorkerProcess
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from palaestra.config.curriculum import CurriculumConfig
-    from palaestra.config.env import EnvConfig
+    from palaestra.config.env import CurriculumConfig, EnvConfig
     from palaestra.envs.tasks import TaskSource
     from palaestra.envs.vector import Arrays
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 from pydantic import ValidationError
 
-from palaestra.config.live import LiveConfig
+from palaestra.config.train import LiveConfig
 from palaestra.core.errors import PalaestraError
 from palaestra.envs.frame_sources import renderer_for, view_of_batch
 from palaestra.evaluation.crowd import Troupe

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.config.evaluation import EvaluationConfig
-from palaestra.config.recipes.find import find_recipe, recipe_names
+from palaestra.config.evaluation import EvaluationConfig, SimulationConfig
+from palaestra.config.recipes.registry import find_recipe, recipe_names
 from palaestra.config.resolve import resolve_config
-from palaestra.config.suites import SimulationConfig
 from palaestra.core import plugins
 from palaestra.core.errors import NotFound, PalaestraError, UsageError, did_you_mean
 from palaestra.core.evaluation import DEFAULT

@@ -12,7 +12,7 @@ from collections import deque
 from select import select
 from typing import TYPE_CHECKING
 
-from palaestra.core.control_characters import escape_controls
+from palaestra.core.errors import escape_controls
 from palaestra.core.lazy_import import lazy_import
 from palaestra.loggers.plain_lines import PlainLines
 from palaestra.loggers.status import StatusBoard

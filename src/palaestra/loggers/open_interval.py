@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from palaestra.core.episode_columns import EpisodeColumns, lengths_of, returns_of
+from palaestra.core.episodes import EpisodeColumns, episode_lengths, episode_returns
 from palaestra.core.metrics_logger import EpisodeSummary, Interval, Sample, ValueRange
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _range(entry: Sequence[float]) -> ValueRange:
 
 def _summarized(episodes: Sequence[EpisodeResult]) -> list[float]:
     """count, terminated; then of returns and of lengths: total, min, max."""
-    returns, lengths = returns_of(episodes), lengths_of(episodes)
+    returns, lengths = episode_returns(episodes), episode_lengths(episodes)
     terminated = sum(map(bool, _terminated_of(episodes)))
     return [
         len(episodes),

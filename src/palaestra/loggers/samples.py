@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palaestra.core.episode_columns import EpisodeColumns, lengths_of, returns_of
+from palaestra.core.episodes import EpisodeColumns, episode_lengths, episode_returns
 from palaestra.core.metrics_logger import Sample
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ def _episode_means(episodes: Sequence[EpisodeResult], return_name: str, length_n
     if not episodes:
         return {}
     return {
-        return_name: sum(returns_of(episodes)) / len(episodes),
-        length_name: sum(lengths_of(episodes)) / len(episodes),
+        return_name: sum(episode_returns(episodes)) / len(episodes),
+        length_name: sum(episode_lengths(episodes)) / len(episodes),
     }
 
 

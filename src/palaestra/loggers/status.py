@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from palaestra.core.episode_columns import lengths_of, returns_of
+from palaestra.core.episodes import episode_lengths, episode_returns
 from palaestra.loggers.samples import (
     EVALUATED_RETURN,
     LEARNING_RATE,
@@ -96,7 +96,7 @@ class StatusBoard:
         self._latest.update(sample.metrics)
         self._latest.update(sample.timings)
         self._episode_count += len(sample.episodes)
-        self._recent.extend(zip(returns_of(sample.episodes), lengths_of(sample.episodes), strict=True))
+        self._recent.extend(zip(episode_returns(sample.episodes), episode_lengths(sample.episodes), strict=True))
         if "time/rollout" in sample.timings:
             self._phase_seconds.append(tuple(sample.timings.get(f"time/{phase}", 0.0) for phase in PHASES))
 

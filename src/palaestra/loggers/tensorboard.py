@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from palaestra.core.episode_columns import EpisodeColumns
+from palaestra.core.episodes import EpisodeColumns
 from palaestra.loggers.event_file import LONG, EventFile
 from palaestra.loggers.event_messages import session_start_event, text_event, version_event
 from palaestra.loggers.event_points import PointsByTags

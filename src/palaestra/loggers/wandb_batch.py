@@ -10,7 +10,7 @@ from base64 import b64decode, b64encode
 from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Any
 
-from palaestra.core.episode_columns import EpisodeColumns, returns_of
+from palaestra.core.episodes import EpisodeColumns, episode_returns
 from palaestra.loggers.samples import values_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _packed_returns(samples: Iterable[Sample]) -> Iterator[dict[str, Any]]:
     for sample in samples:
         assert isinstance(sample.episodes, EpisodeColumns), "asked before"
         steps.extend(repeat(float(sample.episodes.env_step), len(sample.episodes)))
-        returns.extend(returns_of(sample.episodes))
+        returns.extend(episode_returns(sample.episodes))
     for first in range(0, len(steps), EPISODES_PER_MESSAGE):
         some = slice(first, first + EPISODES_PER_MESSAGE)
         yield {"kind": "returns", "steps": _words(steps[some]), "returns": _words(returns[some])}

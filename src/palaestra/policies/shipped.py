@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.config.policy import AUTO, CHOSEN_NETWORKS, PolicyConfig
-from palaestra.config.yaml_text import parse_yaml
+from palaestra.config.yaml import parse_yaml
 from palaestra.core.errors import DamagedFile, NotFound, UsageError
 from palaestra.core.spaces import BoxSpec, DictSpec
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from palaestra.algorithms.group import ALONE
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.core.codec import decode_interface
 from palaestra.core.lazy_import import lazy_import
+from palaestra.core.spaces import decode_interface
 from palaestra.runner.shared_policy import load_shared_policy
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ValidationError
 
-from palaestra.config.errors import describe_all
+from palaestra.config.errors import describe_errors
 from palaestra.core.worker_kind import FieldError
 
 if TYPE_CHECKING:
@@ -19,5 +19,5 @@ def complaints_of(error: PalaestraError, model_type: type[BaseModel], key: str =
     if not isinstance(cause, ValidationError):
         return [FieldError(key, error.message, error.hint, error.exit_code)]
     places = [".".join(str(part) for part in details["loc"]) for details in cause.errors(include_url=False)]
-    told = describe_all(model_type, cause)
+    told = describe_errors(model_type, cause)
     return [FieldError(place, message, hint) for place, (message, hint) in zip(places, told, strict=True)]

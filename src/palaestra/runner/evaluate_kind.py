@@ -13,9 +13,9 @@ from palaestra.checkpoints.durable import committed_epochs
 from palaestra.checkpoints.targets import find_target
 from palaestra.config.base import Frozen
 from palaestra.config.env import EnvConfig
-from palaestra.config.overrides import override_words
+from palaestra.config.keys import config_json_schema
+from palaestra.config.overrides import format_overrides
 from palaestra.config.resolve import resolve_config
-from palaestra.config.schema import config_schema
 from palaestra.core.errors import NotFound, PalaestraError, UsageError, did_you_mean
 from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
 from palaestra.runner.complaints import complaints_of
@@ -48,7 +48,7 @@ class EvaluateKind:
     name = "evaluate"
 
     def schema(self) -> dict[str, Any]:
-        return config_schema(EvaluateConfig)
+        return config_json_schema(EvaluateConfig)
 
     def prepare(self, request: RunRequest, machine: Resources, runs_root: Path) -> Prepared:
         del machine
@@ -87,7 +87,7 @@ class EvaluateKind:
             words.append("--deterministic" if asked["deterministic"] else "--stochastic")
         words += [f"--{key}" for key in ("repeat", "video", "replays") if asked.get(key)]
         words += [f"suite={asked['suite']}"] if asked.get("suite") else []  # a name, which is not read as YAML
-        return [*words, *override_words({"env": asked["env"]} if asked.get("env") else {})]
+        return [*words, *format_overrides({"env": asked["env"]} if asked.get("env") else {})]
 
 
 def _unknown_env_settings(env: dict[str, Any]) -> list[FieldError]:

@@ -7,7 +7,7 @@ import signal
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from palaestra.core.episode_columns import returns_of
+from palaestra.core.episodes import episode_returns
 from palaestra.core.errors import RunFailed
 from palaestra.core.gc_tuning import default_collection
 from palaestra.core.lazy_import import lazy_import
@@ -153,7 +153,7 @@ class TrainingLoop:
         untold, self._untold = self._untold, []
         self._loggers.write(*map(_sample, untold))
         for last in untold:
-            self._saver.count(returns_of(last.report.episodes))
+            self._saver.count(episode_returns(last.report.episodes))
             self._tell_straggler(last.report)
         summary, average = {"steps_per_second": last.steps_per_second}, self._saver.average_return
         if average is not None:

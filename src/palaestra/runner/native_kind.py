@@ -6,9 +6,9 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from palaestra.config.overrides import override_words
-from palaestra.config.request import prepare_training
-from palaestra.config.schema import config_schema
+from palaestra.config.keys import config_json_schema
+from palaestra.config.overrides import format_overrides
+from palaestra.config.resolve import build_request
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import PalaestraError
 from palaestra.core.worker_kind import Prepared, RequestRefused, Resources
@@ -24,12 +24,12 @@ class NativeKind:
     name = "native"
 
     def schema(self) -> dict[str, Any]:
-        return config_schema(TrainConfig)
+        return config_json_schema(TrainConfig)
 
     def prepare(self, request: RunRequest, machine: Resources, runs_root: Path) -> Prepared:
         del runs_root
         try:
-            made, config = prepare_training(request.recipe, request.config, name=request.name)
+            made, config = build_request(request.recipe, request.config, name=request.name)
         except PalaestraError as error:
             raise RequestRefused(complaints_of(error, TrainConfig, "recipe")) from error
         wants_gpu = config.device == "cuda" or (config.device == "auto" and machine.gpus > 0)
@@ -52,7 +52,7 @@ class NativeKind:
             "train",
             *([request.recipe] if request.recipe else []),
             *([f"run={request.name}"] if request.name else []),
-            *override_words(request.config),
+            *format_overrides(request.config),
             *([f"nproc={request.nproc}"] if request.nproc > 1 else []),
             *([f"executor={request.executor}"] if request.executor != "local" else []),
         ]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from palaestra.checkpoints.errors import SaveFailed
 from palaestra.checkpoints.log import EPISODES_METRIC
 from palaestra.core.checkpoint import Checkpoint
-from palaestra.core.codec import encode_interface
 from palaestra.core.lazy_import import lazy_import
+from palaestra.core.spaces import encode_interface
 from palaestra.runner.captures import OTHERS, gather_captures
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from palaestra.config.yaml_text import dump_yaml, parse_yaml
+from palaestra.config.yaml import dump_yaml, parse_yaml
 from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.runs.indented_json import indented
 from palaestra.runs.processes import is_alive

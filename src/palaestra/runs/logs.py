@@ -8,8 +8,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from palaestra.core.control_characters import escape_controls
-from palaestra.core.errors import UsageError, did_you_mean
+from palaestra.core.errors import UsageError, did_you_mean, escape_controls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from functools import cache
 from itertools import groupby, repeat
 from typing import TYPE_CHECKING
 
-from palaestra.core.episode_columns import EpisodeColumns
+from palaestra.core.episodes import EpisodeColumns
 from palaestra.runs.files import finite
 
 if TYPE_CHECKING:

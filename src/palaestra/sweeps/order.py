@@ -9,8 +9,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from palaestra.config.overrides import nest
-from palaestra.config.request import prepare_training
-from palaestra.config.yaml_text import parse_yaml
+from palaestra.config.resolve import build_request
+from palaestra.config.yaml import parse_yaml
 from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.core.trials import SlotsWanted, TrialOrder
 from palaestra.runner.job import TrainingJob
@@ -66,9 +66,7 @@ def prepare_run(
     recipe: str, settings: Mapping[str, Any], name: str, submitted_by: str
 ) -> tuple[RunRequest, TrainConfig]:
     nested = nest(flatten(settings))
-    return prepare_training(
-        recipe, nested, name=name, submitted_by=submitted_by, command=command_of(recipe, nested, name)
-    )
+    return build_request(recipe, nested, name=name, submitted_by=submitted_by, command=command_of(recipe, nested, name))
 
 
 def make_order(request: RunRequest, config: TrainConfig, runs_root: Path, logs: Path) -> TrialOrder:

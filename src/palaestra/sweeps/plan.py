@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from palaestra.config.errors import describe_all
+from palaestra.config.errors import describe_errors
 from palaestra.config.keys import list_keys
 from palaestra.config.overrides import nest
-from palaestra.config.recipes.find import find_recipe
-from palaestra.config.request import resolve_training
-from palaestra.config.resolve import merge
+from palaestra.config.recipes.registry import find_recipe
+from palaestra.config.resolve import merge, resolve_training
 from palaestra.config.sweep import DEFAULT_TRIALS, MAX_TRIALS, SweepConfig
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
@@ -140,7 +139,7 @@ def _complaints(recipe: str, settings: dict[str, Any]) -> list[tuple[str, str]]:
     try:
         TrainConfig.model_validate(merged)
     except ValidationError as error:
-        lines = zip(error.errors(include_url=False), describe_all(TrainConfig, error), strict=True)
+        lines = zip(error.errors(include_url=False), describe_errors(TrainConfig, error), strict=True)
         return [line for details, line in lines if _is_of_one_key(details, settings)]
     return []
 

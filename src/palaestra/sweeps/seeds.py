@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.analysis.statistics import Estimate, estimate, mean_of_strata
-from palaestra.config.request import resolve_training
+from palaestra.config.resolve import resolve_training
 from palaestra.core.errors import UsageError
 from palaestra.core.executor import LOCAL
 from palaestra.core.run import RunState

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from palaestra.config.yaml_text import parse_yaml
+from palaestra.config.yaml import parse_yaml
 from palaestra.core.errors import DamagedFile, UsageError, did_you_mean
 
 NUMBER = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palaestra.algorithms.group import Group
-    from palaestra.config.curriculum import CurriculumConfig
+    from palaestra.config.env import CurriculumConfig
 else:
     torch = lazy_import("torch")
 

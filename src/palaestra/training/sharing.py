@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.algorithms.serialization import has_torch
-from palaestra.core.episode_columns import EpisodeColumns, columns_of
-from palaestra.core.episodes import EpisodeResult
+from palaestra.core.episodes import EpisodeColumns, EpisodeResult, to_columns
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.reports import UpdateStats
 
@@ -58,7 +57,7 @@ def numbered(episodes: Sequence[EpisodeResult], group: Group, env_count: int, en
     if not episodes:
         return ()
     first = group.rank * env_count
-    columns = columns_of(episodes)
+    columns = to_columns(episodes)
     if columns is not None:
         return columns.numbered(first, env_step)
     return tuple(replace(one, env_step=env_step, env_index=first + one.env_index) for one in episodes)
@@ -97,7 +96,7 @@ def _bytes_of(tensor: Tensor) -> bytes:
 
 def _encode_episodes(episodes: Sequence[EpisodeResult]) -> dict[str, Any]:
     """Columns where they say all: hundreds of episodes may end in an iteration."""
-    columns = columns_of(episodes)
+    columns = to_columns(episodes)
     if columns is None:
         return {"rows": [asdict(episode) for episode in episodes]}
     fields = (columns.env_indices, columns.total_rewards, columns.lengths, columns.terminated)

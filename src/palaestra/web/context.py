@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from palaestra.config.yaml_text import parse_yaml
+from palaestra.config.yaml import parse_yaml
 from palaestra.core.errors import DamagedFile
 from palaestra.runs.annotations import Annotations, read_annotations, write_annotations
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from palaestra.config.errors import reason_of
+from palaestra.config.errors import error_reason
 from palaestra.core.errors import did_you_mean
 from palaestra.core.worker_kind import FieldError
 from palaestra.web.endpoints import MUTATIONS
@@ -145,7 +145,7 @@ def _complaint(details: ErrorDetails, known: list[str]) -> FieldError:
     if details["type"] == "extra_forbidden":
         hint = did_you_mean(path, known) or f"Known: {', '.join(known) or 'none'}."
         return FieldError(path, f"Nothing is called '{path}' here.", hint)
-    return FieldError(path, f"'{path or 'the body'}' cannot be: {reason_of(details)}.")
+    return FieldError(path, f"'{path or 'the body'}' cannot be: {error_reason(details)}.")
 
 
 def _too_large(limit: int) -> Refusal:

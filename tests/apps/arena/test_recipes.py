@@ -6,8 +6,7 @@ import palaestra.apps.arena.registration  # noqa: F401  registers it, as the ent
 from palaestra.apps.arena import recipes
 from palaestra.apps.arena.env import ArenaEnv
 from palaestra.apps.arena.settings import read_settings
-from palaestra.config.recipes.find import find_recipe, recipe_names
-from palaestra.config.recipes.recipe import Recipe
+from palaestra.config.recipes.registry import Recipe, find_recipe, recipe_names
 from palaestra.envs.build import make_vector_envs
 
 NAMES = ["tiny", "navigation", "basic", "basic_easy_shaped", "combat", "curriculum"]

@@ -1,7 +1,7 @@
 from gymnasium.envs.registration import registry
 
 from palaestra.config.recipes import box2d
-from palaestra.config.recipes.recipe import Recipe
+from palaestra.config.recipes.registry import Recipe
 
 RECIPES = {name: value for name, value in vars(box2d).items() if isinstance(value, Recipe)}
 

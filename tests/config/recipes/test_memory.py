@@ -1,7 +1,7 @@
 from gymnasium.envs.registration import registry
 
 from palaestra.config.recipes import memory
-from palaestra.config.recipes.recipe import Recipe
+from palaestra.config.recipes.registry import Recipe
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
 from palaestra.policies.build import build_policy

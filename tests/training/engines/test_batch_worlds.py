@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 import palaestra.apps.arena  # noqa: F401  registers it, as the entry point does
-from palaestra.config.recipes.find import find_recipe
+from palaestra.config.recipes.registry import find_recipe
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.spaces import EnvInterface

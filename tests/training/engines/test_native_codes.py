@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import palaestra.apps.arena  # noqa: F401  registers it, as the entry point does
-from palaestra.config.recipes.find import find_recipe
+from palaestra.config.recipes.registry import find_recipe
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import NonFinite, RunFailed
 from palaestra.testing.two_engines import distance, facts, learn_by_both, learn_by_torch, play, run_on, weights

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from palaestra.config.keys import list_keys
-from palaestra.config.recipes.find import find_recipe, recipe_names
-from palaestra.config.schema import config_schema
+from palaestra.config.keys import config_json_schema, list_keys
+from palaestra.config.recipes.registry import find_recipe, recipe_names
 from palaestra.config.train import TrainConfig
 from palaestra.web.resources.recipes import default_values, list_schema_keys
 
@@ -18,7 +17,7 @@ def test_recipes_are_listed_with_what_they_need(client):
 
 def test_a_form_has_the_schema_and_the_recipe_s_own_values(client):
     form = client.get("/api/kinds/native/form?recipe=walker2d").json()
-    assert form["schema"] == config_schema()
+    assert form["schema"] == config_json_schema()
     assert form["defaults"] == find_recipe("walker2d").config.model_dump(mode="json")
     keys = {key["key"]: key for key in form["keys"]}
     assert keys["total_steps"]["default"] == form["defaults"]["total_steps"]
@@ -105,7 +104,7 @@ def test_a_folder_without_scripts_is_refused(client, tmp_path):
 
 def test_the_keys_of_a_training_are_those_of_its_model():
     config = TrainConfig()
-    found = {key["key"]: key for key in list_schema_keys(config_schema(), config.model_dump(mode="json"))}
+    found = {key["key"]: key for key in list_schema_keys(config_json_schema(), config.model_dump(mode="json"))}
     leaves = {key.path: key for key in list_keys(TrainConfig) if not key.is_section}
     assert set(leaves) <= set(found)
     assert found["ppo.gamma"]["default"] == config.ppo.gamma

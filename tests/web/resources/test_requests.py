@@ -1,4 +1,4 @@
-from palaestra.config.request import resolve_training
+from palaestra.config.resolve import resolve_training
 from palaestra.web.resources.requests import RunBody
 
 

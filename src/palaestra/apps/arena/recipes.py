@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from palaestra.config.curriculum import CurriculumConfig, TaskConfig
-from palaestra.config.env import EnvConfig
-from palaestra.config.evaluation import EvaluationConfig
+from palaestra.config.env import CurriculumConfig, EnvConfig, TaskConfig
+from palaestra.config.evaluation import EvaluationConfig, SimulationConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.ppo import PpoConfig
-from palaestra.config.recipes.recipe import Recipe
+from palaestra.config.recipes.registry import Recipe
 from palaestra.config.schedule import constant, linear
-from palaestra.config.suites import SimulationConfig
 from palaestra.config.train import TrainConfig
 
 ENV_ID = "palaestra/Arena-v0"

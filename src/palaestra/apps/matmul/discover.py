@@ -11,7 +11,7 @@ from palaestra.apps.matmul.agent.config import fits_agent
 from palaestra.apps.matmul.config import DiscoverConfig, changed_keys
 from palaestra.apps.matmul.search.flip_walk import IS_COMPILED, SLOW_WARNING
 from palaestra.apps.matmul.search.run import SearchResult, run_flip_search
-from palaestra.config.overrides import parse_overrides, split_word
+from palaestra.config.overrides import parse_overrides, split_setting
 from palaestra.config.resolve import resolve_config
 from palaestra.core.app import CommandResult
 from palaestra.core.errors import UsageError
@@ -46,10 +46,10 @@ def parse_words(words: list[str]) -> tuple[DiscoverConfig, str]:
     if len(formats) != 1:
         raise UsageError(f"One format is wanted, not {len(formats)}.", "For example: palaestra discover 3x3x3")
     settings = [word for word in words if "=" in word]
-    names = [value for key, value in map(split_word, settings) if key == "run"]
+    names = [value for key, value in map(split_setting, settings) if key == "run"]
     if len(names) > 1 or "" in names:
         raise UsageError("'run' wants one name.", "Leave it out for a generated one.")
-    overrides = parse_overrides(word for word in settings if split_word(word)[0] != "run")
+    overrides = parse_overrides(word for word in settings if split_setting(word)[0] != "run")
     if "format" in overrides:
         raise UsageError("The format stands alone, without 'format='.", f"For example: palaestra discover {formats[0]}")
     return resolve_config(DiscoverConfig, None, {**overrides, "format": formats[0]}), "".join(names)

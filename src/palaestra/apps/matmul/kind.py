@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.config import DiscoverConfig
-from palaestra.config.overrides import override_words
+from palaestra.config.keys import config_json_schema
+from palaestra.config.overrides import format_overrides
 from palaestra.config.resolve import resolve_config
-from palaestra.config.schema import config_schema
 from palaestra.core.errors import PalaestraError
 from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
 from palaestra.runner.complaints import complaints_of
@@ -24,7 +24,7 @@ class MatmulKind:
     name = "matmul"
 
     def schema(self) -> dict[str, Any]:
-        return config_schema(DiscoverConfig)
+        return config_json_schema(DiscoverConfig)
 
     def prepare(self, request: RunRequest, machine: Resources, runs_root: Path) -> Prepared:
         del machine, runs_root
@@ -51,7 +51,7 @@ class MatmulKind:
             "discover",
             str(request.config.get("format") or config.get("format") or default),
             *([f"run={request.name}"] if request.name else []),
-            *override_words(settings),
+            *format_overrides(settings),
         ]
 
 

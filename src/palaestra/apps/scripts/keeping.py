@@ -11,7 +11,7 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.names import model_name
 from palaestra.checkpoints.safetensors_header import read_header
 from palaestra.checkpoints.store import PreparedSave
-from palaestra.config.checkpoints import CheckpointConfig
+from palaestra.config.train import CheckpointConfig
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.errors import PalaestraError
 

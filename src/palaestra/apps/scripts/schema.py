@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.scripts.settings import LaunchConfig
-from palaestra.config.schema import config_schema
+from palaestra.config.keys import config_json_schema
 
 if TYPE_CHECKING:
     from palaestra.apps.scripts.script import Script
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def own_schema() -> dict[str, Any]:
     """As long as no script is named; its arguments are not known then, so others are not refused."""
-    return {**config_schema(LaunchConfig), "required": ["script"], "additionalProperties": True}
+    return {**config_json_schema(LaunchConfig), "required": ["script"], "additionalProperties": True}
 
 
 def script_schema(script: Script) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from palaestra.config.env import EnvConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.ppo import PpoConfig
-from palaestra.config.recipes.recipe import Recipe
+from palaestra.config.recipes.registry import Recipe
 from palaestra.config.schedule import constant, linear
 from palaestra.config.train import TrainConfig
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from palaestra.algorithms.buffers.rollout_buffer import refuse_non_finite_ends
 from palaestra.algorithms.schedules import value_at
-from palaestra.core.episode_columns import EpisodeColumns
+from palaestra.core.episodes import EpisodeColumns
 from palaestra.core.errors import NonFinite, RunFailed
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.reports import PhaseTimes, UpdateStats

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from pydantic import Field
 
-from palaestra.config.recipes.find import find_recipe, is_installed, recipe_names
+from palaestra.config.recipes.registry import find_recipe, is_installed, recipe_names
 from palaestra.core.errors import NotFound
 from palaestra.core.run import RunRequest
 from palaestra.core.worker_kind import Checkout, HasDynamicSchema, OffersScripts, RequestRefused

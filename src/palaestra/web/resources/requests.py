@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 from pydantic import AliasChoices, Field
 
-from palaestra.config.yaml_text import dump_yaml, parse_yaml
+from palaestra.config.yaml import dump_yaml, parse_yaml
 from palaestra.core.errors import DamagedFile
 from palaestra.core.run import RunRequest
 from palaestra.core.worker_kind import FieldError, HasDynamicSchema, RequestRefused

@@ -17,8 +17,8 @@ from palaestra.checkpoints.sidecar import MAX_BYTES as MOST_SIDECAR_BYTES
 from palaestra.checkpoints.sidecar import decode
 from palaestra.config.env import EnvConfig
 from palaestra.config.policy import PolicyConfig
-from palaestra.core.codec import decode_interface
 from palaestra.core.errors import DamagedFile, RefusedFile
+from palaestra.core.spaces import decode_interface
 from palaestra.web.resources.checkpoint_zip import checked_entries, open_archive, read_pieces, without_trainer_state
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Literal
 
-from palaestra.core.control_characters import escape_controls
+from palaestra.core.errors import escape_controls
 from palaestra.web.endpoints import MUTATIONS
 from palaestra.web.responses import Refusal, error_answer
 from palaestra.web.security.login import cookie_name

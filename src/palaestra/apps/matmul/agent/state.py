@@ -27,11 +27,10 @@ from palaestra.apps.matmul.search.flip_search import (
 from palaestra.checkpoints.log import EPISODES_METRIC
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.weights import trainer_state_to_bytes
-from palaestra.config.checkpoints import CheckpointConfig
+from palaestra.config.train import CheckpointConfig
 from palaestra.core.checkpoint import Checkpoint
-from palaestra.core.codec import encode_interface
 from palaestra.core.errors import DamagedFile
-from palaestra.core.spaces import EnvInterface
+from palaestra.core.spaces import EnvInterface, encode_interface
 from palaestra.envs.spaces import space_spec
 
 if TYPE_CHECKING:

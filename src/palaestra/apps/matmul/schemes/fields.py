@@ -28,15 +28,15 @@ MEANINGS = {
     Field.Z: "whole coefficients",
     Field.Q: "fractions",
 }
-OTHER_NAMES = {"ternary": Field.ZT, "z2": Field.GF2, "int": Field.Z}
+LIBRARY_KEYS = {"ternary": Field.ZT, "z2": Field.GF2, "int": Field.Z}
 
 
 def parse_field(text: str) -> Field:
     word = text.strip().lower()
-    if word in OTHER_NAMES:
-        return OTHER_NAMES[word]
+    if word in LIBRARY_KEYS:
+        return LIBRARY_KEYS[word]
     if word not in set(Field):
-        hint = did_you_mean(word, [*Field, *OTHER_NAMES]) or f"Known: {', '.join(Field)}."
+        hint = did_you_mean(word, [*Field, *LIBRARY_KEYS]) or f"Known: {', '.join(Field)}."
         raise UsageError(f"No field is called '{text}'.", hint)
     return Field(word)
 

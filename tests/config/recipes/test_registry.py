@@ -1,12 +1,30 @@
+from __future__ import annotations
+
+import dataclasses
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from palaestra.config.recipes.find import EXTRA_MODULES, find_recipe, is_installed, recipe_names, require_extra
-from palaestra.config.recipes.recipe import Recipe
+from palaestra.config.recipes.registry import (
+    EXTRA_MODULES,
+    Recipe,
+    find_recipe,
+    is_installed,
+    recipe_names,
+    require_extra,
+)
+from palaestra.config.train import TrainConfig
 from palaestra.core import plugins
 from palaestra.core.errors import MissingExtra, NotFound, UsageError
+
+
+def test_a_recipe_is_a_value():
+    recipe = Recipe("one line", TrainConfig())
+    assert recipe == Recipe("one line", TrainConfig(), extra="")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recipe.summary = "another"
+
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
 

@@ -1,12 +1,24 @@
-"""Recipes by name, through the plugin door; a missing extra matters only when the recipe is to be run."""
+"""A recipe: a named, typed, ready-to-run configuration."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from palaestra.config.recipes.recipe import Recipe
 from palaestra.core import plugins
 from palaestra.core.errors import MissingExtra, UsageError
+
+if TYPE_CHECKING:
+    from palaestra.config.train import TrainConfig
+
+
+@dataclass(frozen=True)
+class Recipe:
+    summary: str  # one line for `palaestra recipes`
+    config: TrainConfig
+    extra: str = ""  # the extra it needs, e.g. "mujoco"
+
 
 # extra of pyproject.toml -> the module it brings
 EXTRA_MODULES = {
