@@ -146,7 +146,7 @@ CAUGHT_BY = {
     ],
     26: [
         "config/test_resolve.py::test_an_unknown_key_is_refused_with_the_nearest_known_one",
-        "config/test_curriculum.py::test_an_unknown_key_inside_a_task_is_refused_with_its_path",
+        "config/test_env.py::test_an_unknown_key_inside_a_task_is_refused_with_its_path",
         "envs/test_make.py::test_an_unknown_setting_names_environment_and_setting",
     ],
     27: [

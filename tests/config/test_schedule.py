@@ -35,5 +35,3 @@ def test_end_alone_makes_only_a_constant_one_linear():
     assert Schedule.normalize_override({"end": 0.1}, {"kind": "cosine"}) == {"end": 0.1}
     both = {"end": 0.1, "kind": "exponential"}
     assert Schedule.normalize_override(both, {"kind": "constant"})["kind"] == "exponential"
-        Schedule.normalize_override({"end": 0.1, "kind": "exponential"}, {"kind": "constant"})["kind"] == "exponential"
-    )
