@@ -26,14 +26,14 @@ EPISODES_BESIDE = 5  # so that judging takes about half of the time
 
 
 def episodes_per_second(root: Path, workers: int, episodes: int) -> float:
-    from palaestra.evaluation.judged import load_judged
-    from palaestra.evaluation.local import Asked, Evaluation
+    from palaestra.evaluation.targets import load_policy_target
+    from palaestra.evaluation.session import EvaluationOptions, EvaluationSession
 
-    asked = Asked(episodes=episodes, workers=workers)
-    with Evaluation(load_judged("judged:latest", root), asked) as evaluation:
-        evaluation.judge(0)
+    asked = EvaluationOptions(episodes=episodes, workers=workers)
+    with EvaluationSession(load_policy_target("judged:latest", root), asked) as session:
+        session.evaluate(0)
         began = time.perf_counter()
-        report = evaluation.judge(1)
+        report = session.evaluate(1)
         return len(report.episodes) / (time.perf_counter() - began)
 
 

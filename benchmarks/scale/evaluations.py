@@ -15,12 +15,12 @@ from palaestra.api import train
 from palaestra.checkpoints.loaded import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.cluster.delivery import packed
-from palaestra.cluster.evaluator import RayEvaluator
+from palaestra.cluster.evaluator import RayClient
 from palaestra.cluster.orders import Order, Status, make_orders
 from palaestra.cluster.requesting import Requesting
 from palaestra.cluster.share import imported_modules, own_code, share_to_json
 from palaestra.config.distributed import ClusterConfig
-from palaestra.evaluation.local import Asked
+from palaestra.evaluation.session import EvaluationOptions
 from scale.workers import EvaluationCosts
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def measure_evaluations(recipe: str, workers: int, checkpoints: int, episodes: i
     with TemporaryDirectory() as folder:
         root = Path(folder) / "runs"
         make_checkpoints(recipe, root, checkpoints)
-        orders = make_orders([f"{RUN}:all"], root, [Asked(episodes=episodes, asked_by="request-eval")])
+        orders = make_orders([f"{RUN}:all"], root, [EvaluationOptions(episodes=episodes, submitted_by="request-eval")])
         return play_orders(recipe, orders, workers)
 
 
@@ -70,7 +70,7 @@ def make_checkpoints(recipe: str, root: Path, count: int) -> None:
 def play_orders(name: str, orders: list[Order], workers: int) -> EvaluationFigure:
     first = max(1, int(WARM_UP * len(orders)))
     samples: list[float] = []
-    with RayEvaluator(ClusterConfig(cpus=workers)) as evaluator:
+    with RayClient(ClusterConfig(cpus=workers)) as evaluator:
         for number, order in enumerate(Requesting(evaluator).run(orders), 1):
             if order.status is not Status.DONE or order.report is None:
                 raise RuntimeError(f"An evaluation ended as {order.status}: {order.error}")

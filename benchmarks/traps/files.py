@@ -22,7 +22,7 @@ PLANTS = (
     plant(
         18,
         "whichever checkpoint is the latest is judged, and not the one asked for",
-        ("runner/evaluator.py", 'f"{directory.path}:{epoch}"', 'f"{directory.path}:latest"'),
+        ("evaluation/background_worker.py", 'f"{directory.path}:{epoch}"', 'f"{directory.path}:latest"'),
     ),
     plant(
         19,

@@ -19,7 +19,7 @@ PLANTS = (
         25,
         "an evaluation's settings reach the next evaluation",
         (
-            "evaluation/overrides.py",
+            "evaluation/suites.py",
             'merged["kwargs"] = {**base.get("kwargs", {}), **changes["kwargs"]}',
             'merged["kwargs"] = base.get("kwargs", {})\n        merged["kwargs"].update(changes["kwargs"])',
         ),

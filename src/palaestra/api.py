@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from palaestra.checkpoints.loaded import LoadedPolicy
     from palaestra.cluster.orders import Order
     from palaestra.core.evaluation import SuiteReport
-    from palaestra.evaluation.filming import Film
+    from palaestra.evaluation.episode_video import EpisodeVideo
     from palaestra.runner.job import TrainingJob
     from palaestra.runner.outcome import TrainOutcome
     from palaestra.sweeps.search import SweepOutcome
@@ -183,7 +183,7 @@ def evaluate(
 
     `suite` is a recipe's name, a plugin's or a FILE.yaml; `env={"max_episode_steps": 100}` changes the environment.
     """
-    from palaestra.evaluation.local import evaluate_target
+    from palaestra.evaluation.session import evaluate_target
 
     return evaluate_target(
         target,
@@ -219,10 +219,10 @@ def request_policy_eval(
     """
     from palaestra.cluster.orders import make_orders
     from palaestra.cluster.requesting import request_evaluations
-    from palaestra.evaluation.local import Asked
+    from palaestra.evaluation.session import EvaluationOptions
 
-    common = Asked(
-        episodes=episodes, seed=seed, deterministic=deterministic, max_steps=max_steps, asked_by="request-eval"
+    common = EvaluationOptions(
+        episodes=episodes, seed=seed, deterministic=deterministic, max_steps=max_steps, submitted_by="request-eval"
     )
     asked = [replace(common, suite=suite) for suite in suites] or [common]
     root = runs_root if runs_root is not None else default_runs_root()
@@ -268,12 +268,12 @@ def film(
     out: Path | None = None,
     runs_root: Path | None = None,
     **settings: Any,
-) -> Film:
+) -> EpisodeVideo:
     """Episodes as an MP4, `grid` of them side by side; without `out` it lies among the videos of the run."""
-    from palaestra.evaluation.filming import FilmOrder, make_film
+    from palaestra.evaluation.episode_video import VideoOptions
 
-    order = FilmOrder(episodes, grid, seed, deterministic, frame_rate, out, nest(settings))
-    return make_film(target, runs_root if runs_root is not None else default_runs_root(), order)
+    options = VideoOptions(episodes, grid, seed, deterministic, frame_rate, out, nest(settings))
+    return make_video(target, runs_root if runs_root is not None else default_runs_root(), options)
 
 
 def load_policy(target: str | Path, runs_root: Path | None = None, *, trust_module: bool = False) -> LoadedPolicy:

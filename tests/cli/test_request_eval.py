@@ -7,9 +7,9 @@ from palaestra.cluster import requesting
 from palaestra.cluster.evaluator import Answer
 from palaestra.core.errors import RunFailed
 from palaestra.core.evaluation import SuiteReport
-from palaestra.evaluation.judged import load_judged
-from palaestra.evaluation.player import Player
-from palaestra.evaluation.shares import put_together
+from palaestra.evaluation.local import LocalEvaluator
+from palaestra.evaluation.plans import merge_episodes
+from palaestra.evaluation.targets import load_policy_target
 
 
 class Elsewhere:
@@ -39,8 +39,8 @@ class Elsewhere:
     def _answer(self, number, request):
         if self.error is not None:
             return Answer(number, request, None, 0, self.error, is_ray_lost=True)
-        loaded = load_judged(f"{request.run}:{request.epoch}", self.root).loaded
-        reports = tuple(put_together(plan, Player(loaded).episodes(plan), 1.0) for plan in request.plans)
+        loaded = load_policy_target(f"{request.run}:{request.epoch}", self.root).loaded
+        reports = tuple(merge_episodes(plan, LocalEvaluator(loaded).episodes(plan), 1.0) for plan in request.plans)
         return Answer(number, request, SuiteReport(reports, 1.0))
 
     def drop(self, number):
@@ -50,7 +50,7 @@ class Elsewhere:
 @pytest.fixture
 def elsewhere(runs, monkeypatch):
     stand_in = Elsewhere(runs)
-    monkeypatch.setattr(requesting, "RayEvaluator", lambda where: stand_in)
+    monkeypatch.setattr(requesting, "RayClient", lambda where: stand_in)
     return stand_in
 
 
@@ -108,7 +108,7 @@ def test_when_ray_is_away_it_is_one_line_and_a_bad_end(call, elsewhere):
         (["nobody"], 3, "nobody"),
         (["firs:all"], 3, "first"),
         (["first", "suite="], 2, "no name"),
-        (["first", "suite=nothing"], 3, "No suite is called 'nothing'"),
+        (["first", "suite=nothing"], 3, "No suite named 'nothing'"),
         (["first", "cluster.address=a:1", "cluster.address=b:2"], 2, "set twice"),
         (["first", "cluster.cpus=none"], 2, "cluster.cpus"),
         (["first", "--episodes", "0"], 2, "at least 1"),

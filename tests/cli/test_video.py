@@ -56,9 +56,9 @@ def test_a_file_that_is_there_is_replaced_by_force_only(call, runs, workplace):
         (["first", "--episodes", "0"], 2, "at least 1"),
         (["first", "--grid", "0"], 2, "at least 1"),
         (["first", "--grid", "100"], 2, "1 to 64"),
-        (["first", "--fps", "-3"], 2, "pictures per second"),
+        (["first", "--fps", "-3"], 2, "frame rate"),
         (["first", "--out", "a.gif"], 2, ".mp4"),
-        (["first", "ppo.gamma=1"], 2, "cannot be changed"),
+        (["first", "ppo.gamma=1"], 2, "has no setting"),
     ],
 )
 def test_what_cannot_be_filmed_is_refused(call, runs, words, code, said):

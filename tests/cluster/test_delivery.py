@@ -6,7 +6,7 @@ from palaestra.checkpoints.names import model_name, trainer_state_name
 from palaestra.checkpoints.sidecar import decode
 from palaestra.cluster.delivery import Deliveries, packed
 from palaestra.core.errors import DamagedFile, NotFound
-from palaestra.evaluation.request import weights_of
+from palaestra.evaluation.plans import weights_of
 
 
 class Store:

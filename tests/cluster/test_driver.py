@@ -14,10 +14,9 @@ from palaestra.cluster.driver import Driver, in_words, play
 from palaestra.cluster.heartbeat import Change
 from palaestra.cluster.share import share_from_json
 from palaestra.config.distributed import ClusterConfig
-from palaestra.evaluation.judged import load_judged
-from palaestra.evaluation.local import evaluate_target
-from palaestra.evaluation.plan import make_plan
-from palaestra.evaluation.request import make_request, request_to_json
+from palaestra.evaluation.plans import make_plan, make_request, request_to_json
+from palaestra.evaluation.session import evaluate_target
+from palaestra.evaluation.targets import load_policy_target
 
 
 class RayError(Exception):
@@ -100,7 +99,7 @@ class StandIn:
 @pytest.fixture
 def drive(trained_run):
     """`drive(stand_in)` -> messages about one request of six episodes."""
-    checkpoint = load_judged("judged:3", trained_run.root).checkpoint
+    checkpoint = load_policy_target("judged:3", trained_run.root).checkpoint
     plan = make_plan("judged:3", trained_run.env, episodes=6, seed=50)
 
     def run(stand_in, plan=plan, also=(), cluster=None):

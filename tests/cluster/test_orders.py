@@ -2,10 +2,10 @@ import pytest
 
 from palaestra.cluster.orders import Status, make_orders
 from palaestra.core.errors import NotFound
-from palaestra.evaluation.local import Asked, evaluate_target
-from palaestra.evaluation.request import weights_of
+from palaestra.evaluation.plans import weights_of
+from palaestra.evaluation.session import EvaluationOptions, evaluate_target
 
-OWN = Asked(episodes=2)
+OWN = EvaluationOptions(episodes=2)
 
 
 def orders_of(run, *targets, asked=(OWN,), **how):
@@ -14,8 +14,12 @@ def orders_of(run, *targets, asked=(OWN,), **how):
 
 def test_every_target_is_asked_for_in_every_suite(trained_run):
     trained_run.save(epoch=10, seed=1)
-    orders = orders_of(trained_run, "judged:all", asked=[Asked(suite="default", episodes=2), Asked(suite="cartpole")])
-    assert [(order.subject.checkpoint.epoch, order.suite) for order in orders] == [
+    orders = orders_of(
+        trained_run,
+        "judged:all",
+        asked=[EvaluationOptions(suite="default", episodes=2), EvaluationOptions(suite="cartpole")],
+    )
+    assert [(order.target.checkpoint.epoch, order.suite) for order in orders] == [
         (3, "default"),
         (3, "cartpole"),
         (10, "default"),
@@ -23,7 +27,7 @@ def test_every_target_is_asked_for_in_every_suite(trained_run):
     ]
     assert [order.number for order in orders] == [0, 1, 2, 3]
     assert {order.status for order in orders} == {Status.NEW}
-    assert orders[2].request.weights == weights_of(orders[2].subject.checkpoint)
+    assert orders[2].request.weights == weights_of(orders[2].target.checkpoint)
     assert [plan.seeds for plan in orders[0].request.plans] == [(1_000_000, 1_000_001)]
     assert (orders[0].episodes, orders[1].episodes) == (2, 20)
 
@@ -39,12 +43,14 @@ def test_what_was_judged_before_is_known_with_its_mean_unless_it_is_wanted_again
     (known,) = orders_of(trained_run, "judged:3")
     assert (known.status, known.mean) == (Status.KNOWN, before.mean)
     assert [order.status for order in orders_of(trained_run, "judged:3", again=True)] == [Status.NEW]
-    (longer,) = orders_of(trained_run, "judged:3", asked=[Asked(episodes=3)])
+    (longer,) = orders_of(trained_run, "judged:3", asked=[EvaluationOptions(episodes=3)])
     assert longer.status is Status.NEW
 
 
 def test_a_judgement_in_the_runs_own_simulations_counts_as_its_score_and_another_does_not(trained_run):
-    own, other = orders_of(trained_run, "judged:3", asked=[OWN, Asked(overrides={"env": {"max_episode_steps": 9}})])
+    own, other = orders_of(
+        trained_run, "judged:3", asked=[OWN, EvaluationOptions(overrides={"env": {"max_episode_steps": 9}})]
+    )
     assert (own.manner.counts, other.manner.counts) == (True, False)
 
 

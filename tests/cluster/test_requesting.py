@@ -8,11 +8,11 @@ from palaestra.cluster.orders import Status, make_orders
 from palaestra.cluster.requesting import Requesting, request_evaluations
 from palaestra.core.errors import RunFailed
 from palaestra.core.evaluation import Stopped, SuiteReport
-from palaestra.evaluation.judged import load_judged
-from palaestra.evaluation.local import Asked, evaluate_target
-from palaestra.evaluation.player import Player
-from palaestra.evaluation.shares import put_together
+from palaestra.evaluation.local import LocalEvaluator
+from palaestra.evaluation.plans import merge_episodes
+from palaestra.evaluation.session import EvaluationOptions, evaluate_target
 from palaestra.evaluation.summary import read_batches
+from palaestra.evaluation.targets import load_policy_target
 from palaestra.runs.journal import read_journal
 
 
@@ -43,12 +43,12 @@ class Elsewhere:
         return [self.spoil(number, self._answer(number, request, seen)) for number, request, seen in played]
 
     def _answer(self, number, request, on_episodes):
-        loaded = load_judged(f"judged:{request.epoch}", self.run.root).loaded
+        loaded = load_policy_target(f"judged:{request.epoch}", self.run.root).loaded
         reports = []
         for plan in request.plans:
-            episodes = list(Player(loaded).episodes(plan))
+            episodes = list(LocalEvaluator(loaded).evaluate(plan))
             on_episodes(episodes)
-            reports.append(put_together(plan, episodes, 1.0))
+            reports.append(merge_episodes(plan, episodes, 1.0))
         return Answer(number, request, SuiteReport(tuple(reports), 1.0))
 
     def drop(self, number):
@@ -62,7 +62,9 @@ def run(trained_run):
 
 
 def orders_of(run, *suites):
-    return make_orders(["judged:all"], run.root, [Asked(suite=suite, episodes=2) for suite in suites or ("",)])
+    return make_orders(
+        ["judged:all"], run.root, [EvaluationOptions(suite=suite, episodes=2) for suite in suites or ("",)]
+    )
 
 
 def events_of(run):
@@ -76,9 +78,9 @@ def test_what_comes_back_is_written_down_as_if_judged_here(run):
     for order in answered:
         at_home = evaluate_target(f"judged:{order.subject.checkpoint.epoch}", run.root, episodes=2)
         assert order.report.episodes == at_home.episodes
-        assert remote[order.subject.checkpoint.epoch]["mean"] == at_home.mean == order.mean
-        assert run.score(order.subject.checkpoint.epoch) == at_home.mean
-    assert [line["asked_by"] for line in read_batches(run.directory)][:2] == ["eval", "eval"]
+        assert remote[order.target.checkpoint.epoch]["mean"] == at_home.mean == order.mean
+        assert run.score(order.target.checkpoint.epoch) == at_home.mean
+    assert [line["submitted_by"] for line in read_batches(run.directory)][:2] == ["eval", "eval"]
     assert events_of(run)[:4] == ["eval.started", "eval.started", "eval.batch", "eval.batch"]
     assert len(list(run.directory.tensorboard_eval.iterdir())) == 3, "one for all that came back, one for each at home"
 
@@ -102,7 +104,7 @@ def test_a_failure_concerns_one_order_and_is_in_the_journal(run):
 def test_a_part_is_written_down_as_a_part(run):
     def spoil(number, answer):
         plan = answer.request.plans[0]
-        part = put_together(plan, answer.report.episodes[:1], 1.0)
+        part = merge_episodes(plan, answer.report.episodes[:1], 1.0)
         return Answer(number, answer.request, SuiteReport((part,), 1.0), 3, RunFailed("One was lost."))
 
     for order in Requesting(Elsewhere(run, spoil)).run(orders_of(run)):

@@ -9,17 +9,16 @@ from palaestra.cluster.answers import CodeRefusal, Played, Refusal, read_answer
 from palaestra.cluster.delivery import packed
 from palaestra.cluster.share import describe_other_code, own_code, share_to_json
 from palaestra.config.env import EnvConfig
-from palaestra.evaluation.judged import load_judged
-from palaestra.evaluation.plan import make_plan
-from palaestra.evaluation.player import Player
-from palaestra.evaluation.request import make_request, weights_of
+from palaestra.evaluation.local import LocalEvaluator
+from palaestra.evaluation.plans import make_plan, make_request, weights_of
+from palaestra.evaluation.targets import load_policy_target
 from palaestra.policies.agent import Agent
 from palaestra.runs.code_identity import package_files
 
 
 @pytest.fixture
 def asked(trained_run):
-    checkpoint = load_judged("judged:3", trained_run.root).checkpoint
+    checkpoint = load_policy_target("judged:3", trained_run.root).checkpoint
     plan = make_plan("judged:3", trained_run.env, episodes=3, seed=50, deterministic=False)
     return make_request(checkpoint, [plan]), *packed(checkpoint.path, weights_of(checkpoint))[:2]
 
@@ -38,7 +37,7 @@ def played(request, sidecar, weights, **changes):
 
 def test_a_share_is_played_as_at_home(trained_run, asked):
     request, sidecar, weights = asked
-    at_home = tuple(Player(load_judged("judged:3", trained_run.root).loaded).episodes(request.plans[0]))
+    at_home = tuple(LocalEvaluator(load_policy_target("judged:3", trained_run.root).loaded).evaluate(request.plans[0]))
     assert played(request, sidecar, weights).episodes == at_home
     some = played(request, sidecar, weights, seeds=(51, 52))
     assert some.episodes == at_home[1:]
@@ -69,7 +68,9 @@ def _counted(load, loads):
 
 def test_one_thread_plays_and_the_others_are_left_as_they_were(asked, monkeypatch):
     threads = []
-    monkeypatch.setattr(Player, "episodes", lambda self, plan: threads.append(torch.get_num_threads()) or iter(()))
+    monkeypatch.setattr(
+        LocalEvaluator, "evaluate", lambda self, plan: threads.append(torch.get_num_threads()) or iter(())
+    )
     before = torch.get_num_threads()
     request, sidecar, weights = asked
     tasks.play_share(share_to_json(request, request.plans[0], trust_module=False, code=own_code(())), sidecar, weights)
@@ -123,7 +124,7 @@ def test_what_this_policy_cannot_play_is_refused_in_words(asked):
     request, sidecar, weights = asked
     env = EnvConfig(id="Pendulum-v1")
     answer = played(request, sidecar, weights, env_id=env.id)
-    assert "'Pendulum-v1' cannot be played by this policy" in answer.message
+    assert "This policy does not fit 'Pendulum-v1'" in answer.message
 
 
 def test_the_answer_says_who_played(asked):

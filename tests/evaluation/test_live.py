@@ -8,11 +8,11 @@ from palaestra.algorithms.buffers.rollout_buffer import Tape
 from palaestra.config.env import EnvConfig
 from palaestra.envs.build import make_playable
 from palaestra.envs.make import make_env
-from palaestra.evaluation.judged import load_judged
-from palaestra.evaluation.live import LiveTile, read_live, tile_in, watchable
-from palaestra.evaluation.local import Asked, Evaluation, Watcher
-from palaestra.evaluation.plan import make_plan
-from palaestra.evaluation.player import Player
+from palaestra.evaluation.live import LiveTile, open_tile, publish_frames, read_live
+from palaestra.evaluation.local import LocalEvaluator
+from palaestra.evaluation.plans import make_plan
+from palaestra.evaluation.session import EvaluationCallbacks, EvaluationOptions, EvaluationSession
+from palaestra.evaluation.targets import load_policy_target
 from palaestra.rendering.buffer_paths import EVALUATE, VARIABLE, all_frame_buffers, frame_buffer_path
 from palaestra.rendering.demand import Demand
 from palaestra.rendering.frame_buffer import FrameBufferOwner
@@ -52,14 +52,14 @@ class Audience:
 
 
 def test_an_evaluation_that_is_watched_has_the_same_results(trained_run):
-    judged = load_judged("judged:3", trained_run.root)
+    target = load_policy_target("judged:3", trained_run.root)
     plan = make_plan("judged:3", trained_run.env, episodes=20, seed=5, deterministic=False)
-    alone = list(Player(judged.loaded).episodes(plan))
+    alone = list(LocalEvaluator(target.loaded).evaluate(plan))
     audience = Audience(trained_run)
-    with Evaluation(judged, Asked(episodes=20, seed=5, deterministic=False)) as evaluation:
+    with EvaluationSession(target, EvaluationOptions(episodes=20, seed=5, deterministic=False)) as session:
         audience()
-        evaluation._player.onlooker._view._pacing.budget = 1.0
-        report = evaluation.judge(watcher=Watcher(on_episode=audience))
+        session._evaluator.viewer._view._pacing.budget = 1.0
+        report = session.evaluate(callbacks=EvaluationCallbacks(on_episode=audience))
     assert list(report.episodes) == alone
     shown = audience.frames[0]
     assert (shown[-1].note.width, shown[-1].note.height) == (600, 400)
@@ -76,7 +76,7 @@ def test_worlds_of_arena_are_told_by_their_state():
         tile = LiveTile(LiveView(writer, 1.0, 64))
         batch = make_playable(worlds)
         batch.reset([0], [1], [0], Tape(batch.interface.observation_space, 1, 2).rows[0])
-        tile.glance(batch, 0.0, 0.0, 0)
+        tile.on_step(batch, 0.0, 0.0, 0)
         frame = reader.read(0)
         assert not frame.is_image
         assert frame.payload[:2] == b"AR"
@@ -88,9 +88,9 @@ def test_worlds_of_arena_are_told_by_their_state():
 def test_switched_off_in_the_run_it_cannot_be_watched(trained_run):
     write_config(trained_run.directory, {"live": {"enabled": False}})
     assert not read_live(trained_run.directory).enabled
-    with Evaluation(load_judged("judged:3", trained_run.root), Asked(episodes=1)) as evaluation:
+    with EvaluationSession(load_policy_target("judged:3", trained_run.root), EvaluationOptions(episodes=1)) as session:
         assert all_frame_buffers() == []
-        assert evaluation._player.onlooker is None
+        assert session._evaluator.viewer is None
 
 
 def test_what_a_run_says_of_its_live_view_and_nobody_understands_is_passed_over(trained_run):
@@ -99,18 +99,21 @@ def test_what_a_run_says_of_its_live_view_and_nobody_understands_is_passed_over(
 
 
 def test_a_second_evaluation_of_a_run_is_played_unseen(trained_run, caplog):
-    judged = load_judged("judged:3", trained_run.root)
-    with Evaluation(judged, Asked(episodes=1)) as shown, Evaluation(judged, Asked(episodes=1)) as unseen:
-        assert shown._player.onlooker is not None
-        assert unseen._player.onlooker is None
-        assert unseen.judge().complete
+    target = load_policy_target("judged:3", trained_run.root)
+    with (
+        EvaluationSession(target, EvaluationOptions(episodes=1)) as shown,
+        EvaluationSession(target, EvaluationOptions(episodes=1)) as unseen,
+    ):
+        assert shown._evaluator.viewer is not None
+        assert unseen._evaluator.viewer is None
+        assert unseen.evaluate().complete
     assert all_frame_buffers() == []
 
 
 def test_a_checkpoint_without_a_run_has_no_lane(trained_run):
-    player = Player(load_judged("judged:3", trained_run.root).loaded)
-    with watchable(None, player, None):
-        assert player.onlooker is None
+    player = LocalEvaluator(load_policy_target("judged:3", trained_run.root).loaded)
+    with publish_frames(None, player):
+        assert player.viewer is None
         assert all_frame_buffers() == []
 
 
@@ -118,36 +121,36 @@ def test_a_process_of_several_shows_in_its_own_slot():
     with FrameBufferOwner(frame_buffer_path("RUN", EVALUATE), 3, 640 * 640 * 3, 1.0) as owner:
         reader = FrameReader(owner.path)
         want(reader, slots=(2,))
-        with tile_in(owner.path, 2) as tile:
+        with open_tile(owner.path, 2) as tile:
             env = make_env(EnvConfig(id="CartPole-v1"))
             env.reset(seed=1)
-            tile.glance(env, 0.0, 0.0, 0)
+            tile.on_step(env, 0.0, 0.0, 0)
         assert reader.read(2).is_image
         assert reader.read(0) is None
         reader.close()
-    with tile_in(owner.path, 2) as tile:
+    with open_tile(owner.path, 2) as tile:
         assert tile is None  # the lane is gone
 
 
 @pytest.mark.full
 @pytest.mark.slow
 def test_several_processes_are_as_many_tiles(trained_run):
-    judged = load_judged("judged:3", trained_run.root)
+    target = load_policy_target("judged:3", trained_run.root)
     audience = Audience(trained_run, slots=(0, 1))
-    asked = Asked(episodes=300, seed=5, deterministic=False, workers=2)
-    with Evaluation(judged, asked) as evaluation:
+    asked = EvaluationOptions(episodes=300, seed=5, deterministic=False, workers=2)
+    with EvaluationSession(target, asked) as session:
         audience()
-        report = evaluation.judge(watcher=Watcher(on_episode=audience))
+        report = session.evaluate(callbacks=EvaluationCallbacks(on_episode=audience))
     assert len(report.episodes) == 300
     assert set(audience.frames) == {0, 1}
     assert all_frame_buffers() == []
 
 
 def test_nothing_stays_open_when_an_evaluation_is_over(trained_run):
-    judged = load_judged("judged:3", trained_run.root)
+    target = load_policy_target("judged:3", trained_run.root)
     counts = []
     for _ in range(3):
-        with Evaluation(judged, Asked(episodes=1)) as evaluation:
-            evaluation.judge()
+        with EvaluationSession(target, EvaluationOptions(episodes=1)) as session:
+            session.evaluate()
         counts.append(len(list(os.scandir("/proc/self/fd"))))
     assert counts[1] == counts[2]

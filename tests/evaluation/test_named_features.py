@@ -12,7 +12,7 @@ from palaestra.checkpoints.loaded import load_policy
 from palaestra.config.env import EnvConfig
 from palaestra.core.spaces import FeatureSpec
 from palaestra.envs.spaces import interface_of
-from palaestra.evaluation.local import evaluate_target
+from palaestra.evaluation.session import evaluate_target
 
 NAMES = ("near", "far", "left", "right")
 

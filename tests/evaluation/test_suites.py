@@ -7,7 +7,9 @@ from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.recipes.registry import find_recipe
 from palaestra.core import plugins
 from palaestra.core.errors import NotFound, UsageError
-from palaestra.evaluation.suites import find_suite, suite_of
+from palaestra.envs.make import make_env
+from palaestra.envs.spaces import interface_of
+from palaestra.evaluation.suites import apply_overrides, find_suite, playable_interface, suite_of
 
 ENV = EnvConfig(id="CartPole-v1", kwargs={"sutton_barto_reward": True}, max_episode_steps=40).model_dump()
 TWO = {"short": {"category": "speed", "env": {"max_episode_steps": 9}}, "plain": {}}
@@ -107,7 +109,7 @@ def test_a_plugin_brings_a_suite(monkeypatch):
 
 
 def test_the_word_default_means_the_environment_that_was_trained_in():
-    assert find_suite("default", ENV).judges_like(suite_of("own", EvaluationConfig(), ENV))
+    assert find_suite("default", ENV).has_same_simulations(suite_of("own", EvaluationConfig(), ENV))
 
 
 def test_a_misspelt_suite_is_refused_with_the_nearest_name():
@@ -117,6 +119,54 @@ def test_a_misspelt_suite_is_refused_with_the_nearest_name():
 
 def test_suites_judge_alike_when_they_play_the_same_however_often():
     one = suite_of("own", EvaluationConfig(episodes=3, simulations=TWO), ENV)
-    assert one.judges_like(suite_of("other", EvaluationConfig(episodes=9, simulations=TWO), ENV))
-    assert not one.judges_like(suite_of("own", EvaluationConfig(), ENV))
-    assert not one.judges_like(suite_of("own", EvaluationConfig(simulations=TWO), {**ENV, "kwargs": {}}))
+    assert one.has_same_simulations(suite_of("other", EvaluationConfig(episodes=9, simulations=TWO), ENV))
+    assert not one.has_same_simulations(suite_of("own", EvaluationConfig(), ENV))
+    assert not one.has_same_simulations(suite_of("own", EvaluationConfig(simulations=TWO), {**ENV, "kwargs": {}}))
+
+
+SAVED = EnvConfig(id="Pendulum-v1", kwargs={"g": 9.0}, max_episode_steps=100).model_dump()
+
+
+def test_without_overrides_it_is_the_checkpoints_own():
+    assert apply_overrides(SAVED, {}) == EnvConfig.model_validate(SAVED)
+
+
+def test_one_setting_changes_and_the_others_stay():
+    changed = apply_overrides(SAVED, {"env": {"kwargs": {"render_mode": "rgb_array"}}})
+    assert changed.kwargs == {"g": 9.0, "render_mode": "rgb_array"}
+    assert changed.max_episode_steps == 100
+
+
+def test_the_saved_settings_are_not_touched():
+    apply_overrides(SAVED, {"env": {"kwargs": {"g": 1.0}}}).kwargs["g"] = 5.0
+    assert SAVED["kwargs"] == {"g": 9.0}
+
+
+def test_another_environment_does_not_inherit_settings():
+    changed = apply_overrides(SAVED, {"env": {"id": "CartPole-v1"}})
+    assert (changed.kwargs, changed.max_episode_steps) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ({"ppo": {"gamma": 1}}, "has no setting 'ppo'"),
+        ({"evn": {}}, "Did you mean 'env'"),
+        ({"env": {"idd": "x"}}, "Did you mean 'id'"),
+        ({"env": "CartPole-v1"}, "must be a mapping"),
+        ({"env": {"max_episode_steps": 0}}, r"env\.max_episode_steps=0"),
+        ({"env": {"kwargs": 3}}, r"env\.kwargs=3"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused_by_name(overrides, said):
+    with pytest.raises(UsageError, match=said):
+        apply_overrides(SAVED, overrides)
+
+
+def test_a_policy_is_not_sent_where_it_cannot_see_or_act():
+    interface = interface_of(make_env(EnvConfig(id="CartPole-v1")))
+    same = EnvConfig(id="CartPole-v1", kwargs={"sutton_barto_reward": True})
+    assert playable_interface(same, interface) == interface
+    for env_id, space in (("Acrobot-v1", "observation space"), ("Pendulum-v1", "observation space")):
+        with pytest.raises(UsageError, match=f"'{env_id}' cannot be played.*{space}"):
+            playable_interface(EnvConfig(id=env_id), interface)

@@ -11,7 +11,7 @@ import torch
 import palaestra.testing.envs  # noqa: F401  registers the tiny environments
 from palaestra.config.train import TrainConfig
 from palaestra.envs.make import make_env
-from palaestra.evaluation.plan import make_plan
+from palaestra.evaluation.plans import make_plan
 from palaestra.evaluation.play import play
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train

@@ -8,7 +8,7 @@ import torch
 import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point does
 from palaestra.config.train import TrainConfig
 from palaestra.envs.build import make_playable
-from palaestra.evaluation.plan import make_plan
+from palaestra.evaluation.plans import make_plan
 from palaestra.evaluation.play import play
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train

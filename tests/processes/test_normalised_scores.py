@@ -6,7 +6,7 @@ from statistics import fmean, variance
 import pytest
 
 from palaestra.api import train
-from palaestra.evaluation.local import evaluate_target
+from palaestra.evaluation.session import evaluate_target
 from palaestra.runs.metrics import MetricsReader
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from palaestra.config.train import TrainConfig
 from palaestra.core.run import RunRequest
 from palaestra.loggers.fanout import LoggerFanout
 from palaestra.runner.context import RunContext
-from palaestra.runner.judgements import Judgements
+from palaestra.runner.evaluation_scheduler import EvaluationScheduler
 from palaestra.runner.saving import Saver
 from palaestra.runner.session import RunSession
 from palaestra.runner.signals import StopRequest
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from palaestra.core.checkpoint import Checkpoint
     from palaestra.core.metrics_logger import Sample
     from palaestra.core.run import JournalEntry
-    from palaestra.runner.judgements import Evaluator
+    from palaestra.evaluation.evaluator import BackgroundEvaluator
     from palaestra.runs.directory import RunDirectory
     from palaestra.training.state import TrainingState
 
@@ -108,16 +108,18 @@ class Bench:
     saver: Saver
     clock: HandClock
 
-    def judgements(self, *evaluators: Evaluator) -> Judgements:
-        return Judgements(evaluators, self.manager, self.session, self.loggers, self.clock)
+    def evaluations(self, *evaluators: BackgroundEvaluator) -> EvaluationScheduler:
+        return EvaluationScheduler(evaluators, self.manager, self.session, self.loggers, self.clock)
 
-    def context(self, *evaluators: Evaluator, stop: StopRequest | None = None, saver: Any = None) -> RunContext:
+    def context(
+        self, *evaluators: BackgroundEvaluator, stop: StopRequest | None = None, saver: Any = None
+    ) -> RunContext:
         return RunContext(
             state=self.state,
             session=self.session,
             loggers=self.loggers,
             saver=self.saver if saver is None else saver,
-            evaluations=self.judgements(*evaluators),
+            evaluations=self.evaluations(*evaluators),
             stop=StopRequest() if stop is None else stop,
             clock=self.clock,
         )

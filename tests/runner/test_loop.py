@@ -13,12 +13,12 @@ from palaestra.runner import loop as loop_module
 from palaestra.runner.loop import TELL_SECONDS, TrainingLoop
 from palaestra.runner.saving import RETRY_SECONDS, Saver
 from palaestra.runner.signals import StopRequest
-from palaestra.runner.spare import Verdict
+from palaestra.runner.spare import CheckpointEvaluation
 
 
 @pytest.fixture
 def loop_of():
-    return lambda bench, stop=None, judges=(): TrainingLoop(bench.context(*judges, stop=stop))
+    return lambda bench, stop=None, evaluators=(): TrainingLoop(bench.context(*evaluators, stop=stop))
 
 
 def saved_epochs(bench) -> list[int]:
@@ -220,37 +220,40 @@ def test_a_last_save_that_fails_fails_the_run_and_names_the_last_good_one(bench,
         loop_of(bench).run()
 
 
-class SlowJudge:
-    """Answers an epoch when it has been asked for `delay` looks; what it answers is the epoch itself."""
+class SlowEvaluator:
+    """Returns the result of an epoch after `delay` calls of `collect`; the score is the epoch."""
 
     def __init__(self, delay=0):
         self.delay = delay
-        self.looks = {}
-        self.asked, self.waits = [], 0
+        self.calls_left = {}
+        self.submitted, self.waits = [], 0
 
     @property
     def outstanding(self):
-        return len(self.looks)
+        return len(self.calls_left)
 
-    def ask(self, checkpoint):
-        assert checkpoint.path.exists(), "it is on disk before anybody is asked to judge it"
-        self.asked.append(checkpoint.epoch)
-        self.looks[checkpoint.epoch] = (checkpoint.agent_step, self.delay)
+    def submit(self, checkpoint):
+        assert checkpoint.path.exists(), "it is on disk before it is submitted"
+        self.submitted.append(checkpoint.epoch)
+        self.calls_left[checkpoint.epoch] = (checkpoint.agent_step, self.delay)
 
     def collect(self):
-        done = [epoch for epoch, (_, looks) in self.looks.items() if looks == 0]
-        answers = [Verdict(epoch, self.looks.pop(epoch)[0], {"eval/episodic_return": float(epoch)}) for epoch in done]
-        self.looks = {epoch: (step, looks - 1) for epoch, (step, looks) in self.looks.items()}
-        return answers
+        done = [epoch for epoch, (_, calls) in self.calls_left.items() if calls == 0]
+        results = [
+            CheckpointEvaluation(epoch, self.calls_left.pop(epoch)[0], {"eval/episodic_return": float(epoch)})
+            for epoch in done
+        ]
+        self.calls_left = {epoch: (step, calls - 1) for epoch, (step, calls) in self.calls_left.items()}
+        return results
 
     def wait(self, seconds):
         self.waits += 1
 
     def close(self):
-        self.looks.clear()
+        self.calls_left.clear()
 
 
-def judged(bench):
+def logged_scores(bench):
     return [
         (sample.step, sample.metrics["eval/episodic_return"])
         for sample in bench.metrics_logger.samples
@@ -258,62 +261,62 @@ def judged(bench):
     ]
 
 
-def test_what_is_due_is_saved_and_asked_for_and_the_loop_goes_on(make_bench, small_config, loop_of):
+def test_a_due_checkpoint_is_saved_and_submitted_and_the_loop_goes_on(make_bench, small_config, loop_of):
     bench = make_bench(small_config(checkpoints={"save_interval": 0}, evaluate_interval=2))
-    judge = SlowJudge()
-    loop_of(bench, judges=[judge]).run()
-    assert saved_epochs(bench) == judge.asked == [2, 4]
-    assert judged(bench) == [(64, 2.0), (128, 4.0)]
+    evaluator = SlowEvaluator()
+    loop_of(bench, evaluators=[evaluator]).run()
+    assert saved_epochs(bench) == evaluator.submitted == [2, 4]
+    assert logged_scores(bench) == [(64, 2.0), (128, 4.0)]
 
 
 @pytest.mark.parametrize(("interval", "asked"), [(3, [3, 4]), (9, [4]), (4, [4]), (0, [])])
 def test_the_last_checkpoint_is_evaluated_whatever_the_interval(make_bench, small_config, loop_of, interval, asked):
     bench = make_bench(small_config(checkpoints={"save_interval": 0}, evaluate_interval=interval))
-    judge = SlowJudge(delay=3)
-    loop_of(bench, judges=[judge] if interval else []).run()
-    assert judge.asked == asked
-    assert [epoch for _, epoch in judged(bench)] == asked
+    evaluator = SlowEvaluator(delay=3)
+    loop_of(bench, evaluators=[evaluator] if interval else []).run()
+    assert evaluator.submitted == submitted
+    assert [epoch for _, epoch in logged_scores(bench)] == asked
 
 
 def test_a_result_that_comes_late_lands_at_its_own_step(make_bench, small_config, loop_of):
-    """Epochs 1 and 2 are judged only after epoch 4 was trained."""
+    """Epochs 1 and 2 are evaluated only after epoch 4 was trained."""
     bench = make_bench(small_config(evaluate_interval=1))
-    judge = SlowJudge(delay=3)
-    loop_of(bench, judges=[judge]).run()
-    assert judged(bench) == [(32, 1.0), (64, 2.0), (96, 3.0), (128, 4.0)]
+    evaluator = SlowEvaluator(delay=3)
+    loop_of(bench, evaluators=[evaluator]).run()
+    assert logged_scores(bench) == [(32, 1.0), (64, 2.0), (96, 3.0), (128, 4.0)]
     assert bench.metrics_logger.calls.index("write 128") < bench.metrics_logger.calls.index("write 32", 2)
-    assert judge.waits > 0, "at the end there is time to wait"
+    assert evaluator.waits > 0, "at the end there is time to wait"
 
 
-def test_the_heart_beats_while_the_last_judgements_are_waited_for(make_bench, small_config, loop_of, monkeypatch):
+def test_heartbeats_continue_while_the_last_evaluations_are_awaited(make_bench, small_config, loop_of, monkeypatch):
     """Trap 15: every look takes eleven seconds here, and the journal hears of each."""
     bench = make_bench(small_config(evaluate_interval=4))
-    judge = SlowJudge(delay=4)
-    monkeypatch.setattr(judge, "wait", lambda seconds: setattr(bench.clock, "seconds", bench.clock.seconds + 11.0))
-    loop_of(bench, judges=[judge]).run()
+    evaluator = SlowEvaluator(delay=4)
+    monkeypatch.setattr(evaluator, "wait", lambda seconds: setattr(bench.clock, "seconds", bench.clock.seconds + 11.0))
+    loop_of(bench, evaluators=[evaluator]).run()
     beats = [entry.data["phase"] for entry in bench.entries("run.heartbeat")]
     assert beats.count("evaluate") >= 2
 
 
-def test_a_run_that_is_stopped_does_not_wait_for_judgements(make_bench, small_config, loop_of):
+def test_a_stopped_run_does_not_wait_for_evaluations(make_bench, small_config, loop_of):
     bench = make_bench(small_config(evaluate_interval=1))
-    judge, stop = SlowJudge(delay=10**9), StopRequest()
+    evaluator, stop = SlowEvaluator(delay=10**9), StopRequest()
     stop.handle(signal.SIGTERM, None)
-    assert loop_of(bench, stop, [judge]).run() is False
-    assert (judge.asked, judge.waits, judged(bench)) == ([1], 0, [])
+    assert loop_of(bench, stop, [evaluator]).run() is False
+    assert (evaluator.submitted, evaluator.waits, logged_scores(bench)) == ([1], 0, [])
 
 
-def test_whoever_waits_for_the_last_judgement_can_leave_and_the_run_is_complete(
+def test_a_stop_while_the_last_evaluation_is_awaited_leaves_the_run_complete(
     make_bench, small_config, loop_of, monkeypatch, caplog
 ):
     bench = make_bench(small_config(evaluate_interval=4))
-    judge, stop = SlowJudge(delay=10**9), StopRequest()
-    monkeypatch.setattr(judge, "wait", lambda seconds: stop.handle(signal.SIGINT, None))
-    assert loop_of(bench, stop, [judge]).run() is True
+    evaluator, stop = SlowEvaluator(delay=10**9), StopRequest()
+    monkeypatch.setattr(evaluator, "wait", lambda seconds: stop.handle(signal.SIGINT, None))
+    assert loop_of(bench, stop, [evaluator]).run() is True
     assert "1 evaluations were given up" in caplog.text
 
 
-def test_a_checkpoint_that_could_not_be_saved_is_not_judged(make_bench, small_config, loop_of, monkeypatch):
+def test_a_checkpoint_that_could_not_be_saved_is_not_evaluated(make_bench, small_config, loop_of, monkeypatch):
     bench = make_bench(small_config(checkpoints={"save_interval": 0}, evaluate_interval=2))
     save = bench.manager.save
 
@@ -323,23 +326,23 @@ def test_a_checkpoint_that_could_not_be_saved_is_not_judged(make_bench, small_co
         return save(agent, checkpoint, state)
 
     monkeypatch.setattr(bench.manager, "save", fail_at_two)
-    judge = SlowJudge()
-    loop_of(bench, judges=[judge]).run()
-    assert judge.asked == [4]
+    evaluator = SlowEvaluator()
+    loop_of(bench, evaluators=[evaluator]).run()
+    assert evaluator.submitted == [4]
 
 
-def test_no_rank_waits_for_a_judgement_while_it_trains(make_bench, small_config, loop_of):
+def test_no_rank_waits_for_an_evaluation_while_it_trains(make_bench, small_config, loop_of):
     """Trap 16: an evaluator that never answers changes neither a step nor the order of what is done."""
-    judge, calls = SlowJudge(delay=10**9), []
-    for judges in ([], [judge]):
+    evaluator, calls = SlowEvaluator(delay=10**9), []
+    for evaluators in ([], [evaluator]):
         bench = make_bench(small_config(evaluate_interval=1))
-        loop = loop_of(bench, None, judges)
-        loop._wait_for_judgements = lambda: None
+        loop = loop_of(bench, None, evaluators)
+        loop._wait_for_evaluations = lambda: None
         assert loop.run() is True
         calls.append(bench.metrics_logger.calls)
         bench.directory.path.rename(bench.directory.path.with_name(f"away-{len(calls)}"))
     assert calls[0] == calls[1]
-    assert (judge.asked, judge.waits) == ([1, 2, 3, 4], 0)
+    assert (evaluator.submitted, evaluator.waits) == ([1, 2, 3, 4], 0)
 
 
 def test_the_log_of_checkpoints_counts_the_episodes_that_ended(bench, loop_of):

@@ -16,9 +16,9 @@ from palaestra.core.errors import UsageError
 from palaestra.core.run import RunRequest
 from palaestra.core.spaces import encode_interface
 from palaestra.envs.build import make_playable
-from palaestra.evaluation.judged import load_judged
-from palaestra.evaluation.plan import make_plan
+from palaestra.evaluation.plans import make_plan
 from palaestra.evaluation.play import play
+from palaestra.evaluation.targets import load_policy_target
 from palaestra.policies.build import build_policy
 from palaestra.rendering.buffer_paths import VARIABLE, all_frame_buffers
 from palaestra.runner.match import Conductor, Match, listen, main
@@ -82,7 +82,7 @@ def test_a_policy_plays_a_seed_exactly_as_an_evaluation_does(runs, env, determin
         play_out(match)
         match.next_round()
     plan = make_plan("first:3", env, episodes=3, seed=11, deterministic=deterministic)
-    judged = play(plan, load_judged("first:3", runs.root).loaded.policy, lambda: make_playable(env))
+    judged = play(plan, load_policy_target("first:3", runs.root).loaded.policy, lambda: make_playable(env))
     assert runs.ended("seed")[:3] == list(plan.seeds) == [11, 12, 13]
     assert runs.ended()[:3] == pytest.approx([episode.total_reward for episode in judged.episodes])
     match.close()
@@ -133,7 +133,7 @@ def test_a_newer_checkpoint_takes_over_when_a_round_begins(runs, monkeypatch):
 def test_a_newer_checkpoint_is_not_looked_for_at_every_end_of_a_short_episode(runs, monkeypatch):
     runs.save("first", POLE, 3)
     match = runs.match({"player": "first:latest"}, {"player": "first:latest"}, follow=True, rounds="apart")
-    monkeypatch.setattr("palaestra.runner.match.invite", None)  # it would be called here
+    monkeypatch.setattr("palaestra.runner.match.load_target", None)  # it would be called here
     for _ in range(100):
         match.step(0)
     assert len(runs.ended()) > 2

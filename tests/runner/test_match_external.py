@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from palaestra.core.errors import RunFailed
-from palaestra.evaluation.crowd import Program
+from palaestra.evaluation.pool import Program
 from palaestra.runner import match_external
 from palaestra.runner.match_external import ExternalSeat
 
@@ -33,8 +33,8 @@ for line in sys.stdin:
 
 def checkpoint(epoch):
     program = Program((sys.executable, "-c", PLAYER), {})
-    guest = SimpleNamespace(match_player=lambda: ({"weights": epoch}, program))
-    return SimpleNamespace(guest=guest, checkpoint=SimpleNamespace(epoch=epoch, env={"id": "CartPole-v1"}))
+    policy = SimpleNamespace(match_player=lambda: ({"weights": epoch}, program))
+    return SimpleNamespace(policy=policy, checkpoint=SimpleNamespace(epoch=epoch, env={"id": "CartPole-v1"}))
 
 
 @pytest.fixture

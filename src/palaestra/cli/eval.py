@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from palaestra.cli.parser import Parser
     from palaestra.core.evaluation import SuiteReport
-    from palaestra.evaluation.judged import Subject
-    from palaestra.evaluation.local import Players
+    from palaestra.evaluation.evaluator import Evaluator
+    from palaestra.evaluation.targets import EvaluationTarget
     from palaestra.runner.signals import StopRequest
 
 REMOTE_KEY = "remote"
@@ -99,7 +99,7 @@ def run(arguments: Namespace) -> int:
     reports: list[SuiteReport] = []
     with stop_on_signals() as stop:
         try:
-            for batch, report in judged(words, arguments, stop):
+            for batch, report in evaluate_targets(words, arguments, stop):
                 if arguments.repeat:
                     show_batch(batch, report, as_json=arguments.json)
                 else:
@@ -115,12 +115,12 @@ def run(arguments: Namespace) -> int:
     return 0 if all(report.complete for report in reports) else RunFailed.exit_code
 
 
-def judged(words: EvalWords, arguments: Namespace, stop: StopRequest) -> Iterator[tuple[int, SuiteReport]]:
-    """Number of the batch, counted from 1, and what came of it; with --repeat, one target after another for ever."""
-    from palaestra.evaluation.judged import invite
-    from palaestra.evaluation.local import Asked, Evaluation, Watcher
+def evaluate_targets(words: EvalWords, arguments: Namespace, stop: StopRequest) -> Iterator[tuple[int, SuiteReport]]:
+    """The number of each batch, counted from 1, and its report; with --repeat, all targets again and again."""
+    from palaestra.evaluation.session import EvaluationCallbacks, EvaluationOptions, EvaluationSession
+    from palaestra.evaluation.targets import load_target
 
-    asked = Asked(
+    options = EvaluationOptions(
         suite=words.suite,
         episodes=arguments.episodes,
         seed=arguments.seed,
@@ -131,39 +131,44 @@ def judged(words: EvalWords, arguments: Namespace, stop: StopRequest) -> Iterato
         replays=arguments.replays,
         workers=arguments.workers,
     )
-    subjects = [invite(target, runs_root()) for target in words.targets]
+    targets = [load_target(target, runs_root()) for target in words.targets]
     with ExitStack() as stack:
-        players = _players(subjects, words, stack)
-        evaluations = [Evaluation(one, asked, players=each) for one, each in zip(subjects, players, strict=True)]
-        for evaluation in evaluations:
-            stack.enter_context(evaluation)
+        evaluators = _evaluators(targets, words, stack)
+        sessions = [EvaluationSession(one, options, each) for one, each in zip(targets, evaluators, strict=True)]
+        for session in sessions:
+            stack.enter_context(session)
         for batch in count() if arguments.repeat else (0,):
-            for target, evaluation in zip(words.targets, evaluations, strict=True):
-                total = sum(len(plan.seeds) for plan in evaluation.plans(batch))
+            for target, session in zip(words.targets, sessions, strict=True):
+                total = sum(len(plan.seeds) for plan in session.plans(batch))
                 with Progress(target, batch + 1, total) as progress:
-                    report = evaluation.judge(batch, Watcher(progress.count, lambda: bool(stop)))
+                    report = session.evaluate(batch, EvaluationCallbacks(progress.count, lambda: bool(stop)))
                 yield batch + 1, report
 
 
-def _players(subjects: Sequence[Subject], words: EvalWords, stack: ExitStack) -> Sequence[Players | None]:
-    """Of Ray, for each; None: whoever judges plays."""
+def _evaluators(targets: Sequence[EvaluationTarget], words: EvalWords, stack: ExitStack) -> Sequence[Evaluator | None]:
+    """The Ray evaluator for each target; None: the session chooses a local one."""
     if not words.is_remote:
-        return [None] * len(subjects)
+        return [None] * len(targets)
     from palaestra.cluster.address import common_cluster
-    from palaestra.cluster.evaluator import RayEvaluator
-    from palaestra.cluster.players import RemotePlayers
+    from palaestra.cluster.evaluator import RayClient
+    from palaestra.cluster.players import RayEvaluator
 
-    cluster = common_cluster([subject.directory for subject in subjects], words.cluster)
-    evaluator = stack.enter_context(RayEvaluator(cluster))
-    return [RemotePlayers(evaluator, subject) for subject in subjects]
+    cluster = common_cluster([target.directory for target in targets], words.cluster)
+    evaluator = stack.enter_context(RayClient(cluster))
+    return [RayEvaluator(evaluator, target) for target in targets]
 
 
 def _refuse_local_things(arguments: Namespace) -> None:
     for flag in ("video", "replays"):
         if getattr(arguments, flag):
-            raise UsageError(f"--{flag} is recorded where it is played, and remote=true plays elsewhere.", "Keep one.")
+            raise UsageError(
+                f"--{flag} records on this machine, and remote=true plays on Ray.", "Leave one of them out."
+            )
     if arguments.workers > 1:
-        raise UsageError(f"--workers {arguments.workers} are of this machine, remote=true plays on Ray.", "Keep one.")
+        raise UsageError(
+            f"--workers {arguments.workers} starts processes here, and remote=true plays on Ray.",
+            "Leave one of them out.",
+        )
 
 
 def summarize(report: SuiteReport) -> dict[str, Any]:

@@ -96,10 +96,10 @@ def _hiring(target: str | None) -> PlayerFactory | None:
     """torch is loaded only when a policy is to play."""
     if not target:
         return None
-    from palaestra.evaluation.crew import hire
-    from palaestra.evaluation.judged import load_judged
+    from palaestra.evaluation.play import make_other_players
+    from palaestra.evaluation.targets import load_policy_target
 
-    return partial(hire, load_judged(target, runs_root()).loaded.policy)
+    return partial(make_other_players, load_policy_target(target, runs_root()).loaded.policy)
 
 
 def candidates(words: Sequence[str]) -> list[str]:

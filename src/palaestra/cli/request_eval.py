@@ -88,15 +88,15 @@ def run(arguments: Namespace) -> int:
 
 def _orders(words: RequestWords, arguments: Namespace) -> list[Order]:
     from palaestra.cluster.orders import make_orders
-    from palaestra.evaluation.local import Asked
+    from palaestra.evaluation.session import EvaluationOptions
 
-    common = Asked(
+    common = EvaluationOptions(
         episodes=arguments.episodes,
         seed=arguments.seed,
         deterministic=read_deterministic(arguments),
         max_steps=arguments.max_steps,
         overrides=words.overrides,
-        asked_by="request-eval",
+        submitted_by="request-eval",
     )
     asked = [replace(common, suite=suite) for suite in words.suites] or [common]
     return make_orders(words.targets, runs_root(), asked, again=arguments.again)
@@ -147,13 +147,13 @@ def _tell_reasons(orders: Sequence[Order]) -> None:
 
 
 def _called(order: Order) -> str:
-    checkpoint = order.subject.checkpoint
+    checkpoint = order.target.checkpoint
     return f"{checkpoint.run_name or checkpoint.run}:{checkpoint.epoch}"
 
 
 def _plain(order: Order, *, in_full: bool) -> dict[str, Any]:
     fields = {
-        "checkpoint": order.subject.name,
+        "checkpoint": order.target.name,
         "suite": order.suite,
         "episodes": order.episodes,
         "status": str(order.status),

@@ -47,9 +47,9 @@ def run(arguments: Namespace) -> int:
     out = None if arguments.out is None else Path(arguments.out)
     if out is not None and out.exists() and not (arguments.force and out.is_file()):
         raise UsageError(f"{out} is there already.", "Choose another name, or add --force.")
-    from palaestra.evaluation.filming import FilmOrder, make_film
+    from palaestra.evaluation.episode_video import VideoOptions, make_video
 
-    order = FilmOrder(
+    order = VideoOptions(
         episodes=arguments.episodes,
         grid=arguments.grid,
         seed=arguments.seed,
@@ -58,7 +58,7 @@ def run(arguments: Namespace) -> int:
         out=out,
         overrides=parse_overrides(settings),
     )
-    film = make_film(target, runs_root(), order, _tell)
+    film = make_video(target, runs_root(), order, _tell)
     if arguments.json:
         print_json(film)
     else:

@@ -19,7 +19,7 @@ from palaestra.cluster.nodes import LeftOut, last_line, no_node_left, selector
 from palaestra.cluster.share import describe_other_code, imported_modules, own_code, share_to_json, shorten
 from palaestra.config.distributed import ClusterConfig
 from palaestra.core.errors import PalaestraError
-from palaestra.evaluation.request import request_from_json
+from palaestra.evaluation.plans import request_from_json
 
 if TYPE_CHECKING:
     from palaestra.cluster.answers import Played, Worker

@@ -16,8 +16,7 @@ from palaestra.cluster.link import Link
 from palaestra.config.distributed import ClusterConfig
 from palaestra.core.errors import PalaestraError, RunFailed
 from palaestra.core.evaluation import SuiteReport
-from palaestra.evaluation.request import episode_from, request_to_json
-from palaestra.evaluation.shares import put_together
+from palaestra.evaluation.plans import episode_from, merge_episodes, request_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +55,7 @@ def _nothing(_episodes: list[EpisodeResult]) -> None:
     """Of episodes at which nobody looks."""
 
 
-class RayEvaluator:
+class RayClient:
     """A `RemoteEvaluator`, and what the command line needs beyond that. Ray is opened by the first request."""
 
     def __init__(self, cluster: ClusterConfig | None = None, log: Path | None = None) -> None:
@@ -67,7 +66,7 @@ class RayEvaluator:
         self._pending: dict[int, _Pending] = {}
         self._numbers = count(1)
 
-    def __enter__(self) -> RayEvaluator:
+    def __enter__(self) -> RayClient:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -101,7 +100,7 @@ class RayEvaluator:
         heard: list[tuple[EvaluationRequest, SuiteReport | str]] = []
         for answer in self.answers():
             if answer.report is not None and answer.error is not None:
-                logger.warning("%s was judged in part: %s", answer.report.checkpoint, answer.error)
+                logger.warning("%s was evaluated in part: %s", answer.report.checkpoint, answer.error)
             heard.append((answer.request, str(answer.error) if answer.report is None else answer.report))
         return heard
 
@@ -172,7 +171,7 @@ class RayEvaluator:
         pending = self._pending.pop(number)
         plans = pending.request.plans
         reports = tuple(
-            put_together(plan, pending.episodes[plan.simulation], pending.seconds[plan.simulation])
+            merge_episodes(plan, pending.episodes[plan.simulation], pending.seconds[plan.simulation])
             for plan in plans
             if plan.simulation in pending.episodes
         )
@@ -184,6 +183,6 @@ class RayEvaluator:
         return Answer(number, pending.request, report, retries, error)
 
 
-def open_evaluator(directory: RunDirectory) -> RayEvaluator:
+def open_evaluator(directory: RunDirectory) -> RayClient:
     """For a training: what Ray has to say is in the run's logs."""
-    return RayEvaluator(cluster_of(directory), directory.logs / LOG)
+    return RayClient(cluster_of(directory), directory.logs / LOG)

@@ -6,19 +6,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from palaestra.evaluation.judged import find_subjects
-from palaestra.evaluation.local import Asked, choose_suite
-from palaestra.evaluation.plan import make_plans
-from palaestra.evaluation.records import Manner
-from palaestra.evaluation.request import key_of, make_request
+from palaestra.evaluation.plans import key_of, make_plans, make_request
+from palaestra.evaluation.records import RecordOptions
+from palaestra.evaluation.session import EvaluationOptions, choose_suite
 from palaestra.evaluation.summary import read_batches
+from palaestra.evaluation.targets import find_targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from palaestra.core.evaluation import EvaluationRequest, SuiteReport
-    from palaestra.evaluation.judged import Subject
+    from palaestra.evaluation.targets import EvaluationTarget
     from palaestra.runs.directory import RunDirectory
 
 
@@ -36,9 +35,9 @@ class Order:
     """One checkpoint in one suite."""
 
     number: int  # among those asked for together, from 0
-    subject: Subject
+    target: EvaluationTarget
     request: EvaluationRequest
-    manner: Manner
+    manner: RecordOptions
     key: str  # equal for orders whose results are equal
     status: Status = Status.NEW
     mean: float | None = None  # of a known one
@@ -56,29 +55,31 @@ class Order:
         return sum(len(plan.seeds) for plan in self.request.plans)
 
 
-def make_orders(targets: Iterable[str], runs_root: Path, asked: Iterable[Asked], *, again: bool = False) -> list[Order]:
+def make_orders(
+    targets: Iterable[str], runs_root: Path, asked: Iterable[EvaluationOptions], *, again: bool = False
+) -> list[Order]:
     """All targets in all suites that are asked for; nothing is loaded, played or sent."""
     wanted = list(asked)
     orders: list[Order] = []
     for target in targets:
-        for subject in find_subjects(target, runs_root):
-            orders.extend(_order(number, subject, one) for number, one in enumerate(wanted, len(orders)))
+        for found in find_targets(target, runs_root):
+            orders.extend(_order(number, found, one) for number, one in enumerate(wanted, len(orders)))
     return _without_doubles(orders, again=again)
 
 
-def _order(number: int, subject: Subject, asked: Asked) -> Order:
-    suite, counts = choose_suite(subject, asked)
+def _order(number: int, target: EvaluationTarget, asked: EvaluationOptions) -> Order:
+    suite, counts = choose_suite(target, asked)
     plans = make_plans(
-        subject.name,
+        target.name,
         suite,
         episodes=asked.episodes,
         seed=asked.seed,
         deterministic=asked.deterministic,
         max_steps=asked.max_steps,
     )
-    request = make_request(subject.checkpoint, plans)
-    manner = Manner(dict(asked.overrides), counts, asked.asked_by)
-    return Order(number, subject, request, manner, key_of(request.weights, plans))
+    request = make_request(target.checkpoint, plans)
+    manner = RecordOptions(dict(asked.overrides), counts, asked.submitted_by)
+    return Order(number, target, request, manner, key_of(request.weights, plans))
 
 
 def _without_doubles(orders: list[Order], *, again: bool) -> list[Order]:
@@ -86,7 +87,7 @@ def _without_doubles(orders: list[Order], *, again: bool) -> list[Order]:
     seen: set[tuple[Path | None, str]] = set()
     checked = []
     for order in orders:
-        directory = order.subject.directory
+        directory = order.target.directory
         place = None if directory is None else directory.path
         if directory is not None and directory.path not in known:
             known[directory.path] = {} if again else _judged_keys(directory)

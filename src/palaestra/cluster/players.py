@@ -5,28 +5,28 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Self
 
-from palaestra.evaluation.request import make_request
+from palaestra.evaluation.plans import make_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
-    from palaestra.cluster.evaluator import Answer, RayEvaluator
+    from palaestra.cluster.evaluator import Answer, RayClient
     from palaestra.core.episodes import EpisodeResult
     from palaestra.core.evaluation import EvaluationPlan
-    from palaestra.evaluation.judged import Subject
+    from palaestra.evaluation.targets import EvaluationTarget
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.1  # how soon a stop is noticed while nothing comes
 
 
-class RemotePlayers:
+class RayEvaluator:
     """`Players` of an `Evaluation`; several may share one evaluator, one after another."""
 
-    def __init__(self, evaluator: RayEvaluator, subject: Subject) -> None:
+    def __init__(self, evaluator: RayClient, target: EvaluationTarget) -> None:
         self._evaluator = evaluator
-        self._subject = subject
+        self._subject = target
         self._code_differences: dict[str, tuple[str, ...]] = {}
 
     @property
@@ -41,7 +41,7 @@ class RemotePlayers:
     ) -> None:
         """Ray belongs to who opened it."""
 
-    def episodes(self, plan: EvaluationPlan, is_late: Callable[[], bool]) -> Iterator[EpisodeResult]:
+    def evaluate(self, plan: EvaluationPlan, is_stopped: Callable[[], bool]) -> Iterator[EpisodeResult]:
         """As shares come back; some only, and a warning, when the others were lost too often."""
         checkpoint = self._subject.checkpoint
         arrived: list[EpisodeResult] = []
@@ -54,7 +54,7 @@ class RemotePlayers:
         )
         try:
             answer = None
-            while answer is None and not is_late():
+            while answer is None and not is_stopped():
                 self._evaluator.wait(LOOK_SECONDS)
                 answer = next((one for one in self._evaluator.answers() if one.number == number), None)
                 yield from arrived
@@ -72,4 +72,4 @@ def _report(answer: Answer) -> None:
         return
     if answer.report is None:
         raise answer.error
-    logger.warning("%s was judged in part: %s", answer.report.checkpoint, answer.error)
+    logger.warning("%s was evaluated in part: %s", answer.report.checkpoint, answer.error)

@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.address import common_cluster
-from palaestra.cluster.evaluator import RayEvaluator
+from palaestra.cluster.evaluator import RayClient
 from palaestra.cluster.orders import Order, Status
 from palaestra.core.errors import PalaestraError, RunFailed
 from palaestra.core.evaluation import Stopped
-from palaestra.evaluation.curves import Curves
-from palaestra.evaluation.records import Records
+from palaestra.evaluation.records import EvaluationEvents, EvaluationRecorder
 from palaestra.runs.journal import Journal
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class Requesting:
 
     def __init__(
         self,
-        evaluator: RayEvaluator,
+        evaluator: RayClient,
         on_episodes: Callable[[list[EpisodeResult]], None] = lambda _episodes: None,
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -40,7 +39,7 @@ class Requesting:
         self._on_episodes = on_episodes
         self._is_stopped = is_stopped
         self._sent: dict[int, tuple[Order, ExitStack]] = {}
-        self._curves: dict[Path, Curves] = {}  # one file of events for each run
+        self._curves: dict[Path, EvaluationEvents] = {}  # one file of events for each run
 
     def run(self, orders: Sequence[Order]) -> Iterator[Order]:
         """`Stopped` when somebody wants it; what was answered by then is written down."""
@@ -62,12 +61,12 @@ class Requesting:
                         waiting.clear()
 
     def _send(self, order: Order) -> Order | None:
-        path, stack = order.subject.checkpoint.path, ExitStack()
+        path, stack = order.target.checkpoint.path, ExitStack()
         assert path is not None, "it was found on disk"
         try:
-            stack.enter_context(order.subject.held())
+            stack.enter_context(order.target.in_use())
             self._tell(order, "eval.started", episodes=order.episodes, suite=order.suite, seed=_first_seed(order))
-            trusted = order.subject.is_own
+            trusted = order.target.is_own
             number = self._evaluator.send(order.request, path, trust_module=trusted, on_episodes=self._on_episodes)
         except PalaestraError as error:
             stack.close()
@@ -89,11 +88,11 @@ class Requesting:
         return replace(order, status=status, mean=answer.report.mean, report=answer.report, retries=answer.retries)
 
     def _write(self, order: Order, answer: Answer) -> None:
-        directory = order.subject.directory
+        directory = order.target.directory
         if directory is None or answer.report is None:
             return
-        curves = self._curves.setdefault(directory.path, Curves(directory))
-        with Records(directory, order.subject.checkpoint, order.manner, curves) as records:
+        curves = self._curves.setdefault(directory.path, EvaluationEvents(directory))
+        with EvaluationRecorder(directory, order.target.checkpoint, order.manner, curves) as records:
             records.add(answer.report)
 
     def _told(self, order: Order, error: PalaestraError) -> Order:
@@ -101,9 +100,9 @@ class Requesting:
         return _failed(order, error)
 
     def _tell(self, order: Order, event: str, **data: Any) -> None:
-        if order.subject.directory is not None:
-            traced: dict[str, Any] = {"checkpoint": order.subject.name, "epoch": order.subject.checkpoint.epoch}
-            Journal(order.subject.directory).record(event, **traced, **data)
+        if order.target.directory is not None:
+            traced: dict[str, Any] = {"checkpoint": order.target.name, "epoch": order.target.checkpoint.epoch}
+            Journal(order.target.directory).record(event, **traced, **data)
 
     def _let_go(self) -> None:
         for number, (_, stack) in self._sent.items():
@@ -127,13 +126,13 @@ def request_evaluations(
     new = [order for order in orders if order.status is Status.NEW]
     if not new:
         return
-    chosen = common_cluster((order.subject.directory for order in _one_of_each_run(new)), cluster)
-    with RayEvaluator(chosen) as evaluator:
+    chosen = common_cluster((order.target.directory for order in _one_of_each_run(new)), cluster)
+    with RayClient(chosen) as evaluator:
         yield from Requesting(evaluator, on_episodes, is_stopped).run(new)
 
 
 def _one_of_each_run(orders: Sequence[Order]) -> Iterable[Order]:
-    return {order.subject.checkpoint.run: order for order in orders}.values()
+    return {order.target.checkpoint.run: order for order in orders}.values()
 
 
 def _failed(order: Order, error: PalaestraError) -> Order:

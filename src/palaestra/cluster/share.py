@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from palaestra.evaluation.request import request_from_json, request_to_json
+from palaestra.evaluation.plans import request_from_json, request_to_json
 from palaestra.runs.code_identity import (
     CodeIdentity,
     code_identity,

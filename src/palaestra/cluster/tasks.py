@@ -21,14 +21,16 @@ from palaestra.checkpoints.reading import OpenedCheckpoint
 from palaestra.checkpoints.sidecar import decode, digest
 from palaestra.cluster.share import other_code, share_from_json
 from palaestra.core.errors import DamagedFile, PalaestraError
-from palaestra.evaluation.player import Player, one_thread
+from palaestra.evaluation.local import LocalEvaluator, one_thread
 
 if TYPE_CHECKING:
     from palaestra.cluster.share import Share
 
 POLICIES_KEPT = 8  # in each worker process
 
-_players: OrderedDict[str, Player] = OrderedDict()  # by what they were loaded from; the last one used at the end
+_players: OrderedDict[str, LocalEvaluator] = (
+    OrderedDict()
+)  # by what they were loaded from; the last one used at the end
 
 
 def play_share(text: str, sidecar: bytes, weights: bytes, node: str = "") -> str:
@@ -51,11 +53,11 @@ def _played(share: Share, sidecar: bytes, weights: bytes) -> dict[str, Any]:
     with one_thread():
         player = _player(share, sidecar, weights)
         began = monotonic()
-        episodes = [asdict(episode) for episode in player.episodes(share.plan)]
+        episodes = [asdict(episode) for episode in player.evaluate(share.plan)]
         return {"episodes": episodes, "seconds": monotonic() - began}
 
 
-def _player(share: Share, sidecar: bytes, weights: bytes) -> Player:
+def _player(share: Share, sidecar: bytes, weights: bytes) -> LocalEvaluator:
     key = f"{hashlib.sha256(sidecar).hexdigest()} {share.trust_module}"  # the sidecar names the sha256 of the weights
     if key not in _players:
         _players[key] = _load(share, sidecar, weights)
@@ -65,11 +67,11 @@ def _player(share: Share, sidecar: bytes, weights: bytes) -> Player:
     return _players[key]
 
 
-def _load(share: Share, sidecar: bytes, weights: bytes) -> Player:
+def _load(share: Share, sidecar: bytes, weights: bytes) -> LocalEvaluator:
     """Through the same reader as from a disk: checksums first, then safetensors."""
     checkpoint = decode(sidecar, f"the sidecar of {share.plan.checkpoint}")
     name = model_name(checkpoint.epoch)
     arrived = digest(weights)
     if arrived != checkpoint.files[name] or arrived["sha256"] != share.request.weights:
         raise DamagedFile(f"The weights of {share.plan.checkpoint} arrived with another sha256 than was asked for.")
-    return Player(policy_from(OpenedCheckpoint(checkpoint, {name: weights}), trust_module=share.trust_module))
+    return LocalEvaluator(policy_from(OpenedCheckpoint(checkpoint, {name: weights}), trust_module=share.trust_module))

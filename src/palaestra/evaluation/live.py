@@ -1,4 +1,4 @@
-"""An evaluation that can be watched: a tile for each process that plays. Who watches changes no result."""
+"""The live view of an evaluation: a tile for each process that plays. Viewers do not change results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from palaestra.config.train import LiveConfig
 from palaestra.core.errors import PalaestraError
 from palaestra.envs.frame_sources import renderer_for, view_of_batch
-from palaestra.evaluation.crowd import Troupe
+from palaestra.evaluation.local import LocalEvaluator
+from palaestra.evaluation.pool import PoolEvaluator
 from palaestra.rendering.buffer_paths import EVALUATE, frame_buffer_path
 from palaestra.rendering.frame_buffer import FrameBufferFile, FrameBufferOwner, remove_dead_frame_buffers
 from palaestra.rendering.frame_header import Numbers
@@ -30,27 +31,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.envs.batch import NativeBatch
-    from palaestra.evaluation.player import Player
+    from palaestra.evaluation.evaluator import Evaluator
     from palaestra.rendering.offscreen import OffscreenRenderer
     from palaestra.runs.directory import RunDirectory
 
 logger = logging.getLogger(__name__)
 
-BUDGET = 0.25  # the largest share of its time that an evaluation gives to those who watch: it is there to be seen
+BUDGET = 0.25  # the largest share of its time that an evaluation spends on frames
 
 
 class LiveTile:
-    """The episode that is played now; an `Onlooker` of it, and the scene that is published."""
+    """Publishes frames of the episode that is played; an `EpisodeViewer`."""
 
     def __init__(self, view: LiveView, slot: int = 0) -> None:
         self._view = view
         self._slot = slot
         self._steps = 0
         self._renderer: OffscreenRenderer | None = None
-        self._seen: tuple[gymnasium.Env[Any, Any] | NativeBatch, float, float, int] | None = None
+        self._current: tuple[gymnasium.Env[Any, Any] | NativeBatch, float, float, int] | None = None
 
-    def glance(
-        self, playing: gymnasium.Env[Any, Any] | NativeBatch, reward: float, total_reward: float, length: int
+    def on_step(
+        self, env: gymnasium.Env[Any, Any] | NativeBatch, reward: float, total_reward: float, length: int
     ) -> None:
         view = self._view
         if length:
@@ -59,46 +60,47 @@ class LiveTile:
             view.episodes += 1
         if monotonic() >= view.due:
             view.env_steps = self._steps
-            self._seen = (playing, reward, total_reward, length)
+            self._current = (env, reward, total_reward, length)
             view.check(self)
-            self._seen = None  # it is closed when its episode has ended
+            self._current = None  # the environment is closed at the end of the episode
 
     def slots(self) -> Sequence[int]:
         return [self._slot]
 
     def describable(self, slot: int) -> None:
-        """An evaluation is there to be seen, and renders by itself."""
+        """None: an evaluation renders in its own process."""
 
     def numbers(self, slot: int) -> Numbers:
         return self.view(slot).numbers
 
     def view(self, _slot: int) -> View:
-        assert self._seen is not None, "it is looked at from within a glance"
-        playing, reward, total_reward, length = self._seen
+        assert self._current is not None, "called from within `on_step`"
+        env, reward, total_reward, length = self._current
         numbers = Numbers(self._steps, reward, total_reward, length)
-        if isinstance(playing, gymnasium.Env):
-            self._renderer = renderer_for(playing, self._renderer)
+        if isinstance(env, gymnasium.Env):
+            self._renderer = renderer_for(env, self._renderer)
             return View(self._renderer.render(), numbers)
-        view = view_of_batch(playing, 0, numbers.reward, self._steps)
+        view = view_of_batch(env, 0, numbers.reward, self._steps)
         return View(view.content, numbers) if isnan(view.numbers.total_reward) else view
 
 
 def _warn(reason: str) -> None:
-    logger.warning("The live view is off from here on; the evaluation goes on as before. %s.", reason)
+    logger.warning("The live view is off; the evaluation continues. %s.", reason)
 
 
 @contextmanager
-def watchable(directory: RunDirectory | None, player: Player | None, players: object) -> Iterator[None]:
-    """While this lasts, what `player` plays, or the processes of a `Troupe` that is not yet entered, can be watched.
+def publish_frames(directory: RunDirectory | None, evaluator: Evaluator) -> Iterator[None]:
+    """Publishes frames of a local evaluator, or of a pool that is not entered yet, for the duration of the block.
 
-    Only where there is a run to find it by; and not when another evaluation of that run is being shown.
+    Only for checkpoints of a run, and only for one evaluation of a run at a time.
     """
     live = None if directory is None else read_live(directory)
-    if directory is None or live is None or not live.enabled or not (players is None or isinstance(players, Troupe)):
+    is_here = isinstance(evaluator, LocalEvaluator | PoolEvaluator)
+    if directory is None or live is None or not live.enabled or not is_here:
         yield
         return
     with ExitStack() as stack:
-        count = players.count if isinstance(players, Troupe) else 1
+        count = evaluator.count if isinstance(evaluator, PoolEvaluator) else 1
         try:
             remove_dead_frame_buffers(is_alive)
             path = frame_buffer_path(directory.id, EVALUATE)
@@ -106,44 +108,44 @@ def watchable(directory: RunDirectory | None, player: Player | None, players: ob
             owner = stack.enter_context(FrameBufferOwner(path, count, 3 * live.largest_side**2, started_at))
             writer = stack.enter_context(closing(FrameWriter(owner.descriptor, owner.about)))
         except (OSError, PalaestraError) as error:
-            logger.info("This evaluation cannot be watched: %s.", error)
+            logger.info("The live view of this evaluation is off: %s.", error)
             yield
             return
-        if isinstance(players, Troupe):
-            players.lane = path
-            stack.callback(lambda: writer.write_heartbeat(_last_words()))
-        elif player is not None:
+        if isinstance(evaluator, PoolEvaluator):
+            evaluator.frame_buffer = path
+            stack.callback(lambda: writer.write_heartbeat(_closing_heartbeat()))
+        elif isinstance(evaluator, LocalEvaluator):
             view = LiveView(writer, BUDGET, live.largest_side, on_failure=_warn)
-            player.onlooker = LiveTile(stack.enter_context(closing(view)))
+            evaluator.viewer = LiveTile(stack.enter_context(closing(view)))
         try:
             yield
         finally:
-            if player is not None:
-                player.onlooker = None
+            if isinstance(evaluator, LocalEvaluator):
+                evaluator.viewer = None
 
 
 @contextmanager
-def tile_in(path: Path, slot: int) -> Iterator[LiveTile | None]:
-    """For one process of several: the slot that it alone writes, in a lane that another owns."""
+def open_tile(path: Path, slot: int) -> Iterator[LiveTile | None]:
+    """The tile of one process of a pool, in the frame buffer of its parent."""
     with ExitStack() as stack:
         try:
-            lane = stack.enter_context(closing(FrameBufferFile(path)))
-            writer = stack.enter_context(closing(FrameWriter(lane.descriptor, lane.about)))
+            frame_buffer = stack.enter_context(closing(FrameBufferFile(path)))
+            writer = stack.enter_context(closing(FrameWriter(frame_buffer.descriptor, frame_buffer.about)))
         except (OSError, PalaestraError) as error:
-            logger.info("Player %d cannot be watched: %s.", slot, error)
+            logger.info("The live view of evaluation process %d is off: %s.", slot, error)
             yield None
             return
-        side = int((lane.about.capacity / 3) ** 0.5)
+        side = int((frame_buffer.about.capacity / 3) ** 0.5)
         yield LiveTile(LiveView(writer, BUDGET, side, writes_heartbeat=slot == 0, on_failure=_warn), slot)
 
 
 def read_live(directory: RunDirectory) -> LiveConfig:
-    """As the run has it; as usual where it says nothing that can be understood"""
+    """The settings of the run; the defaults when they cannot be read."""
     try:
         return LiveConfig.model_validate(read_config(directory).get("live", {}))
     except (PalaestraError, ValidationError):
         return LiveConfig()
 
 
-def _last_words() -> Heartbeat:
+def _closing_heartbeat() -> Heartbeat:
     return Heartbeat(monotonic(), 0, 0, 0, 0.0, 0.0, "closed")

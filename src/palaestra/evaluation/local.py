@@ -1,269 +1,151 @@
-"""A checkpoint is judged on this machine, batch after batch, and what came of it is written down beside it."""
+"""Evaluation in this process: the policy plays every plan it is given, and leaves videos or replays where wanted."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
-from palaestra.core.clock import SystemClock
-from palaestra.core.errors import PalaestraError, RunFailed, UsageError
-from palaestra.core.evaluation import EvaluationReport, Stopped, SuiteReport
-from palaestra.evaluation.crowd import Crowd
-from palaestra.evaluation.judged import Visiting, invite
-from palaestra.evaluation.live import watchable
-from palaestra.evaluation.overrides import apply_overrides
-from palaestra.evaluation.plan import make_plans
-from palaestra.evaluation.player import Player, one_thread
-from palaestra.evaluation.records import Manner, Records, find_judgement
-from palaestra.evaluation.shares import put_together
-from palaestra.evaluation.suites import find_suite, suite_of
-from palaestra.runs.journal import Journal
+import torch
+
+from palaestra.core import plugins
+from palaestra.core.errors import UsageError
+from palaestra.core.evaluation import DEFAULT
+from palaestra.envs.build import make_playable
+from palaestra.evaluation.plans import env_of
+from palaestra.evaluation.play import play_episodes
+from palaestra.evaluation.suites import playable_interface
+from palaestra.evaluation.video import VideoFile, frame_rate_of
+from palaestra.runs.replays import replay_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
     from types import TracebackType
 
+    from palaestra.checkpoints.loaded import LoadedPolicy
+    from palaestra.config.env import EnvConfig
+    from palaestra.core.checkpoint import Checkpoint
     from palaestra.core.episodes import EpisodeResult
     from palaestra.core.evaluation import EvaluationPlan
-    from palaestra.evaluation.judged import Judged, Subject
-    from palaestra.evaluation.suites import Suite
+    from palaestra.evaluation.play import EpisodeViewer, Playable
+    from palaestra.policies.agent import Agent
 
-CHANGED = "changed"  # the suite of an environment that was changed for one evaluation
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is wanted otherwise than the checkpoint and its run say; None and empty mean: as they say."""
-
-    suite: str = ""
-    episodes: int | None = None
-    seed: int | None = None
-    deterministic: bool | None = None
-    max_steps: int | None = None  # of one episode
-    overrides: Mapping[str, Any] = field(default_factory=dict)  # of the environment
-    video: bool = False
-    replays: bool = False
-    workers: int = 1  # processes that play
-    time_limit: float | None = None  # seconds for one batch
-    asked_by: str = "eval"
-    evaluation: str = ""  # id of the evaluation run that asks; empty: it has no run of its own
-    is_alone: bool = True  # False: a training listens; it keeps the metrics and says what failed
-
-
-def _nothing(_episode: EpisodeResult) -> None:
-    """Of an episode at which nobody looks."""
+GROUP = "recorders"  # parts of apps, named like the id of an environment; see `ReplayRecorder.make`
 
 
 def _never() -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class Watcher:
-    """Who looks on while a batch is played."""
+class LocalEvaluator:
+    """An `Evaluator` that plays in this process; the processes of a pool and Ray's workers use it as well."""
 
-    on_episode: Callable[[EpisodeResult], None] = _nothing
-    is_stopped: Callable[[], bool] = _never
+    def __init__(self, loaded: LoadedPolicy, videos: Path | None = None, replays: Path | None = None) -> None:
+        self._loaded = loaded
+        self._videos = videos
+        self._replays = replays
+        self.viewer: EpisodeViewer | None = None
+        self._prepared: dict[str, Agent] = {}  # by environment
 
-
-class Players(Protocol):
-    """Those who play a plan instead of this process: several of this machine, or of others."""
-
-    @property
-    def code_differences(self) -> Mapping[str, tuple[str, ...]]:
-        """What differs, by host that played with other code than ours; accepted by who asked."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def episodes(self, plan: EvaluationPlan, is_late: Callable[[], bool]) -> Iterator[EpisodeResult]:
-        """As they come, in no order; fewer when it gets late."""
-        ...
-
-
-class Evaluation:
-    """Opened, refused or played; the checkpoint is held until it is closed."""
-
-    def __init__(self, judged: Judged | Visiting, asked: Asked, players: Players | None = None) -> None:
-        self.judged = judged
-        self._asked = asked
-        self._suite, counts = choose_suite(judged, asked)
-        self._manner = Manner(dict(asked.overrides), counts, asked.asked_by, asked.is_alone, asked.evaluation)
-        self._clock = SystemClock()
-        self._standing: SuiteReport | None = None  # all batches so far
-        directory = judged.directory
-        self._videos = (Path("videos") if directory is None else directory.videos) if asked.video else None
-        self._replays = (Path("replays") if directory is None else directory.replays) if asked.replays else None
-        self._player, self._players = self._cast(judged, players)
-        self._stack = ExitStack()
-
-    def _cast(self, judged: Judged | Visiting, players: Players | None) -> tuple[Player | None, Players | None]:
-        """Who plays: this process, or others. What they cannot play is refused here."""
-        workers = self._asked.workers
-        if isinstance(judged, Visiting):
-            if players is not None or self._replays is not None:
-                raise UsageError(
-                    f"{judged.name} is played by processes of this machine, and leaves no replays.",
-                    "Leave out remote=true and --replays.",
-                )
-            for plan in self.plans():
-                judged.guest.prepare(plan)
-            return None, judged.guest.troupe(workers, self._videos)
-        player = Player(judged.loaded, self._videos, self._replays)
-        for plan in self.plans():
-            player.prepare(plan)
-        if players is None and workers > 1:
-            players = Crowd(judged, workers, self._videos, self._replays)
-        return player, players
-
-    def __enter__(self) -> Evaluation:
-        self._stack.enter_context(self.judged.held())
-        self._stack.enter_context(watchable(self.judged.directory, self._player, self._players))
-        if self._players is not None:
-            self._stack.enter_context(self._players)
-        self._records: Records | None = None
-        if self.judged.directory is not None:
-            self._records = self._stack.enter_context(
-                Records(self.judged.directory, self.judged.checkpoint, self._manner)
-            )
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        """Nothing to release."""
 
-    def plans(self, batch: int = 0) -> tuple[EvaluationPlan, ...]:
-        asked = self._asked
-        return make_plans(
-            self.judged.name,
-            self._suite,
-            batch=batch,
-            episodes=asked.episodes,
-            seed=asked.seed,
-            deterministic=asked.deterministic,
-            max_steps=asked.max_steps,
+    @property
+    def code_differences(self) -> Mapping[str, tuple[str, ...]]:
+        return {}
+
+    def prepare(self, plan: EvaluationPlan) -> Agent:
+        """The policy for the plan's environment. Refuses an environment that the policy cannot play."""
+        env = env_of(plan)
+        key = env.model_dump_json()
+        if key not in self._prepared:
+            if self._replays is not None:
+                require_recorder(env.id)
+            policy = self._loaded.policy
+            self._prepared[key] = policy.playing_in(playable_interface(env, policy.interface))
+        return self._prepared[key]
+
+    def evaluate(self, plan: EvaluationPlan, is_stopped: Callable[[], bool] = _never) -> Iterator[EpisodeResult]:
+        agent, env = self.prepare(plan), env_of(plan)
+        make: Callable[..., Playable] = make_playable
+        if self._replays is not None:
+            make = ReplayRecorder(self._replays, self._loaded.checkpoint, plan).make
+        render_mode = None if self._videos is None else "rgb_array"
+        return play_episodes(
+            plan,
+            agent,
+            partial(make, env, render_mode),
+            record=None if self._videos is None else partial(self._open_video, self._videos, plan.simulation),
+            is_stopped=is_stopped,
+            viewer=self.viewer,
         )
 
-    def judge(self, batch: int = 0, watcher: Watcher | None = None) -> SuiteReport:
-        """Play a batch and write it down. `Stopped` when the watcher wants it; then nothing is left of the batch."""
-        plans = self.plans(batch)
-        with self._told(plans, batch):
-            report = self._play(plans, watcher or Watcher())
-            self._standing = report if self._standing is None else _joined(self._standing, report)
-            if self._records is not None:
-                self._records.add(report, self._standing)
-                self._tell_of_films(report)
-        return report
-
-    def recall(self) -> SuiteReport | None:
-        """What came of the first batch when it was played before; its score is seen to again."""
-        if self._records is None or self.judged.directory is None:
-            return None
-        found = find_judgement(self.judged.directory, self.judged.checkpoint, self.plans())
-        if found is not None:
-            self._records.settle(found)
-        return found
-
-    def _play(self, plans: tuple[EvaluationPlan, ...], watcher: Watcher) -> SuiteReport:
-        limit, began = self._asked.time_limit, self._clock.monotonic()
-
-        def is_late() -> bool:
-            return watcher.is_stopped() or (limit is not None and self._clock.monotonic() - began > limit)
-
-        reports: list[EvaluationReport] = []
-        with one_thread():
-            for plan in plans:
-                started = self._clock.monotonic()
-                episodes = list(self._episodes(plan, is_late, watcher))
-                if watcher.is_stopped() and len(episodes) < len(plan.seeds):
-                    raise Stopped
-                if episodes:
-                    reports.append(put_together(plan, episodes, self._clock.monotonic() - started))
-        if not reports:
-            raise RunFailed(
-                f"No episode of '{plans[0].env_id}' ended within {limit:g} s.",
-                "Allow more time, or give the environment a time limit: env.max_episode_steps=1000",
-            )
-        played = {report.plan.simulation for report in reports}
-        missing = tuple(plan.simulation for plan in plans if plan.simulation not in played)
-        code = {} if self._players is None else self._players.code_differences
-        return SuiteReport(tuple(reports), self._clock.monotonic() - began, missing, code)
-
-    def _episodes(self, plan: EvaluationPlan, is_late: Callable[[], bool], watcher: Watcher) -> Iterator[EpisodeResult]:
-        player = self._player if self._players is None else self._players
-        assert player is not None, "somebody was cast"
-        for episode in player.episodes(plan, is_late):
-            watcher.on_episode(episode)
-            yield episode
-
-    def _tell_of_films(self, report: SuiteReport) -> None:
-        assert self.judged.directory is not None
-        traced: dict[str, Any] = {"checkpoint": self.judged.name, "epoch": self.judged.checkpoint.epoch}
-        for event, place in {"video.saved": self._videos, "replay.saved": self._replays}.items():
-            if place is not None:
-                Journal(self.judged.directory).record(event, **traced, file=place.name, episodes=len(report.episodes))
-
-    @contextmanager
-    def _told(self, plans: tuple[EvaluationPlan, ...], batch: int) -> Iterator[None]:
-        """The journal says when an evaluation began, and why when it did not end."""
-        if self.judged.directory is None:
-            yield
-            return
-        journal = Journal(self.judged.directory)
-        traced: dict[str, Any] = {"checkpoint": self.judged.name, "epoch": self.judged.checkpoint.epoch}
-        if batch == 0:
-            episodes = sum(len(plan.seeds) for plan in plans)
-            journal.record("eval.started", **traced, episodes=episodes, seed=plans[0].seeds[0], suite=plans[0].suite)
-        try:
-            yield
-        except PalaestraError as error:
-            if self._asked.is_alone:
-                journal.record("eval.failed", **traced, error=str(error))
-            raise
+    def _open_video(self, videos: Path, simulation: str, seed: int, env: Playable) -> VideoFile:
+        videos.mkdir(exist_ok=True)
+        name = "" if simulation == DEFAULT else f"{simulation}-"
+        path = videos / f"{self._loaded.checkpoint.epoch}-{name}seed{seed}.mp4"
+        return VideoFile(path, frame_rate_of(env.metadata))
 
 
-def choose_suite(judged: Subject, asked: Asked) -> tuple[Suite, bool]:
-    """The simulations that are asked for, and whether they are those by which the run judges its checkpoints."""
-    if asked.overrides:
-        env = apply_overrides(judged.checkpoint.env, asked.overrides).model_dump(mode="json")
-        if asked.suite:
-            return find_suite(asked.suite, env), False
-        return suite_of(CHANGED, judged.settings.model_copy(update={"simulations": {}}), env), False
-    own = judged.own_suite()
-    if not asked.suite:
-        return own, True
-    suite = find_suite(asked.suite, judged.checkpoint.env)
-    return suite, suite.judges_like(own)
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limits torch to one thread: a batch of one row gains nothing from a second, and rounding must not vary."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
-def evaluate_target(target: str, runs_root: Path, **asked: Any) -> SuiteReport:
-    """Judge `RUN[:best|:latest|:EPOCH]` or a path, once; see `Asked` for what can be asked.
-
-    The score reaches the sidecar only when it is of the simulations that the run is judged by, and complete.
-    """
-    with Evaluation(invite(target, runs_root), Asked(**asked)) as evaluation:
-        return evaluation.judge()
-
-
-def _joined(before: SuiteReport, after: SuiteReport) -> SuiteReport:
-    """Two batches of one suite as if they were one."""
-    later = {one.plan.simulation: one for one in after.reports}
-    reports = tuple(_appended(one, later.get(one.plan.simulation)) for one in before.reports)
-    code = {**before.code_differences, **after.code_differences}
-    return SuiteReport(reports, before.seconds + after.seconds, before.missing + after.missing, code)
+def require_recorder(env_id: str) -> None:
+    known = plugins.names(GROUP)
+    if env_id not in known:
+        raise UsageError(
+            f"The environment '{env_id}' has no replay recorder.",
+            f"Environments with one: {', '.join(known) or 'none installed'}. --video records any that renders.",
+        )
 
 
-def _appended(one: EvaluationReport, other: EvaluationReport | None) -> EvaluationReport:
-    if other is None:
-        return one
-    plan = replace(one.plan, seeds=one.plan.seeds + other.plan.seeds)
-    return EvaluationReport(
-        plan, one.episodes + other.episodes, one.seconds + other.seconds, one.complete and other.complete
-    )
+@dataclass(frozen=True)
+class ReplayRecorder:
+    """Writes a replay file of each evaluated episode, for environments whose package has a recorder."""
+
+    folder: Path
+    checkpoint: Checkpoint
+    plan: EvaluationPlan
+
+    def make(self, env: EnvConfig, render_mode: str | None) -> Playable:
+        """The environment of one episode; the replay file appears when the episode has ended.
+
+        The plugin is called with `(worlds: NativeBatch, kwargs: dict, path_of: seed -> Path, about: dict)` and returns
+        a NativeBatch that plays the same and writes the file.
+        """
+        self.folder.mkdir(exist_ok=True)
+        limit = {} if env.max_episode_steps is None else {"max_steps": env.max_episode_steps}
+        record: Any = plugins.load(GROUP, env.id)
+        batch: Playable = record(
+            make_playable(env, render_mode),
+            {**env.kwargs, **limit},
+            partial(replay_path, self.folder, self.checkpoint.epoch, simulation=self.plan.simulation),
+            self.about(),
+        )
+        return batch
+
+    def about(self) -> dict[str, Any]:
+        return {
+            "run": self.checkpoint.run,
+            "run_name": self.checkpoint.run_name,
+            "epoch": self.checkpoint.epoch,
+            "agent_step": self.checkpoint.agent_step,
+            "env": self.plan.env_id,
+            "simulation": self.plan.simulation,
+            "deterministic": self.plan.deterministic,
+        }

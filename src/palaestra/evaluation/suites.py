@@ -1,4 +1,4 @@
-"""Which simulations a policy is judged in: its run's own, a recipe's, a plugin's, or those of a file."""
+"""Suites: the simulations that a policy is evaluated in, from its run, a recipe, a plugin, or a file."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
+from palaestra.config.env import EnvConfig
 from palaestra.config.evaluation import EvaluationConfig, SimulationConfig
 from palaestra.config.recipes.registry import find_recipe, recipe_names
 from palaestra.config.resolve import resolve_config
 from palaestra.core import plugins
 from palaestra.core.errors import NotFound, PalaestraError, UsageError, did_you_mean
 from palaestra.core.evaluation import DEFAULT
-from palaestra.evaluation.overrides import apply_overrides, playable_interface
+from palaestra.envs.make import make_env
+from palaestra.envs.spaces import interface_of
+from palaestra.policies.features import refuse_other_spaces
 from palaestra.runs.files import read_yaml
 
 if TYPE_CHECKING:
@@ -27,40 +32,40 @@ FILES = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True)
 class Simulation:
-    """One environment in full, with nothing left to look up."""
+    """One environment with all its settings."""
 
     name: str
     category: str
     env: EnvConfig
-    episodes: int | None  # None: as many as the suite says
+    episodes: int | None  # None: as the suite has it
     seed: int | None
 
 
 @dataclass(frozen=True)
 class Suite:
     name: str
-    settings: EvaluationConfig  # what holds for every simulation that does not say otherwise
+    settings: EvaluationConfig  # defaults of the simulations
     simulations: tuple[Simulation, ...]
 
-    def judges_like(self, other: Suite) -> bool:
-        """The same simulations, however many episodes of each: then scores can be compared."""
+    def has_same_simulations(self, other: Suite) -> bool:
+        """Whether scores can be compared: the numbers of episodes may differ."""
         return [(one.name, one.env) for one in self.simulations] == [(one.name, one.env) for one in other.simulations]
 
 
 def suite_of(name: str, settings: EvaluationConfig, env: Mapping[str, Any]) -> Suite:
-    """The simulations of `settings`, laid over `env`; without any, one in `env` itself."""
-    asked = settings.simulations or {DEFAULT: SimulationConfig()}
+    """The simulations of `settings`, each applied to `env`; without any, one in `env` itself."""
+    simulation_configs = settings.simulations or {DEFAULT: SimulationConfig()}
     simulations = tuple(
         Simulation(key, one.category, apply_overrides(env, {"env": one.env}), one.episodes, one.seed)
-        for key, one in asked.items()
+        for key, one in simulation_configs.items()
     )
     suite = Suite(name, settings, simulations)
-    _demand_differences(suite)
+    _refuse_duplicates(suite)
     return suite
 
 
 def find_suite(word: str, env: Mapping[str, Any]) -> Suite:
-    """What `suite=WORD` means; a recipe brings its own environment, everything else is laid over `env`."""
+    """The suite of `suite=WORD`: a recipe has its own environment, everything else is applied to `env`."""
     if word == DEFAULT:
         return suite_of(word, EvaluationConfig(), env)
     if word.endswith(FILES):
@@ -72,11 +77,11 @@ def find_suite(word: str, env: Mapping[str, Any]) -> Suite:
         return suite_of(word, config.evaluation, config.env.model_dump(mode="json"))
     known = [DEFAULT, *plugins.names(GROUP), *recipe_names()]
     hint = did_you_mean(word, known) or "A recipe's name is a suite, and so is a FILE.yaml."
-    raise NotFound(f"No suite is called '{word}'.", hint)
+    raise NotFound(f"No suite named '{word}'.", hint)
 
 
 def refuse_unplayable(suite: Suite, interface: EnvInterface, trained_in: EnvConfig) -> None:
-    """Before a training begins, not at its first judgement; that it can play what it is trained in is known."""
+    """Refuses unplayable simulations before a training begins, not at its first evaluation."""
     for one in suite.simulations:
         if one.env != trained_in:
             try:
@@ -87,7 +92,7 @@ def refuse_unplayable(suite: Suite, interface: EnvInterface, trained_in: EnvConf
 
 
 def _with_simulations(word: str, content: Any) -> EvaluationConfig:
-    """What may stand under `evaluation:` of a configuration; nobody asks for a suite in which nothing is played."""
+    """Reads the keys of `evaluation:` in a configuration; a suite needs at least one simulation."""
     if isinstance(content, EvaluationConfig):
         settings = content
     elif isinstance(content, dict):
@@ -103,8 +108,8 @@ def _example() -> str:
     return "Write for example simulations: {short: {category: speed, env: {max_episode_steps: 100}}}"
 
 
-def _demand_differences(suite: Suite) -> None:
-    """Once more, now that it is known what is laid over what: `{}` and `{id: …}` may come to the same."""
+def _refuse_duplicates(suite: Suite) -> None:
+    """Compares complete environments: `{}` and `{id: …}` may be the same after the defaults are applied."""
     seen: list[tuple[str, Any]] = []
     for one in suite.simulations:
         seed = suite.settings.seed if one.seed is None else one.seed
@@ -113,6 +118,52 @@ def _demand_differences(suite: Suite) -> None:
         if twin:
             raise UsageError(
                 f"The simulations '{twin}' and '{one.name}' of '{suite.name}' are the same in this environment.",
-                "Let them differ, or keep one of them.",
+                "Change one of them, or remove it.",
             )
         seen.append((one.name, played))
+
+
+SECTIONS = ("env",)
+
+
+def apply_overrides(saved_env: Mapping[str, Any], overrides: Mapping[str, Any]) -> EnvConfig:
+    """The checkpoint's environment with `env.…` settings applied; a different id starts without the old kwargs."""
+    for section in overrides:
+        if section not in SECTIONS:
+            hint = did_you_mean(section, SECTIONS) or "It can change env.id, env.kwargs.NAME and env.max_episode_steps."
+            raise UsageError(f"An evaluation has no setting '{section}'.", hint)
+    changes = overrides.get("env", {})
+    if not isinstance(changes, dict):
+        raise UsageError(
+            f"Invalid value for env: {changes!r} (must be a mapping).", "Write env.id=…, env.kwargs.NAME=…"
+        )
+    unknown = [name for name in changes if name not in EnvConfig.model_fields]
+    if unknown:
+        hint = did_you_mean(unknown[0], EnvConfig.model_fields) or f"Known: {', '.join(EnvConfig.model_fields)}."
+        raise UsageError(f"'env.{unknown[0]}' is not a setting.", hint)
+    base = saved_env if changes.get("id", saved_env["id"]) == saved_env["id"] else {}
+    merged = {**base, **changes}
+    if isinstance(changes.get("kwargs"), dict):
+        merged["kwargs"] = {**base.get("kwargs", {}), **changes["kwargs"]}
+    try:
+        return EnvConfig.model_validate(merged)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"env.{'.'.join(map(str, problem['loc']))}={problem['input']!r}: {problem['msg']}"
+            for problem in error.errors()
+        )
+        raise UsageError(f"Invalid settings of the environment: {problems}.") from error
+
+
+def playable_interface(config: EnvConfig, policy: EnvInterface) -> EnvInterface:
+    """The spaces of the environment; refuses one whose spaces the policy does not have."""
+    env = make_env(config)
+    try:
+        found = interface_of(env)
+    finally:
+        env.close()
+    try:
+        refuse_other_spaces(policy, found)
+    except UsageError as error:
+        raise UsageError(f"This policy does not fit '{config.id}'. {error.message}", error.hint) from error
+    return found

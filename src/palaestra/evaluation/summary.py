@@ -1,6 +1,6 @@
-"""`eval_summary.json`: one entry per batch of episodes, oldest first; replaced whole, so a reader never sees half.
+"""`eval_summary.json`: one entry per batch of episodes, oldest first. The file is replaced atomically.
 
-An entry is a line, so that one more costs a copy of the others and not their making: a run may have thousands.
+An entry is a line, so that adding one copies the others without encoding them again: a run may have thousands.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 MAX_BYTES = 128 << 20  # some 200,000 batches of one simulation
-LAST_BYTES = 64 << 10  # longer than one entry of any suite that was seen
+LAST_BYTES = 64 << 10  # more than an entry of a usual suite
 TAIL = "\n  ]\n}\n"
-BETWEEN = ",\n    "
+SEPARATOR = ",\n    "
 
 
 def describe(report: EvaluationReport | SuiteReport) -> dict[str, Any]:
@@ -44,21 +44,21 @@ def describe(report: EvaluationReport | SuiteReport) -> dict[str, Any]:
 
 
 def append_batch(directory: RunDirectory, batch: dict[str, Any]) -> int:
-    """Add one entry and give its number, counted from 1. Two evaluations at once both get in."""
+    """Adds one entry and returns its number, counted from 1; safe for several processes at once."""
     with only_writer(directory):
         return add_batch(directory, read_batches(directory), batch)
 
 
 def add_batch(directory: RunDirectory, batches: list[dict[str, Any]], batch: dict[str, Any]) -> int:
-    """The same for who is the only writer already, and has read the others."""
+    """The same for a caller that holds `only_writer` and has read the others."""
     path, number = directory.eval_summary_file, len(batches) + 1
     before = path.read_text(encoding="utf-8") if batches else ""
     line = _line({"batch": number, **batch})
     if before.endswith(f"}}{TAIL}"):
-        text = f"{before.removesuffix(TAIL)}{BETWEEN}{line}{TAIL}"
-    else:  # the first, or one laid out otherwise
+        text = f"{before.removesuffix(TAIL)}{SEPARATOR}{line}{TAIL}"
+    else:  # the first entry, or a file in a different layout
         head = json.dumps(stamped({"run": directory.id}, SCHEMA_VERSION), indent=2).removesuffix("\n}")
-        text = f'{head},\n  "batches": [\n    {BETWEEN.join([*map(_line, batches), line])}{TAIL}'
+        text = f'{head},\n  "batches": [\n    {SEPARATOR.join([*map(_line, batches), line])}{TAIL}'
     write_atomic(path, text.encode("utf-8", errors="backslashreplace"))
     return number
 
@@ -68,7 +68,7 @@ def _line(batch: dict[str, Any]) -> str:
 
 
 def read_batches(directory: RunDirectory) -> list[dict[str, Any]]:
-    """Oldest first; none when the run was never judged."""
+    """Oldest first; empty when the run was never evaluated."""
     path = directory.eval_summary_file
     try:
         data = unstamped(read_json(path, MAX_BYTES, follow_links=False), SCHEMA_VERSION, path)
@@ -76,30 +76,30 @@ def read_batches(directory: RunDirectory) -> list[dict[str, Any]]:
         return []
     batches = data.get("batches")
     if not isinstance(batches, list) or not all(isinstance(batch, dict) for batch in batches):
-        raise DamagedFile(f"{path} holds no list of batches.", "Move it away; the next evaluation begins a new one.")
+        raise DamagedFile(f"{path} holds no list of batches.", "Move it away; the next evaluation starts a new one.")
     return batches
 
 
 def read_newest_batch(directory: RunDirectory) -> list[dict[str, Any]]:
-    """The last of them or none, at the same cost however many there are: whoever watches is shown it every second."""
+    """The last entry or none, at a cost that does not grow with their number: a viewer reads it every second."""
     try:
         with open_regular_file(directory.eval_summary_file, MAX_BYTES, follow_links=False) as (stream, size):
             stream.seek(max(0, size - LAST_BYTES))
-            end = stream.read(LAST_BYTES)
+            tail = stream.read(LAST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return []
     try:
-        newest = json.loads(end.removesuffix(TAIL.encode()).rpartition(b"\n")[2])
+        newest = json.loads(tail.removesuffix(TAIL.encode()).rpartition(b"\n")[2])
     except (ValueError, RecursionError):
         newest = None
-    if end.endswith(TAIL.encode()) and isinstance(newest, dict) and "batch" in newest:
+    if tail.endswith(TAIL.encode()) and isinstance(newest, dict) and "batch" in newest:
         return [newest]
-    return read_batches(directory)[-1:]  # laid out otherwise, or longer than the end that was read
+    return read_batches(directory)[-1:]  # a different layout, or an entry longer than what was read
 
 
 @contextmanager
 def only_writer(directory: RunDirectory) -> Iterator[None]:
-    """Among processes; the lock is on the directory itself, so nothing is left behind, not even by kill -9."""
+    """A lock between processes, on the directory itself, so that a killed process leaves nothing behind."""
     directory.evaluations.mkdir(exist_ok=True)
     descriptor = os.open(directory.evaluations, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -14,8 +14,8 @@ from palaestra.loggers.build import build_loggers
 from palaestra.loggers.fanout import LoggerFanout
 from palaestra.loggers.status import RunHeader
 from palaestra.policies.shipped import notes_on_network
+from palaestra.runner.evaluation_scheduler import EvaluationScheduler
 from palaestra.runner.following import FollowerSaver
-from palaestra.runner.judgements import Evaluator, Judgements
 from palaestra.runner.live import live_view
 from palaestra.runner.logs import log_traceback
 from palaestra.runner.saving import Saver
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from palaestra.core.clock import Clock
-    from palaestra.runner import distant, spare
+    from palaestra.evaluation import background
+    from palaestra.evaluation.evaluator import BackgroundEvaluator
     from palaestra.runner.prepare import PreparedRun
     from palaestra.runner.session import RunSession
     from palaestra.runner.signals import StopRequest
     from palaestra.runs.directory import RunDirectory
     from palaestra.training.state import TrainingState
 else:
-    distant = lazy_import("palaestra.runner.distant")
-    spare = lazy_import("palaestra.runner.spare")
+    background = lazy_import("palaestra.evaluation.background")
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class RunContext:
     session: RunSession
     loggers: LoggerFanout
     saver: Saver | FollowerSaver
-    evaluations: Judgements
+    evaluations: EvaluationScheduler
     stop: StopRequest
     clock: Clock
     profile: bool = False
@@ -66,7 +66,7 @@ def run_context(run: PreparedRun, stop: StopRequest) -> Iterator[RunContext]:
         if state.group.is_leader:
             saver = Saver(run.manager, session, loggers, run.clock, git_commit=_git_commit(run))
         evaluators = _evaluators(state, session.directory)
-        with closing(Judgements(evaluators, run.manager, session, loggers, run.clock)) as evaluations:
+        with closing(EvaluationScheduler(evaluators, run.manager, session, loggers, run.clock)) as evaluations:
             profile = run.job.profile and state.group.is_leader
             context = RunContext(state, session, loggers, saver, evaluations, stop, run.clock, profile)
             _announce(context, run)
@@ -84,7 +84,7 @@ def _announce(context: RunContext, run: PreparedRun) -> None:
     loggers.note(f"Engine: {state.engine.description}")
     for line in notes_on_network(state.config.policy, state.interface):
         loggers.note(line)
-    context.evaluations.catch_up(state.config.evaluate_interval, state.iteration)
+    context.evaluations.submit_missing(state.config.evaluate_interval, state.iteration)
 
 
 def _git_commit(run: PreparedRun) -> str:
@@ -95,16 +95,18 @@ def _git_commit(run: PreparedRun) -> str:
     return str((git or {}).get("commit", ""))
 
 
-def _evaluators(state: TrainingState, directory: RunDirectory) -> list[Evaluator]:
+def _evaluators(state: TrainingState, directory: RunDirectory) -> list[BackgroundEvaluator]:
     """Only the leader has any."""
     config = state.config
     if not config.evaluate_interval or not state.group.is_leader:
         return []
-    evaluators: list[Evaluator] = []
+    evaluators: list[BackgroundEvaluator] = []
     if config.evaluate_local:
-        evaluators.append(spare.SpareEvaluator(directory, config.evaluation.timeout_seconds))
+        evaluators.append(background.ProcessEvaluator(directory, config.evaluation.timeout_seconds))
     if config.evaluate_remote:
-        evaluators.append(distant.DistantEvaluator(distant.open_remote(directory), directory, config.evaluation))
+        evaluators.append(
+            background.RemoteCheckpointEvaluator(background.open_remote(directory), directory, config.evaluation)
+        )
     return evaluators
 
 

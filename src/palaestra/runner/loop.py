@@ -60,7 +60,7 @@ class TrainingLoop:
         self._session = context.session
         self._loggers = context.loggers
         self._saver = context.saver
-        self._judgements = context.evaluations
+        self._evaluations = context.evaluations
         self._stop = context.stop
         self._clock = clock
         self._rate = StepRate(clock, state.env_steps)
@@ -89,8 +89,8 @@ class TrainingLoop:
                 self._saver.finish()
         is_complete = self._state.env_steps >= self._config.total_steps
         if is_complete:
-            self._judgements.ask_last(self._state.iteration)
-            self._wait_for_judgements()
+            self._evaluations.submit_last(self._state.iteration)
+            self._wait_for_evaluations()
         return is_complete
 
     def _reports(self) -> Iterator[IterationReport]:
@@ -139,7 +139,7 @@ class TrainingLoop:
         self._untold.append(Untold(report, *moment))
         if self._clock.monotonic() - self._told_at >= TELL_SECONDS:
             self._tell()
-        self._save_and_judge(report)
+        self._save_and_evaluate(report)
 
     def _tell(self) -> None:
         """Whatever was not told yet, in a row.
@@ -167,20 +167,20 @@ class TrainingLoop:
         logger.warning("%s", straggler)
         self._session.journal.record("rank.slow", **asdict(straggler), epoch=report.iteration, step=report.env_steps)
 
-    def _save_and_judge(self, report: IterationReport) -> None:
+    def _save_and_evaluate(self, report: IterationReport) -> None:
         """Whatever is judged is on disk first; from there others take it, and nobody here waits for them."""
-        self._judgements.collect()
+        self._evaluations.collect()
         self._saver.settle(wait=False)
         iteration = report.iteration
-        is_judged = is_due(self._config.evaluate_interval, iteration - 1, iteration)
-        if not (is_judged or self._is_save_due(iteration) or self._must_retry):
+        is_evaluated = is_due(self._config.evaluate_interval, iteration - 1, iteration)
+        if not (is_evaluated or self._is_save_due(iteration) or self._must_retry):
             return
         self._tell()  # what a checkpoint says of the run so far, and the metrics up to it
-        is_awaited = bool(is_judged or self._must_retry)
+        is_awaited = bool(is_evaluated or self._must_retry)
         saved = self._saver.save(self._state, meanwhile=not is_awaited and self._may_save_meanwhile(report))
         self._saved_at = self._clock.monotonic()
-        if is_judged and saved is not None:
-            self._judgements.ask(saved)
+        if is_evaluated and saved is not None:
+            self._evaluations.submit(saved)
 
     def _is_save_due(self, iteration: int) -> bool:
         """What was asked for is exact. Of the others only the leader's clock knows, so that all ranks save together."""
@@ -198,20 +198,20 @@ class TrainingLoop:
         is_usual = self._config.checkpoints.save_interval is None
         return is_usual and report.times.rollout + report.times.learn < QUICK_SECONDS
 
-    def _wait_for_judgements(self) -> None:
+    def _wait_for_evaluations(self) -> None:
         """All steps are taken and saved: now there is time for what was asked, until somebody wants to leave.
 
         A run that was stopped does not wait: when it goes on, it asks again.
         """
         while True:
-            self._judgements.collect()
-            waiting, number = self._state.group.agree(self._judgements.outstanding, self._stop.signal or 0)
+            self._evaluations.collect()
+            waiting, number = self._state.group.agree(self._evaluations.outstanding, self._stop.signal or 0)
             if not waiting:
                 return
             if number:
                 break
             self._session.alive("evaluate")
-            self._judgements.wait(WAIT_SECONDS)
+            self._evaluations.wait(WAIT_SECONDS)
         log_master("%d evaluations were given up. 'palaestra eval' makes up for them.", waiting, level=logging.WARNING)
 
     def _other_seconds(self, report: IterationReport) -> float:

@@ -22,7 +22,7 @@ import torch
 from palaestra.config.env import EnvConfig
 from palaestra.core.errors import PalaestraError, UsageError
 from palaestra.core.spaces import DiscreteSpec
-from palaestra.evaluation.judged import Judged, Visiting, invite
+from palaestra.evaluation.targets import ExternalTarget, LoadedTarget, load_target
 from palaestra.policies.features import refuse_other_spaces
 from palaestra.rendering.buffer_paths import frame_buffer_path
 from palaestra.rendering.frame_buffer import FrameBufferOwner, remove_dead_frame_buffers
@@ -56,7 +56,7 @@ class Match:
         self._frame_buffer = frame_buffer or Path(os.devnull)
         self._runs_root = runs_root
         self._tell = tell
-        self._loaded: dict[str, Judged | Visiting] = {}
+        self._loaded: dict[str, LoadedTarget | ExternalTarget] = {}
         self._looked_at: dict[str, float] = {}  # when each was loaded, or found to be the newest still
         env = EnvConfig.model_validate(self._judged(plan.env_target).checkpoint.env)
         self._worlds: list[World] = []
@@ -98,7 +98,7 @@ class Match:
 
     def _make_seat(self, number: int, seat: SeatPlan, env: EnvConfig) -> Seat | ExternalSeat:
         found = None if seat.target is None else self._judged(seat.target)
-        if not isinstance(found, Visiting):
+        if not isinstance(found, ExternalTarget):
             self._worlds.append(make_world(env))
             return Seat(self._worlds[-1], seat.agent if seat.player == PERSON else None)
         if seat.player == PERSON:
@@ -121,21 +121,21 @@ class Match:
         target, seat = self._plan.seats[number].target, self.seats[number]
         found = None if target is None else self._judged(target, anew=self._plan.follow)
         if isinstance(seat, ExternalSeat):
-            assert isinstance(found, Visiting), "a run does not change its kind"
+            assert isinstance(found, ExternalTarget), "a run does not change its kind"
             seat.load(found)
         elif found is not None:
-            assert isinstance(found, Judged), "a run does not change its kind"
+            assert isinstance(found, LoadedTarget), "a run does not change its kind"
             policy = found.loaded.policy
             refuse_other_spaces(policy.interface, seat.world.interface)
             seat.policy = policy.playing_in(seat.world.interface)
         seat.begin(seed, deterministic=self._plan.deterministic)
 
-    def _judged(self, target: str, *, anew: bool = False) -> Judged | Visiting:
+    def _judged(self, target: str, *, anew: bool = False) -> LoadedTarget | ExternalTarget:
         now = time.monotonic()
         if target not in self._loaded or (anew and now - self._looked_at[target] >= LOOK_SECONDS):
             self._looked_at[target] = now
             before = self._loaded.get(target)
-            found = self._loaded[target] = invite(target, self._runs_root)
+            found = self._loaded[target] = load_target(target, self._runs_root)
             if before is not None and before.checkpoint.epoch != found.checkpoint.epoch:
                 self._tell({"newer": {"target": target, "epoch": found.checkpoint.epoch}})
         return self._loaded[target]
@@ -156,12 +156,12 @@ class Match:
 
     def _describe(self, number: int) -> MatchSeat:
         seat = self._plan.seats[number]
-        judged = None if seat.target is None else self._loaded[seat.target].checkpoint
+        target = None if seat.target is None else self._loaded[seat.target].checkpoint
         return {
             "player": seat.player,
             "agent": seat.agent if seat.player == PERSON else None,
-            "run": None if judged is None else judged.run_name,
-            "epoch": None if judged is None else judged.epoch,
+            "run": None if target is None else target.run_name,
+            "epoch": None if target is None else target.epoch,
         }
 
 

@@ -8,12 +8,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import RunFailed
-from palaestra.evaluation.crowd import PlayerProcess
+from palaestra.evaluation.pool import EvaluatorProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.evaluation.judged import Visiting
+    from palaestra.evaluation.targets import ExternalTarget
 
 ANSWER_SECONDS = 120.0  # to load libraries and networks, or to take one step
 
@@ -28,17 +28,17 @@ class ExternalSeat:
         self.is_over = True
         self._slot = slot
         self._frame_buffer = frame_buffer
-        self._found: Visiting | None = None
-        self._process: PlayerProcess | None = None
+        self._found: ExternalTarget | None = None
+        self._process: EvaluatorProcess | None = None
 
-    def load(self, found: Visiting) -> None:
+    def load(self, found: ExternalTarget) -> None:
         """Its process is started anew when the checkpoint is another one."""
         if self._found is not None and self._found.checkpoint.epoch == found.checkpoint.epoch:
             return
         self.close()
-        start, program = found.guest.match_player()
+        start, program = found.policy.match_player()
         place = {"frame_buffer": str(self._frame_buffer), "slot": self._slot, "parent": os.getpid()}
-        self._found, self._process = found, PlayerProcess(self._slot, {**start, **place}, program)
+        self._found, self._process = found, EvaluatorProcess(self._slot, {**start, **place}, program)
 
     def begin(self, seed: int, *, deterministic: bool) -> None:
         assert self._found is not None, "it was loaded"
@@ -58,7 +58,7 @@ class ExternalSeat:
 
     def close(self) -> None:
         if self._process is not None:
-            self._process.end()
+            self._process.kill()
         self._process = self._found = None
 
     def _ask(self, command: dict[str, Any]) -> None:
@@ -70,13 +70,13 @@ class ExternalSeat:
         now = answer["at"]
         self.total_reward, self.length, self.is_over = now["total_reward"], now["length"], now["is_over"]
 
-    def _answer(self, process: PlayerProcess) -> dict[str, Any]:
+    def _answer(self, process: EvaluatorProcess) -> dict[str, Any]:
         """Of an episode that was broken off nothing is left: each command has one answer."""
         deadline = time.monotonic() + ANSWER_SECONDS
         while (left := deadline - time.monotonic()) > 0:
-            if not select.select([process.answers], [], [], left)[0]:
+            if not select.select([process.messages], [], [], left)[0]:
                 break
-            answers = process.hear()
+            answers = process.receive()
             if answers is None:
                 raise RunFailed("The process that plays the script's policy has ended.", "Its output tells more.")
             if answers:

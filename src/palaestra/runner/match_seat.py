@@ -14,7 +14,7 @@ from palaestra.core.spaces import BoxSpec, DiscreteSpec, MultiDiscreteSpec
 from palaestra.envs.build import make_playable
 from palaestra.envs.frame_sources import renderer_for, view_of_batch
 from palaestra.envs.spaces import interface_of, observation_arrays
-from palaestra.evaluation.crew import Crew
+from palaestra.evaluation.play import BatchedPolicy
 from palaestra.policies.observations import to_tensor
 from palaestra.rendering.frame_header import Numbers
 from palaestra.rendering.live_view import View
@@ -123,7 +123,7 @@ class Seat:
         self.is_over = True
         self.world = world
         self._person = person
-        self._crew: Crew | None = None
+        self._crew: BatchedPolicy | None = None
         self._dice = np.random.default_rng(0)
         self._seen: Observation | None = None
         self._rewards = self._returns = np.zeros(world.players)
@@ -141,7 +141,7 @@ class Seat:
         self._seen = self.world.begin(seed)
         self._crew = None
         if self.policy is not None:
-            self._crew = Crew(self.policy, self.world.players, seed, deterministic=deterministic)
+            self._crew = BatchedPolicy(self.policy, self.world.players, seed, deterministic=deterministic)
 
     def step(self, persons_action: int) -> bool:
         """Whether that was the end of the episode. The action is counted from 0, whatever the environment calls it."""

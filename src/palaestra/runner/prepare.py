@@ -46,13 +46,12 @@ from palaestra.training.state import TrainingState, new_training_state
 if TYPE_CHECKING:
     from palaestra.algorithms.group import Group
     from palaestra.config.train import TrainConfig
-    from palaestra.evaluation import judged, suites
-    from palaestra.runner import distant
+    from palaestra.evaluation import background, suites, targets
     from palaestra.runner.job import TrainingJob
 else:
-    judged = lazy_import("palaestra.evaluation.judged")
+    targets = lazy_import("palaestra.evaluation.targets")
     suites = lazy_import("palaestra.evaluation.suites")
-    distant = lazy_import("palaestra.runner.distant")
+    background = lazy_import("palaestra.evaluation.background")
 
 logger = logging.getLogger(__name__)
 
@@ -130,14 +129,14 @@ def _require_plugins(config: TrainConfig) -> None:
         for name in config.loggers.plugins:
             plugins.load("loggers", name)
     if config.evaluate_interval and config.evaluate_remote:
-        distant.require_remote()
+        background.require_remote()
 
 
 def _require_own_suite(state: TrainingState) -> None:
     """Refuses evaluation settings that this policy cannot play."""
     config = state.config
     if config.evaluate_interval:
-        suite = suites.suite_of(judged.OWN_SUITE, config.evaluation, config.env.model_dump(mode="json"))
+        suite = suites.suite_of(targets.OWN_SUITE, config.evaluation, config.env.model_dump(mode="json"))
         suites.refuse_unplayable(suite, state.interface, config.env)
 
 

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 STATUS_SECONDS = 1.0
 HEARTBEAT_SECONDS = 10.0
-SCORE = "score"  # in the summary: what the newest judgement said
+SCORE = "score"  # in the summary: the newest score
 
 
 class Events(Protocol):
@@ -109,8 +109,8 @@ class RunSession:
             **common,
         )
 
-    def judged(self, score: float) -> None:
-        """What the newest judgement of a checkpoint said; it stays until there is a newer one."""
+    def record_score(self, score: float) -> None:
+        """The score of the newest evaluated checkpoint; it is kept in the summary until there is a newer one."""
         self.record = replace(self.record, summary={**self.record.summary, SCORE: score})
 
     def beat(self, epoch: int, step: int, steps_per_second: float, summary: dict[str, float]) -> None:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from palaestra.core.run import RunRequest
-    from palaestra.runner import judge
+    from palaestra.runner import evaluation_run
 else:
-    judge = lazy_import("palaestra.runner.judge")
+    evaluation_run = lazy_import("palaestra.runner.evaluation_run")
 
 INTERRUPTED = 130
 
@@ -59,7 +59,7 @@ def train_in(directory: RunDirectory, request: RunRequest) -> int:
 
 
 def evaluate_in(directory: RunDirectory, request: RunRequest) -> int:
-    return judge.run_evaluation(directory, request)
+    return evaluation_run.run_evaluation(directory, request)
 
 
 def stored_config(directory: RunDirectory) -> TrainConfig:

@@ -17,8 +17,8 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.core import plugins
 from palaestra.core.errors import DamagedFile, NotFound, RefusedFile, RunFailed, UsageError
 from palaestra.core.evaluation import Stopped
-from palaestra.evaluation.judged import Visiting, invite, load_judged
-from palaestra.evaluation.local import Asked, Evaluation, Watcher, evaluate_target
+from palaestra.evaluation.session import EvaluationCallbacks, EvaluationOptions, EvaluationSession, evaluate_target
+from palaestra.evaluation.targets import ExternalTarget, load_policy_target, load_target
 from palaestra.rendering.buffer_paths import EVALUATE, frame_buffer_path
 from palaestra.rendering.demand import Demand
 from palaestra.rendering.frame_reader import FrameReader
@@ -46,8 +46,10 @@ def by_hand(agent, seed):
 
 @pytest.mark.slow
 def test_the_script_plays_as_its_network_says_and_the_score_reaches_the_sidecar(saved, ppo_agent, runs):
-    with Evaluation(invite(saved.id, runs.store.root), Asked(episodes=2, seed=40, video=True)) as evaluation:
-        first, second = evaluation.judge(0), evaluation.judge(1)
+    with EvaluationSession(
+        load_target(saved.id, runs.store.root), EvaluationOptions(episodes=2, seed=40, video=True)
+    ) as session:
+        first, second = session.evaluate(0), session.evaluate(1)
     played = first.returns + second.returns
     assert played == [by_hand(ppo_agent, seed) for seed in (40, 41, 42, 43)]
     batches = read_json(saved.eval_summary_file)["batches"]
@@ -97,7 +99,7 @@ def test_what_a_script_puts_around_all_environments_is_there_when_it_plays(runs,
 def test_an_evaluation_of_a_script_can_be_watched_while_it_lasts(saved, runs, tmp_path, monkeypatch):
     monkeypatch.setenv("PALAESTRA_LANES_DIR", str(tmp_path))
     seen = []
-    with Evaluation(invite(saved.id, runs.store.root), Asked(episodes=5000)) as evaluation:
+    with EvaluationSession(load_target(saved.id, runs.store.root), EvaluationOptions(episodes=5000)) as session:
         with closing(FrameReader(frame_buffer_path(saved.id, EVALUATE))) as reader:
 
             def on_episode(_episode):
@@ -105,7 +107,7 @@ def test_an_evaluation_of_a_script_can_be_watched_while_it_lasts(saved, runs, tm
                 seen.extend(frame for frame in [reader.read(0)] if frame is not None)
 
             with pytest.raises(Stopped):
-                evaluation.judge(0, Watcher(on_episode, lambda: bool(seen)))
+                session.evaluate(0, EvaluationCallbacks(on_episode, lambda: bool(seen)))
             assert reader.heartbeat().episodes > 0
     assert (seen[0].note.height, seen[0].note.width) == (200, 300)
     assert not frame_buffer_path(saved.id, EVALUATE).exists()
@@ -129,24 +131,24 @@ def test_a_network_that_its_class_no_longer_makes_is_told_in_one_sentence(runs, 
 
 
 def test_only_the_id_of_its_environment_can_be_changed(saved, runs):
-    asked = Asked(episodes=1, overrides={"env": {"max_episode_steps": 5}})
+    asked = EvaluationOptions(episodes=1, overrides={"env": {"max_episode_steps": 5}})
     with pytest.raises(UsageError, match="made by the script"):
-        Evaluation(invite(saved.id, runs.store.root), asked)
+        EvaluationSession(load_target(saved.id, runs.store.root), asked)
     with pytest.raises(UsageError, match="leaves no replays"):
-        Evaluation(invite(saved.id, runs.store.root), Asked(replays=True))
+        EvaluationSession(load_target(saved.id, runs.store.root), EvaluationOptions(replays=True))
 
 
 def test_who_wants_the_policy_itself_is_told_who_can_play_it(saved, runs):
-    assert isinstance(invite(saved.id, runs.store.root), Visiting)
+    assert isinstance(load_target(saved.id, runs.store.root), ExternalTarget)
     with pytest.raises(UsageError, match=f"palaestra eval {saved.id}:1"):
-        load_judged(saved.id, runs.store.root)
+        load_policy_target(saved.id, runs.store.root)
     with pytest.raises(UsageError, match="saved by the script ppo.py"):
         load_policy(saved.id, runs.store.root)
 
 
 def test_a_checkpoint_from_elsewhere_is_not_played_for_its_code(saved, runs, tmp_path):
     with pytest.raises(RefusedFile, match="would run the code that came with it"):
-        invite(str(saved.path), tmp_path / "another-store")
+        load_target(str(saved.path), tmp_path / "another-store")
 
 
 def test_a_script_beside_the_weights_that_is_not_the_one_they_name_is_refused(saved):

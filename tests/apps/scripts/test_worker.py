@@ -14,7 +14,7 @@ from palaestra.apps.scripts.kind import KIND
 from palaestra.apps.scripts.notes import read_notes
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.core.run import RunState
-from palaestra.evaluation.local import evaluate_target
+from palaestra.evaluation.session import evaluate_target
 from palaestra.runs.files import read_json
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics_reader import MetricsReader

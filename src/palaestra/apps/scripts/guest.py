@@ -18,8 +18,8 @@ from palaestra.apps.scripts.order import read_order
 from palaestra.checkpoints.names import model_name
 from palaestra.core import plugins
 from palaestra.core.errors import DamagedFile, UsageError
-from palaestra.evaluation.crowd import Program, Troupe
-from palaestra.evaluation.request import weights_of
+from palaestra.evaluation.plans import weights_of
+from palaestra.evaluation.pool import PoolEvaluator, Program
 from palaestra.evaluation.video import DEFAULT_FRAME_RATE
 from palaestra.rendering.headless import prepare_rendering
 
@@ -55,8 +55,8 @@ class ScriptGuest:
                 "Leave out env.kwargs and env.max_episode_steps.",
             )
 
-    def troupe(self, count: int, videos: Path | None) -> Troupe:
-        return ScriptTroupe(self._start(), count, self._program("play"), self._checkpoint, videos)
+    def pool_evaluator(self, count: int, videos: Path | None) -> PoolEvaluator:
+        return ScriptPoolEvaluator(self._start(), count, self._program("play"), self._checkpoint, videos)
 
     def match_player(self) -> tuple[dict[str, Any], Program]:
         return self._start(), self._program("match")
@@ -75,7 +75,7 @@ class ScriptGuest:
         return Program(command, self._order.environment(), self._order.run_directory)
 
 
-class ScriptTroupe(Troupe):
+class ScriptPoolEvaluator(PoolEvaluator):
     def __init__(
         self, start: dict[str, Any], count: int, program: Program, checkpoint: Checkpoint, videos: Path | None
     ) -> None:
@@ -98,8 +98,8 @@ class ScriptTroupe(Troupe):
             self._aside.cleanup()
             self._aside = None
 
-    def episode_of(self, answer: dict[str, Any]) -> EpisodeResult:
-        episode = super().episode_of(answer)
+    def parse_episode(self, answer: dict[str, Any]) -> EpisodeResult:
+        episode = super().parse_episode(answer)
         if self._videos is not None and "film" in answer:
             film = self._videos / f"{self._checkpoint.epoch}-seed{episode.seed}.mp4"
             make_film(Path(answer["film"]), film, float(answer["rate"]) or DEFAULT_FRAME_RATE)

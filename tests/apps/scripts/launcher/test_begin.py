@@ -22,7 +22,7 @@ def test_a_script_runs_where_nothing_is_installed(tmp_path):
         "outbox": str(tmp_path),
         "parent": os.getpid(),
         "descriptor": writing,
-        "lane": None,
+        "frame_buffer": None,
     }
     done = subprocess.run(
         [sys.executable, "-S", "-E", str(Path(begin.__file__)), json.dumps(order)],

@@ -43,7 +43,11 @@ class Player:
         self._states: dict[str, str] = json.loads(notes.get("states", "{}"))
         self._saved: dict[str, Any] = json.loads(notes["args"])
         self._films = start.get("films")
-        self._show = None if start.get("lane") is None else ScriptView(Path(start["lane"]), WATCHED_SHARE, _unheard)
+        self._show = (
+            None
+            if start.get("frame_buffer") is None
+            else ScriptView(Path(start["frame_buffer"]), WATCHED_SHARE, _unheard)
+        )
         self._slot = int(start.get("slot", 0))
         self._steps = self._played = 0
         if self._show is not None and self._slot == 0:  # there is one beat for all who write into a lane

@@ -9,20 +9,20 @@ from dataclasses import asdict
 import pytest
 
 from palaestra.core.evaluation import EvaluationPlan
-from palaestra.evaluation import player_process
-from palaestra.evaluation.judged import load_judged
-from palaestra.evaluation.player import Player
-from palaestra.evaluation.request import episode_from
+from palaestra.evaluation import pool_worker
+from palaestra.evaluation.local import LocalEvaluator
+from palaestra.evaluation.plans import episode_from
+from palaestra.evaluation.targets import load_policy_target
 
 
 @pytest.fixture
 def talk(monkeypatch):
-    monkeypatch.setattr(player_process, "die_with_parent", lambda pid: None)
+    monkeypatch.setattr(pool_worker, "die_with_parent", lambda pid: None)
 
     def say(*messages):
         reading, writing = os.pipe()
         try:
-            code = player_process.main([json.dumps(message) for message in messages], writing)
+            code = pool_worker.main([json.dumps(message) for message in messages], writing)
         finally:
             os.close(writing)
         with os.fdopen(reading) as answers:
@@ -40,8 +40,8 @@ def test_every_seed_of_every_share_is_a_line(trained_run, talk):
     plans = [EvaluationPlan("x", "CartPole-v1", {}, seeds, max_episode_steps=40) for seeds in ((4, 7), (5,))]
     code, answers = talk(start_of(trained_run), *({"plan": asdict(plan)} for plan in plans))
     assert code == 0
-    player = Player(load_judged("judged:3", trained_run.root).loaded)
-    expected = [episode for plan in plans for episode in player.episodes(plan)]
+    player = LocalEvaluator(load_policy_target("judged:3", trained_run.root).loaded)
+    expected = [episode for plan in plans for episode in player.evaluate(plan)]
     assert [episode_from(answer["episode"]) for answer in answers] == expected
 
 

@@ -1,12 +1,13 @@
-"""The process's side, without a process: epochs in, lines out."""
+"""The side of the evaluation process, run in this process: epochs in, lines out."""
 
 import json
 import os
 
 import pytest
+from tests.runner.conftest import bench, clock, config, make_bench_fixture, small_config_fixture  # noqa: F401  fixtures
 
+from palaestra.evaluation import background_worker
 from palaestra.evaluation.summary import read_batches
-from palaestra.runner import evaluator
 from palaestra.runs.journal import read_journal
 from palaestra.training.trainer import train
 
@@ -20,42 +21,42 @@ def trained(make_bench, small_config):
     return bench
 
 
-def talk(bench, *lines):
+def run_worker(bench, *lines):
     reading, writing = os.pipe()
     try:
-        assert evaluator.main(lines, bench.directory, writing) == 0
+        assert background_worker.main(lines, bench.directory, writing) == 0
     finally:
         os.close(writing)
-    with os.fdopen(reading) as answers:
-        return [json.loads(line) for line in answers]
+    with os.fdopen(reading) as messages:
+        return [json.loads(line) for line in messages]
 
 
-def test_every_epoch_is_judged_as_its_run_says_and_answered_with_figures_at_its_step(trained):
-    first, second = talk(trained, "1\n", "2\n")
+def test_every_epoch_is_evaluated_with_the_settings_of_its_run_and_its_metrics_are_returned(trained):
+    first, second = run_worker(trained, "1\n", "2\n")
     assert [(one["epoch"], one["step"]) for one in (first, second)] == [(1, 32), (2, 64)]
     assert {"eval/short/episodic_return", "eval/plain/episodic_return", "eval/episodic_return"} <= set(first["metrics"])
     scores = {one.epoch: one.score for one in trained.manager.list_all_checkpoints()}
     assert scores == {1: first["metrics"]["eval/episodic_return"], 2: second["metrics"]["eval/episodic_return"]}
-    assert [line["asked_by"] for line in read_batches(trained.directory)] == ["training"] * 2
+    assert [line["submitted_by"] for line in read_batches(trained.directory)] == ["training"] * 2
 
 
-def test_what_was_judged_already_is_answered_and_not_judged_again(trained):
-    (first,) = talk(trained, "1\n")
-    (again,) = talk(trained, "1\n")
+def test_a_checkpoint_with_a_recorded_result_is_not_evaluated_again(trained):
+    (first,) = run_worker(trained, "1\n")
+    (again,) = run_worker(trained, "1\n")
     assert again == first
     assert len(read_batches(trained.directory)) == 1
 
 
-def test_what_cannot_be_judged_is_answered_too_and_the_next_is_judged(trained):
-    wrong, right = talk(trained, "7\n", "2\n")
+def test_an_error_is_returned_and_the_next_checkpoint_is_evaluated(trained):
+    wrong, right = run_worker(trained, "7\n", "2\n")
     assert wrong["epoch"] == 7
     assert "7" in wrong["error"]
     assert "error" not in right
     assert not [entry for entry in read_journal(trained.directory.journal_file) if entry.event == "eval.failed"], (
-        "the trainer says it"
+        "the trainer reports it"
     )
 
 
 def test_the_metrics_are_left_to_the_trainer(trained):
-    talk(trained, "1\n")
+    run_worker(trained, "1\n")
     assert not trained.directory.metrics_file.exists()

@@ -16,14 +16,14 @@ from palaestra.core.run import RunRequest
 from palaestra.core.spaces import encode_interface
 from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
-from palaestra.evaluation import filming
-from palaestra.evaluation.filming import FilmOrder, make_film
-from palaestra.evaluation.local import evaluate_target
+from palaestra.evaluation import episode_video
+from palaestra.evaluation.episode_video import VideoOptions, make_video
+from palaestra.evaluation.session import evaluate_target
 from palaestra.policies.build import build_policy
 from palaestra.runs.journal import read_journal
 from palaestra.runs.store import RunStore
 
-HOLD = round(filming.HOLD_SECONDS * 50)  # CartPole has 50 pictures per second
+HOLD = round(episode_video.HOLD_SECONDS * 50)  # CartPole has 50 frames per second
 
 
 def decoded(path):
@@ -34,18 +34,18 @@ def decoded(path):
 
 
 def test_episodes_follow_each_other_in_one_file_and_are_those_that_are_judged(trained_run):
-    film = make_film("judged", trained_run.root, FilmOrder(episodes=2, seed=5))
-    judged = evaluate_target("judged", trained_run.root, episodes=2, seed=5)
-    assert film.episodes == judged.episodes
+    film = make_video("judged", trained_run.root, VideoOptions(episodes=2, seed=5))
+    target = evaluate_target("judged", trained_run.root, episodes=2, seed=5)
+    assert film.episodes == target.episodes
     frames, rate, _ = decoded(film.path)
     lengths = [episode.length for episode in film.episodes]
-    assert len(frames) == film.pictures == sum(length + 1 + HOLD for length in lengths)
+    assert len(frames) == film.frames == sum(length + 1 + HOLD for length in lengths)
     assert rate == film.frame_rate == 50
     assert frames[0].shape == (film.height, film.width, 3) == (400, 600, 3)
 
 
 def test_side_by_side_all_begin_together_and_whoever_has_ended_is_dimmed(trained_run):
-    film = make_film("judged", trained_run.root, FilmOrder(grid=4, seed=5, deterministic=False))
+    film = make_video("judged", trained_run.root, VideoOptions(grid=4, seed=5, deterministic=False))
     lengths = [episode.length for episode in film.episodes]
     assert len(lengths) == 4
     assert len(set(lengths)) > 1, "the seeds should end at different times"
@@ -62,14 +62,14 @@ def test_side_by_side_all_begin_together_and_whoever_has_ended_is_dimmed(trained
 
 def test_more_episodes_than_tiles_are_shown_page_by_page(trained_run):
     short = {"env": {"max_episode_steps": 9}}
-    film = make_film("judged", trained_run.root, FilmOrder(episodes=3, grid=2, seed=5, overrides=short))
+    film = make_video("judged", trained_run.root, VideoOptions(episodes=3, grid=2, seed=5, overrides=short))
     lengths = [episode.length for episode in film.episodes]
-    assert film.pictures == max(lengths[:2]) + 1 + HOLD + lengths[2] + 1 + HOLD
+    assert film.frames == max(lengths[:2]) + 1 + HOLD + lengths[2] + 1 + HOLD
     assert film.width > film.height
 
 
 def test_a_film_is_traced_both_ways(trained_run):
-    film = make_film("judged", trained_run.root, FilmOrder(episodes=1, seed=5))
+    film = make_video("judged", trained_run.root, VideoOptions(episodes=1, seed=5))
     assert film.path == trained_run.directory.videos / "3-seeds5to5.mp4"
     (entry,) = [one for one in read_journal(trained_run.directory.journal_file) if one.event == "video.saved"]
     assert entry.data["file"] == "videos/3-seeds5to5.mp4"
@@ -81,7 +81,7 @@ def test_a_film_is_traced_both_ways(trained_run):
 
 def test_the_place_and_the_rate_can_be_chosen(trained_run, tmp_path):
     out = tmp_path / "here.mp4"
-    film = make_film("judged", trained_run.root, FilmOrder(episodes=1, frame_rate=12, out=out))
+    film = make_video("judged", trained_run.root, VideoOptions(episodes=1, frame_rate=12, out=out))
     assert film.path == out
     assert decoded(out)[1] == 12
     (entry,) = [one for one in read_journal(trained_run.directory.journal_file) if one.event == "video.saved"]
@@ -89,14 +89,14 @@ def test_the_place_and_the_rate_can_be_chosen(trained_run, tmp_path):
 
 
 def test_the_environment_can_be_changed(trained_run):
-    order = FilmOrder(episodes=1, overrides={"env": {"max_episode_steps": 4}})
-    assert make_film("judged", trained_run.root, order).episodes[0].length == 4
+    order = VideoOptions(episodes=1, overrides={"env": {"max_episode_steps": 4}})
+    assert make_video("judged", trained_run.root, order).episodes[0].length == 4
 
 
 def test_a_checkpoint_without_its_run_is_filmed_where_one_stands(trained_run, tmp_path, monkeypatch):
     shutil.copytree(trained_run.directory.checkpoints, tmp_path / "away")
     monkeypatch.chdir(tmp_path)
-    film = make_film(str(tmp_path / "away/model_0003.yaml"), trained_run.root, FilmOrder(episodes=1, seed=1))
+    film = make_video(str(tmp_path / "away/model_0003.yaml"), trained_run.root, VideoOptions(episodes=1, seed=1))
     assert film.path == Path("videos/3-seeds1to1.mp4")
     assert film.path.is_file()
 
@@ -104,18 +104,18 @@ def test_a_checkpoint_without_its_run_is_filmed_where_one_stands(trained_run, tm
 @pytest.mark.parametrize(
     ("order", "said"),
     [
-        (FilmOrder(grid=0), "0 episodes side by side"),
-        (FilmOrder(grid=65), "Choose 1 to 64"),
-        (FilmOrder(frame_rate=0), "0 pictures per second"),
-        (FilmOrder(frame_rate=float("nan")), "pictures per second"),
-        (FilmOrder(out=Path("film.avi")), ".mp4"),
-        (FilmOrder(out=Path("nowhere/film.mp4")), "not a directory"),
-        (FilmOrder(episodes=0), "episodes=0"),
+        (VideoOptions(grid=0), "grid: 0"),
+        (VideoOptions(grid=65), "grid: 65 .must be from 1 to 64"),
+        (VideoOptions(frame_rate=0), "frame rate: 0"),
+        (VideoOptions(frame_rate=float("nan")), "frame rate: nan"),
+        (VideoOptions(out=Path("film.avi")), ".mp4"),
+        (VideoOptions(out=Path("nowhere/film.mp4")), "not a directory"),
+        (VideoOptions(episodes=0), "episodes: 0"),
     ],
 )
-def test_what_cannot_be_filmed_is_refused(trained_run, order, said):
+def test_invalid_options_are_refused(trained_run, order, said):
     with pytest.raises(UsageError, match=said):
-        make_film("judged", trained_run.root, order)
+        make_video("judged", trained_run.root, order)
     assert list(trained_run.directory.videos.iterdir()) == []
 
 
@@ -127,7 +127,7 @@ def test_a_failure_leaves_no_film_and_no_word_in_the_journal(trained_run):
         raise Broken
 
     with pytest.raises(Broken):
-        make_film("judged", trained_run.root, FilmOrder(episodes=2), break_off)
+        make_video("judged", trained_run.root, VideoOptions(episodes=2), break_off)
     assert list(trained_run.directory.videos.iterdir()) == []
     assert "video.saved" not in [one.event for one in read_journal(trained_run.directory.journal_file)]
 
@@ -158,9 +158,9 @@ def arena_run(tmp_path):
 
 
 def test_worlds_of_arena_are_filmed_too(arena_run):
-    film = make_film("arena", arena_run, FilmOrder(grid=4))
+    film = make_video("arena", arena_run, VideoOptions(grid=4))
     assert [episode.length for episode in film.episodes] == [6] * 4
     frames, _, _ = decoded(film.path)
-    assert len(frames) == film.pictures >= 7
+    assert len(frames) == film.frames >= 7
     quarters = [half for row in np.array_split(frames[0], 2) for half in np.array_split(row, 2, axis=1)]
     assert all(quarter.std() > 5 for quarter in quarters), "a world is drawn in each"

@@ -10,12 +10,11 @@ import pytest
 
 from palaestra.config.env import EnvConfig
 from palaestra.core.errors import RunFailed
-from palaestra.evaluation.crowd import Crowd
-from palaestra.evaluation.judged import load_judged
-from palaestra.evaluation.local import evaluate_target
-from palaestra.evaluation.plan import make_plan
-from palaestra.evaluation.player import Player
-from palaestra.evaluation.shares import put_together
+from palaestra.evaluation.local import LocalEvaluator
+from palaestra.evaluation.plans import make_plan, merge_episodes
+from palaestra.evaluation.pool import PolicyPoolEvaluator
+from palaestra.evaluation.session import evaluate_target
+from palaestra.evaluation.targets import load_policy_target
 
 pytestmark = pytest.mark.slow  # each process imports torch
 
@@ -25,26 +24,26 @@ def is_gone(pid: int) -> bool:
 
 
 @pytest.fixture
-def judged(trained_run):
-    return load_judged("judged:3", trained_run.root)
+def target(trained_run):
+    return load_policy_target("judged:3", trained_run.root)
 
 
 def plan_of(trained_run, episodes=12, **settings):
     return make_plan("judged:3", trained_run.env, **{"episodes": episodes, "seed": 30, **settings})
 
 
-def test_two_processes_bring_what_one_brings_and_one_that_is_killed_costs_nothing_but_time(trained_run, judged, caplog):
+def test_two_processes_bring_what_one_brings_and_one_that_is_killed_costs_nothing_but_time(trained_run, target, caplog):
     plan = plan_of(trained_run, episodes=40, deterministic=False)
-    alone = tuple(Player(judged.loaded).episodes(plan))
-    with Crowd(judged, 2) as crowd:
+    alone = tuple(LocalEvaluator(target.loaded).evaluate(plan))
+    with PolicyPoolEvaluator(target, 2) as crowd:
         pids = crowd.pids
-        assert put_together(plan, crowd.episodes(plan, lambda: False), 1.0).episodes == alone
-        coming = crowd.episodes(plan, lambda: False)
+        assert merge_episodes(plan, crowd.evaluate(plan, lambda: False), 1.0).episodes == alone
+        coming = crowd.evaluate(plan, lambda: False)
         came = [next(coming)]
         os.kill(pids[0], signal.SIGKILL)
         came += list(coming)
         assert sorted(episode.seed for episode in came) == sorted(plan.seeds), "each exactly once"
-        assert put_together(plan, came, 1.0).episodes == alone
+        assert merge_episodes(plan, came, 1.0).episodes == alone
         assert [record.getMessage() for record in caplog.records] == [
             "Process 1 of 2 that play is lost; the others take over."
         ]
@@ -52,26 +51,26 @@ def test_two_processes_bring_what_one_brings_and_one_that_is_killed_costs_nothin
     assert all(is_gone(pid) for pid in pids)
 
 
-def test_when_all_are_lost_it_is_an_error_and_when_it_gets_late_none_is_left(trained_run, judged):
+def test_when_all_are_lost_it_is_an_error_and_when_it_gets_late_none_is_left(trained_run, target):
     plan = plan_of(trained_run)
-    with Crowd(judged, 1) as crowd:
+    with PolicyPoolEvaluator(target, 1) as crowd:
         (pid,) = crowd.pids
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(RunFailed, match="All 1 processes .* ended without a word"):
-            list(crowd.episodes(plan, lambda: False))
-    with Crowd(judged, 1) as crowd:
+            list(crowd.evaluate(plan, lambda: False))
+    with PolicyPoolEvaluator(target, 1) as crowd:
         (pid,) = crowd.pids
         came = []
-        for episode in crowd.episodes(plan_of(trained_run, episodes=2000), lambda: len(came) > 0):
+        for episode in crowd.evaluate(plan_of(trained_run, episodes=2000), lambda: len(came) > 0):
             came.append(episode)  # noqa: PERF402  looked at while it grows
         assert 1 <= len(came) < 2000
         assert is_gone(pid)
 
 
-def test_an_environment_that_raises_in_a_process_is_named_as_in_one(trained_run, judged):
+def test_an_environment_that_raises_in_a_process_is_named_as_in_one(trained_run, target):
     odd = EnvConfig(id="CartPole-v1", kwargs={"nonsense": 1})
-    with Crowd(judged, 1) as crowd, pytest.raises(RunFailed, match="nonsense") as raised:
-        list(crowd.episodes(make_plan("judged:3", odd, episodes=2, seed=0), lambda: False))
+    with PolicyPoolEvaluator(target, 1) as crowd, pytest.raises(RunFailed, match="nonsense") as raised:
+        list(crowd.evaluate(make_plan("judged:3", odd, episodes=2, seed=0), lambda: False))
     assert raised.value.exit_code == 2
 
 
