@@ -26,8 +26,8 @@ EPISODES_BESIDE = 5  # so that judging takes about half of the time
 
 
 def episodes_per_second(root: Path, workers: int, episodes: int) -> float:
-    from palaestra.evaluation.targets import load_policy_target
     from palaestra.evaluation.session import EvaluationOptions, EvaluationSession
+    from palaestra.evaluation.targets import load_policy_target
 
     asked = EvaluationOptions(episodes=episodes, workers=workers)
     with EvaluationSession(load_policy_target("judged:latest", root), asked) as session:

@@ -270,7 +270,7 @@ def film(
     **settings: Any,
 ) -> EpisodeVideo:
     """Episodes as an MP4, `grid` of them side by side; without `out` it lies among the videos of the run."""
-    from palaestra.evaluation.episode_video import VideoOptions
+    from palaestra.evaluation.episode_video import VideoOptions, make_video
 
     options = VideoOptions(episodes, grid, seed, deterministic, frame_rate, out, nest(settings))
     return make_video(target, runs_root if runs_root is not None else default_runs_root(), options)

@@ -40,7 +40,7 @@ class Elsewhere:
         if self.error is not None:
             return Answer(number, request, None, 0, self.error, is_ray_lost=True)
         loaded = load_policy_target(f"{request.run}:{request.epoch}", self.root).loaded
-        reports = tuple(merge_episodes(plan, LocalEvaluator(loaded).episodes(plan), 1.0) for plan in request.plans)
+        reports = tuple(merge_episodes(plan, LocalEvaluator(loaded).evaluate(plan), 1.0) for plan in request.plans)
         return Answer(number, request, SuiteReport(reports, 1.0))
 
     def drop(self, number):

@@ -17,7 +17,7 @@ from palaestra.config.distributed import ClusterConfig
 from palaestra.config.env import EnvConfig
 from palaestra.evaluation.local import LocalEvaluator
 from palaestra.evaluation.plans import make_plan, make_request, merge_episodes
-from palaestra.evaluation.pool import Crowd
+from palaestra.evaluation.pool import PolicyPoolEvaluator
 from palaestra.evaluation.targets import load_policy_target
 
 PATIENCE_SECONDS = 240.0  # Ray starts slowly on a busy machine
@@ -64,7 +64,7 @@ def test_the_same_plan_alone_on_two_processes_and_on_ray_gives_the_same_episodes
         for seeds in (plan.seeds[:8], plan.seeds[8:])
         for episode in LocalEvaluator(target.loaded).evaluate(replace(plan, seeds=seeds))
     )
-    with Crowd(target, 2) as crowd:
+    with PolicyPoolEvaluator(target, 2) as crowd:
         on_two = merge_episodes(plan, crowd.evaluate(plan, lambda: False), 1.0).episodes
     answer = answer_to(evaluator, target, plan)
     assert answer.error is None
@@ -107,7 +107,7 @@ def test_many_requests_are_under_way_at_once_and_a_refusal_concerns_one(evaluato
     for number, plan in zip(numbers, plans, strict=True):
         assert answers[number].report.episodes == tuple(LocalEvaluator(target.loaded).evaluate(plan))
     assert answers[refused].report is None
-    assert "cannot be played by this policy" in answers[refused].error.message
+    assert "This policy does not fit" in answers[refused].error.message
     assert not answers[refused].is_ray_lost
     assert evaluator.outstanding == 0
 

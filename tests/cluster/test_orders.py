@@ -51,7 +51,7 @@ def test_a_judgement_in_the_runs_own_simulations_counts_as_its_score_and_another
     own, other = orders_of(
         trained_run, "judged:3", asked=[OWN, EvaluationOptions(overrides={"env": {"max_episode_steps": 9}})]
     )
-    assert (own.manner.counts, other.manner.counts) == (True, False)
+    assert (own.options.is_own_suite, other.options.is_own_suite) == (True, False)
 
 
 def test_a_run_that_does_not_exist_or_has_no_checkpoint_is_refused(trained_run):

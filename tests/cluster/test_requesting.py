@@ -76,7 +76,7 @@ def test_what_comes_back_is_written_down_as_if_judged_here(run):
     assert [order.status for order in answered] == [Status.DONE, Status.DONE]
     remote = {line["epoch"]: line for line in read_batches(run.directory)}
     for order in answered:
-        at_home = evaluate_target(f"judged:{order.subject.checkpoint.epoch}", run.root, episodes=2)
+        at_home = evaluate_target(f"judged:{order.target.checkpoint.epoch}", run.root, episodes=2)
         assert order.report.episodes == at_home.episodes
         assert remote[order.target.checkpoint.epoch]["mean"] == at_home.mean == order.mean
         assert run.score(order.target.checkpoint.epoch) == at_home.mean

@@ -1,4 +1,4 @@
-"""A run with one checkpoint, made through the same doors that training uses."""
+"""A run with one checkpoint, made through the same interfaces that training uses."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from tests.runner.conftest import bench, clock, config, make_bench_fixture, small_config_fixture  # noqa: F401  fixtures
 
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.env import EnvConfig

@@ -133,7 +133,7 @@ def test_a_dead_process_is_replaced_once_before_its_epoch_is_given_up(trained, e
     assert processes[2].sent == [2], "the next epoch is sent"
 
 
-def test_an_evaluation_that_hangs_is_given_up_in_time_and_the_next_one_gets_a_process(
+def test_an_evaluation_that_hangs_is_given_up_and_the_next_one_gets_a_process(
     trained, evaluator, processes, manual_clock
 ):
     for checkpoint in trained.saved:

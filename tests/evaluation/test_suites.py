@@ -168,5 +168,5 @@ def test_a_policy_is_not_sent_where_it_cannot_see_or_act():
     same = EnvConfig(id="CartPole-v1", kwargs={"sutton_barto_reward": True})
     assert playable_interface(same, interface) == interface
     for env_id, space in (("Acrobot-v1", "observation space"), ("Pendulum-v1", "observation space")):
-        with pytest.raises(UsageError, match=f"'{env_id}' cannot be played.*{space}"):
+        with pytest.raises(UsageError, match=f"does not fit '{env_id}'.*{space}"):
             playable_interface(EnvConfig(id=env_id), interface)

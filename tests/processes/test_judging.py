@@ -186,7 +186,7 @@ def test_an_environment_that_fails_only_when_it_is_judged_in_costs_a_warning(ser
     trainer = server.start(*words(f"odd-{how}", "evaluate_interval=6", f"evaluation.simulations={odd}"))
     assert trainer.wait() == 0, trainer.err.read_text()
     warnings = trainer.err.read_text()
-    assert warnings.count("Checkpoint 6 was not judged") == 1
+    assert warnings.count("Checkpoint 6 was not evaluated") == 1
     assert told in warnings
     assert events(server.run(f"odd-{how}"), "eval.failed") == [6]
     assert read_batches(server.run(f"odd-{how}")) == []

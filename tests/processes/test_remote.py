@@ -53,7 +53,7 @@ def test_a_cluster_that_is_away_costs_a_training_one_warning_and_no_bit(shared_p
     assert differences(directory, alone) == []
     told = [line for line in done.err.splitlines() if line.strip()]
     assert len(told) == 1, told
-    assert f"was not judged: No cluster can be reached at {nobody}" in told[0]
+    assert f"was not evaluated: No cluster can be reached at {nobody}" in told[0]
     failed = [entry.data["epoch"] for entry in read_journal(directory.journal_file) if entry.event == "eval.failed"]
     assert failed == DUE
     assert read_batches(directory) == []

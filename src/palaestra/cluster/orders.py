@@ -37,7 +37,7 @@ class Order:
     number: int  # among those asked for together, from 0
     target: EvaluationTarget
     request: EvaluationRequest
-    manner: RecordOptions
+    options: RecordOptions
     key: str  # equal for orders whose results are equal
     status: Status = Status.NEW
     mean: float | None = None  # of a known one
@@ -78,8 +78,8 @@ def _order(number: int, target: EvaluationTarget, asked: EvaluationOptions) -> O
         max_steps=asked.max_steps,
     )
     request = make_request(target.checkpoint, plans)
-    manner = RecordOptions(dict(asked.overrides), counts, asked.submitted_by)
-    return Order(number, target, request, manner, key_of(request.weights, plans))
+    options = RecordOptions(dict(asked.overrides), counts, asked.submitted_by)
+    return Order(number, target, request, options, key_of(request.weights, plans))
 
 
 def _without_doubles(orders: list[Order], *, again: bool) -> list[Order]:

@@ -92,7 +92,7 @@ class Requesting:
         if directory is None or answer.report is None:
             return
         curves = self._curves.setdefault(directory.path, EvaluationEvents(directory))
-        with EvaluationRecorder(directory, order.target.checkpoint, order.manner, curves) as records:
+        with EvaluationRecorder(directory, order.target.checkpoint, order.options, curves) as records:
             records.add(answer.report)
 
     def _told(self, order: Order, error: PalaestraError) -> Order:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from palaestra.config.evaluation import EvaluationConfig
     from palaestra.core.checkpoint import Checkpoint
-    from palaestra.core.episodes import EpisodeResult
-    from palaestra.core.evaluation import EvaluationPlan
     from palaestra.evaluation.suites import Suite
 
 # Gymnasium takes any natural number, torch's generator 64 bits; half of that leaves room for further seeds.

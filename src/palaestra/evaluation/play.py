@@ -37,10 +37,8 @@ if TYPE_CHECKING:
 
     AnyEnv = gymnasium.Env[Any, Any]
     Playable = AnyEnv | NativeBatch  # the latter of one world
-    import gymnasium
 
     Frame = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
-    import numpy as np
 
     from palaestra.core.app import OtherPlayers
     from palaestra.core.spaces import EnvInterface
@@ -195,7 +193,7 @@ class EpisodeViewer(Protocol):
         total_reward: float,
         length: int,
     ) -> None:
-        """Called after the reset and after every step; for a multi-agent environment the numbers are means over players."""
+        """Called after the reset and after every step; numbers of a multi-agent environment are means over players."""
         ...
 
 
@@ -217,7 +215,7 @@ def play_batch_episode(
     viewer: EpisodeViewer | None = None,
     max_steps: int = DEFAULT_MAX_STEPS,
 ) -> EpisodeResult:
-    """One episode of environment 0 of a batch with all its players, each played by the policy with a memory of its own.
+    """One episode of environment 0 of a batch; the policy plays all players, with a memory for each.
 
     The return and the other figures are means over the players. The batch always has the same size, so rounding does
     not depend on who plays which seed.

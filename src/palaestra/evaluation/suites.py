@@ -23,7 +23,6 @@ from palaestra.runs.files import read_yaml
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from palaestra.config.env import EnvConfig
     from palaestra.core.spaces import EnvInterface
 
 GROUP = "suites"  # parts of apps: an EvaluationConfig, or a mapping with its keys

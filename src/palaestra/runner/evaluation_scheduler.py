@@ -1,7 +1,7 @@
 """The evaluations of a training: which checkpoints were submitted, and what became of them.
 
-The loop saves a checkpoint, submits it, and goes on. A submitted checkpoint is protected from retention until its result
-is there. A late result is logged at the step of its checkpoint. A resumed run submits the checkpoints again that were
+The loop saves a checkpoint, submits it, and goes on. Retention keeps a submitted checkpoint until its result arrives.
+A late result is logged at the step of its checkpoint. A resumed run submits the checkpoints again that were
 due and have no result; evaluators look first whether one was recorded, so none is evaluated twice.
 """
 

@@ -168,7 +168,7 @@ class TrainingLoop:
         self._session.journal.record("rank.slow", **asdict(straggler), epoch=report.iteration, step=report.env_steps)
 
     def _save_and_evaluate(self, report: IterationReport) -> None:
-        """Whatever is judged is on disk first; from there others take it, and nobody here waits for them."""
+        """A checkpoint is saved before it is submitted; evaluators read it from disk while training goes on."""
         self._evaluations.collect()
         self._saver.settle(wait=False)
         iteration = report.iteration
