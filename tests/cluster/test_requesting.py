@@ -155,7 +155,7 @@ def test_a_checkpoint_that_was_removed_meanwhile_is_named(run):
 
 def test_ray_is_not_even_thought_of_when_there_is_nothing_new(run, monkeypatch):
     list(Requesting(Elsewhere(run)).run(orders_of(run)))
-    monkeypatch.setattr(requesting_module, "RayEvaluator", lambda where: pytest.fail("it was opened"))
+    monkeypatch.setattr(requesting_module, "RayClient", lambda where: pytest.fail("it was opened"))
     assert list(request_evaluations(orders_of(run))) == []
 
 
@@ -166,7 +166,7 @@ def test_the_address_is_handed_on(run, monkeypatch):
         places.append(where.address)
         return Elsewhere(run)
 
-    monkeypatch.setattr(requesting_module, "RayEvaluator", opened)
+    monkeypatch.setattr(requesting_module, "RayClient", opened)
     assert len(list(request_evaluations(orders_of(run), {"address": "head:1"}))) == 2
     assert places == ["head:1"]
 

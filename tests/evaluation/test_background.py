@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.runner.conftest import bench, clock, config, make_bench_fixture, small_config_fixture  # noqa: F401  fixtures
 
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import MissingExtra, RunFailed

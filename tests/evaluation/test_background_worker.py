@@ -4,7 +4,6 @@ import json
 import os
 
 import pytest
-from tests.runner.conftest import bench, clock, config, make_bench_fixture, small_config_fixture  # noqa: F401  fixtures
 
 from palaestra.evaluation import background_worker
 from palaestra.evaluation.summary import read_batches

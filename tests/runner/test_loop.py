@@ -9,11 +9,11 @@ from palaestra.checkpoints.log import read_log
 from palaestra.core.errors import NonFinite, RunFailed
 from palaestra.core.gc_tuning import collect_rarely
 from palaestra.core.run import RunState
+from palaestra.evaluation.evaluator import CheckpointEvaluation
 from palaestra.runner import loop as loop_module
 from palaestra.runner.loop import TELL_SECONDS, TrainingLoop
 from palaestra.runner.saving import RETRY_SECONDS, Saver
 from palaestra.runner.signals import StopRequest
-from palaestra.runner.spare import CheckpointEvaluation
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_the_last_checkpoint_is_evaluated_whatever_the_interval(make_bench, smal
     bench = make_bench(small_config(checkpoints={"save_interval": 0}, evaluate_interval=interval))
     evaluator = SlowEvaluator(delay=3)
     loop_of(bench, evaluators=[evaluator] if interval else []).run()
-    assert evaluator.submitted == submitted
+    assert evaluator.submitted == asked
     assert [epoch for _, epoch in logged_scores(bench)] == asked
 
 

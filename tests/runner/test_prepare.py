@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.core.errors import MissingExtra, NotFound, UsageError
 from palaestra.core.run import RunState
-from palaestra.runner import distant
+from palaestra.evaluation import background
 from palaestra.runner.job import TrainingJob
 from palaestra.runner.outcome import TrainOutcome
 from palaestra.runner.prepare import PreparedRun, prepare_run
@@ -63,7 +63,7 @@ def test_a_refused_job_leaves_nothing_on_disk(job, tmp_path, changes, error):
 
 
 def test_remote_evaluation_without_ray_is_refused_before_the_run_is_created(job, tmp_path, monkeypatch):
-    monkeypatch.setattr(distant, "find_spec", lambda _name: None)
+    monkeypatch.setattr(background, "find_spec", lambda _name: None)
     with pytest.raises(MissingExtra), ExitStack() as stack:
         prepare_run(job(evaluate_interval=2, evaluate_remote=True), stack)
     assert list(tmp_path.iterdir()) == []
