@@ -74,7 +74,7 @@ class Training:
     def __init__(self, recipe: str, threads: int, way: str) -> None:
         asked = {"engine": "native", "torch_threads": threads, "total_steps": ENDLESS}
         state = new_training_state(find_recipe(recipe).config.model_copy(update=asked))
-        engine: Any = state.engine
+        engine: Any = state.algorithm.compute
         if way == "from Python":
             engine._batch = None
         self._played = engine._play

@@ -148,9 +148,13 @@ def user(engine: str, size: str, threads: int, settings: dict) -> Figure:
 
 def flop_per_sample(state: TrainingState) -> float:
     """Forward, slopes of weights, and slopes of what a layer reads unless that is the observation."""
-    inputs = state.agent.interface.observation_space.size
-    products = [weight.numel() for weight in state.agent.parameters() if weight.ndim == 2]
-    first = [weight.numel() for weight in state.agent.parameters() if weight.ndim == 2 and weight.shape[1] == inputs]
+    inputs = state.algorithm.policy().interface.observation_space.size
+    products = [weight.numel() for weight in state.algorithm.policy().parameters() if weight.ndim == 2]
+    first = [
+        weight.numel()
+        for weight in state.algorithm.policy().parameters()
+        if weight.ndim == 2 and weight.shape[1] == inputs
+    ]
     return 2.0 * (3 * sum(products) - sum(first))
 
 
@@ -194,7 +198,7 @@ def table(figures: list[Figure], peaks: dict[int, float]) -> str:
     for one in sorted(figures, key=lambda figure: (figure.size, figure.way, figure.threads, figure.engine)):
         speed = f"{one.gflops:.0f} | {one.gflops / peaks[one.threads]:.0%}" if one.gflops else " | "
         lines.append(
-            f"| {one.size} | {one.way} | {one.threads} | {one.engine} | {one.steps_per_second:,.0f} | "
+            f"| {one.size} | {one.way} | {one.threads} | {one.algorithm.compute} | {one.steps_per_second:,.0f} | "
             f"{one.steps_per_cpu_second:,.0f} | {speed} |"
         )
     return "\n".join(lines)

@@ -69,7 +69,7 @@ def measure_workload(name: str, seconds: float, small_collectives: int) -> Workl
     group = RecordingGroup()
     config = config_of(name)
     state = new_training_state(config, group)
-    numbers = sum(parameter.numel() for parameter in state.agent.parameters())
+    numbers = sum(parameter.numel() for parameter in state.algorithm.policy().parameters())
     reports, rollouts, minibatches, counts = train(state), [], [], []
     for _ in range(WARM_UP):
         next(reports)

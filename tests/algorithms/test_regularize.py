@@ -64,9 +64,11 @@ def test_after_every_step_every_weight_of_every_policy_lies_within_the_clip_rang
         },
     )
     state = new_training_state(config)
-    assert max(float(p.detach().abs().max()) for p in state.agent.parameters()) > 0.07  # something to bound
+    assert (
+        max(float(p.detach().abs().max()) for p in state.algorithm.policy().parameters()) > 0.07
+    )  # something to bound
     for _ in train(state):
-        largest = max(float(parameter.detach().abs().max()) for parameter in state.agent.parameters())
+        largest = max(float(parameter.detach().abs().max()) for parameter in state.algorithm.policy().parameters())
         assert largest <= 0.07 * (1 + 1e-6)
 
 
@@ -79,17 +81,17 @@ def test_the_initial_weights_are_part_of_the_state_so_that_a_restored_run_pulls_
     reports = train(state)
     for _ in range(3):
         next(reports)
-    weights, saved = copy.deepcopy(state.agent.state_dict()), state.capture()
+    weights, saved = copy.deepcopy(state.algorithm.policy().state_dict()), state.capture()
     other = new_training_state(config.model_copy(update={"seed": 77}))  # its own initial weights are others
-    other.agent.load_state_dict(weights)
+    other.algorithm.policy().load_state_dict(weights)
     other.restore(saved)
     list(reports)
     list(train(other))
-    assert torch.equal(other.optimizer.flat, state.optimizer.flat)
+    assert torch.equal(other.algorithm.tensors.optimizer.flat, state.algorithm.tensors.optimizer.flat)
 
     forgetful = new_training_state(config.model_copy(update={"seed": 77}))
     own = forgetful.capture()["optimizer"]["initial"]
-    forgetful.agent.load_state_dict(weights)
+    forgetful.algorithm.policy().load_state_dict(weights)
     forgetful.restore({**saved, "optimizer": {**saved["optimizer"], "initial": own}})
     list(train(forgetful))
-    assert not torch.equal(forgetful.optimizer.flat, state.optimizer.flat)
+    assert not torch.equal(forgetful.algorithm.tensors.optimizer.flat, state.algorithm.tensors.optimizer.flat)

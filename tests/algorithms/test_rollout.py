@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from palaestra.algorithms.buffers.rollout_buffer import Tape
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.algorithms.rollout import collect_rollout
 from palaestra.core.errors import NonFinite, RunFailed
 from palaestra.envs.vector import InProcessEnvs
@@ -58,7 +58,7 @@ class ReadableCritic(Policy):
 def play(length: int, how: str, horizon: int, rollouts: int = 1, **kwargs):
     envs = InProcessEnvs(lambda: Counting(length, how, **kwargs), 2)
     agent = Agent(ReadableCritic(), envs.interface, normalize_observations=False, normalize_returns=False)
-    tape = Tape(envs.interface.observation_space, horizon, 2)
+    tape = RolloutBuffer(envs.interface.observation_space, horizon, 2)
     envs.reset([1, 2], tape.rows[0])
     generator = torch.Generator().manual_seed(0)
     results = []

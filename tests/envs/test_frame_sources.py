@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from palaestra.algorithms.buffers.rollout_buffer import Tape
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.envs.build import make_vector_envs
 from palaestra.envs.frame_sources import BatchSource, EnvsSource, TellsState, frame_source, renderer_for, view_of_batch
@@ -62,7 +62,7 @@ def test_worlds_of_arena_tell_their_state_in_few_bytes():
     assert isinstance(source, BatchSource)
     assert source.count == 2
     assert isinstance(envs.batch, TellsState)
-    out = Tape(envs.interface.observation_space, 1, 8).rows[0]
+    out = RolloutBuffer(envs.interface.observation_space, 1, 8).rows[0]
     envs.reset(range(8), out)
     for _ in range(3):
         source.last = envs.step(np.zeros(8, np.int64), out)

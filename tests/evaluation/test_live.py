@@ -4,7 +4,7 @@ from time import monotonic
 
 import pytest
 
-from palaestra.algorithms.buffers.rollout_buffer import Tape
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.config.env import EnvConfig
 from palaestra.envs.build import make_playable
 from palaestra.envs.make import make_env
@@ -75,7 +75,7 @@ def test_worlds_of_arena_are_told_by_their_state():
         want(reader)
         tile = LiveTile(LiveView(writer, 1.0, 64))
         batch = make_playable(worlds)
-        batch.reset([0], [1], [0], Tape(batch.interface.observation_space, 1, 2).rows[0])
+        batch.reset([0], [1], [0], RolloutBuffer(batch.interface.observation_space, 1, 2).rows[0])
         tile.on_step(batch, 0.0, 0.0, 0)
         frame = reader.read(0)
         assert not frame.is_image

@@ -37,7 +37,7 @@ def learn_config(config: TrainConfig) -> Agent:
     for _ in train(state):
         pass
     state.envs.close()
-    return state.agent
+    return state.algorithm.policy()
 
 
 def mean_return(agent: Agent, config: TrainConfig) -> float:

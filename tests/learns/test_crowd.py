@@ -27,4 +27,4 @@ def test_everyone_learns_to_say_what_it_sees(seed):
     for _ in train(state):
         pass
     plan = make_plan("in memory", config.env, episodes=5, seed=1_000_000, deterministic=True)
-    assert play(plan, state.agent, partial(make_playable, config.env)).returns == [16.0] * 5
+    assert play(plan, state.algorithm.policy(), partial(make_playable, config.env)).returns == [16.0] * 5

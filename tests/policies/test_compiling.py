@@ -21,15 +21,15 @@ def _fresh_compiler():
 
 def test_the_names_and_values_that_are_saved_do_not_know_of_it():
     state = new_training_state(CONFIG)
-    before = {name: value.clone() for name, value in state.agent.state_dict().items()}
-    compile_network(state.agent, backend="eager")
-    after = state.agent.state_dict()
+    before = {name: value.clone() for name, value in state.algorithm.policy().state_dict().items()}
+    compile_network(state.algorithm.policy(), backend="eager")
+    after = state.algorithm.policy().state_dict()
     assert list(after) == list(before)
     assert all(torch.equal(after[name], value) for name, value in before.items())
 
 
 def test_a_second_call_changes_nothing():
-    agent = new_training_state(CONFIG).agent
+    agent = new_training_state(CONFIG).algorithm.policy()
     compile_network(agent, backend="eager")
     first = agent.network.act
     compile_network(agent, backend="eager")
@@ -62,5 +62,5 @@ def test_inductor_trains_and_what_it_leaves_loads_into_a_plain_policy():
     list(train(plain))
     assert len(reports) == 3
     assert torch.allclose(plain.optimizer.flat, compiled.optimizer.flat, atol=1e-4)
-    fresh = new_training_state(CONFIG).agent
+    fresh = new_training_state(CONFIG).algorithm.policy()
     fresh.load_state_dict(compiled.agent.state_dict(), strict=True)

@@ -51,5 +51,10 @@ def test_everything_of_a_state_is_where_it_was_asked_to_be():
     """The meta device stands in for another one: it has no numbers, but a place."""
     assert moved({"left": torch.zeros(3)}, torch.device("meta"))["left"].device.type == "meta"
     state = new_training_state(SMALL.model_copy(update={"device": "cpu"}))
-    places = {state.tape.device, state.optimizer.flat.device, state.reward_sums.device, state.sampler.device}
+    places = {
+        state.algorithm.buffer.device,
+        state.algorithm.tensors.optimizer.flat.device,
+        state.algorithm.tensors.reward_sums.device,
+        state.algorithm.tensors.sampler.device,
+    }
     assert places == {CPU}

@@ -33,7 +33,7 @@ def test_a_unit_that_hears_nothing_is_dead_and_a_faint_one_is_not():
 
 
 def test_every_layer_of_the_network_has_its_three_figures():
-    agent = new_training_state(CONFIG).agent
+    agent = new_training_state(CONFIG).algorithm.policy()
     metrics = weight_statistics(agent)
     layers = [path.removesuffix(".weight") for path, weight in agent.network.named_parameters() if weight.ndim == 2]
     assert len(layers) == 6
@@ -60,8 +60,10 @@ def test_gradient_norms_by_layer_are_those_of_the_last_step():
     for report in train(state):
         assert len(report.metrics) == 6
         by_layer = sum(value**2 for value in report.metrics.values())
-        biases = sum(float(p.grad.square().sum()) for p in state.agent.parameters() if p.ndim < 2)
-        assert math.sqrt(by_layer + biases) == pytest.approx(float(state.optimizer.grad.norm()), rel=1e-4)
+        biases = sum(float(p.grad.square().sum()) for p in state.algorithm.policy().parameters() if p.ndim < 2)
+        assert math.sqrt(by_layer + biases) == pytest.approx(
+            float(state.algorithm.tensors.optimizer.grad.norm()), rel=1e-4
+        )
 
 
 def test_looking_changes_nothing():

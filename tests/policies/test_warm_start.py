@@ -10,7 +10,7 @@ from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
 from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, FeatureSpec
 from palaestra.policies.build import build_policy
-from palaestra.policies.warm_start import Origin, build_agent
+from palaestra.policies.warm_start import WarmStart, build_agent
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
@@ -22,8 +22,8 @@ def interface(*names: str, size: int = 4) -> EnvInterface:
     return EnvInterface(BoxSpec((size,)), DiscreteSpec(2), features)
 
 
-def origin_of(agent, **changes) -> Origin:
-    return Origin(agent.interface, "older:3", agent.state_dict(), "mlp", **changes)
+def origin_of(agent, **changes) -> WarmStart:
+    return WarmStart(agent.interface, "older:3", agent.state_dict(), "mlp", **changes)
 
 
 def values(agent, *rows) -> torch.Tensor:
@@ -128,20 +128,21 @@ def test_training_on_learns_the_same_whatever_the_ids_are():
         pass
     ends = []
     for order in (usual, shuffled):
-        state = new_training_state(config(order), origin=origin_of(old.agent))
-        assert state.began_with == "older:3"
+        state = new_training_state(config(order), warm_start=origin_of(old.algorithm.policy()))
         for _ in train(state):
             pass
-        ends.append(state.agent)
+        ends.append(state.algorithm.policy())
     assert ends[0].feature_map is None
     assert ends[1].feature_map is not None
     for name, value in ends[0].state_dict().items():
         assert torch.equal(value, ends[1].state_dict()[name]), name
-        assert name.endswith("count") or not torch.equal(value, old.agent.state_dict()[name]), f"{name} did not learn"
+        assert name.endswith("count") or not torch.equal(value, old.algorithm.policy().state_dict()[name]), (
+            f"{name} did not learn"
+        )
 
 
 def test_the_pull_to_the_initial_weights_is_to_those_of_the_origin():
     asked = config(["near", "far", "left", "right"], ppo={"regularize": {"l2_init": 1.0}})
     old = new_training_state(config(["near", "far", "left", "right"], seed=5))
-    state = new_training_state(asked, origin=origin_of(old.agent))
-    assert torch.equal(state.optimizer.capture()["initial"], old.optimizer.flat)
+    state = new_training_state(asked, warm_start=origin_of(old.algorithm.policy()))
+    assert torch.equal(state.algorithm.tensors.optimizer.capture()["initial"], old.algorithm.tensors.optimizer.flat)

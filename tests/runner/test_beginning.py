@@ -9,7 +9,7 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import NotFound, UsageError
 from palaestra.core.spaces import FeatureSpec
-from palaestra.runner.beginning import find_origin, load_origin
+from palaestra.runner.beginning import find_warm_start, load_origin
 from palaestra.runner.job import TrainingJob
 from palaestra.runner.train import run_training
 from palaestra.runs.journal import read_journal
@@ -52,7 +52,7 @@ def features_saved(directory) -> list[tuple[str, int]]:
 
 def test_without_a_word_a_run_begins_fresh(tmp_path):
     assert load_origin(TrainConfig(), tmp_path) is None
-    assert find_origin(TrainConfig(), tmp_path, None, ALONE) is None
+    assert find_warm_start(TrainConfig(), tmp_path, None, ALONE) is None
 
 
 def test_a_run_begins_with_the_weights_it_was_told_and_says_whose_they_are(tmp_path, settings, request_of, older):
@@ -83,7 +83,7 @@ def test_what_is_not_there_or_does_not_fit_is_refused_and_leaves_nothing_behind(
 def test_a_run_with_a_checkpoint_of_its_own_goes_on_from_that(tmp_path, settings, request_of, older):
     asked = settings(initial_weights="older")
     younger = run_training(TrainingJob(request_of("younger"), asked, tmp_path, quiet=True))
-    origin = find_origin(asked, tmp_path, younger.directory, ALONE)
+    origin = find_warm_start(asked, tmp_path, younger.directory, ALONE)
     assert (origin.weights, origin.checkpoint) == (None, "")
 
 

@@ -51,12 +51,12 @@ def test_alone_there_are_no_others(bench):
 def test_the_leader_gets_what_the_others_have_to_themselves(bench, follower):
     bench.state.group = Paper(others=(follower.group.given,))
     (capture,) = gather_captures(bench.state)
-    assert capture.keys() == follower.capture().keys() - EQUAL_ON_ALL
+    assert capture.keys() == follower.capture().keys() - EQUAL_ON_ALL - follower.algorithm.replicated
     assert capture["shuffler"] == follower.capture()["shuffler"]
 
 
 def test_ranks_with_other_weights_are_not_saved(bench, follower):
-    next(bench.state.agent.parameters()).data[0] += 1
+    next(bench.state.algorithm.policy().parameters()).data[0] += 1
     bench.state.group = Paper(others=(follower.group.given,))
     with pytest.raises(RunFailed, match="After update 0 rank 1 has other weights than rank 0"):
         gather_captures(bench.state)

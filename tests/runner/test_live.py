@@ -87,7 +87,7 @@ def trained(bench, look=lambda: None):
         for report in train(bench.state):
             reports.append((report.iteration, report.env_steps, report.update, report.episodes))
             look()
-    return weights_digest(bench.state.agent), reports, bench.state.capture()["envs"]
+    return weights_digest(bench.state.algorithm.policy()), reports, bench.state.capture()["envs"]
 
 
 def test_watched_unwatched_and_switched_off_trainings_are_equal_to_the_last_bit(bench_with):

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
+from palaestra.algorithms.ppo.torch_ppo import TorchPpo
 from palaestra.core.errors import DamagedFile
 from palaestra.runner import resuming
 from palaestra.runner.resuming import resume
-from palaestra.training.engines.torch_engine import TorchEngine
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
@@ -30,8 +30,8 @@ def test_everything_is_where_the_checkpoint_left_it(saved, small_config):
     assert (resumed.epoch, resumed.checkpoint, resumed.why_inexact) == (2, "model_0002.yaml", "")
     assert resumed.session["recent_returns"] == [3.0]
     assert (other.iteration, other.env_steps) == (2, 64)
-    for name, value in saved.state.agent.state_dict().items():
-        assert torch.equal(other.agent.state_dict()[name], value), name
+    for name, value in saved.state.algorithm.policy().state_dict().items():
+        assert torch.equal(other.algorithm.policy().state_dict()[name], value), name
 
 
 @pytest.mark.fault("R7")
@@ -48,12 +48,12 @@ def test_another_engine_than_the_checkpoints_is_said(make_bench, small_config):
     bench.saver.save(bench.state)
     assert resume(bench.manager, new_training_state(small_config(engine="torch"))).why_inexact == ""
     other = new_training_state(small_config(engine="torch"))
-    other.engine = TakenOver()
+    other.algorithm.__class__ = Other
     assert resume(bench.manager, other).why_inexact == "It was learned with engine=torch and goes on with other."
 
 
-class TakenOver(TorchEngine):
-    name = "other"
+class Other(TorchPpo):
+    engine = "other"
 
 
 def test_a_policy_of_another_shape_is_refused_with_what_to_try(saved, small_config):

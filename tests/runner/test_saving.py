@@ -158,7 +158,7 @@ def patient(bench, slow_disk):
 def test_training_goes_on_while_a_checkpoint_of_that_moment_is_written(bench, patient, slow_disk):
     reports = train(bench.state)
     next(reports)
-    moment = {name: part.clone() for name, part in bench.state.agent.state_dict().items()}
+    moment = {name: part.clone() for name, part in bench.state.algorithm.policy().state_dict().items()}
     assert patient.save(bench.state, meanwhile=True) is None
     assert slow_disk.reached.wait(30)
     next(reports)

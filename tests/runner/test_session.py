@@ -40,7 +40,7 @@ def test_a_start_from_nothing_and_a_continuation_are_told_apart(bench):
     bench.session.begun(bench.state, None)
     bench.session.begun(bench.state, Resumed(3, "model_0003.yaml", {}, "torch is another one."))
     assert bench.entries("run.started")[0].data["seed"] == 1
-    assert bench.entries("run.started")[0].data["engine"] == bench.state.engine.description
+    assert bench.entries("run.started")[0].data["engine"] == bench.state.algorithm.description
     resumed = bench.entries("run.resumed")[0].data
     assert (resumed["checkpoint"], resumed["exact"], resumed["reason"]) == (
         "model_0003.yaml",

@@ -38,15 +38,15 @@ def test_a_rollout_is_a_copy_and_has_what_was_remembered_before_each_stretch():
     before = rollout.observations.clone()
     play(state)
     assert torch.equal(rollout.observations, before)
-    assert {part.shape[0] for part in rollout.memory.values()} == {16 // state.stretch}
+    assert {part.shape[0] for part in rollout.memory.values()} == {16 // state.algorithm.tensors.segment_length}
 
 
 @needs_compiler
 def test_a_memory_that_is_no_number_is_not_taken_for_the_same():
     state = new_training_state(config(policy="memory"))
-    for part in state.memory.values():
+    for part in state.algorithm.tensors.memory.values():
         part.fill_(math.nan)
-    state.tape.starts[0] = False  # else it would be forgotten at once
+    state.algorithm.buffer.starts[0] = False  # else it would be forgotten at once
     with pytest.raises(RunFailed, match="remember different things"):
         play(state)
 

@@ -125,7 +125,7 @@ def test_options_carry_the_tasks_settings_when_the_environment_is_to_read_them()
 
 
 def weights(state) -> torch.Tensor:
-    return state.optimizer.flat.clone()
+    return state.algorithm.tensors.optimizer.flat.clone()
 
 
 @pytest.mark.fault("R2")
@@ -134,13 +134,13 @@ def test_a_curriculum_resumes_bit_for_bit_and_a_part_that_is_left_out_is_seen():
     reports = train(state)
     for _ in range(5):
         next(reports)
-    model, saved = copy.deepcopy(state.agent.state_dict()), copy.deepcopy(state.capture())
+    model, saved = copy.deepcopy(state.algorithm.policy().state_dict()), copy.deepcopy(state.capture())
     assert saved["envs"] is not None
     rest = list(reports)
 
     def resumed(trainer_state):
         other = new_training_state(CARTPOLES.model_copy(update={"seed": 50}))
-        other.agent.load_state_dict(model)
+        other.algorithm.policy().load_state_dict(model)
         other.restore(trainer_state)
         return other, list(train(other))
 

@@ -37,7 +37,7 @@ def config_with(changes: dict) -> TrainConfig:
 def trained(config: TrainConfig) -> torch.Tensor:
     state = new_training_state(config)
     assert len(list(train(state))) == 5
-    return torch.cat([parameter.detach().flatten() for parameter in state.agent.parameters()])
+    return torch.cat([parameter.detach().flatten() for parameter in state.algorithm.policy().parameters()])
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +63,10 @@ def test_a_training_with_the_option_on_resumes_bit_for_bit(option):
     reports = train(state)
     for _ in range(2):
         next(reports)
-    model, saved = copy.deepcopy(state.agent.state_dict()), copy.deepcopy(state.capture())
+    model, saved = copy.deepcopy(state.algorithm.policy().state_dict()), copy.deepcopy(state.capture())
     list(reports)
     other = new_training_state(config.model_copy(update={"seed": 9}))
-    other.agent.load_state_dict(model)
+    other.algorithm.policy().load_state_dict(model)
     other.restore(saved)
     list(train(other))
-    assert torch.equal(other.optimizer.flat, state.optimizer.flat)
+    assert torch.equal(other.algorithm.tensors.optimizer.flat, state.algorithm.tensors.optimizer.flat)

@@ -118,7 +118,7 @@ def test_three_ranks_over_gloo_learn_the_same_bits_as_in_shared_memory(on_one_ma
     def train_ten_updates(group):
         state = new_training_state(TrainConfig.model_validate({**SETTINGS, "engine": engine}), group)
         run_on(state, 10)
-        return [state.engine.name, weights_digest(state.agent)]
+        return [state.algorithm.engine, weights_digest(state.algorithm.policy())]
 
     results = [*together(train_over_gloo, count=3), *on_one_machine(train_ten_updates, count=3)]
     assert results == [[engine, results[0][1]]] * 6

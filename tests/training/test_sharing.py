@@ -46,16 +46,25 @@ def half_of(rollout, rank):
 
 def learn(state, rollout, config, group):
     advantages = estimate_advantages(rollout, config.ppo.gamma, config.ppo.gae_lambda)
-    update(state.agent, state.optimizer, rollout, advantages, config.ppo, 0.3, state.shuffler, group=group)
-    state.agent.observation_normalizer.update(rollout.observations, group.stack)
-    return torch.cat([tensor.double().flatten() for tensor in state.agent.state_dict().values()])
+    update(
+        state.algorithm.policy(),
+        state.algorithm.tensors.optimizer,
+        rollout,
+        advantages,
+        config.ppo,
+        0.3,
+        state.algorithm.shuffler,
+        group=group,
+    )
+    state.algorithm.policy().observation_normalizer.update(rollout.observations, group.stack)
+    return torch.cat([tensor.double().flatten() for tensor in state.algorithm.policy().state_dict().values()])
 
 
 @pytest.mark.parametrize("target_kl", [None, 1e-4])
 def test_two_ranks_of_n_learn_what_one_of_2n_learns(together, target_kl):
     """Trap 14: advantages are normalised, gradients clipped and the KL stop decided over all ranks."""
     whole = new_training_state(config_of(4, target_kl=target_kl))
-    rollout, _, _ = collect_rollout(whole.agent, whole.envs, whole.tape, whole.memory, whole.sampler, 1)
+    rollout, _, _ = collect_rollout(whole.agent, whole.envs, whole.algorithm.buffer, whole.memory, whole.sampler, 1)
     alone = learn(whole, rollout, whole.config, ALONE)
 
     def work(group):
@@ -73,9 +82,25 @@ def test_the_kl_stop_is_decided_for_all_ranks_together(together):
     def minibatches(group, target_kl, epochs):
         config = config_of(2, target_kl=target_kl, update_epochs=epochs, learning_rate=1e-2)
         state = new_training_state(config, group)
-        rollout, _, _ = collect_rollout(state.agent, state.envs, state.tape, state.memory, state.sampler, 1)
+        rollout, _, _ = collect_rollout(
+            state.algorithm.policy(),
+            state.envs,
+            state.algorithm.buffer,
+            state.algorithm.tensors.memory,
+            state.algorithm.tensors.sampler,
+            1,
+        )
         advantages = estimate_advantages(rollout, config.ppo.gamma, config.ppo.gae_lambda)
-        return update(state.agent, state.optimizer, rollout, advantages, config.ppo, 0.0, state.shuffler, group=group)
+        return update(
+            state.algorithm.policy(),
+            state.algorithm.tensors.optimizer,
+            rollout,
+            advantages,
+            config.ppo,
+            0.0,
+            state.algorithm.shuffler,
+            group=group,
+        )
 
     def work(group):
         own = 2 * minibatches(group, None, 2).approx_kl  # the first epoch's is 0, before any step
@@ -90,7 +115,11 @@ def test_ranks_stay_equal_over_iterations_though_they_play_other_episodes(togeth
     def work(group):
         state = new_training_state(config_of(2, minibatch_size=8, learning_rate=1e-2), group)
         reports = [report for report, _ in zip(train(state), range(3), strict=False)]
-        return [weights_digest(state.agent), state.sampler.get_state().sum().item(), reports[-1].env_steps]
+        return [
+            weights_digest(state.algorithm.policy()),
+            state.algorithm.tensors.sampler.get_state().sum().item(),
+            reports[-1].env_steps,
+        ]
 
     leader, follower = together(work)
     assert leader[0] == follower[0]

@@ -9,14 +9,16 @@ import torch
 import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point does
 from palaestra.algorithms import serialization
 from palaestra.algorithms.group import ALONE, Group
+from palaestra.algorithms.ppo.tensors import build_tensors
 from palaestra.checkpoints import torch_file
 from palaestra.checkpoints.weights import policy_to_bytes as policy_bytes
 from palaestra.checkpoints.weights import trainer_state_from_bytes
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import DamagedFile
 from palaestra.core.seeds import draw_seed
-from palaestra.policies.warm_start import Origin
+from palaestra.policies.warm_start import WarmStart
 from palaestra.training import state as state_module
+from palaestra.training.engines import choose
 from palaestra.training.state import engine_of, env_seeds, new_training_state, own_env_seeds
 from palaestra.training.trainer import train
 
@@ -37,11 +39,11 @@ CONFIG = TrainConfig(
     ppo={"env_count": 2, "horizon": 32, "minibatch_size": 32},
 )
 NATIVE = TrainConfig(total_steps=256, ppo={"env_count": 3, "horizon": 16, "minibatch_size": 16})
-PARTS = ["optimizer", "tape", "memory", "reward_sums", "sampler", "shuffler", "envs", "curriculum"]
+PARTS = ["optimizer", "rollout_buffer", "memory", "reward_sums", "sampler", "shuffler", "envs", "curriculum"]
 
 
 def weights(state) -> list[float]:
-    return torch.cat([value.double().flatten() for value in state.agent.state_dict().values()]).tolist()
+    return torch.cat([value.double().flatten() for value in state.algorithm.policy().state_dict().values()]).tolist()
 
 
 def run_on(state, iterations: int):
@@ -54,7 +56,7 @@ def saved_after(iterations: int):
     state = new_training_state(CONFIG)
     run_on(state, iterations)
     stream = io.BytesIO()
-    torch.save({"model": state.agent.state_dict(), "trainer": state.capture()}, stream)
+    torch.save({"model": state.algorithm.policy().state_dict(), "trainer": state.capture()}, stream)
     stream.seek(0)
     return state, torch.load(stream, weights_only=True)
 
@@ -64,7 +66,7 @@ def test_a_restored_state_goes_on_bit_for_bit():
     state, saved = saved_after(4)
     expected = run_on(state, 4)
     other = new_training_state(CONFIG.model_copy(update={"seed": 99}))  # nothing may come from its own start
-    other.agent.load_state_dict(saved["model"])
+    other.algorithm.policy().load_state_dict(saved["model"])
     other.restore(saved["trainer"])
     report = run_on(other, 4)
     assert report.update == expected.update
@@ -77,7 +79,7 @@ def test_a_restored_state_goes_on_bit_for_bit():
 def test_leaving_out_any_one_part_is_seen(part):
     state, saved = saved_after(4)
     fresh = new_training_state(CONFIG)
-    fresh.agent.load_state_dict(saved["model"])
+    fresh.algorithm.policy().load_state_dict(saved["model"])
     saved["trainer"][part] = fresh.capture()[part]
     fresh.restore(saved["trainer"])
     run_on(state, 4)
@@ -101,12 +103,12 @@ def test_the_dice_that_everybody_shares_go_on_too():
 
 def test_before_torch_has_come_a_capture_is_written_as_it_would_be_with_it(monkeypatch):
     state = new_training_state(NATIVE)
-    assert state.engine.name == "native"
+    assert state.algorithm.engine == "native"
     run_on(state, 2)
-    with_torch, weights_with_torch = state.capture(), policy_bytes(state.policy)
+    with_torch, weights_with_torch = state.capture(), policy_bytes(state.algorithm.weights())
     monkeypatch.setattr(serialization, "has_torch", lambda: False)
     without = trainer_state_from_bytes(torch_file.trainer_state_to_bytes(state.capture()))
-    assert torch_file.policy_to_bytes(state.policy) == weights_with_torch
+    assert torch_file.policy_to_bytes(state.algorithm.weights()) == weights_with_torch
     assert not different(with_torch, without)
 
 
@@ -175,12 +177,12 @@ def test_a_batch_of_worlds_is_trained_in_and_goes_on_bit_for_bit_after_a_restore
     assert state.envs.count == 9
     run_on(state, 3)
     stream = io.BytesIO()
-    torch.save({"model": state.agent.state_dict(), "trainer": state.capture()}, stream)
+    torch.save({"model": state.algorithm.policy().state_dict(), "trainer": state.capture()}, stream)
     stream.seek(0)
     saved = torch.load(stream, weights_only=True)
     expected = run_on(state, 4)
     other = new_training_state(CROWD.model_copy(update={"seed": 99}))
-    other.agent.load_state_dict(saved["model"])
+    other.algorithm.policy().load_state_dict(saved["model"])
     other.restore(saved["trainer"])
     report = run_on(other, 4)
     assert (report.update, report.episodes, report.metrics) == (expected.update, expected.episodes, expected.metrics)
@@ -225,12 +227,12 @@ def draws():
 def test_every_dice_follows_from_the_seed_by_its_name_and_rank(monkeypatch):
     for group in (ALONE, Second()):
         state = new_training_state(CONFIG, group)
-        assert state.dice == draw_seed(CONFIG.seed, "dice", group.rank)
+        assert state.algorithm.action_seed == draw_seed(CONFIG.seed, "dice", group.rank)
         orders = np.random.default_rng(draw_seed(CONFIG.seed, "minibatches", group.rank))
-        assert state.shuffler.bit_generator.state == orders.bit_generator.state
+        assert state.algorithm.shuffler.bit_generator.state == orders.bit_generator.state
     given = []
     monkeypatch.setattr(state_module, "Curriculum", lambda *words: words)
-    monkeypatch.setattr(state_module, "draft_network", lambda *words: given.append(words[-1]))
+    monkeypatch.setattr(choose, "build_numpy_network", lambda *words: given.append(words[-1]))
     assert state_module._new_curriculum(CONFIG, Second())[1:] == (2, draw_seed(CONFIG.seed, "tasks", 1))
     new_training_state(NATIVE)
     assert given == [draw_seed(NATIVE.seed, "weights")]
@@ -253,15 +255,20 @@ def test_seeds_of_environments_follow_from_seed_and_iteration():
     assert own_env_seeds(CROWD, ALONE) == env_seeds(CROWD.seed, 9, 0)
 
 
-def test_counts_and_dice_are_restored_and_older_states_do_without_dice_and_engine():
+def test_counts_and_action_seed_are_restored_and_older_states_do_without_action_seed_and_engine():
     state, saved = saved_after(2)
     other = new_training_state(CONFIG.model_copy(update={"seed": 99}))
-    own = other.dice
-    older = {name: part for name, part in saved["trainer"].items() if name not in {"dice", "engine"}}
+    own = other.algorithm.action_seed
+    older = {name: part for name, part in saved["trainer"].items() if name not in {"action_seed", "engine"}}
     other.restore(older)
-    assert (other.iteration, other.env_steps, other.dice, other.engine.name) == (2, 128, own, "torch")
+    assert (other.iteration, other.env_steps, other.algorithm.action_seed, other.algorithm.engine) == (
+        2,
+        128,
+        own,
+        "torch",
+    )
     other.restore(saved["trainer"])
-    assert other.dice == state.dice != own
+    assert other.algorithm.action_seed == state.algorithm.action_seed != own
     assert (engine_of({}), engine_of({"engine": "native"})) == ("torch", "native")
 
 
@@ -270,8 +277,8 @@ def test_what_was_saved_does_not_change_when_training_goes_on_from_it():
     sums, memory = saved["trainer"]["reward_sums"], saved["trainer"]["memory"]
     before = sums.clone(), {name: part.clone() for name, part in memory.items()}
     state.restore(saved["trainer"])
-    state.reward_sums.add_(1)
-    for part in state.memory.values():
+    state.algorithm.tensors.reward_sums.add_(1)
+    for part in state.algorithm.tensors.memory.values():
         part.add_(1)
     assert torch.equal(sums, before[0])
     assert memory
@@ -282,51 +289,74 @@ def test_a_teacher_is_captured_and_restored_with_the_rest():
     restored = []
     state = new_training_state(CONFIG)
     assert state.capture()["teacher"] is None
-    state.learned.teacher = SimpleNamespace(capture=lambda: {"lessons": 3}, restore=restored.append)
+    state.algorithm.tensors.teacher = SimpleNamespace(capture=lambda: {"lessons": 3}, restore=restored.append)
     saved = state.capture()
     assert saved["teacher"] == {"lessons": 3}
     state.restore(saved)
     assert restored == [{"lessons": 3}]
 
 
-def test_the_engine_exports_its_envs_before_a_capture_and_is_invalidated_after_a_restore(monkeypatch):
-    calls = []
+def test_a_state_with_the_entry_names_of_version_0_1_continues_bit_for_bit():
+    state, saved = saved_after(2)
+    old_names = {"rollout_buffer": "tape", "action_seed": "dice"}
+    old = {old_names.get(name, name): part for name, part in saved["trainer"].items() if name != "algorithm"}
+    assert {"tape", "dice"} <= old.keys()
+    other = new_training_state(CONFIG)
+    other.algorithm.policy().load_state_dict(saved["model"])
+    other.restore(old)
+    run_on(other, 2)
+    run_on(state, 2)
+    assert weights(other) == weights(state)
+
+
+def test_the_algorithm_exports_its_envs_before_a_capture(monkeypatch):
     state = new_training_state(CONFIG)
-    engine = SimpleNamespace(
-        name="torch",
-        export_env_state=lambda: calls.append("export_env_state"),
-        invalidate=lambda: calls.append("invalidate"),
+    calls = []
+    monkeypatch.setattr(state.algorithm, "export_env_state", lambda: calls.append("export"))
+    monkeypatch.setattr(state.envs, "capture", lambda: calls.append("capture"))
+    state.capture()
+    assert calls == ["export", "capture"]
+
+
+def test_environments_that_cannot_be_captured_start_new_episodes_with_seeds_of_their_own():
+    state, saved = saved_after(2)
+    seeds = []
+    reset = state.envs.reset
+    state.envs.reset = lambda given, out: seeds.append(given) or reset(given, out)
+    state.algorithm.buffer.starts[0] = False
+    state.restore({**saved["trainer"], "envs": None})
+    assert seeds == [own_env_seeds(CONFIG, ALONE, 2)]
+    assert state.algorithm.buffer.starts[0].all()
+    assert all(not part.any() for part in state.algorithm.tensors.memory.values())
+
+
+def test_the_interface_is_the_environments_where_the_network_is_known_without_torch_and_else_the_policys():
+    native, other = new_training_state(NATIVE), new_training_state(CONFIG)
+    assert native.algorithm.interface is native.envs.interface
+    assert other.algorithm.interface is other.algorithm.policy().interface
+    native.algorithm.tensors.segment_length = 7
+    assert native.algorithm.segment_length == 1
+    assert native.algorithm.weights() is native.algorithm.policy()
+
+
+def test_weights_of_another_run_leave_no_network_without_torch():
+    warm_start = WarmStart(new_training_state(NATIVE).algorithm.interface, "first:5")
+    assert new_training_state(NATIVE, warm_start=warm_start).algorithm.network is None
+
+
+def test_tensors_wait_only_for_a_network_that_the_native_engine_knows_while_torch_is_not_imported(monkeypatch):
+    built = []
+    monkeypatch.setattr(
+        choose, "ppo_tensors", SimpleNamespace(build_tensors=lambda *_: built.append(1) or build_tensors(*_))
     )
-    state.engine = engine
-    saved = state.capture()
-    assert (calls, saved["engine"]) == (["export_env_state"], "torch")
-    monkeypatch.setattr(state_module, "engine_to_go_on_with", lambda *_: engine)
-    state.restore(saved)
-    assert calls == ["export_env_state", "invalidate"]
 
-
-def test_a_draft_speaks_for_itself_and_an_agent_for_what_has_none():
-    drafted, other = new_training_state(NATIVE), new_training_state(CONFIG)
-    assert drafted.interface is drafted.envs.interface
-    assert other.interface is other.agent.interface
-    drafted.learned.stretch = other.learned.stretch = 7
-    assert (drafted.stretch, other.stretch) == (1, 7)
-    assert drafted.policy is drafted.agent
-
-
-def test_who_begins_with_the_weights_of_another_run_says_so_and_has_no_draft():
-    origin = Origin(new_training_state(NATIVE).interface, "first:5")
-    state = new_training_state(NATIVE, origin=origin)
-    assert (state.began_with, state.draft) == ("first:5", None)
-    assert new_training_state(NATIVE).began_with == ""
-
-
-def test_tensors_wait_only_for_a_draft_with_the_native_engine_before_torch_has_come(monkeypatch):
     def has_tensors(config, group=ALONE):
-        return "learned" in vars(new_training_state(config, group))
+        built.clear()
+        new_training_state(config, group)
+        return built == [1]
 
     assert has_tensors(NATIVE)
-    monkeypatch.setattr(state_module, "sys", SimpleNamespace(modules={}))
+    monkeypatch.setattr(choose, "sys", SimpleNamespace(modules={}))
     assert not has_tensors(NATIVE)
     assert not has_tensors(NATIVE, Second())
     assert has_tensors(NATIVE.model_copy(update={"engine": "torch"}))

@@ -1,8 +1,8 @@
 import pytest
 
+from palaestra.algorithms.ppo import torch_ppo
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import NonFinite
-from palaestra.training.engines import torch_engine
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
@@ -34,15 +34,15 @@ def test_statistics_of_observations_change_only_after_the_update(monkeypatch):
     policy = CONFIG.policy.model_copy(update={"normalize_observations": True})
     config = CONFIG.model_copy(update={"policy": policy, "engine": "torch"})
     state = new_training_state(config)
-    moments = state.agent.observation_normalizer.parts["part_"].moments
+    moments = state.algorithm.policy().observation_normalizer.parts["part_"].moments
     seen_by_update = []
-    real_update = torch_engine.update
+    real_update = torch_ppo.update
 
     def spying_update(*arguments, **options):
         seen_by_update.append(float(moments.count))
         return real_update(*arguments, **options)
 
-    monkeypatch.setattr(torch_engine, "update", spying_update)
+    monkeypatch.setattr(torch_ppo, "update", spying_update)
     list(train(state))
     assert seen_by_update == [0.0, 100.0, 200.0]
     assert float(moments.count) == 300.0
@@ -53,8 +53,8 @@ def test_a_value_that_is_not_finite_stops_at_that_update_and_says_so(monkeypatch
     state = new_training_state(CONFIG)
     reports = train(state)
     next(reports)
-    before = state.optimizer.flat.detach().clone()
-    state.tape.rows[0][:] = float("nan")
+    before = state.algorithm.tensors.optimizer.flat.detach().clone()
+    state.algorithm.buffer.rows[0][:] = float("nan")
     with pytest.raises(NonFinite, match="Update 2 was stopped before its step: .* observation"):
         next(reports)
-    assert bool((state.optimizer.flat == before).all())
+    assert bool((state.algorithm.tensors.optimizer.flat == before).all())

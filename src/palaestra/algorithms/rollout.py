@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Generator, Tensor
 
-from palaestra.algorithms.buffers.rollout_buffer import Tape, refuse_non_finite_ends, stack_observations
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer, refuse_non_finite_ends, stack_observations
 from palaestra.core.errors import RunFailed
 from palaestra.policies.device import moved
 
@@ -45,7 +45,7 @@ class Rollout:
     rewards: Tensor  # [T, B]
     ended: Tensor  # [T, B] bool: terminated or truncated
     starts: Tensor  # [T, B] bool: an episode begins with this observation
-    memory: Memory  # each [S, B, …], before each of S stretches of equal length
+    memory: Memory  # each [S, B, …], before each of S segments of equal length
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Cut:
 
 
 def collect_rollout(
-    agent: Agent, envs: Stepped, tape: Tape, memory: Memory, generator: Generator, stretch: int = 1
+    agent: Agent, envs: Stepped, tape: RolloutBuffer, memory: Memory, generator: Generator, segment_length: int = 1
 ) -> tuple[Rollout, Memory, list[EpisodeResult]]:
     """Play one tape full, from its first row on. Also gives the memory to go on with, and the episodes that ended.
 
-    `stretch` is how many steps an update learns through memory at once; the memory before each stretch is kept.
+    `segment_length` is how many steps an update trains through memory at once; the memory before each is stored.
     """
     memories: list[Memory] = []
     actions, log_probs, values = [], [], []
@@ -73,7 +73,7 @@ def collect_rollout(
     tape.terminated[:] = False
     with torch.inference_mode():
         for step in range(tape.horizon):
-            if memory and step % stretch == 0:
+            if memory and step % segment_length == 0:
                 memories.append(memory)
             starts = tape.start_inputs[step].to(device, non_blocking=True)
             distribution, memory, value = agent.act(moved(tape.inputs[step], device), memory, starts)
@@ -136,7 +136,7 @@ def _judge(
 
 
 def _next_values(
-    values: Tensor, last_value: Tensor, cuts: list[Cut], agent: Agent, envs: Stepped, tape: Tape
+    values: Tensor, last_value: Tensor, cuts: list[Cut], agent: Agent, envs: Stepped, tape: RolloutBuffer
 ) -> Tensor:
     """[T, B]: the next row's value, 0 after a terminal step, and after a cut that of the cut episode's own end."""
     terminated = torch.from_numpy(tape.terminated).to(tape.device)

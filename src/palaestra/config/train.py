@@ -49,7 +49,10 @@ class TrainConfig(Frozen):
     initial_weights: str | None = Field(
         default=None, description="checkpoint to take the first weights from: RUN:best, RUN:10 or a path; null: fresh"
     )
-    ppo: PpoConfig = Field(default=PpoConfig(), description="the learning algorithm")
+    algorithm: Literal["ppo"] = Field(
+        default="ppo", description="the learning algorithm; its settings are below its name"
+    )
+    ppo: PpoConfig = Field(default=PpoConfig(), description="settings of algorithm=ppo")
     checkpoints: CheckpointConfig = Field(default=CheckpointConfig(), description="what is saved, and how often")
     evaluation: EvaluationConfig = Field(default=EvaluationConfig(), description="how checkpoints are judged")
     evaluate_interval: int = Field(
@@ -74,3 +77,13 @@ class TrainConfig(Frozen):
     torch_threads: int = Field(
         default=1, ge=1, description="threads of torch or of the native engine; small networks want one"
     )
+
+    @property
+    def env_count(self) -> int:
+        """Environments (or agents) side by side in each process, as the chosen algorithm has it."""
+        return self.ppo.env_count
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """Environment steps that each process takes before an update."""
+        return self.ppo.batch_size

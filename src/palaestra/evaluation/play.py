@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from palaestra.algorithms.buffers.rollout_buffer import Tape
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.core.clock import Clock, SystemClock
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import RunFailed
@@ -221,7 +221,7 @@ def play_batch_episode(
     not depend on who plays which seed.
     """
     batched = BatchedPolicy(policy, batch.agents, seed, deterministic=deterministic)
-    buffer = Tape(batch.interface.observation_space, 1, batch.agents)
+    buffer = RolloutBuffer(batch.interface.observation_space, 1, batch.agents)
     observations, rewards = buffer.rows[0], np.zeros(batch.agents, np.float32)
     batch.reset([0], [seed], [0], observations)
     ending: WorldEnding | None = None

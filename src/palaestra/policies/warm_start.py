@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Origin:
+class WarmStart:
     interface: EnvInterface  # of the policy, as its checkpoint has it
     checkpoint: str = ""  # RUN:EPOCH; empty: of this very run
     weights: dict[str, Tensor] | None = None  # None: they are loaded later, with all else of this very run
     policy: str = ""  # as the checkpoint's configuration calls it
 
 
-def build_agent(config: PolicyConfig, env: EnvInterface, origin: Origin | None) -> Agent:
+def build_agent(config: PolicyConfig, env: EnvInterface, origin: WarmStart | None) -> Agent:
     """A fresh policy for the environment, or one that speaks the origin's language and begins with its weights."""
     if origin is None:
         return build_policy(config, env)
@@ -40,7 +40,7 @@ def build_agent(config: PolicyConfig, env: EnvInterface, origin: Origin | None) 
     return agent.playing_in(env)
 
 
-def _load(agent: Agent, weights: dict[str, Tensor], origin: Origin) -> None:
+def _load(agent: Agent, weights: dict[str, Tensor], origin: WarmStart) -> None:
     if problem := _difference(weights, agent.state_dict()):
         raise UsageError(
             f"The weights of initial_weights={origin.checkpoint} do not fit this run's policy: {problem}.",

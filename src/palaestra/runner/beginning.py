@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from palaestra.algorithms.group import Group
     from palaestra.config.train import TrainConfig
     from palaestra.policies import warm_start
-    from palaestra.policies.warm_start import Origin
+    from palaestra.policies.warm_start import WarmStart
     from palaestra.runs.directory import RunDirectory
 else:
     warm_start = lazy_import("palaestra.policies.warm_start")
 
 
-def find_origin(config: TrainConfig, runs_root: Path, found: RunDirectory | None, group: Group) -> Origin | None:
+def find_warm_start(config: TrainConfig, runs_root: Path, found: RunDirectory | None, group: Group) -> WarmStart | None:
     """A collective. None for a fresh start; a run that has a checkpoint of its own goes on from that."""
     own = _own_interface(found) if group.is_leader else b""
     told = group.tell(own)
     if told:
-        return warm_start.Origin(decode_interface(json.loads(told)))
+        return warm_start.WarmStart(decode_interface(json.loads(told)))
     return load_origin(config, runs_root, group)
 
 
-def load_origin(config: TrainConfig, runs_root: Path, group: Group = ALONE) -> Origin | None:
+def load_origin(config: TrainConfig, runs_root: Path, group: Group = ALONE) -> WarmStart | None:
     """A collective. What `initial_weights` names: RUN, RUN:best, RUN:10 or a path. None when it names nothing."""
     if config.initial_weights is None:
         return None
     loaded = load_shared_policy(config.initial_weights, runs_root, group)
     checkpoint = loaded.checkpoint
-    return warm_start.Origin(
+    return warm_start.WarmStart(
         interface=loaded.policy.interface,
         checkpoint=f"{checkpoint.run}:{checkpoint.epoch}",
         weights=loaded.policy.state_dict(),

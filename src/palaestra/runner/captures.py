@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
     weight_files = lazy_import("palaestra.checkpoints.weights")
 
-EQUAL_ON_ALL = frozenset({"iteration", "env_steps", "optimizer"})  # entries of a capture that no rank has to itself
+EQUAL_ON_ALL = frozenset({"iteration", "env_steps", "algorithm"})  # entries of a capture, beside the algorithm's
 OF_ONE_MACHINE = {"distributed.interface"}  # settings in which ranks may differ
 ZIP = b"PK"  # how torch's files begin
 OTHERS = "others"  # entry of a trainer state: the captures of ranks 1, 2, …
@@ -34,12 +34,15 @@ def gather_captures(state: TrainingState) -> list[dict[str, Any]]:
     import_torch_together(group)
     own = b""
     if not group.is_leader:
-        capture = {name: part for name, part in state.capture().items() if name not in EQUAL_ON_ALL}
-        own = _to_bytes({"capture": capture, "weights": weights_digest(state.policy)})
+        replicated = EQUAL_ON_ALL | state.algorithm.replicated
+        capture = {name: part for name, part in state.capture().items() if name not in replicated}
+        own = _to_bytes({"capture": capture, "weights": weights_digest(state.algorithm.weights())})
     told = group.gather_bytes(own)[1:]
     parts = [_from_bytes(data, f"the state of rank {rank}") for rank, data in enumerate(told, start=1)]
     if parts:
-        _demand_equal_weights(weights_digest(state.policy), [part["weights"] for part in parts], state.iteration)
+        _demand_equal_weights(
+            weights_digest(state.algorithm.weights()), [part["weights"] for part in parts], state.iteration
+        )
     return [part["capture"] for part in parts]
 
 

@@ -80,9 +80,9 @@ def _announce(context: RunContext, run: PreparedRun) -> None:
     if run.resumed is not None:
         context.saver.restore(run.resumed.session, run.resumed.epoch)
     loggers.rewind(state.env_steps)
-    context.session.begun(state, run.resumed, describe_stepping(state.envs))
-    loggers.note(f"Engine: {state.engine.description}")
-    for line in notes_on_network(state.config.policy, state.interface):
+    context.session.begun(state, run.resumed, describe_stepping(state.envs), run.initial_weights)
+    loggers.note(f"Engine: {state.algorithm.description}")
+    for line in notes_on_network(state.config.policy, state.algorithm.interface):
         loggers.note(line)
     context.evaluations.submit_missing(state.config.evaluate_interval, state.iteration)
 

@@ -52,11 +52,11 @@ def live_view(state: TrainingState, session: RunSession) -> Iterator[None]:
             view = LiveView(writer, live.budget, live.largest_side, client=client, on_failure=report_and_warn)
             stack.enter_context(closing(view))
             rows = inner.count * state.group.world_size
-            state.envs = PublishedEnvs(inner, source, view, state.env_steps, rows)
+            state.use_envs(PublishedEnvs(inner, source, view, state.env_steps, rows))
         try:
             yield
         finally:
-            state.envs = inner
+            state.use_envs(inner)
 
 
 def _warn_that_frames_are_rendered_here(reason: str) -> None:

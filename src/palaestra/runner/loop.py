@@ -129,7 +129,9 @@ class TrainingLoop:
                 f"Training ended at epoch {state.iteration}, but its checkpoint could not be written.",
                 f"The last one on disk is {self._saver.last_saved}. Make room, then continue the run.",
             )
-        logger.info("Ended at epoch %d with weights sha256=%s", state.iteration, weights_digest(state.policy))
+        logger.info(
+            "Ended at epoch %d with weights sha256=%s", state.iteration, weights_digest(state.algorithm.weights())
+        )
 
     def _take(self, report: IterationReport) -> None:
         steps_per_second = self._rate.update(report.env_steps)

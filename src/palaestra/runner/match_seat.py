@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from palaestra.algorithms.buffers.rollout_buffer import Tape
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.spaces import BoxSpec, DiscreteSpec, MultiDiscreteSpec
 from palaestra.envs.build import make_playable
@@ -85,7 +85,7 @@ class CrowdedWorld:
         self.interface = batch.interface
         self.players = batch.agents
         self._batch = batch
-        self._tape = Tape(batch.interface.observation_space, 1, batch.agents)
+        self._tape = RolloutBuffer(batch.interface.observation_space, 1, batch.agents)
         self._rewards = np.zeros(batch.agents, np.float32)
 
     def begin(self, seed: int) -> Observation:

@@ -18,7 +18,7 @@ from palaestra.core.lazy_import import lazy_import
 from palaestra.core.tracebacks import user_errors_reported
 from palaestra.policies.shipped import self_contained
 from palaestra.runner.abort import Abort, exits_reported, explain_crashes
-from palaestra.runner.beginning import find_origin
+from palaestra.runner.beginning import find_warm_start
 from palaestra.runner.captures import demand_one_config, share_config
 from palaestra.runner.code_check import demand_same_code
 from palaestra.runner.following import FollowerSession
@@ -65,6 +65,7 @@ class PreparedRun:
     manager: CheckpointManager
     session: RunSession
     resumed: Resumed | None  # None: it starts from the first step
+    initial_weights: str  # RUN:EPOCH of the checkpoint that the first weights come from; empty: none
     is_found: bool  # the run existed before this process
     watchdog: Watchdog
     clock: Clock
@@ -91,12 +92,12 @@ def prepare_run(job: TrainingJob, stack: ExitStack) -> PreparedRun | TrainOutcom
         return _finished_before(RunDirectory(Path(finished)), config, group, clock)
     _require_plugins(config)
     teacher = load_teacher(config, job.runs_root, group)
-    origin = find_origin(config, job.runs_root, found.directory if found else None, group)
+    warm_start = find_warm_start(config, job.runs_root, found.directory if found else None, group)
     explain_crashes()
     stack.enter_context(exits_reported(abort))
     watchdog = stack.enter_context(watch_steps(config.env.step_timeout, abort))
     with user_errors_reported():
-        state = new_training_state(config, group, teacher, origin)  # refuses a bad environment or network
+        state = new_training_state(config, group, teacher, warm_start)  # refuses a bad environment or network
     stack.enter_context(closing(state.envs))
     _require_own_suite(state)
     group.barrier()  # a rank that refuses does so before anything is on disk
@@ -108,7 +109,8 @@ def prepare_run(job: TrainingJob, stack: ExitStack) -> PreparedRun | TrainOutcom
     manager = CheckpointManager(directory, state.config.checkpoints)
     resumed = _restore(manager, state, is_found=is_found)
     abort.session = session = _begin_session(directory, state, found, clock)
-    return PreparedRun(job, state, manager, session, resumed, is_found, watchdog, clock)
+    initial_weights = warm_start.checkpoint if warm_start else ""
+    return PreparedRun(job, state, manager, session, resumed, initial_weights, is_found, watchdog, clock)
 
 
 def _agree_on_config(
@@ -137,7 +139,7 @@ def _require_own_suite(state: TrainingState) -> None:
     config = state.config
     if config.evaluate_interval:
         suite = suites.suite_of(targets.OWN_SUITE, config.evaluation, config.env.model_dump(mode="json"))
-        suites.refuse_unplayable(suite, state.interface, config.env)
+        suites.refuse_unplayable(suite, state.algorithm.interface, config.env)
 
 
 def _enter_directory(
@@ -193,7 +195,7 @@ def _restore(manager: CheckpointManager, state: TrainingState, *, is_found: bool
     resumed = resume(manager, state) if is_found else None
     if state.group.world_size > 1:
         import_torch_together(state.group)
-        equalize(state.policy, state.group)
+        equalize(state.algorithm.weights(), state.group)
     return resumed
 
 

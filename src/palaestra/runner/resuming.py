@@ -57,7 +57,7 @@ def resume(manager: CheckpointManager, state: TrainingState) -> Resumed | None:
 
 def _load_weights(point: ResumePoint, state: TrainingState) -> None:
     try:
-        restore.fill_module(state.agent, point.weights, f"Checkpoint {point.checkpoint.epoch}")
+        restore.fill_module(state.algorithm.policy(), point.weights, f"Checkpoint {point.checkpoint.epoch}")
     except DamagedFile as error:
         hint = error.hint or "Was policy.* changed? Continue with the old settings, or start a new run."
         raise DamagedFile(error.message, hint) from error
@@ -67,7 +67,7 @@ def _load_weights(point: ResumePoint, state: TrainingState) -> None:
 
 
 def _why_inexact(state: TrainingState, began_with: str, versions: dict[str, str]) -> list[str]:
-    goes_on_with = state.engine.name
+    goes_on_with = state.algorithm.engine
     other = (
         f"It was learned with engine={began_with} and goes on with {goes_on_with}."
         if began_with != goes_on_with

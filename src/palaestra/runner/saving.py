@@ -101,7 +101,7 @@ class Saver:
         began, described = self._clock.monotonic(), self._describe(state)
         trainer_state = self._trainer_state(state)
         try:
-            saved = self._manager.save(state.policy, described, trainer_state)
+            saved = self._manager.save(state.algorithm.weights(), described, trainer_state)
         except SaveFailed as error:
             self._count_failure(error, described)
             return None
@@ -112,7 +112,7 @@ class Saver:
         make_metrics_durable = self._loggers.begin_flush()
         began, described = self._clock.monotonic(), self._describe(state)
         self._thread = self._thread or background.BackgroundSaver(self._manager)
-        self._thread.save(state.policy, described, self._trainer_state(state), make_metrics_durable)
+        self._thread.save(state.algorithm.weights(), described, self._trainer_state(state), make_metrics_durable)
         self._begun = described, began
 
     def _trainer_state(self, state: TrainingState) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class Saver:
             saved_at=self._clock.now(),
             policy=state.config.policy.model_dump(mode="json"),
             env=state.config.env.model_dump(mode="json"),
-            interface=encode_interface(state.interface),
+            interface=encode_interface(state.algorithm.interface),
             avg_reward=self.average_return,
             seed=state.config.seed,
             metrics={} if self.episode_count is None else {EPISODES_METRIC: float(self.episode_count)},

@@ -84,19 +84,21 @@ class RunSession:
         """Of this session; a run has as many sessions as it was started."""
         return self._clock.monotonic() - self._began_at
 
-    def begun(self, state: TrainingState, resumed: Resumed | None, stepping: str = "") -> None:
+    def begun(
+        self, state: TrainingState, resumed: Resumed | None, stepping: str = "", initial_weights: str = ""
+    ) -> None:
         """Journal how the session starts: from nothing, or from a checkpoint, and whether bit for bit; who learns, and
         who steps the environments."""
         common: dict[str, Any] = {
             "pid": os.getpid(),
             "total_steps": state.config.total_steps,
             "world_size": state.group.world_size,
-            "engine": state.engine.description,
+            "engine": state.algorithm.description,
             "stepping": stepping,
         }
         self.record = replace(self.record, epoch=state.iteration, agent_step=state.env_steps)
         if resumed is None:
-            begun = {"initial_weights": state.began_with} if state.began_with else {}
+            begun = {"initial_weights": initial_weights} if initial_weights else {}
             self.journal.record("run.started", seed=state.config.seed, **begun, **common)
             return
         self.journal.record(

@@ -17,7 +17,7 @@ BEST = "best"
 
 
 @dataclass(frozen=True)
-class Origin:
+class WarmStart:
     """Where settings come from."""
 
     trial: str  # "lr:3"
@@ -25,7 +25,7 @@ class Origin:
     settings: dict[str, Any]  # dotted key -> value: what was the same in all trials, and what this one tried
 
 
-def find_trial(runs_root: Path, selector: str, sweep: str = "") -> Origin:
+def find_trial(runs_root: Path, selector: str, sweep: str = "") -> WarmStart:
     """`best`, `3`, `NAME:best` or `NAME:3`; without a name, the sweep that was touched last."""
     named, colon, which = selector.rpartition(":")
     if named and sweep and named != sweep:
@@ -46,4 +46,4 @@ def find_trial(runs_root: Path, selector: str, sweep: str = "") -> Origin:
         number = int(which)
     else:
         raise NotFound(f"The sweep '{plan.name}' has no trial '{which}'.", f"It has 1 to {len(trials)}, and best.")
-    return Origin(f"{plan.name}:{number}", plan.config.recipe, {**plan.fixed, **trials[number - 1].settings})
+    return WarmStart(f"{plan.name}:{number}", plan.config.recipe, {**plan.fixed, **trials[number - 1].settings})

@@ -97,7 +97,7 @@ def plan_sweep(asked: SweepConfig) -> SweepPlan:
 
 def judging_interval(config: TrainConfig) -> int:
     """Iterations between evaluations, so that there are five to ten and the last comes as late as possible."""
-    iterations = math.ceil(config.total_steps / config.ppo.batch_size)
+    iterations = math.ceil(config.total_steps / config.steps_per_iteration)
     most, least = JUDGEMENTS
     shortest = math.ceil(iterations / most)
     intervals = range(shortest, max(shortest, iterations // least) + 1)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from palaestra.algorithms.group import ALONE
+from palaestra.algorithms.ppo.algorithm import Ppo
 from palaestra.algorithms.ppo.update import update
 from palaestra.algorithms.rollout import Rollout
 from palaestra.core.errors import RunFailed
-from palaestra.training.engines.native_engine import NativeEngine
+from palaestra.training.engines.native_ppo import NativePpo
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
@@ -29,7 +30,7 @@ RECORDED = ("actions", "log_probs", "values", "next_values", "rewards")
 MEMORY_DISTANCE = 1e-5  # of what both remember, after a rollout
 
 
-class Learned(NamedTuple):
+class Comparison(NamedTuple):
     gradient: float  # distances
     movement: float  # of all weights since the beginning
     ours: UpdateStats
@@ -43,60 +44,61 @@ def distance(ours: Tensor, theirs: Tensor) -> float:
 
 
 def play(state: TrainingState) -> Rollout:
-    """One by the native engine, copied, with the memory before each stretch that torch has there."""
-    engine, tape = _native(state), state.tape
-    memory = {name: part.clone() for name, part in state.memory.items()}
-    engine._play(state)
-    starts = torch.from_numpy(tape.starts.copy())
-    observations = copy.deepcopy(tape.observations)
-    kept = []
-    for first in range(0, tape.horizon, state.stretch) if memory else ():
-        kept.append(memory)
-        steps = slice(first, first + state.stretch)
+    """One by the native engine, copied, with the memory before each segment that torch has there."""
+    ppo = native_ppo(state)
+    memory = {name: part.clone() for name, part in ppo.tensors.memory.items()}
+    ppo.compute._play(ppo, state.progress)
+    starts = torch.from_numpy(ppo.buffer.starts.copy())
+    observations = copy.deepcopy(ppo.buffer.observations)
+    memories = []
+    for first in range(0, ppo.buffer.horizon, ppo.segment_length) if memory else ():
+        memories.append(memory)
+        steps = slice(first, first + ppo.segment_length)
         with torch.no_grad():
-            memory = state.agent(_part(observations, steps), memory, starts[:-1][steps]).memory
+            memory = ppo.policy()(_part(observations, steps), memory, starts[:-1][steps]).memory
     for name, part in memory.items():
-        if not distance(state.memory[name], part) < MEMORY_DISTANCE:  # nor is NaN near
+        if not distance(ppo.tensors.memory[name], part) < MEMORY_DISTANCE:  # nor is NaN near
             raise RunFailed(f"The engines remember different things in '{name}'.")
     return Rollout(
         observations=observations,
         ended=starts[1:],
         starts=starts[:-1],
-        memory={name: torch.stack([each[name] for each in kept]) for name in memory},
-        **{name: torch.from_numpy(engine.recording[name].copy()) for name in RECORDED},
+        memory={name: torch.stack([each[name] for each in memories]) for name in memory},
+        **{name: torch.from_numpy(ppo.compute.recording[name].copy()) for name in RECORDED},
     )
 
 
-def learn_by_both(settings: TrainConfig, updates: int = 1, group: Group = ALONE) -> Learned:
+def learn_by_both(settings: TrainConfig, updates: int = 1, group: Group = ALONE) -> Comparison:
     """Both begin alike and learn from the same rollouts, in the same order; with others, on every rank."""
-    native, by_torch = new_training_state(settings, group), new_training_state(settings, group)
-    engine = _native(native)
-    if native.memory:  # the rollout to learn from begins with one
-        engine._play(native)
-        native.tape.rewind()
-    begun = native.optimizer.flat.clone()
+    state = new_training_state(settings, group)
+    native, by_torch = native_ppo(state), native_ppo(new_training_state(settings, group))
+    if native.tensors.memory:  # the rollout to learn from begins with one
+        native.compute._play(native, state.progress)
+        native.buffer.rewind()
+    initial = native.tensors.optimizer.flat.clone()
     for _ in range(updates):
-        rollout = play(native)
+        rollout = play(state)
         by_torch.shuffler = copy.deepcopy(native.shuffler)
-        ours = engine._learn(native)
-        theirs = learn_by_torch(by_torch, rollout, torch.from_numpy(engine.recording["advantages"].copy()))
-        by_torch.agent.take_in(rollout.observations, group.stack)
-        native.iteration += 1
-    movement = distance(native.optimizer.flat - begun, by_torch.optimizer.flat - begun)
-    return Learned(distance(native.optimizer.grad, by_torch.optimizer.grad), movement, ours, theirs, rollout)
+        ours = native.compute._learn(native, state.progress)
+        theirs = learn_by_torch(by_torch, rollout, torch.from_numpy(native.compute.recording["advantages"].copy()))
+        by_torch.policy().take_in(rollout.observations, group.stack)
+        state.iteration += 1
+    one, other = native.tensors.optimizer, by_torch.tensors.optimizer
+    movement = distance(one.flat - initial, other.flat - initial)
+    return Comparison(distance(one.grad, other.grad), movement, ours, theirs, rollout)
 
 
-def learn_by_torch(state: TrainingState, rollout: Rollout, advantages: Tensor) -> UpdateStats:
+def learn_by_torch(ppo: Ppo, rollout: Rollout, advantages: Tensor) -> UpdateStats:
     return update(
-        state.agent,
-        state.optimizer,
+        ppo.tensors.agent,
+        ppo.tensors.optimizer,
         rollout,
         advantages,
-        state.config.ppo,
+        ppo.config.ppo,
         0.0,
-        state.shuffler,
-        stretch=state.stretch,
-        group=state.group,
+        ppo.shuffler,
+        segment_length=ppo.tensors.segment_length,
+        group=ppo.group,
     )
 
 
@@ -110,13 +112,18 @@ def facts(reports: Iterable[IterationReport]) -> list[tuple[Any, ...]]:
 
 
 def weights(state: TrainingState) -> bytes:
-    return state.optimizer.flat.numpy().tobytes()
+    return ppo_of(state).tensors.optimizer.flat.numpy().tobytes()
 
 
-def _native(state: TrainingState) -> NativeEngine:
-    if not isinstance(state.engine, NativeEngine):
-        raise RunFailed(f"This is the engine '{state.engine.name}'.")
-    return state.engine
+def ppo_of(state: TrainingState) -> Ppo:
+    assert isinstance(state.algorithm, Ppo)
+    return state.algorithm
+
+
+def native_ppo(state: TrainingState) -> NativePpo:
+    if not isinstance(state.algorithm, NativePpo):
+        raise RunFailed(f"This is the engine '{state.algorithm.engine}'.")
+    return state.algorithm
 
 
 def _part(observations: Any, steps: slice) -> Any:

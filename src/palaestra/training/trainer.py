@@ -14,11 +14,10 @@ from palaestra.training.sharing import numbered, shared_report
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from palaestra.policies import compiling, diagnostics
-    from palaestra.training.engines.base import Iteration
+    from palaestra.algorithms.base import Iteration
+    from palaestra.policies import diagnostics
     from palaestra.training.state import TrainingState
 else:
-    compiling = lazy_import("palaestra.policies.compiling")
     diagnostics = lazy_import("palaestra.policies.diagnostics")
 
 logger = logging.getLogger(__name__)
@@ -26,13 +25,11 @@ logger = logging.getLogger(__name__)
 
 def train(state: TrainingState) -> Iterator[IterationReport]:
     """Iterate until `total_steps`. At every yield `state` is whole: it can be captured, judged, or left."""
-    if state.config.policy.compile:
-        compiling.compile_network(state.agent)  # here at last the weights are those to go on with
-    logger.info("Engine: %s", state.engine.description)
+    logger.info("Engine: %s", state.algorithm.description)
     while state.env_steps < state.config.total_steps:
         waited_before = state.group.waited_seconds
         try:
-            done = state.engine.iterate(state)
+            done = state.algorithm.iterate(state.progress)
         except NonFinite as error:
             raise NonFinite(
                 f"Update {state.iteration + 1} was stopped before its step: {error.message}", error.hint
@@ -42,7 +39,7 @@ def train(state: TrainingState) -> Iterator[IterationReport]:
 
 def _count_iteration(state: TrainingState, done: Iteration, waiting: float) -> IterationReport:
     state.iteration += 1
-    state.env_steps += state.config.ppo.batch_size * state.group.world_size
+    state.env_steps += done.env_steps * state.group.world_size
     report = IterationReport(
         iteration=state.iteration,
         env_steps=state.env_steps,
@@ -59,8 +56,6 @@ def _diagnose(state: TrainingState) -> dict[str, float]:
     metrics: dict[str, float] = {}
     if state.curriculum is not None:
         metrics |= state.curriculum.count_results(state.group)
-    if state.config.ppo.gradient_statistics:
-        metrics |= diagnostics.gradient_statistics(state.agent)
     if is_due(state.config.analyze_weights_interval, state.iteration - 1, state.iteration):
-        metrics |= diagnostics.weight_statistics(state.agent)
+        metrics |= diagnostics.weight_statistics(state.algorithm.policy())
     return metrics

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from palaestra.algorithms.buffers.rollout_buffer import Tape, stack_observations
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer, stack_observations
 from palaestra.core.errors import NonFinite
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec
 
@@ -10,7 +10,7 @@ PARTS = DictSpec((("camera", BoxSpec((2, 2), "uint8")), ("door", DiscreteSpec(3)
 
 
 def test_the_policy_reads_what_the_environments_wrote_without_a_copy():
-    tape = Tape(BoxSpec((2,)), horizon=3, env_count=4)
+    tape = RolloutBuffer(BoxSpec((2,)), horizon=3, env_count=4)
     tape.rows[2][1] = [5.0, 6.0]
     assert tape.inputs[2].shape == (1, 4, 2)
     assert tape.inputs[2][0, 1].tolist() == [5.0, 6.0]
@@ -18,7 +18,7 @@ def test_the_policy_reads_what_the_environments_wrote_without_a_copy():
 
 
 def test_named_parts_are_kept_in_their_own_types():
-    tape = Tape(PARTS, horizon=2, env_count=3)
+    tape = RolloutBuffer(PARTS, horizon=2, env_count=3)
     assert {name: (part.dtype, part.shape) for name, part in tape.inputs[0].items()} == {
         "camera": (torch.uint8, (1, 3, 2, 2)),
         "door": (torch.int64, (1, 3)),
@@ -27,7 +27,7 @@ def test_named_parts_are_kept_in_their_own_types():
 
 
 def test_rewinding_makes_the_last_row_the_first():
-    tape = Tape(BoxSpec((1,)), horizon=2, env_count=2)
+    tape = RolloutBuffer(BoxSpec((1,)), horizon=2, env_count=2)
     tape.rows[2][:] = 9.0
     tape.starts[2] = [True, False]
     tape.rewind()
@@ -36,7 +36,7 @@ def test_rewinding_makes_the_last_row_the_first():
 
 
 def test_capture_and_restore_give_back_the_row_to_act_on():
-    tape, other = (Tape(PARTS, horizon=2, env_count=2) for _ in range(2))
+    tape, other = (RolloutBuffer(PARTS, horizon=2, env_count=2) for _ in range(2))
     tape.rows[0]["camera"][:] = 7
     tape.rows[0]["door"][:] = [1, 2]
     tape.starts[0] = [False, True]
@@ -50,7 +50,7 @@ def test_capture_and_restore_give_back_the_row_to_act_on():
 
 @pytest.mark.fault("R9")
 def test_an_observation_that_is_not_finite_is_named_with_its_place():
-    tape = Tape(PARTS, horizon=2, env_count=3)
+    tape = RolloutBuffer(PARTS, horizon=2, env_count=3)
     tape.rows[1]["speed"][2] = np.inf
     with pytest.raises(
         NonFinite, match="'speed' that is not finite .environment 2, step 1 .*component 0: inf"

@@ -18,15 +18,21 @@ CONFIG = TrainConfig(ppo={"env_count": 3, "horizon": 20, "minibatch_size": 30, "
 @pytest.fixture
 def played():
     state = new_training_state(CONFIG)
-    rollout, _, _ = collect_rollout(state.agent, state.envs, state.tape, state.memory, state.sampler)
+    rollout, _, _ = collect_rollout(
+        state.algorithm.policy(),
+        state.envs,
+        state.algorithm.buffer,
+        state.algorithm.tensors.memory,
+        state.algorithm.tensors.sampler,
+    )
     advantages = estimate_advantages(rollout, CONFIG.ppo.gamma, CONFIG.ppo.gae_lambda)
     return state, rollout, cut_rollout(rollout, advantages, 1)
 
 
 def test_the_first_epoch_and_every_epoch_without_vtrace_use_the_columns_as_cut(played):
     state, rollout, columns = played
-    assert columns_for_epoch(0, columns, state.agent, rollout, CONFIG.ppo) is columns
-    assert columns_for_epoch(3, columns, state.agent, rollout, PpoConfig()) is columns
+    assert columns_for_epoch(0, columns, state.algorithm.policy(), rollout, CONFIG.ppo) is columns
+    assert columns_for_epoch(3, columns, state.algorithm.policy(), rollout, PpoConfig()) is columns
 
 
 @pytest.mark.parametrize("stretch", [1, 5])
@@ -34,15 +40,15 @@ def test_later_epochs_are_corrected_with_the_present_policys_ratios(played, stre
     state, rollout, _ = played
     advantages = estimate_advantages(rollout, CONFIG.ppo.gamma, CONFIG.ppo.gae_lambda)
     columns = cut_rollout(rollout, advantages, stretch)
-    same = columns_for_epoch(1, columns, state.agent, rollout, CONFIG.ppo)
+    same = columns_for_epoch(1, columns, state.algorithm.policy(), rollout, CONFIG.ppo)
     assert torch.allclose(same.advantages, columns.advantages, atol=1e-4)  # the policy has not moved yet
     assert torch.allclose(same.returns, columns.returns, atol=1e-4)
     with torch.no_grad():
-        state.optimizer.flat.add_(
-            torch.randn(state.optimizer.flat.shape, generator=torch.Generator().manual_seed(0)) * 0.3
+        state.algorithm.tensors.optimizer.flat.add_(
+            torch.randn(state.algorithm.tensors.optimizer.flat.shape, generator=torch.Generator().manual_seed(0)) * 0.3
         )
-        present = state.agent(rollout.observations, {}, None).distribution.log_prob(rollout.actions)
-    moved = columns_for_epoch(1, columns, state.agent, rollout, CONFIG.ppo)
+        present = state.algorithm.policy()(rollout.observations, {}, None).distribution.log_prob(rollout.actions)
+    moved = columns_for_epoch(1, columns, state.algorithm.policy(), rollout, CONFIG.ppo)
     expected = vtrace(rollout, present, CONFIG.ppo.gamma, CONFIG.ppo.gae_lambda, CONFIG.ppo.vtrace)
     assert torch.allclose(moved.advantages, cut(expected.advantages, stretch), atol=1e-5)
     assert torch.allclose(moved.returns, cut(expected.returns, stretch), atol=1e-5)

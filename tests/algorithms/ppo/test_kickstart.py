@@ -159,21 +159,36 @@ SMALL = TrainConfig(
 
 def test_one_step_with_a_teacher_has_the_gradient_of_the_whole_loss_written_out():
     state, other = new_training_state(SMALL), new_training_state(SMALL)
-    rollout, _, _ = collect_rollout(state.agent, state.envs, state.tape, state.memory, state.sampler)
+    rollout, _, _ = collect_rollout(
+        state.algorithm.policy(),
+        state.envs,
+        state.algorithm.buffer,
+        state.algorithm.tensors.memory,
+        state.algorithm.tensors.sampler,
+    )
     advantages = estimate_advantages(rollout, 0.99, 0.95)
     generator = torch.Generator().manual_seed(1)
     lesson = Lesson(torch.randint(2, (40, 4), generator=generator), torch.randn(40, 4, generator=generator))
     tuition = Tuition(lesson, LessonWeights(0.8, 0.4))
-    update(state.agent, state.optimizer, rollout, advantages, SMALL.ppo, 0.0, state.shuffler, tuition=tuition)
+    update(
+        state.algorithm.policy(),
+        state.algorithm.tensors.optimizer,
+        rollout,
+        advantages,
+        SMALL.ppo,
+        0.0,
+        state.algorithm.shuffler,
+        tuition=tuition,
+    )
 
-    distribution, value, _ = other.agent(rollout.observations, {}, None)
+    distribution, value, _ = other.algorithm.policy()(rollout.observations, {}, None)
     normal = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
     ratio = (distribution.log_prob(rollout.actions) - rollout.log_probs).exp()
     loss = -(normal * ratio).mean() + 0.25 * (value - advantages - rollout.values).square().mean()
     loss = loss - 0.01 * distribution.entropy().mean() - 0.8 * distribution.log_prob(lesson.actions).mean()
     loss = loss + 0.4 * 0.5 * (value - lesson.values).square().mean()
-    expected = torch.autograd.grad(loss, list(other.agent.parameters()))
-    for parameter, slope in zip(state.agent.parameters(), expected, strict=True):
+    expected = torch.autograd.grad(loss, list(other.algorithm.policy().parameters()))
+    for parameter, slope in zip(state.algorithm.policy().parameters(), expected, strict=True):
         assert torch.allclose(parameter.grad, slope, atol=1e-5)
     assert set(tuition.metrics()) == {"kickstart/action_loss", "kickstart/value_loss"}
 

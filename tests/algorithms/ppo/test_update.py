@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from palaestra.algorithms.advantages import estimate_advantages
-from palaestra.algorithms.buffers.rollout_buffer import Tape
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.algorithms.ppo import update as ppo
 from palaestra.algorithms.ppo.minibatches import cut_rollout, shuffled_minibatches
 from palaestra.algorithms.rollout import collect_rollout
@@ -25,12 +25,26 @@ from palaestra.training.state import new_training_state
 
 def rollout_of(config: TrainConfig):
     state = new_training_state(config)
-    rollout, _, _ = collect_rollout(state.agent, state.envs, state.tape, state.memory, state.sampler)
+    rollout, _, _ = collect_rollout(
+        state.algorithm.policy(),
+        state.envs,
+        state.algorithm.buffer,
+        state.algorithm.tensors.memory,
+        state.algorithm.tensors.sampler,
+    )
     return state, rollout, estimate_advantages(rollout, 0.99, 0.95)
 
 
 def update(state, rollout, advantages, config: PpoConfig, progress: float = 0.0):
-    return ppo.update(state.agent, state.optimizer, rollout, advantages, config, progress, np.random.default_rng(0))
+    return ppo.update(
+        state.algorithm.policy(),
+        state.algorithm.tensors.optimizer,
+        rollout,
+        advantages,
+        config,
+        progress,
+        np.random.default_rng(0),
+    )
 
 
 SMALL = TrainConfig(ppo={"env_count": 4, "horizon": 40, "minibatch_size": 160, "update_epochs": 1})
@@ -57,19 +71,21 @@ def test_full_batch_steps_equal_ppo_written_out_with_autograd(epochs):
     other, *_ = rollout_of(SMALL)
     update(state, rollout, advantages, config)
 
-    optimizer = torch.optim.Adam(other.agent.parameters(), lr=1e-3, eps=1e-5)
+    optimizer = torch.optim.Adam(other.algorithm.policy().parameters(), lr=1e-3, eps=1e-5)
     normal = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
     for _ in range(epochs):
-        distribution, value, _ = other.agent(rollout.observations, {}, None)
+        distribution, value, _ = other.algorithm.policy()(rollout.observations, {}, None)
         ratio = (distribution.log_prob(rollout.actions) - rollout.log_probs).exp()
         policy_loss = torch.max(-normal * ratio, -normal * ratio.clamp(0.8, 1.2)).mean()
         value_loss = 0.5 * (value - advantages - rollout.values).square().mean()
-        for parameter in other.agent.parameters():
+        for parameter in other.algorithm.policy().parameters():
             parameter.grad = None
         (policy_loss + 0.5 * value_loss - 0.01 * distribution.entropy().mean()).backward()
-        torch.nn.utils.clip_grad_norm_(other.agent.parameters(), 0.5)
+        torch.nn.utils.clip_grad_norm_(other.algorithm.policy().parameters(), 0.5)
         optimizer.step()
-    for mine, expected in zip(state.agent.parameters(), other.agent.parameters(), strict=True):
+    for mine, expected in zip(
+        state.algorithm.policy().parameters(), other.algorithm.policy().parameters(), strict=True
+    ):
         assert torch.allclose(mine, expected, atol=1e-5)
 
 
@@ -77,7 +93,7 @@ def test_the_schedules_set_what_the_update_uses():
     state, rollout, advantages = rollout_of(SMALL)
     stats = update(state, rollout, advantages, SMALL.ppo, progress=0.5)
     assert math.isclose(stats.learning_rate, 1.25e-4)
-    assert math.isclose(state.optimizer.learning_rate, 1.25e-4)
+    assert math.isclose(state.algorithm.tensors.optimizer.learning_rate, 1.25e-4)
 
 
 def test_epochs_stop_early_when_the_policy_has_moved_too_far():
@@ -117,8 +133,8 @@ def test_with_memory_the_ratio_is_one_before_any_update_though_episodes_end_insi
     envs = InProcessEnvs(lambda: make_env(SMALL.env), 4)
     torch.manual_seed(0)
     agent = Agent(Leaky(), envs.interface, normalize_observations=True, normalize_returns=False)
-    stretch = ppo.stretch_of(agent, config)
-    tape = Tape(envs.interface.observation_space, 40, 4)
+    stretch = ppo.segment_length_of(agent, config)
+    tape = RolloutBuffer(envs.interface.observation_space, 40, 4)
     envs.reset([1, 2, 3, 4], tape.rows[0])
     memory, sampler = agent.initial_memory(4), torch.Generator().manual_seed(1)
     for _ in range(warm_up + 1):  # later rollouts begin in mid-episode, with memory
@@ -146,17 +162,29 @@ def test_an_update_through_memory_begins_at_a_ratio_of_one(segment_length):
     )
     state = new_training_state(config)
     with torch.no_grad():  # a new head hardly looks at what it is given; this one does
-        state.agent.network.nodes["action"].layer.weight.mul_(100)
+        state.algorithm.policy().network.nodes["action"].layer.weight.mul_(100)
     for _ in range(2):
-        rollout, state.memory, _ = collect_rollout(
-            state.agent, state.envs, state.tape, state.memory, state.sampler, state.stretch
+        rollout, state.algorithm.tensors.memory, _ = collect_rollout(
+            state.algorithm.policy(),
+            state.envs,
+            state.algorithm.buffer,
+            state.algorithm.tensors.memory,
+            state.algorithm.tensors.sampler,
+            state.algorithm.tensors.segment_length,
         )
         rollout = copy.deepcopy(rollout)
-        state.tape.rewind()
+        state.algorithm.buffer.rewind()
     assert rollout.ended[:-1].any()
     assert all(part.abs().sum() > 0 for part in rollout.memory.values())
     stats = ppo.update(
-        state.agent, state.optimizer, rollout, rollout.rewards, config.ppo, 0.0, state.shuffler, stretch=state.stretch
+        state.algorithm.policy(),
+        state.algorithm.tensors.optimizer,
+        rollout,
+        rollout.rewards,
+        config.ppo,
+        0.0,
+        state.algorithm.shuffler,
+        segment_length=state.algorithm.tensors.segment_length,
     )
     assert stats.minibatches == 1
     assert abs(stats.approx_kl) < 1e-6
@@ -167,7 +195,7 @@ def test_a_minibatch_that_cannot_hold_whole_segments_is_refused_with_the_numbers
     envs = InProcessEnvs(lambda: make_env(SMALL.env), 1)
     agent = Agent(Leaky(), envs.interface, normalize_observations=False, normalize_returns=False)
     with pytest.raises(UsageError, match=r"minibatch_size=128 .* segments of 40 steps.*minibatch_size=120"):
-        ppo.stretch_of(agent, PpoConfig(env_count=16, horizon=40, minibatch_size=128))
+        ppo.segment_length_of(agent, PpoConfig(env_count=16, horizon=40, minibatch_size=128))
 
 
 @pytest.mark.parametrize(

@@ -127,9 +127,9 @@ def arena(name, threads=1):
 
 def begun(config, inside=True):
     state = new_training_state(config)
-    assert state.engine._batch is not None
+    assert state.algorithm.compute._batch is not None
     if not inside:
-        state.engine._batch = None
+        state.algorithm.compute._batch = None
     return state
 
 
@@ -137,9 +137,15 @@ def told(state, iterations):
     """Everything that a training tells and leaves behind but for time, to the last bit."""
     reports = [report for _, report in zip(range(iterations), train(state), strict=False)]
     rows = [(report.env_steps, report.update, list(report.episodes), report.metrics) for report in reports]
-    recording = {name: part.tobytes() for name, part in state.engine.recording.items()}
-    memory = {name: part.numpy().tobytes() for name, part in state.memory.items()}
-    return rows, state.optimizer.flat.numpy().tobytes(), recording, memory, state.reward_sums.numpy().tobytes()
+    recording = {name: part.tobytes() for name, part in state.algorithm.compute.recording.items()}
+    memory = {name: part.numpy().tobytes() for name, part in state.algorithm.tensors.memory.items()}
+    return (
+        rows,
+        state.algorithm.tensors.optimizer.flat.numpy().tobytes(),
+        recording,
+        memory,
+        state.algorithm.tensors.reward_sums.numpy().tobytes(),
+    )
 
 
 def ends_of(story):
@@ -172,18 +178,21 @@ def test_a_training_stopped_in_mid_episode_goes_on_exactly_inside_or_from_python
     state = begun(arena("combat", threads=2), inside=first)
     told(state, 2)
     assert state.env_steps // 96 % 21 == 11
-    saved, weights = state.capture(), {name: part.clone() for name, part in state.agent.state_dict().items()}
+    saved, weights = (
+        state.capture(),
+        {name: part.clone() for name, part in state.algorithm.policy().state_dict().items()},
+    )
     expected = told(state, 3)
     other = begun(arena("combat"), inside=then)
     told(other, 1)  # it has been elsewhere
-    other.agent.load_state_dict(weights)
+    other.algorithm.policy().load_state_dict(weights)
     other.restore(saved)
     assert told(other, 3) == expected
     assert ends_of(expected)
 
 
 def counted_calls(state):
-    batch = state.engine._batch
+    batch = state.algorithm.compute._batch
     stops, go_on = [], batch._play.go_on
 
     class Counting:
@@ -244,7 +253,7 @@ def test_while_somebody_watches_every_step_is_shown_and_otherwise_every_rollout(
     state.envs = PublishedEnvs(state.envs, Scene(), publisher, 1000, 12)
     found = told(state, 1)
     assert (batch.calls_from_python, [step for step, _ in publisher.looks]) == (0, [16])
-    assert publisher.looks[0][1].tolist() == state.tape.rewards[-1].tolist()
+    assert publisher.looks[0][1].tolist() == state.algorithm.buffer.rewards[-1].tolist()
     assert publisher.env_steps == 1000 + 16 * 12
     assert publisher.episodes == len(ends_of(found)) > 0
     publisher.is_watched = True
@@ -257,23 +266,23 @@ def test_while_somebody_watches_every_step_is_shown_and_otherwise_every_rollout(
 
 
 def test_the_engine_says_where_worlds_are_stepped_and_why(monkeypatch):
-    assert new_training_state(raffle()).engine.description.endswith(
+    assert new_training_state(raffle()).algorithm.description.endswith(
         "environments stepped inside, but step by step from Python while somebody watches"
     )
     monkeypatch.setattr(RaffleBatch, "engine_door", lambda self: None)
     state = new_training_state(raffle())
-    assert state.engine.description.endswith(
+    assert state.algorithm.description.endswith(
         "stepped in Python: a batch of class RaffleBatch that offers no engine_door"
     )
     told(state, 1)
     crowd = TrainConfig(engine="native", env="palaestra/Crowd-v0", ppo=PPO)
-    assert "a batch of class CrowdBatch that offers no engine_door" in new_training_state(crowd).engine.description
+    assert "a batch of class CrowdBatch that offers no engine_door" in new_training_state(crowd).algorithm.description
 
 
 @pytest.mark.parametrize("space", [spaces.Discrete(3, start=1), spaces.Box(-1, 1, (2,), np.float32)], ids=str)
 def test_actions_that_want_to_be_translated_stay_with_python(space, monkeypatch):
     monkeypatch.setattr(Raffle, "action_space", space)
-    assert new_training_state(raffle()).engine.description.endswith(
+    assert new_training_state(raffle()).algorithm.description.endswith(
         "stepped in Python: actions of a batch that are not choices counted from 0"
     )
 
@@ -360,7 +369,7 @@ def test_what_a_batch_raises_where_episodes_end_is_told_in_words(monkeypatch):
 
 def test_a_code_outside_its_space_is_told_from_any_thread():
     state = begun(arena("combat", threads=2))
-    state.tape.rows[0]["cells"][80, 1, 1] = 255
+    state.algorithm.buffer.rows[0]["cells"][80, 1, 1] = 255
     with pytest.raises(RunFailed, match="'palaestra/Arena-v0' left its own observation space: code 255 has no entry"):
         next(train(state))
 

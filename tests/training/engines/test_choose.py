@@ -4,7 +4,6 @@ from palaestra.algorithms.group import Group
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
 from palaestra.training.engines import native_engine
-from palaestra.training.engines.choose import choose_engine
 from palaestra.training.state import new_training_state
 
 SMALL = {"env_count": 2, "horizon": 8, "minibatch_size": 8}
@@ -16,8 +15,8 @@ def settings(engine, **other):
     return TrainConfig(engine=engine, ppo=ppo, **other)
 
 
-def engine_of(engine, **other):
-    return new_training_state(settings(engine, **other)).engine
+def algorithm_for(engine, **other):
+    return new_training_state(settings(engine, **other)).algorithm
 
 
 EVEN = """
@@ -45,19 +44,19 @@ ONLY_TORCH = [
 
 @compiled
 def test_auto_takes_native_where_it_fits():
-    engine = engine_of("auto")
-    assert engine.name == "native"
-    assert "inside" in engine.description
+    algorithm = algorithm_for("auto")
+    assert algorithm.engine == "native"
+    assert "inside" in algorithm.description
 
 
 @compiled
 def test_native_where_it_fits_is_what_one_gets_without_asking():
-    assert new_training_state(TrainConfig(ppo=SMALL)).engine.name == "native"
-    assert new_training_state(TrainConfig(ppo=SMALL, policy="memory")).engine.name == "native"
+    assert new_training_state(TrainConfig(ppo=SMALL)).algorithm.engine == "native"
+    assert new_training_state(TrainConfig(ppo=SMALL, policy="memory")).algorithm.engine == "native"
 
 
 def test_torch_can_be_asked_for_and_needs_no_reason():
-    assert engine_of("torch").description == "torch"
+    assert algorithm_for("torch").description == "torch"
 
 
 @compiled
@@ -74,7 +73,7 @@ def test_auto_stays_with_the_engine_that_the_run_began_with(asked, began_with, g
     saved = new_training_state(settings(began_with)).capture()
     state = new_training_state(settings(asked))
     state.restore(saved)
-    assert state.engine.name == goes_on_with
+    assert state.algorithm.engine == goes_on_with
     assert state.capture()["engine"] == goes_on_with
 
 
@@ -84,22 +83,22 @@ def test_a_state_from_before_there_were_engines_goes_on_with_torch_and_says_why(
     saved = state.capture()
     del saved["engine"]
     state.restore(saved)
-    assert state.engine.description == "torch, with which the run began"
+    assert state.algorithm.description == "torch, with which the run began"
 
 
 @compiled
 @pytest.mark.parametrize(("other", "named"), ONLY_TORCH, ids=[named for _, named in ONLY_TORCH])
 def test_auto_takes_torch_elsewhere_and_says_why(other, named):
-    engine = engine_of("auto", **other)
-    assert engine.name == "torch"
-    assert engine.description == f"torch; native cannot take it: {named}"
+    algorithm = algorithm_for("auto", **other)
+    assert algorithm.engine == "torch"
+    assert algorithm.description == f"torch; native cannot take it: {named}"
 
 
 @compiled
 @pytest.mark.parametrize(("other", "named"), ONLY_TORCH, ids=[named for _, named in ONLY_TORCH])
 def test_native_is_refused_by_name_where_it_does_not_fit(other, named):
     with pytest.raises(UsageError, match="engine=native cannot take") as refusal:
-        engine_of("native", **other)
+        algorithm_for("native", **other)
     assert named in refusal.value.message
     assert "engine=auto" in refusal.value.hint
 
@@ -110,13 +109,11 @@ class Two(Group):
 
 @compiled
 def test_several_processes_train_natively_too():
-    state = new_training_state(settings("auto"))
-    state.group = Two()
-    assert choose_engine(state).name == "native"
+    assert new_training_state(settings("auto"), Two()).algorithm.engine == "native"
 
 
 def test_without_a_compiler_auto_is_torch_and_native_is_refused(monkeypatch):
     monkeypatch.setattr(native_engine, "learner", None)
-    assert "not compiled" in engine_of("auto").description
+    assert "not compiled" in algorithm_for("auto").description
     with pytest.raises(UsageError, match="not compiled"):
-        engine_of("native")
+        algorithm_for("native")

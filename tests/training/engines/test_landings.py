@@ -1,4 +1,4 @@
-from palaestra.algorithms.buffers.rollout_buffer import Tape
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.spaces import BoxSpec
 from palaestra.envs.vector import Ending
@@ -10,7 +10,7 @@ def ending(env_index, terminated):
 
 
 def test_ends_are_noted_where_they_happened_and_cuts_are_kept():
-    tape = Tape(BoxSpec((2,)), horizon=4, env_count=3)
+    tape = RolloutBuffer(BoxSpec((2,)), horizon=4, env_count=3)
     landings = Landings(tape)
     ends = [ending(0, True), ending(2, False)]
     landings.note(1, ends)
@@ -22,7 +22,7 @@ def test_ends_are_noted_where_they_happened_and_cuts_are_kept():
 
 
 def test_what_was_noted_before_is_forgotten_but_for_what_a_rollout_begins_with():
-    tape = Tape(BoxSpec((2,)), horizon=4, env_count=3)
+    tape = RolloutBuffer(BoxSpec((2,)), horizon=4, env_count=3)
     Landings(tape).note(3, [ending(1, True)])
     tape.rewind()
     Landings(tape)

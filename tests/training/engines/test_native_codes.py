@@ -152,23 +152,25 @@ def test_the_number_of_threads_changes_no_bit(policy):
 def test_a_row_gives_the_same_bits_alone_and_among_others():
     """The first world's agents see and do the same, whoever is there besides; of those only rows are left to differ."""
     few, many = (new_training_state(config(ppo={"env_count": count})) for count in (6, 72))
-    for name, block in few.tape.blocks.items():
-        many.tape.blocks[name][0, :6] = block[0]
+    for name, block in few.algorithm.buffer.blocks.items():
+        many.algorithm.buffer.blocks[name][0, :6] = block[0]
     for state in (few, many):
-        state.engine._learner.begin(state.dice, 0)
-        state.engine._learner.act(0)
-    assert np.array_equal(few.engine.recording["values"][0], many.engine.recording["values"][0, :6])
+        state.algorithm.compute._learner.begin(state.algorithm.action_seed, 0)
+        state.algorithm.compute._learner.act(0)
+    assert np.array_equal(
+        few.algorithm.compute.recording["values"][0], many.algorithm.compute.recording["values"][0, :6]
+    )
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_a_restored_state_goes_on_bit_for_bit(policy):
     state = new_training_state(config(policy=policy))
     run_on(state, 3)
-    model, trainer = copy.deepcopy(state.agent.state_dict()), copy.deepcopy(state.capture())
+    model, trainer = copy.deepcopy(state.algorithm.policy().state_dict()), copy.deepcopy(state.capture())
     expected = facts(run_on(state, 3))
     other = new_training_state(config(policy=policy, seed=99))  # nothing may come from its own start
     run_on(other, 1)
-    other.agent.load_state_dict(model)
+    other.algorithm.policy().load_state_dict(model)
     other.restore(trainer)
     assert facts(run_on(other, 3)) == expected
     assert weights(other) == weights(state)
@@ -178,7 +180,7 @@ def test_a_restored_state_goes_on_bit_for_bit(policy):
 def test_a_run_can_be_continued_by_the_other_engine(first, then):
     state, other = (new_training_state(config(name)) for name in (first, then))
     run_on(state, 2)
-    other.agent.load_state_dict(state.agent.state_dict())
+    other.algorithm.policy().load_state_dict(state.algorithm.policy().state_dict())
     other.restore(state.capture())
     run_on(other, 2)
     assert other.iteration == 4
@@ -190,14 +192,14 @@ def test_a_run_can_be_continued_by_the_other_engine(first, then):
 def test_every_set_of_kernels_that_runs_here_learns_as_torch_does(kernels, policy):
     settings = config(policy=policy, ppo={"minibatch_size": 192, "max_grad_norm": 1e9})
     native, by_torch = new_training_state(settings), new_training_state(settings)
-    native.engine = NativeEngine(native, kernels)
-    assert kernels in native.engine.description
+    native.algorithm.compute = NativeEngine(native.algorithm, kernels)
+    assert kernels in native.algorithm.description
     rollout = play(native)
-    by_torch.shuffler = copy.deepcopy(native.shuffler)
-    native.engine._learn(native)
-    advantages = torch.from_numpy(native.engine.recording["advantages"].copy())
+    by_torch.algorithm.shuffler = copy.deepcopy(native.algorithm.shuffler)
+    native.algorithm.compute._learn(native.algorithm, native.progress)
+    advantages = torch.from_numpy(native.algorithm.compute.recording["advantages"].copy())
     learn_by_torch(by_torch, rollout, advantages)
-    assert distance(native.optimizer.grad, by_torch.optimizer.grad) < 1e-6
+    assert distance(native.algorithm.tensors.optimizer.grad, by_torch.algorithm.tensors.optimizer.grad) < 1e-6
 
 
 def test_a_cut_episode_bootstraps_from_the_codes_that_it_saw_last():
@@ -212,7 +214,7 @@ def test_a_cut_episode_bootstraps_from_the_codes_that_it_saw_last():
             if truncated and not terminated:
                 parts = {name: torch.from_numpy(part)[None, None] for name, part in seen.items()}
                 with torch.no_grad():
-                    value = float(state.agent(parts, {}).value)
+                    value = float(state.algorithm.policy()(parts, {}).value)
                 assert float(rollout.next_values[step, index]) == pytest.approx(value, rel=1e-5, abs=1e-6)
                 met += 1
             if truncated or terminated:
@@ -222,15 +224,15 @@ def test_a_cut_episode_bootstraps_from_the_codes_that_it_saw_last():
 
 def test_a_code_outside_its_space_is_told_instead_of_read_beyond_the_table():
     state = new_training_state(config())
-    state.tape.rows[0]["cells"][2, 1, 1] = 255
+    state.algorithm.buffer.rows[0]["cells"][2, 1, 1] = 255
     with pytest.raises(RunFailed, match="'palaestra/Arena-v0' left its own observation space: code 255 has no entry"):
         next(train(state))
 
 
 def test_the_compiled_door_refuses_codes_that_do_not_fit():
     state = new_training_state(config())
-    compiled = state.engine._learner
-    cells, own = state.tape.blocks["cells"], state.tape.blocks["self"]
+    compiled = state.algorithm.compute._learner
+    cells, own = state.algorithm.buffer.blocks["cells"], state.algorithm.buffer.blocks["self"]
     vector = own[0, :1].copy()
     with pytest.raises(ValueError, match="every table needs its codes"):
         compiled.judge(vector, [0], [0], [cells[0, :1].copy()])
@@ -244,14 +246,14 @@ def test_a_gradient_that_is_not_finite_moves_nothing():
     state = new_training_state(config())
     run_on(state, 1)
     play(state)
-    state.tape.rewards[3, 1] = np.inf
+    state.algorithm.buffer.rewards[3, 1] = np.inf
     before = weights(state)
     with pytest.raises(NonFinite, match="The gradient's norm is"):
-        state.engine._learn(state)
+        state.algorithm.compute._learn(state.algorithm, state.progress)
     assert weights(state) == before
 
 
 @pytest.mark.parametrize("name", ["tiny", "navigation", "basic", "basic_easy_shaped", "combat", "curriculum"])
 def test_every_recipe_of_arena_is_taken(name):
     state = new_training_state(find_recipe(f"arena.{name}").config)
-    assert state.engine.description.startswith("native, ")
+    assert state.algorithm.description.startswith("native, ")

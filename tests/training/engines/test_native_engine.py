@@ -91,8 +91,8 @@ def test_ten_steps_move_the_weights_as_torch_does_also_where_clips_bind(env, pol
 def test_worlds_inside_the_engine_play_and_teach_what_gymnasiums_do(env):
     """The same dice act in both; one different bit of an observation would show in the weights."""
     inside, outside = new_training_state(config(env=env)), new_training_state(config(env=env))
-    assert "inside" in inside.engine.description
-    outside.engine._worlds = None
+    assert "inside" in inside.algorithm.description
+    outside.algorithm.compute._worlds = None
     assert facts(run_on(inside, 12)) == facts(run_on(outside, 12))
     assert weights(inside) == weights(outside)
 
@@ -125,11 +125,11 @@ def test_a_restored_state_goes_on_bit_for_bit(env):
     policy = {"graph": "mlp", "normalize_observations": True, "normalize_returns": True}
     state = new_training_state(config(env=env, policy=policy))
     run_on(state, 3)
-    model, trainer = copy.deepcopy(state.agent.state_dict()), copy.deepcopy(state.capture())
+    model, trainer = copy.deepcopy(state.algorithm.policy().state_dict()), copy.deepcopy(state.capture())
     expected = facts(run_on(state, 4))
     other = new_training_state(config(env=env, policy=policy, seed=99))  # nothing may come from its own start
     run_on(other, 1)  # its worlds stand elsewhere when it is restored
-    other.agent.load_state_dict(model)
+    other.algorithm.policy().load_state_dict(model)
     other.restore(trainer)
     assert facts(run_on(other, 4)) == expected
     assert weights(other) == weights(state)
@@ -149,13 +149,13 @@ def test_a_run_can_be_continued_by_the_other_engine(first, then):
     state = new_training_state(config(first))
     run_on(state, 3)
     other = new_training_state(config(then))
-    other.agent.load_state_dict(state.agent.state_dict())
+    other.algorithm.policy().load_state_dict(state.algorithm.policy().state_dict())
     other.restore(state.capture())
     standing = [state.envs.standing(index) for index in range(4)]
     assert [other.envs.standing(index) for index in range(4)] == standing
-    assert np.array_equal(other.tape.rows[0], state.tape.rows[0])
+    assert np.array_equal(other.algorithm.buffer.rows[0], state.algorithm.buffer.rows[0])
     assert weights(other) == weights(state)
-    assert float(other.optimizer.adam_memory()["step_count"]) == 48
+    assert float(other.algorithm.tensors.optimizer.adam_memory()["step_count"]) == 48
     run_on(other, 2)
     assert other.iteration == 5
     assert weights(other) != weights(state)
@@ -175,17 +175,17 @@ def test_a_gradient_that_is_not_finite_moves_nothing():
     state = new_training_state(config())
     run_on(state, 1)
     play(state)
-    state.tape.rewards[3, 1] = math.inf
-    before, memory = weights(state), state.optimizer.capture()
+    state.algorithm.buffer.rewards[3, 1] = math.inf
+    before, memory = weights(state), state.algorithm.tensors.optimizer.capture()
     with pytest.raises(NonFinite, match="The gradient's norm is"):
-        state.engine._learn(state)
+        state.algorithm.compute._learn(state.algorithm, state.progress)
     assert weights(state) == before
-    assert all(torch.equal(part, memory[name]) for name, part in state.optimizer.capture().items())
+    assert all(torch.equal(part, memory[name]) for name, part in state.algorithm.tensors.optimizer.capture().items())
 
 
 def test_an_observation_that_is_not_finite_is_told_with_its_place():
     state = new_training_state(config(env="MountainCarContinuous-v0"))
-    state.tape.rows[0][2] = math.nan
+    state.algorithm.buffer.rows[0][2] = math.nan
     with pytest.raises(NonFinite, match="Update 1 was stopped before its step: .* observation .*environment 2"):
         next(train(state))
 
@@ -201,11 +201,11 @@ def test_every_set_of_kernels_that_runs_here_learns_the_same(kernels):
     moved = []
     for name in ("", kernels):
         state = new_training_state(config(ppo=whole, policy=POLICIES["shared"]))
-        state.engine = NativeEngine(state, name)
-        assert name in state.engine.description
+        state.algorithm.compute = NativeEngine(state.algorithm, name)
+        assert name in state.algorithm.description
         play(state)
-        state.engine._learn(state)
-        moved.append(state.optimizer.grad.clone())
+        state.algorithm.compute._learn(state.algorithm, state.progress)
+        moved.append(state.algorithm.tensors.optimizer.grad.clone())
     assert distance(*moved) < 1e-6
 
 
@@ -214,9 +214,9 @@ def test_advantages_are_those_of_the_torch_engine():
     run_on(state, 3)
     rollout = play(state)
     assert bool(rollout.ended.any())
-    state.engine._learn(state)
+    state.algorithm.compute._learn(state.algorithm, state.progress)
     expected = estimate_advantages(rollout, 0.99, 0.95)
-    ours = torch.from_numpy(state.engine.recording["advantages"])
+    ours = torch.from_numpy(state.algorithm.compute.recording["advantages"])
     assert torch.allclose(ours, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -226,18 +226,20 @@ def test_rewards_are_scaled_as_by_the_scaler_itself():
     for _ in range(3):
         rewards = torch.randn(32, 4)
         ended = torch.rand(32, 4) < 0.1
-        state.tape.rewards[:], state.tape.starts[1:] = rewards.numpy(), ended.numpy()
-        state.engine._scale(state, state.agent.return_scaler)
-        expected, other.reward_sums = other.agent.return_scaler.scale(rewards, ended, other.reward_sums, 0.99)
-        assert torch.equal(torch.from_numpy(state.tape.rewards), expected)
-        assert torch.equal(state.reward_sums, other.reward_sums)
-    assert state.agent.return_scaler.moments.count == 384
+        state.algorithm.buffer.rewards[:], state.algorithm.buffer.starts[1:] = rewards.numpy(), ended.numpy()
+        state.algorithm.compute._scale(state.algorithm, state.algorithm.policy().return_scaler)
+        expected, other.algorithm.tensors.reward_sums = other.algorithm.policy().return_scaler.scale(
+            rewards, ended, other.algorithm.tensors.reward_sums, 0.99
+        )
+        assert torch.equal(torch.from_numpy(state.algorithm.buffer.rewards), expected)
+        assert torch.equal(state.algorithm.tensors.reward_sums, other.algorithm.tensors.reward_sums)
+    assert state.algorithm.policy().return_scaler.moments.count == 384
 
 
 def test_a_cut_episode_bootstraps_from_its_own_last_observation():
     state = new_training_state(config(env={"id": "CartPole-v1", "max_episode_steps": 5}))
     rollout = play(state)
-    cut = rollout.ended.numpy() & ~state.tape.terminated
+    cut = rollout.ended.numpy() & ~state.algorithm.buffer.terminated
     assert cut.any()
     envs = [copy.deepcopy(env) for env in new_training_state(config(env=state.config.env)).envs.envs]
     for index, env in enumerate(envs):
@@ -245,7 +247,7 @@ def test_a_cut_episode_bootstraps_from_its_own_last_observation():
             seen, _, _, truncated, _ = env.step(int(rollout.actions[step, index]))
             if truncated:
                 with torch.no_grad():
-                    value = state.agent(torch.from_numpy(seen)[None, None], {}).value
+                    value = state.algorithm.policy()(torch.from_numpy(seen)[None, None], {}).value
                 assert float(rollout.next_values[step, index]) == pytest.approx(float(value), rel=1e-5, abs=1e-6)
                 env.reset()
 
@@ -254,7 +256,7 @@ def test_choices_are_drawn_as_often_as_they_are_likely():
     """Against the network's own probabilities, over 8,000 draws: within five standard deviations."""
     state = new_training_state(config(ppo={"env_count": 64, "horizon": 125, "minibatch_size": 64}))
     with torch.no_grad():
-        for node in state.agent.network.nodes["action"].parameters():
+        for node in state.algorithm.policy().network.nodes["action"].parameters():
             node.copy_(torch.tensor([0.0, 1.3]) if node.ndim == 1 else node)
     rollout = play(state)
     expected = rollout.log_probs.exp()
@@ -270,7 +272,7 @@ def test_normals_are_drawn_with_the_networks_mean_and_spread():
     )
     rollout = play(state)
     with torch.no_grad():
-        mean = state.agent(rollout.observations, {}).distribution.mean
+        mean = state.algorithm.policy()(rollout.observations, {}).distribution.mean
     noise = ((rollout.actions - mean) / math.exp(-0.5)).double().flatten()
     assert abs(float(noise.mean())) < 5 / math.sqrt(8000)
     assert float(noise.std()) == pytest.approx(1.0, abs=0.04)
@@ -322,7 +324,7 @@ def test_buttons_are_pressed_independently_as_often_as_they_are_likely():
     state = new_training_state(config(env="engines/Buttons-v0", ppo={"env_count": 32, "horizon": 100}))
     rollout = play(state)
     with torch.no_grad():
-        distribution = state.agent(rollout.observations, {}).distribution
+        distribution = state.algorithm.policy()(rollout.observations, {}).distribution
     assert torch.allclose(distribution.log_prob(rollout.actions), rollout.log_probs, atol=1e-5)
     for part, count in enumerate((3, 2, 4)):
         shares = torch.bincount(rollout.actions[..., part].flatten(), minlength=count) / 3200
@@ -334,23 +336,23 @@ def test_buttons_are_pressed_independently_as_often_as_they_are_likely():
 def test_minibatches_are_drawn_from_numpys_generator_as_numpy_would(env_count):
     sizes = {"env_count": env_count, "horizon": 32, "minibatch_size": 32 * env_count, "update_epochs": 3}
     state = new_training_state(config(ppo=sizes))
-    expected = copy.deepcopy(state.shuffler)
+    expected = copy.deepcopy(state.algorithm.shuffler)
     for _ in range(3):
         expected.permutation(32 * env_count)
-    state.engine.iterate(state)
-    assert state.shuffler.bit_generator.state == expected.bit_generator.state
+    state.algorithm.iterate(state.progress)
+    assert state.algorithm.shuffler.bit_generator.state == expected.bit_generator.state
 
 
 def test_the_compiled_door_refuses_what_does_not_fit_instead_of_reading_beyond():
     state = new_training_state(config())
-    compiled, rates = state.engine._learner, state.engine._rates
+    compiled, rates = state.algorithm.compute._learner, state.algorithm.compute._rates
     with pytest.raises(ValueError, match="no generator of NumPy's"):
         compiled.update(dt.datetime_CAPI, rates)
     for name in ("minibatch_size", "epochs"):
         usual = getattr(rates, name)
         setattr(rates, name, 0)
         with pytest.raises(ValueError, match="counted from 1"):
-            compiled.update(state.shuffler.bit_generator.capsule, rates)
+            compiled.update(state.algorithm.shuffler.bit_generator.capsule, rates)
         setattr(rates, name, usual)
     for step in (-1, 32):
         with pytest.raises(IndexError, match="no such step"):
@@ -360,12 +362,12 @@ def test_the_compiled_door_refuses_what_does_not_fit_instead_of_reading_beyond()
     with pytest.raises(ValueError, match="finals has 3 entries, not 4"):
         compiled.judge(np.zeros(3, np.float32), [0], [0])
     with pytest.raises(ValueError, match="cannot run 'abacus'"):
-        NativeEngine(state, "abacus")
+        NativeEngine(state.algorithm, "abacus")
 
 
 def test_an_observation_outside_its_space_is_told_instead_of_written_beyond():
     state = new_training_state(config(env="engines/Rooms-v0"))
-    state.tape.rows[0][1] = [7, 0]
+    state.algorithm.buffer.rows[0][1] = [7, 0]
     with pytest.raises(RunFailed, match="'engines/Rooms-v0' left its own observation space: .* space's choices"):
         next(train(state))
 
@@ -378,6 +380,8 @@ def test_worlds_that_are_not_there_are_refused():
         worlds("cartpole", {}, 1, 1)
     state = new_training_state(config())
     with pytest.raises(IndexError):
-        state.engine._worlds.worlds.get(4)
+        state.algorithm.compute._worlds.worlds.get(4)
     with pytest.raises(ValueError, match="do not fit the recording"):
-        state.engine._worlds.worlds.play(new_training_state(config(env="Pendulum-v1")).engine._learner)
+        state.algorithm.compute._worlds.worlds.play(
+            new_training_state(config(env="Pendulum-v1")).algorithm.compute._learner
+        )

@@ -11,7 +11,7 @@ import torch
 
 import palaestra.testing.envs  # noqa: F401  registers them, as the entry point does
 from palaestra.config.train import TrainConfig
-from palaestra.testing.two_engines import Learned, distance, facts, learn_by_both, play, run_on, weights
+from palaestra.testing.two_engines import Comparison, distance, facts, learn_by_both, play, run_on, weights
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
 from palaestra.training.state import new_training_state
@@ -63,7 +63,7 @@ def config(engine="native", *, ppo=None, policy="memory", env=CUT_SHORT, **other
     )
 
 
-def both_learn(settings) -> Learned:
+def both_learn(settings) -> Comparison:
     learned = learn_by_both(settings)
     assert bool(learned.rollout.starts[1:].any()), "no episode ended, so nothing was forgotten"
     return learned
@@ -113,16 +113,18 @@ def test_what_was_played_is_what_the_policy_does_step_by_step(policy, where):
     """Each environment alone, one step after the other: chances, values, and what truly followed."""
     state = new_training_state(config(policy={"graph": policy["graph"]}))
     if where == "outside":
-        state.engine._worlds = None
+        state.algorithm.compute._worlds = None
     envs = copy.deepcopy(new_training_state(state.config).envs.envs)
     rollout = play(state)
     met = {"cut": 0, "fell": 0}
     for index, env in enumerate(envs):
-        seen, memory = state.tape.blocks[""][0, index], state.agent.initial_memory(1)
+        seen, memory = state.algorithm.buffer.blocks[""][0, index], state.algorithm.policy().initial_memory(1)
         for step in range(32):
             starts = rollout.starts[step : step + 1, index : index + 1]
             with torch.no_grad():
-                distribution, value, memory = state.agent(torch.from_numpy(seen)[None, None], memory, starts)
+                distribution, value, memory = state.algorithm.policy()(
+                    torch.from_numpy(seen)[None, None], memory, starts
+                )
             action = rollout.actions[step, index]
             chance = float(distribution.log_prob(action[None, None]))
             assert float(rollout.log_probs[step, index]) == pytest.approx(chance, abs=2e-6)
@@ -132,7 +134,7 @@ def test_what_was_played_is_what_the_policy_does_step_by_step(policy, where):
                 followed = 0.0
                 if truncated and not terminated:
                     with torch.no_grad():
-                        followed = float(state.agent(torch.from_numpy(seen)[None, None], memory).value)
+                        followed = float(state.algorithm.policy()(torch.from_numpy(seen)[None, None], memory).value)
                 assert float(rollout.next_values[step, index]) == pytest.approx(followed, abs=2e-6)
                 met["fell" if terminated else "cut"] += 1
                 seen, _ = env.reset()
@@ -161,8 +163,8 @@ def test_the_number_of_threads_changes_no_bit(policy):
 @pytest.mark.parametrize("policy", CELLS.values(), ids=CELLS)
 def test_worlds_inside_the_engine_play_and_teach_what_gymnasiums_do(policy):
     inside, outside = new_training_state(config(policy=policy)), new_training_state(config(policy=policy))
-    assert "inside" in inside.engine.description
-    outside.engine._worlds = None
+    assert "inside" in inside.algorithm.description
+    outside.algorithm.compute._worlds = None
     assert facts(run_on(inside, 4)) == facts(run_on(outside, 4))
     assert weights(inside) == weights(outside)
 
@@ -172,12 +174,12 @@ def test_a_restored_state_goes_on_bit_for_bit(policy):
     long = {"id": "CartPole-v1"}  # episodes that are on their way when the state is captured
     state = new_training_state(config(policy=policy, env=long))
     run_on(state, 3)
-    model, trainer = copy.deepcopy(state.agent.state_dict()), copy.deepcopy(state.capture())
+    model, trainer = copy.deepcopy(state.algorithm.policy().state_dict()), copy.deepcopy(state.capture())
     assert all(bool(part.any()) for part in trainer["memory"].values())
     expected = facts(run_on(state, 3))
     other = new_training_state(config(policy=policy, env=long, seed=99))  # nothing may come from its own start
     run_on(other, 1)
-    other.agent.load_state_dict(model)
+    other.algorithm.policy().load_state_dict(model)
     other.restore(trainer)
     assert facts(run_on(other, 3)) == expected
     assert weights(other) == weights(state)
@@ -187,10 +189,12 @@ def test_a_restored_state_goes_on_bit_for_bit(policy):
 def test_a_run_can_be_continued_by_the_other_engine_with_what_it_remembers(first, then):
     state, other = (new_training_state(config(name, policy=POLICIES["several"])) for name in (first, then))
     run_on(state, 3)
-    other.agent.load_state_dict(state.agent.state_dict())
+    other.algorithm.policy().load_state_dict(state.algorithm.policy().state_dict())
     other.restore(state.capture())
-    assert other.memory.keys() == state.memory.keys()
-    assert all(torch.equal(other.memory[name], part) for name, part in state.memory.items())
+    assert other.algorithm.tensors.memory.keys() == state.algorithm.tensors.memory.keys()
+    assert all(
+        torch.equal(other.algorithm.tensors.memory[name], part) for name, part in state.algorithm.tensors.memory.items()
+    )
     run_on(other, 2)
     assert other.iteration == 5
     assert weights(other) != weights(state)
@@ -204,11 +208,11 @@ def test_every_set_of_kernels_that_runs_here_learns_the_same(kernels, policy):
     grads = []
     for name in (native_engine.learner.kernel_names()[0], kernels):
         again = new_training_state(state.config)
-        again.engine = NativeEngine(again, name)
-        assert name in again.engine.description
+        again.algorithm.compute = NativeEngine(again.algorithm, name)
+        assert name in again.algorithm.description
         play(again)
-        again.engine._learn(again)
-        grads.append(again.optimizer.grad.clone())
+        again.algorithm.compute._learn(again.algorithm, again.progress)
+        grads.append(again.algorithm.tensors.optimizer.grad.clone())
     assert distance(*grads) < 2e-6
 
 
@@ -244,8 +248,8 @@ def test_environments_outside_with_other_observations_and_actions_are_learned_fr
 
 def test_the_compiled_door_refuses_memories_that_do_not_fit():
     state = new_training_state(config(policy=POLICIES["several"]))
-    compiled, rates = state.engine._learner, state.engine._rates
-    parts = [part.numpy() for part in state.memory.values()]
+    compiled, rates = state.algorithm.compute._learner, state.algorithm.compute._rates
+    parts = [part.numpy() for part in state.algorithm.tensors.memory.values()]
     compiled.take_memory(parts)
     with pytest.raises(ValueError, match="a memory of other parts"):
         compiled.take_memory(parts[1:])
@@ -253,6 +257,6 @@ def test_the_compiled_door_refuses_memories_that_do_not_fit():
         compiled.give_memory([parts[0][0, :4].copy(), *parts[1:]])
     with pytest.raises(ValueError, match="no whole stretches"):
         rates.minibatch_size = 15
-        compiled.update(state.shuffler.bit_generator.capsule, rates)
+        compiled.update(state.algorithm.shuffler.bit_generator.capsule, rates)
     with pytest.raises(ValueError, match="where no episode began anew"):
-        state.engine._learner.judge(np.zeros((1, 4), np.float32), [3], [0])
+        state.algorithm.compute._learner.judge(np.zeros((1, 4), np.float32), [3], [0])

@@ -53,12 +53,12 @@ def config_of(kind, env_count, **ppo):
 
 def recorded(state):
     """What the native engine played, all [T, B, …]; observations and starts are [T + 1, B, …]."""
-    engine = state.engine
+    engine = state.algorithm.compute
     assert isinstance(engine, NativeEngine)
     engine._play(state)
     return {
         **{name: engine.recording[name].copy() for name in (*RECORDED, "terminated", "starts")},
-        "blocks": {name: block.copy() for name, block in state.tape.blocks.items()},
+        "blocks": {name: block.copy() for name, block in state.algorithm.buffer.blocks.items()},
     }
 
 
@@ -68,13 +68,13 @@ def half(field, rank):
 
 def play_again(state, rollout, rank):
     """What was seen goes through this engine's network once more; then everything is as it was recorded."""
-    engine = state.engine
-    for name, block in state.tape.blocks.items():
+    engine = state.algorithm.compute
+    for name, block in state.algorithm.buffer.blocks.items():
         block[:] = half(rollout["blocks"][name], rank)
-    state.tape.starts[:] = half(rollout["starts"], rank)
-    engine._learner.begin(state.dice, state.iteration)
+    state.algorithm.buffer.starts[:] = half(rollout["starts"], rank)
+    engine._learner.begin(state.algorithm.action_seed, state.iteration)
     engine._take_memory(state)
-    for step in range(state.tape.horizon):
+    for step in range(state.algorithm.buffer.horizon):
         engine._learner.act(step)
     for name in (*RECORDED, "terminated"):
         engine.recording[name][:] = half(rollout[name], rank)
@@ -82,13 +82,13 @@ def play_again(state, rollout, rank):
 
 def begun(kind, env_count, group=None, **ppo):
     state = new_training_state(config_of(kind, env_count, **ppo), *([] if group is None else [group]))
-    assert state.engine.name == "native"
+    assert state.algorithm.engine == "native"
     return state
 
 
 def learned_by(state):
     """Weights and statistics of observations; those of returns move while playing."""
-    parts = state.agent.state_dict().items()
+    parts = state.algorithm.policy().state_dict().items()
     return torch.cat([part.double().flatten() for name, part in parts if "return_scaler" not in name])
 
 
@@ -101,13 +101,18 @@ def test_two_ranks_of_n_learn_what_one_of_2n_learns(on_one_machine, kind):
     """Advantages are normalised, gradients clipped and statistics taken over all ranks."""
     whole = begun(kind, 2 * rows_of(kind))
     rollout = recorded(whole)
-    stats = whole.engine._learn(whole)
+    stats = whole.algorithm.compute._learn(whole.algorithm, whole.progress)
 
     def work(group):
         state = begun(kind, rows_of(kind), group)
         play_again(state, rollout, group.rank)
-        own = state.engine._learn(state)
-        return [weights_digest(state.agent), learned_by(state).tolist(), own.minibatches, own.grad_norm]
+        own = state.algorithm.compute._learn(state.algorithm, state.progress)
+        return [
+            weights_digest(state.algorithm.policy()),
+            learned_by(state).tolist(),
+            own.minibatches,
+            own.grad_norm,
+        ]
 
     first, second = on_one_machine(work)
     assert first[0] == second[0]
@@ -138,7 +143,7 @@ def test_the_kl_stop_is_decided_for_all_ranks_together(on_one_machine):
 
     def minibatches(group, target_kl, epochs):
         state = begun("mlp", 4, group, target_kl=target_kl, update_epochs=epochs, learning_rate=1e-2)
-        return state.engine.iterate(state).update
+        return state.algorithm.iterate(state.progress).update
 
     def work(group):
         own = 2 * minibatches(group, None, 2).approx_kl  # the first epoch's is 0, before any step
@@ -155,13 +160,17 @@ def test_ranks_stay_equal_and_go_on_bit_for_bit_after_a_restore(on_one_machine, 
     def work(group):
         state = begun(kind, rows, group, minibatch_size=rows * 16)
         run_on(state, 2)
-        model, trainer = copy.deepcopy(state.agent.state_dict()), copy.deepcopy(state.capture())
+        model, trainer = copy.deepcopy(state.algorithm.policy().state_dict()), copy.deepcopy(state.capture())
         expected = facts(run_on(state, 2))
         other = begun(kind, rows, group, minibatch_size=rows * 16)
         run_on(other, 1)
-        other.agent.load_state_dict(model)
+        other.algorithm.policy().load_state_dict(model)
         other.restore(trainer)
-        return [facts(run_on(other, 2)) == expected, weights_digest(other.agent), weights_digest(state.agent)]
+        return [
+            facts(run_on(other, 2)) == expected,
+            weights_digest(other.algorithm.policy()),
+            weights_digest(state.algorithm.policy()),
+        ]
 
     leader, follower = on_one_machine(work)
     assert leader[0] is follower[0] is True
@@ -179,7 +188,7 @@ def test_sums_over_gloo_give_the_same_weights_as_sums_in_memory(on_one_machine, 
     def work(group):
         state = begun("mlp", 4, group, minibatch_size=64, target_kl=1.0)
         run_on(state, 2)
-        return weights_digest(state.agent)
+        return weights_digest(state.algorithm.policy())
 
     assert len({*together(over_gloo), *on_one_machine(work)}) == 1
 
@@ -189,7 +198,7 @@ def test_where_one_rank_cannot_take_native_none_does(on_one_machine, monkeypatch
         if group.rank == 1:
             monkeypatch.setattr(native_engine, "learner", None)
         settings = config_of("mlp", 4).model_copy(update={"engine": "auto"})
-        return new_training_state(settings, group).engine.description
+        return new_training_state(settings, group).algorithm.description
 
     assert on_one_machine(work) == [
         "torch; native cannot take it: another rank's machine",

@@ -46,17 +46,28 @@ def doubled(rollout: Rollout) -> Rollout:
 def ten_steps(settings: TrainConfig):
     """All weights after ten steps from one rollout: native's, torch's, and in double precision; each [n], in double."""
     native, by_torch = new_training_state(settings), new_training_state(settings)
-    assert isinstance(native.engine, NativeEngine)
-    true_agent = copy.deepcopy(by_torch.agent).double()
+    assert isinstance(native.algorithm.compute, NativeEngine)
+    true_agent = copy.deepcopy(by_torch.algorithm.policy()).double()
     true_optimizer = FlatOptimizer(true_agent, settings.ppo.optimizer, settings.ppo.regularize)
-    rollout, shuffler = play(native), copy.deepcopy(native.shuffler)
-    stats = native.engine._learn(native)
-    advantages = torch.from_numpy(native.engine.recording["advantages"].copy())
+    rollout, shuffler = play(native), copy.deepcopy(native.algorithm.shuffler)
+    stats = native.algorithm.compute._learn(native.algorithm, native.progress)
+    advantages = torch.from_numpy(native.algorithm.compute.recording["advantages"].copy())
     ppo = settings.ppo
-    update(by_torch.agent, by_torch.optimizer, rollout, advantages, ppo, 0.0, copy.deepcopy(shuffler))
+    update(
+        by_torch.algorithm.policy(),
+        by_torch.algorithm.tensors.optimizer,
+        rollout,
+        advantages,
+        ppo,
+        0.0,
+        copy.deepcopy(shuffler),
+    )
     update(true_agent, true_optimizer, doubled(rollout), advantages.double(), ppo, 0.0, shuffler)
     assert stats.minibatches == 10
-    weights = [each.flat.double() for each in (native.optimizer, by_torch.optimizer, true_optimizer)]
+    weights = [
+        each.flat.double()
+        for each in (native.algorithm.tensors.optimizer, by_torch.algorithm.tensors.optimizer, true_optimizer)
+    ]
     return *weights, stats
 
 

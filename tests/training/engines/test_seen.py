@@ -1,6 +1,6 @@
 import numpy as np
 
-from palaestra.algorithms.buffers.rollout_buffer import Tape
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.core.spaces import BoxSpec, DictSpec
 from palaestra.training.engines.codes import InputCode, InputPlan, LayerPlan
 from palaestra.training.engines.seen import Seen, vector_input
@@ -12,7 +12,7 @@ BOTH = LayerPlan([4], part="self", table_parts=["cells", "self"])
 
 
 def test_the_engine_sees_the_tapes_own_blocks():
-    tape = Tape(SPACE, horizon=5, env_count=3)
+    tape = RolloutBuffer(SPACE, horizon=5, env_count=3)
     seen = Seen(BOTH, tape)
     assert seen.vector is tape.blocks["self"]
     assert seen.codes[0] is tape.blocks["cells"]
@@ -20,7 +20,7 @@ def test_the_engine_sees_the_tapes_own_blocks():
 
 
 def test_last_observations_come_in_the_order_of_the_cuts_and_as_the_tape_keeps_them():
-    seen = Seen(BOTH, Tape(SPACE, horizon=5, env_count=3))
+    seen = Seen(BOTH, RolloutBuffer(SPACE, horizon=5, env_count=3))
     last = [{"cells": np.full((2, 3), k, np.int64), "self": np.arange(4) + k} for k in (5, 2)]
     vector, (cells, own) = seen.stacked(last)
     assert vector.dtype == cells.dtype == np.uint8
@@ -29,14 +29,14 @@ def test_last_observations_come_in_the_order_of_the_cuts_and_as_the_tape_keeps_t
 
 
 def test_without_cuts_there_are_no_rows():
-    vector, codes = Seen(BOTH, Tape(SPACE, horizon=5, env_count=3)).stacked([])
+    vector, codes = Seen(BOTH, RolloutBuffer(SPACE, horizon=5, env_count=3)).stacked([])
     assert vector.shape == (0, 4)
     assert [part.shape for part in codes] == [(0, 2, 3), (0, 4)]
 
 
 def test_an_observation_without_named_parts_is_one_vector():
     plan = LayerPlan([4])
-    seen = Seen(plan, Tape(BoxSpec((4,)), horizon=5, env_count=3))
+    seen = Seen(plan, RolloutBuffer(BoxSpec((4,)), horizon=5, env_count=3))
     vector, codes = seen.stacked([np.ones(4), np.zeros(4)])
     assert vector.dtype == np.float32
     assert vector.shape == (2, 4)
@@ -46,6 +46,6 @@ def test_an_observation_without_named_parts_is_one_vector():
 
 def test_of_codes_alone_no_vector_is_made():
     plan = LayerPlan([0], part=None, table_parts=["cells"])
-    seen = Seen(plan, Tape(SPACE, horizon=5, env_count=3))
+    seen = Seen(plan, RolloutBuffer(SPACE, horizon=5, env_count=3))
     assert seen.vector.size == seen.stacked([{"cells": np.zeros((2, 3))}])[0].size == 0
     assert vector_input(plan, SPACE) == InputPlan(InputCode.BYTES, 0, [], [])

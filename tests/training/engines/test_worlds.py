@@ -52,28 +52,28 @@ def test_every_step_is_gymnasiums_to_the_last_bit_also_over_resets(env):
     theirs = copy.deepcopy(state.envs.envs)
     sums = [0.0] * 3
     for iteration in range(6):
-        state.engine._learner.begin(state.dice, iteration)
-        episodes = state.engine._play_inside(state)
+        state.algorithm.compute._learner.begin(state.algorithm.action_seed, iteration)
+        episodes = state.algorithm.compute._play_inside(state.algorithm)
         expected = []
         for step in range(40):
             for index, own in enumerate(theirs):
-                action = state.engine.recording["actions"][step, index]
+                action = state.algorithm.compute.recording["actions"][step, index]
                 seen, reward, terminated, truncated, _ = own.step(action if action.ndim else int(action))
-                assert np.float32(reward) == state.tape.rewards[step, index]
+                assert np.float32(reward) == state.algorithm.buffer.rewards[step, index]
                 sums[index] += float(reward)
-                assert bool(terminated) == state.tape.terminated[step, index]
-                assert (terminated or truncated) == state.tape.starts[step + 1, index]
+                assert bool(terminated) == state.algorithm.buffer.terminated[step, index]
+                assert (terminated or truncated) == state.algorithm.buffer.starts[step + 1, index]
                 if terminated or truncated:
                     expected.append((index, bool(terminated), sums[index]))
                     sums[index] = 0.0
                     seen, _ = own.reset()
                     if own.spec.id == "Acrobot-v1":  # its first sines are NumPy's of single precision
-                        assert np.allclose(seen, state.tape.rows[step + 1][index], rtol=2.4e-7, atol=0)
+                        assert np.allclose(seen, state.algorithm.buffer.rows[step + 1][index], rtol=2.4e-7, atol=0)
                         continue
-                assert np.array_equal(seen, state.tape.rows[step + 1][index])
+                assert np.array_equal(seen, state.algorithm.buffer.rows[step + 1][index])
         assert [(episode.env_index, episode.terminated, episode.total_reward) for episode in episodes] == expected
-        state.tape.rewind()
-    state.engine.export_env_state()
+        state.algorithm.buffer.rewind()
+    state.algorithm.export_env_state()
     for index, own in enumerate(theirs):
         ours = state.envs.envs[index]
         assert np.array_equal(ours.unwrapped.state, own.unwrapped.state)
@@ -86,9 +86,9 @@ def test_every_step_is_gymnasiums_to_the_last_bit_also_over_resets(env):
 def test_what_is_handed_back_is_where_the_worlds_stand():
     state = state_of()
     list(zip(range(3), train(state), strict=False))
-    state.engine.export_env_state()
+    state.algorithm.export_env_state()
     for index, env in enumerate(state.envs.envs):
-        assert np.array_equal(np.float32(env.unwrapped.state), state.tape.rows[0][index])
+        assert np.array_equal(np.float32(env.unwrapped.state), state.algorithm.buffer.rows[0][index])
         total_reward, length = state.envs.standing(index)
         assert total_reward == length == env._elapsed_steps
     assert sum(state.envs.standing(index)[1] for index in range(3)) > 0
@@ -129,7 +129,7 @@ def test_whoever_watches_sees_the_worlds_as_they_stand_after_every_iteration():
         episodes += len(report.episodes)
         env_step, standing = publisher.seen[-1]
         assert env_step == number * 40
-        assert np.array_equal(np.float32(standing), state.tape.rows[0])
+        assert np.array_equal(np.float32(standing), state.algorithm.buffer.rows[0])
         assert publisher.env_steps == 1000 + number * 120
     assert publisher.episodes == episodes > 0
 
@@ -173,22 +173,22 @@ def test_constants_that_were_changed_are_taken_along():
     for env in state.envs.envs:
         env.unwrapped.gravity = 1.0
     theirs = copy.deepcopy(state.envs.envs[1])
-    state.engine._worlds = EngineWorlds(state.envs, native_engine.learner)
-    state.engine._learner.begin(state.dice, 0)
-    state.engine._play_inside(state)
+    state.algorithm.compute._worlds = EngineWorlds(state.envs, native_engine.learner)
+    state.algorithm.compute._learner.begin(state.algorithm.action_seed, 0)
+    state.algorithm.compute._play_inside(state.algorithm)
     for step in range(5):
-        seen, *_ = theirs.step(int(state.engine.recording["actions"][step, 1]))
-        assert np.array_equal(seen, state.tape.rows[step + 1][1])
+        seen, *_ = theirs.step(int(state.algorithm.compute.recording["actions"][step, 1]))
+        assert np.array_equal(seen, state.algorithm.buffer.rows[step + 1][1])
 
 
 def test_a_curriculum_stays_with_python():
     tasks = {"usual": {}, "other": {"kwargs": {"sutton_barto_reward": True}}}
-    assert "in Python" in state_of(curriculum={"tasks": tasks}).engine.description
+    assert "in Python" in state_of(curriculum={"tasks": tasks}).algorithm.description
 
 
 def test_a_step_of_other_sizes_or_kinds_is_refused_instead_of_read_beyond():
     state = state_of()  # held: worlds live as long as it
-    step = state.engine._worlds.worlds.step
+    step = state.algorithm.compute._worlds.worlds.step
     seen, rewards = np.zeros((3, 4), np.float32), np.zeros(3, np.float32)
     for actions, out, paid in (
         (np.zeros(2, np.int64), seen, rewards),
@@ -200,7 +200,7 @@ def test_a_step_of_other_sizes_or_kinds_is_refused_instead_of_read_beyond():
     with pytest.raises((TypeError, RuntimeError)):
         step(np.zeros(3, np.float32), seen, rewards)
     pendulum = state_of("Pendulum-v1")
-    swing = pendulum.engine._worlds.worlds.step
+    swing = pendulum.algorithm.compute._worlds.worlds.step
     with pytest.raises((TypeError, RuntimeError)):
         swing(np.zeros(3, np.int64), np.zeros((3, 3), np.float32), rewards)
 

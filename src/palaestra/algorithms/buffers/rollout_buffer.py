@@ -33,7 +33,7 @@ ENV_HINT = (
 )
 
 
-class Tape:
+class RolloutBuffer:
     """Row 0 is what to act on next; environments write row t + 1 while the policy reads row t.
 
     Rows and their tensors are made once as views of one block, because indexing a tensor at every step costs as much

@@ -34,7 +34,7 @@ def update(
     progress: float,
     shuffler: np.random.Generator,
     *,
-    stretch: int = 1,
+    segment_length: int = 1,
     group: Group = ALONE,
     tuition: Tuition | None = None,
 ) -> UpdateStats:
@@ -47,7 +47,7 @@ def update(
         value=config.value_coefficient,
         entropy=value_at(config.entropy_coefficient, progress),
     )
-    columns = cut_rollout(rollout, advantages, stretch, tuition.lesson if tuition else None)
+    columns = cut_rollout(rollout, advantages, segment_length, tuition.lesson if tuition else None)
     tally = Tally()
     for epoch in range(config.update_epochs):
         present = columns_for_epoch(epoch, columns, agent, rollout, config)
@@ -67,19 +67,19 @@ def update(
     return tally.stats(columns, learning_rate)
 
 
-def stretch_of(agent: Agent, config: PpoConfig) -> int:
+def segment_length_of(agent: Agent, config: PpoConfig) -> int:
     """How many steps an update takes through memory at once: 1 without memory, else the segment length."""
     if not agent.initial_memory(1):
         return 1
-    stretch = config.segment_length or config.horizon
-    if config.minibatch_size % stretch:
+    length = config.segment_length or config.horizon
+    if config.minibatch_size % length:
         raise UsageError(
-            f"ppo.minibatch_size={config.minibatch_size} does not hold whole segments of {stretch} steps, "
+            f"ppo.minibatch_size={config.minibatch_size} does not hold whole segments of {length} steps, "
             "which this policy's memory needs.",
-            f"Try ppo.minibatch_size={max(1, round(config.minibatch_size / stretch)) * stretch}, "
+            f"Try ppo.minibatch_size={max(1, round(config.minibatch_size / length)) * length}, "
             "or another ppo.segment_length.",
         )
-    return stretch
+    return length
 
 
 class Tally:

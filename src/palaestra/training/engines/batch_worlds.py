@@ -18,7 +18,7 @@ from palaestra.training.engines.codes import Unfit
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from palaestra.algorithms.buffers.rollout_buffer import Tape
+    from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
     from palaestra.core.spaces import SpaceSpec
     from palaestra.envs.batch import BatchEnvs
     from palaestra.envs.vector import VectorEnvs
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class BatchWorlds:
-    def __init__(self, envs: BatchEnvs, tape: Tape, compiled: ModuleType, learner: Any) -> None:
+    def __init__(self, envs: BatchEnvs, tape: RolloutBuffer, compiled: ModuleType, learner: Any) -> None:
         """Unfit where there is no door; a door that does not fit what it leads to is refused."""
         batch = envs.batch
         door = batch.engine_door() if isinstance(batch, OffersDoor) else None

@@ -1,73 +1,134 @@
-"""Which engine a run gets: the one that was asked for, or native where it fits."""
+"""Builds PPO with the engine that was asked for, or with the native one where it fits."""
 
 from __future__ import annotations
 
+import sys
+from functools import cache
 from typing import TYPE_CHECKING
 
+from palaestra.algorithms.base import TORCH_ENGINE
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.core.errors import UsageError
 from palaestra.core.lazy_import import lazy_import
+from palaestra.core.seeds import draw_seed
 from palaestra.training.engines import native_engine
-from palaestra.training.engines.base import TORCH_NAME
 from palaestra.training.engines.codes import Unfit
-from palaestra.training.engines.native_engine import NativeEngine
+from palaestra.training.engines.native_ppo import NativePpo
+from palaestra.training.engines.numpy_network import build_numpy_network
 from palaestra.training.engines.worlds import exact_worlds
 from palaestra.training.freed_memory import keep_freed_memory
+from palaestra.training.graphics import is_surely_cpu
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from palaestra.algorithms.base import Algorithm
+    from palaestra.algorithms.group import Group
+    from palaestra.algorithms.ppo import tensors as ppo_tensors
+    from palaestra.algorithms.ppo import torch_ppo
+    from palaestra.algorithms.ppo.tensors import PpoTensors
     from palaestra.config.train import TrainConfig
-    from palaestra.training.engines import torch_engine
-    from palaestra.training.engines.base import Engine
-    from palaestra.training.engines.torch_engine import TorchEngine
-    from palaestra.training.state import TrainingState
+    from palaestra.envs.vector import VectorEnvs
+    from palaestra.policies import device as devices
+    from palaestra.policies.agent import Agent
+    from palaestra.policies.warm_start import WarmStart
+    from palaestra.training.engines.numpy_network import NumpyNetwork
 else:
-    torch_engine = lazy_import("palaestra.training.engines.torch_engine")
+    devices = lazy_import("palaestra.policies.device")
+    ppo_tensors = lazy_import("palaestra.algorithms.ppo.tensors")
+    torch_ppo = lazy_import("palaestra.algorithms.ppo.torch_ppo")
 
 
-def choose_engine(state: TrainingState) -> Engine:
-    """`engine=native` with something that it cannot take is refused by name. A collective, where `native` is looked at.
+def build_ppo(
+    config: TrainConfig,
+    envs: VectorEnvs,
+    env_seeds: Sequence[int],
+    group: Group,
+    teacher: Agent | None = None,
+    warm_start: WarmStart | None = None,
+) -> Algorithm:
+    """PPO before its first step; the environments are reset. A collective, unless `engine=torch`."""
+    device = None if is_surely_cpu(config.device) else devices.choose_device(config.device, group.local_rank)
+    seed = draw_seed(config.seed, "weights")
+    network = build_numpy_network(config.policy, envs.interface, seed) if warm_start is None else None
+    buffer = RolloutBuffer(envs.interface.observation_space, config.ppo.horizon, envs.count, device)
 
-    All ranks get the same engine: they make the same collectives only then.
-    """
-    if state.config.engine == "torch":
-        return _torch(state)
-    engine, unfit = _native(state)
-    (are_unfit,) = state.group.agree(int(unfit is not None))
-    if engine is not None and not are_unfit:
-        return engine
+    @cache
+    def tensors() -> PpoTensors:
+        shared = None if network is None else network.numbers
+        return ppo_tensors.build_tensors(
+            config, envs.interface, envs.count, buffer.device, group, shared, teacher, warm_start
+        )
+
+    if network is None or "torch" in sys.modules:
+        tensors()  # refuses a bad network before the environments start
+    envs.reset(list(env_seeds), buffer.rows[0])
+    return _choose_engine(config, envs, buffer, group, tensors, network)
+
+
+def _choose_engine(
+    config: TrainConfig,
+    envs: VectorEnvs,
+    buffer: RolloutBuffer,
+    group: Group,
+    tensors: Callable[[], PpoTensors],
+    network: NumpyNetwork | None,
+) -> Algorithm:
+    """Every rank gets the same engine, because each engine makes collectives of its own."""
+
+    def with_torch(description: str = TORCH_ENGINE) -> Algorithm:
+        return _torch_ppo(config, envs, buffer, group, tensors(), description)
+
+    if config.engine == "torch":
+        return with_torch()
+    native, unfit = None, None
+    try:
+        _refuse_unfit(config, buffer)
+        native = NativePpo(config, envs, buffer, group, tensors, network)
+    except Unfit as error:
+        unfit = error
+    (are_unfit,) = group.agree(int(unfit is not None))
+    if native is not None and not are_unfit:
+        return native
     reason = unfit or Unfit("another rank's machine")
-    if state.config.engine == "auto":
-        return _torch(state, f"torch; native cannot take it: {reason}")
+    if config.engine == "auto":
+        return with_torch(f"torch; native cannot take it: {reason}")
     raise UsageError(
         f"engine=native cannot take {reason}.", "Set engine=torch, or engine=auto to take native wherever it fits."
     ) from reason
 
 
-def _native(state: TrainingState) -> tuple[Engine | None, Unfit | None]:
-    try:
-        _refuse_unfit(state)
-        return NativeEngine(state), None
-    except Unfit as unfit:
-        return None, unfit
+def with_engine_of(algorithm: Algorithm, captured_by: str) -> Algorithm:
+    """What continues a run: `engine=auto` stays with the engine that made the capture, a named engine takes its place.
+
+    Weights that were loaded into `algorithm` are those of the result.
+    """
+    if isinstance(algorithm, NativePpo) and algorithm.config.engine == "auto" and captured_by == TORCH_ENGINE:
+        ppo = algorithm
+        reason = "torch, with which the run began"
+        return _torch_ppo(ppo.config, ppo.envs, ppo.buffer, ppo.group, ppo.tensors, reason)
+    return algorithm
 
 
-def engine_to_go_on_with(state: TrainingState, began_with: str) -> Engine:
-    """`auto` stays with the engine that the run began with; only one that was asked for by name takes its place."""
-    if state.config.engine == "auto" and began_with == TORCH_NAME and state.engine.name != TORCH_NAME:
-        return _torch(state, "torch, with which the run began")
-    return state.engine
-
-
-def _torch(state: TrainingState, description: str = TORCH_NAME) -> TorchEngine:
-    if state.tape.is_on_cpu:
+def _torch_ppo(
+    config: TrainConfig,
+    envs: VectorEnvs,
+    buffer: RolloutBuffer,
+    group: Group,
+    tensors: PpoTensors,
+    description: str,
+) -> Algorithm:
+    if buffer.is_on_cpu:
         keep_freed_memory()
-    return torch_engine.TorchEngine(description, exact_worlds(state.envs, native_engine.learner))
+    stepper = exact_worlds(envs, native_engine.learner)
+    return torch_ppo.TorchPpo(config, envs, buffer, group, tensors, description, stepper)
 
 
-def _refuse_unfit(state: TrainingState) -> None:
-    """What is asked of the update, as far as only torch can do it; networks are looked at by `plan_network`."""
-    if not state.tape.is_on_cpu:
-        raise Unfit(f"device={state.tape.device.type}")
-    for setting, is_asked in _only_torch(state.config).items():
+def _refuse_unfit(config: TrainConfig, buffer: RolloutBuffer) -> None:
+    """Settings of the update that only torch supports; networks are checked by `plan_network`."""
+    if not buffer.is_on_cpu:
+        raise Unfit(f"device={buffer.device.type}")
+    for setting, is_asked in _only_torch(config).items():
         if is_asked:
             raise Unfit(setting)
 

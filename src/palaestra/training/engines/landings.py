@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from palaestra.algorithms.buffers.rollout_buffer import Tape
+    from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
     from palaestra.core.episodes import EpisodeResult
     from palaestra.envs.vector import Ending
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Landings:
     """Notes on the tape where episodes ended; one for each time that it is filled."""
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: RolloutBuffer) -> None:
         self._tape = tape
         self.episodes: list[EpisodeResult] = []
         self.cuts: list[tuple[int, Ending]] = []  # step and end of those that were cut: they bootstrap

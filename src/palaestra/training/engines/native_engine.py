@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from palaestra.algorithms.base import Iteration, Progress
 from palaestra.algorithms.buffers.rollout_buffer import refuse_non_finite_ends
 from palaestra.algorithms.schedules import value_at
 from palaestra.core.episodes import EpisodeColumns
@@ -21,7 +22,6 @@ from palaestra.core.lazy_import import lazy_import
 from palaestra.core.reports import PhaseTimes, UpdateStats
 from palaestra.envs.batch import BatchEnvs
 from palaestra.envs.vector import InProcessEnvs
-from palaestra.training.engines.base import Iteration
 from palaestra.training.engines.batch_worlds import BatchWorlds, is_watched
 from palaestra.training.engines.codes import HeadCode, InputCode, Unfit, plan_head
 from palaestra.training.engines.landings import Landings
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from palaestra.policies.normalise import ReturnScaler
     from palaestra.training.engines import network_plan
     from palaestra.training.engines.codes import LayerPlan
-    from palaestra.training.state import TrainingState
+    from palaestra.training.engines.native_ppo import NativePpo
 else:
     torch = lazy_import("torch")
     normalise = lazy_import("palaestra.policies.normalise")
@@ -60,12 +60,12 @@ MAX_CHOICES = 64  # parts of one action; native/engine/heads.hpp
 class NativeEngine:
     name = "native"
 
-    def __init__(self, state: TrainingState, kernels: str = "") -> None:
+    def __init__(self, state: NativePpo, kernels: str = "") -> None:
         """Raises Unfit where this engine cannot do what the torch engine would."""
         if learner is None:
             raise Unfit("it was not compiled where palaestra was installed")
         self._compiled = learner
-        tape, interface = state.tape, state.interface
+        tape, interface = state.buffer, state.interface
         plan, parameters = _network(state)
         seen = vector_input(plan, interface.observation_space)
         head, counts = plan_head(interface.action_space)
@@ -92,7 +92,7 @@ class NativeEngine:
             threads=state.config.torch_threads,
             kernels=kernels,
             cells=plan.cells,
-            stretch=state.stretch,
+            stretch=state.segment_length,
             tables=plan.tables,
         )
         self._rates = _rates(learner, state.config.ppo)
@@ -102,7 +102,7 @@ class NativeEngine:
         self._batch: BatchWorlds | None = None
         self.description = f"native, {self._learner.kernels}; environments stepped {self._take_worlds(state)}"
 
-    def _take_worlds(self, state: TrainingState) -> str:
+    def _take_worlds(self, state: NativePpo) -> str:
         """Where they are stepped; with the reason, where it is not inside"""
         envs = stepped_by(state.envs)
         try:
@@ -110,18 +110,20 @@ class NativeEngine:
                 self._worlds = EngineWorlds(envs, self._compiled)
                 return "inside"
             if isinstance(envs, BatchEnvs):
-                self._batch = BatchWorlds(envs, state.tape, self._compiled, self._learner)
+                self._batch = BatchWorlds(envs, state.buffer, self._compiled, self._learner)
                 return "inside, but step by step from Python while somebody watches"
         except Unfit as unfit:
             return f"in Python: {unfit}"
         return "outside, in a batch or in workers of their own"
 
-    def iterate(self, state: TrainingState) -> Iteration:
+    def iterate(self, state: NativePpo, progress: Progress) -> Iteration:
         began = perf_counter()
-        episodes = self._play(state)
+        episodes = self._play(state, progress)
         played = perf_counter()
-        stats = self._learn(state)
-        return Iteration(stats, episodes, PhaseTimes(played - began, perf_counter() - played))
+        stats = self._learn(state, progress)
+        return Iteration(
+            state.config.ppo.batch_size, stats, episodes, PhaseTimes(played - began, perf_counter() - played)
+        )
 
     def export_env_state(self) -> None:
         if self._worlds is not None:
@@ -131,8 +133,8 @@ class NativeEngine:
         if self._worlds is not None:
             self._worlds.invalidate()
 
-    def _play(self, state: TrainingState) -> Sequence[EpisodeResult]:
-        self._learner.begin(state.dice, state.iteration)
+    def _play(self, state: NativePpo, progress: Progress) -> Sequence[EpisodeResult]:
+        self._learner.begin(state.action_seed, progress.iteration)
         self._take_memory(state)
         try:
             episodes = self._play_inside(state) if self._worlds is not None else self._play_outside(state)
@@ -141,48 +143,52 @@ class NativeEngine:
                 f"An environment of '{state.config.env}' left its own observation space: {error}."
             ) from error
         if not self._compiled.are_finite(self._floats):
-            state.tape.refuse_non_finite()
+            state.buffer.refuse_non_finite()
         self._give_memory(state)
-        scaler = state.agent.return_scaler if state.config.policy.normalize_returns else None
+        scaler = state.tensors.agent.return_scaler if state.config.policy.normalize_returns else None
         if scaler is not None:
             self._scale(state, scaler)
         return episodes
 
-    def _take_memory(self, state: TrainingState) -> None:
+    def _take_memory(self, state: NativePpo) -> None:
         if self._memory:
-            self._learner.take_memory([np.ascontiguousarray(state.memory[name].numpy()) for name in self._memory])
+            self._learner.take_memory(
+                [np.ascontiguousarray(state.tensors.memory[name].numpy()) for name in self._memory]
+            )
 
-    def _give_memory(self, state: TrainingState) -> None:
+    def _give_memory(self, state: NativePpo) -> None:
         if self._memory:
-            after = [np.empty(state.memory[name].shape, np.float32) for name in self._memory]
+            after = [np.empty(state.tensors.memory[name].shape, np.float32) for name in self._memory]
             self._learner.give_memory(after)
-            state.memory = {name: torch.from_numpy(part) for name, part in zip(self._memory, after, strict=True)}
+            state.tensors.memory = {
+                name: torch.from_numpy(part) for name, part in zip(self._memory, after, strict=True)
+            }
 
-    def _scale(self, state: TrainingState, scaler: ReturnScaler) -> None:
+    def _scale(self, state: NativePpo, scaler: ReturnScaler) -> None:
         """`scaler.scale`, without its loop over steps in torch: that takes longer than a small update."""
-        tape = state.tape
+        tape = state.buffer
         sums = np.empty_like(tape.rewards)
         self._compiled.discounted_sums(
-            tape.rewards, tape.starts[1:], state.reward_sums.numpy(), state.config.ppo.gamma, sums
+            tape.rewards, tape.starts[1:], state.tensors.reward_sums.numpy(), state.config.ppo.gamma, sums
         )
         scaler.moments.update(torch.from_numpy(sums).flatten(), state.group.stack)
         factor = (scaler.moments.variance + normalise.EPSILON).rsqrt().float()
         torch.from_numpy(tape.rewards).mul_(factor).clamp_(-scaler.clip, scaler.clip)
 
-    def _play_inside(self, state: TrainingState) -> Sequence[EpisodeResult]:
+    def _play_inside(self, state: NativePpo) -> Sequence[EpisodeResult]:
         worlds = self._worlds
         assert worlds is not None, "asked before"
         worlds.take()
         ended = worlds.worlds.play(self._learner)
-        worlds.show(state.envs, state.tape.horizon, len(ended), state.tape.rewards[-1])
+        worlds.show(state.envs, state.buffer.horizon, len(ended), state.buffer.rewards[-1])
         if not ended:
             return ()
         _, envs, total_rewards, lengths, terminated = zip(*ended, strict=True)
         return EpisodeColumns(envs, total_rewards, lengths, terminated)
 
-    def _play_outside(self, state: TrainingState) -> Sequence[EpisodeResult]:
+    def _play_outside(self, state: NativePpo) -> Sequence[EpisodeResult]:
         """In worlds that are not the engine's: through their door, or step by step from Python."""
-        landings = Landings(state.tape)
+        landings = Landings(state.buffer)
         if self._batch is None or is_watched(state.envs):
             self._play_steps(state, landings)
         else:
@@ -190,9 +196,9 @@ class NativeEngine:
         self._judge(landings.cuts)
         return landings.episodes
 
-    def _play_steps(self, state: TrainingState, landings: Landings) -> None:
+    def _play_steps(self, state: NativePpo, landings: Landings) -> None:
         """Everything but `step` of the environments."""
-        tape, envs, act = state.tape, state.envs, self._learner.act
+        tape, envs, act = state.buffer, state.envs, self._learner.act
         actions = self.recording["actions"]
         for step in range(tape.horizon):
             act(step)
@@ -205,19 +211,18 @@ class NativeEngine:
         refuse_non_finite_ends(vector, [ending.env_index for _, ending in cuts])
         self._learner.judge(vector, [step for step, _ in cuts], [ending.env_index for _, ending in cuts], codes)
 
-    def _learn(self, state: TrainingState) -> UpdateStats:
+    def _learn(self, state: NativePpo, progress: Progress) -> UpdateStats:
         ppo, rates = state.config.ppo, self._rates
-        progress = state.env_steps / state.config.total_steps
-        rates.clip = value_at(ppo.clip, progress)
-        rates.entropy = value_at(ppo.entropy_coefficient, progress)
-        rates.learning_rate = learning_rate = value_at(ppo.learning_rate, progress)
+        rates.clip = value_at(ppo.clip, progress.fraction)
+        rates.entropy = value_at(ppo.entropy_coefficient, progress.fraction)
+        rates.learning_rate = learning_rate = value_at(ppo.learning_rate, progress.fraction)
         norm = self._learner.update(state.shuffler.bit_generator.capsule, rates, state.group.reducer)
         if not math.isfinite(norm):
             raise NonFinite(f"The gradient's norm is {norm}.")
         stats = UpdateStats(**self._learner.stats(), learning_rate=learning_rate)
         if state.config.policy.normalize_observations:
-            state.agent.take_in(state.tape.observations, state.group.stack)
-        state.tape.rewind()
+            state.tensors.agent.take_in(state.buffer.observations, state.group.stack)
+        state.buffer.rewind()
         return stats
 
 
@@ -237,18 +242,18 @@ def _rates(compiled: Any, ppo: PpoConfig) -> Any:
     return rates
 
 
-def _network(state: TrainingState) -> tuple[LayerPlan, dict[str, NDArray[np.float32]]]:
+def _network(state: NativePpo) -> tuple[LayerPlan, dict[str, NDArray[np.float32]]]:
     """What the network is and where its numbers are: as drafted, or as torch has it."""
-    if state.draft is not None:
-        return state.draft.plan, state.draft.numbers
-    optimizer = state.optimizer
-    plan = network_plan.plan_network(state.agent, optimizer.flat)
+    if state.network is not None:
+        return state.network.plan, state.network.numbers
+    optimizer = state.tensors.optimizer
+    plan = network_plan.plan_network(state.tensors.agent, optimizer.flat)
     return plan, {name: part.numpy() for name, part in optimizer.adam_memory().items()}
 
 
-def _new_recording(state: TrainingState, seen: Seen, head: HeadCode, parts: int) -> dict[str, NDArray[Any]]:
+def _new_recording(state: NativePpo, seen: Seen, head: HeadCode, parts: int) -> dict[str, NDArray[Any]]:
     """The tape's arrays, and what the engine adds to them, each [T, B]."""
-    tape = state.tape
+    tape = state.buffer
     shape = (tape.horizon, state.envs.count)
     is_single = head is HeadCode.CHOICES and parts == 1 and not hasattr(state.interface.action_space, "counts")
     dtype = np.float32 if head is HeadCode.NORMAL else np.int64
@@ -265,10 +270,10 @@ def _new_recording(state: TrainingState, seen: Seen, head: HeadCode, parts: int)
     }
 
 
-def _normalizer(state: TrainingState, code: InputCode) -> tuple[NDArray[np.float32], NDArray[np.float32], float] | None:
+def _normalizer(state: NativePpo, code: InputCode) -> tuple[NDArray[np.float32], NDArray[np.float32], float] | None:
     if not state.config.policy.normalize_observations:
         return None
-    normalizer = state.agent.observation_normalizer
+    normalizer = state.tensors.agent.observation_normalizer
     assert normalizer is not None, "asked for by the configuration"
     assert code is InputCode.REALS, "the normaliser itself refuses everything else"
     box: Any = normalizer.parts["part_"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from palaestra.algorithms.buffers.rollout_buffer import Tape
+    from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
     from palaestra.core.spaces import SpaceSpec
     from palaestra.training.engines.codes import LayerPlan
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Seen:
     """Views of the tape's blocks, each [T + 1, B, …]."""
 
-    def __init__(self, plan: LayerPlan, tape: Tape) -> None:
+    def __init__(self, plan: LayerPlan, tape: RolloutBuffer) -> None:
         self._vector_part = plan.part
         self._code_parts = plan.table_parts
         self._blocks = tape.blocks

@@ -148,6 +148,10 @@ class EngineWorlds:
     def invalidate(self) -> None:
         self.is_taken = False
 
+    def stepped(self, envs: VectorEnvs) -> InsideSteps:
+        """After `take`: what steps them for `envs`, which are these environments or what publishes their frames."""
+        return InsideSteps(self, envs)
+
     def show(self, envs: VectorEnvs, steps: int, ended: int, rewards: NDArray[np.float32]) -> None:
         """After `steps` steps of each: count them for whoever watches, and let them be drawn where that is due."""
         if isinstance(envs, PublishedEnvs):

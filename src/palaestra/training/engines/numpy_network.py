@@ -37,7 +37,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Draft:
+class NumpyNetwork:
     plan: LayerPlan
     numbers: dict[str, NDArray[np.float32]]  # as `FlatOptimizer.adam_memory` calls them
     shapes: dict[str, tuple[int, ...]]  # of the parameters, by their names in the agent's state_dict and in its order
@@ -49,7 +49,7 @@ class Draft:
         return {name: piece.reshape(self.shapes[name]) for name, piece in zip(self.shapes, pieces, strict=True)}
 
 
-def draft_network(config: PolicyConfig, interface: EnvInterface, seed: int) -> Draft | None:
+def build_numpy_network(config: PolicyConfig, interface: EnvInterface, seed: int) -> NumpyNetwork | None:
     """None where only torch can say what the network is."""
     settings = _read_settings(config)
     if settings is None:
@@ -67,7 +67,7 @@ def draft_network(config: PolicyConfig, interface: EnvInterface, seed: int) -> D
     pen.plan.action_slot = pen.layer("action.layer", actor, outputs, ACTOR_GAIN, ActivationCode.NONE)
     critic = pen.tower("critic", settings)
     pen.plan.value_slot = pen.layer("value.layer", critic, 1, CRITIC_GAIN, ActivationCode.NONE)
-    return Draft(pen.plan, _adam_memory(np.concatenate(pen.parts)), pen.shapes)
+    return NumpyNetwork(pen.plan, _adam_memory(np.concatenate(pen.parts)), pen.shapes)
 
 
 class Pen:

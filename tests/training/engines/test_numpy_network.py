@@ -8,9 +8,9 @@ from palaestra.algorithms.optimizers import FlatOptimizer
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
 from palaestra.policies.build import build_policy
-from palaestra.training.draft import draft_network, orthogonal
 from palaestra.training.engines.codes import LayerPlan
 from palaestra.training.engines.network_plan import plan_network
+from palaestra.training.engines.numpy_network import build_numpy_network, orthogonal
 
 SEEN = BoxSpec((5,))
 SPACES = {
@@ -22,7 +22,7 @@ SPACES = {
 
 def drafted(settings=None, seen=SEEN, action=SPACES["choices"][1], seed=1, **policy):
     config = PolicyConfig(graph="mlp", settings=settings or {}, **policy)
-    return draft_network(config, EnvInterface(seen, action), seed)
+    return build_numpy_network(config, EnvInterface(seen, action), seed)
 
 
 @pytest.mark.parametrize(("seen", "action"), SPACES.values(), ids=SPACES)
@@ -125,7 +125,7 @@ def test_no_direction_is_preferred():
     ids=lambda config: f"{config} {config.settings}",
 )
 def test_what_is_not_plain_is_left_to_torch(config):
-    assert draft_network(config, EnvInterface(SEEN, DiscreteSpec(2)), 1) is None
+    assert build_numpy_network(config, EnvInterface(SEEN, DiscreteSpec(2)), 1) is None
 
 
 def test_spaces_that_the_engine_does_not_know_are_left_to_torch():
