@@ -64,7 +64,7 @@ def watch_until_told(told: Any) -> None:
 
 
 def captured_at(message: bytes) -> float:
-    from palaestra.rendering.encode import MESSAGE
+    from palaestra.rendering.images import MESSAGE
 
     return float(MESSAGE.unpack_from(message)[9])
 
@@ -139,7 +139,7 @@ def complain(reason: str) -> None:
 
 
 def lane(side: str) -> Path:
-    from palaestra.rendering.buffer_paths import frame_buffer_path
+    from palaestra.rendering.frame_buffer import frame_buffer_path
 
     return frame_buffer_path(side.upper().replace(" ", "_"))
 
@@ -180,7 +180,7 @@ def own_lanes(otherwise: str) -> Iterator[None]:
     """A place of our own for lanes, told to our children too. What was told before is told again afterwards: whoever
     is started later would look for lanes in a folder that is gone."""
     lanes = Path(tempfile.mkdtemp(dir=shared_memory(otherwise)))
-    with patch.dict(os.environ, {"PALAESTRA_LANES_DIR": str(lanes)}):
+    with patch.dict(os.environ, {"PALAESTRA_FRAME_BUFFERS_DIR": str(lanes)}):
         yield
     lanes.rmdir()  # fails when a lane was left behind
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import gymnasium
 
 from palaestra.rendering.env_state import StateEncoder, recipe_of
-from palaestra.rendering.headless import prepare_rendering
-from palaestra.rendering.offscreen import OffscreenRenderer
-from palaestra.rendering.socket_messages import socket_pair
+from palaestra.rendering.messages import socket_pair
+from palaestra.rendering.offscreen import OffscreenRenderer, prepare_rendering
 
 if TYPE_CHECKING:
     from collections.abc import Callable

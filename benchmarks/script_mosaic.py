@@ -74,8 +74,8 @@ class Audience:
         self.is_watching = is_watching
 
     def attend(self, seconds: float) -> None:
-        from palaestra.rendering.encode import MESSAGE
         from palaestra.rendering.hub import RENEW_SECONDS
+        from palaestra.rendering.images import MESSAGE
 
         deadline, renewed_at = time.monotonic() + seconds, 0.0
         while (now := time.monotonic()) < deadline:
@@ -122,8 +122,7 @@ def started(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes
 
 
 def reader_when_there(run_id: str, process: subprocess.Popen[bytes]) -> Any:
-    from palaestra.rendering.buffer_paths import frame_buffer_path
-    from palaestra.rendering.errors import FrameBufferError
+    from palaestra.rendering.frame_buffer import FrameBufferError, frame_buffer_path
     from palaestra.rendering.frame_reader import FrameReader
 
     deadline = time.monotonic() + START_SECONDS

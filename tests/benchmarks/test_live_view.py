@@ -59,8 +59,8 @@ def test_the_age_of_a_picture_is_read_where_the_page_on_the_live_view_says():
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["torch", "native"])
 def test_a_small_try_sees_pictures_and_leaves_no_lane_and_no_word_of_where_they_were(engine):
-    before = os.environ.get("PALAESTRA_LANES_DIR")
+    before = os.environ.get("PALAESTRA_FRAME_BUFFERS_DIR")
     found = live_view.measure_all(1, 4, engine)
-    assert os.environ.get("PALAESTRA_LANES_DIR") == before
+    assert os.environ.get("PALAESTRA_FRAME_BUFFERS_DIR") == before
     assert found["seen"]["sent"] >= found["seen"]["encoded"]
     assert [len(stretches) for stretches in found["sides"].values()] == [1, 1, 1, 1]

@@ -25,10 +25,22 @@ from palaestra.core.run import RunRecord, RunState
 from palaestra.core.spaces import decode_interface
 from palaestra.core.worker_kind import Resources
 from palaestra.daemon.ticket import Ticket, read_ticket, stamped_ticket
-from palaestra.rendering.demand import DEMAND, Demand, unpack_demand
-from palaestra.rendering.frame_header import FRAME_HEADER, FrameHeader, Numbers, unpack_frame_header
-from palaestra.rendering.heartbeat import HEARTBEAT, Heartbeat, unpack_heartbeat
-from palaestra.rendering.layout import ABOUT, About, checked, unpack_about
+from palaestra.rendering.frame_format import (
+    ABOUT,
+    DEMAND,
+    FRAME_HEADER,
+    HEARTBEAT,
+    About,
+    Demand,
+    FrameHeader,
+    Heartbeat,
+    Numbers,
+    checked,
+    unpack_about,
+    unpack_demand,
+    unpack_frame_header,
+    unpack_heartbeat,
+)
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import read_journal
 from palaestra.runs.replay_file import ReplayWriter, read_replay_file

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from palaestra.config.train import CheckpointConfig, LiveConfig, TrainConfig
 from palaestra.config.yaml import dump_yaml, parse_yaml
-from palaestra.rendering.layout import MAX_SIDE, MAX_SLOTS
+from palaestra.rendering.frame_format import MAX_SIDE, MAX_SLOTS
 
 
 def test_what_a_run_writes_down_is_read_back_the_same():

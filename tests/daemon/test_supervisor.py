@@ -16,8 +16,7 @@ from palaestra.core.run import RunRequest, RunState
 from palaestra.daemon import supervisor
 from palaestra.daemon.keeping import read_note
 from palaestra.daemon.tree import find_process
-from palaestra.rendering.buffer_paths import frame_buffer_path
-from palaestra.rendering.frame_buffer import remove_dead_frame_buffers
+from palaestra.rendering.frame_buffer import frame_buffer_path, remove_dead_frame_buffers
 from palaestra.runs.status import moved, read_written_record, write_record
 from palaestra.runs.store import RunStore
 
@@ -129,7 +128,7 @@ DIE_WITH_A_LANE = f"""
 import os, signal, sys
 sys.path[:0] = {sys.path!r}
 from palaestra.rendering.frame_buffer import FrameBufferOwner
-from palaestra.rendering.buffer_paths import frame_buffer_path
+from palaestra.rendering.frame_buffer import frame_buffer_path
 from palaestra.runs.processes import process_started_at
 FrameBufferOwner(frame_buffer_path(os.environ["PALAESTRA_RUN_ID"]), 2, 1000, process_started_at(os.getpid()))
 os.kill(os.getpid(), signal.SIGKILL)
@@ -137,7 +136,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_the_lane_of_a_killed_worker_is_swept(serve, wait_until, tmp_path, monkeypatch):
-    monkeypatch.setenv("PALAESTRA_LANES_DIR", str(tmp_path))
+    monkeypatch.setenv("PALAESTRA_FRAME_BUFFERS_DIR", str(tmp_path))
     swept = []
     monkeypatch.setattr(
         supervisor, "remove_dead_frame_buffers", lambda is_alive: swept.extend(remove_dead_frame_buffers(is_alive))

@@ -12,9 +12,8 @@ from palaestra.envs.make import make_env
 from palaestra.envs.publish import PublishedEnvs
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.rendering import live_view
-from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
-from palaestra.rendering.demand import Demand
-from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, frame_buffer_path
+from palaestra.rendering.frame_format import Demand
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.rendering.live_view import LiveView
@@ -42,7 +41,7 @@ def reader(frame_buffer):
 
 
 def want(reader, slots=range(4), fps=60.0, side=0, now=None):
-    reader.want(Demand(fps, side, frozenset(slots), 1, 1), (now or monotonic()) + 2)
+    reader.request(Demand(fps, side, frozenset(slots), 1, 1), (now or monotonic()) + 2)
 
 
 def patch_clock(monkeypatch, clock):

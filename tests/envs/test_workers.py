@@ -22,9 +22,8 @@ from palaestra.envs.frame_sources import frame_source
 from palaestra.envs.publish import PublishedEnvs
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.envs.workers import WorkerEnvs
-from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
-from palaestra.rendering.demand import Demand
-from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, frame_buffer_path
+from palaestra.rendering.frame_format import Demand
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.rendering.live_view import LiveView
@@ -148,7 +147,7 @@ def test_whoever_watches_finds_every_environment_in_its_slot(calm, tmp_path, mon
 
         def all_are_shown():
             """One look may show a few only: pictures have a budget."""
-            reader.want(Demand(60.0, 0, frozenset(range(6)), 1, 1), time.monotonic() + 2)
+            reader.request(Demand(60.0, 0, frozenset(range(6)), 1, 1), time.monotonic() + 2)
             watched.step(np.array([0, 1, 2, 3, 4, 0]), out)
             frames.update({slot: frame for slot in range(6) if (frame := reader.read(slot)) is not None})
             return len(frames) == 6

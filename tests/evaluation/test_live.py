@@ -13,9 +13,8 @@ from palaestra.evaluation.local import LocalEvaluator
 from palaestra.evaluation.plans import make_plan
 from palaestra.evaluation.session import EvaluationCallbacks, EvaluationOptions, EvaluationSession
 from palaestra.evaluation.targets import load_policy_target
-from palaestra.rendering.buffer_paths import EVALUATE, VARIABLE, all_frame_buffers, frame_buffer_path
-from palaestra.rendering.demand import Demand
-from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_buffer import EVALUATE, VARIABLE, FrameBufferOwner, all_frame_buffers, frame_buffer_path
+from palaestra.rendering.frame_format import Demand
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.rendering.live_view import LiveView
@@ -31,7 +30,7 @@ def lanes(tmp_path, monkeypatch):
 
 
 def want(reader, slots=(0,)):
-    reader.want(Demand(60.0, 0, frozenset(slots), 1, 1), monotonic() + 2)
+    reader.request(Demand(60.0, 0, frozenset(slots), 1, 1), monotonic() + 2)
 
 
 class Audience:
@@ -62,7 +61,7 @@ def test_an_evaluation_that_is_watched_has_the_same_results(trained_run):
         report = session.evaluate(callbacks=EvaluationCallbacks(on_episode=audience))
     assert list(report.episodes) == alone
     shown = audience.frames[0]
-    assert (shown[-1].note.width, shown[-1].note.height) == (600, 400)
+    assert (shown[-1].header.width, shown[-1].header.height) == (600, 400)
     assert len({frame.sequence for frame in shown}) > 1
     assert all(frame.numbers.total_reward == frame.numbers.length for frame in shown)  # CartPole pays 1 a step
     assert all_frame_buffers() == []

@@ -63,7 +63,7 @@ class Palaestra:
         self.runs = home / "runs"
         lanes = home / "lanes"  # whatever the machine's shared memory is like
         lanes.mkdir()
-        own = {"NO_COLOR": "1", "PALAESTRA_RUNS_DIR": str(self.runs), "PALAESTRA_LANES_DIR": str(lanes)}
+        own = {"NO_COLOR": "1", "PALAESTRA_RUNS_DIR": str(self.runs), "PALAESTRA_FRAME_BUFFERS_DIR": str(lanes)}
         self.variables = {**os.environ, **own}
 
     def command(self, *words: str) -> list[str]:

@@ -11,8 +11,8 @@ import time
 
 from palaestra.cli.main import main
 from palaestra.core.errors import PalaestraError
-from palaestra.rendering.buffer_paths import all_frame_buffers
-from palaestra.rendering.demand import Demand
+from palaestra.rendering.frame_buffer import all_frame_buffers
+from palaestra.rendering.frame_format import Demand
 from palaestra.rendering.frame_reader import FrameReader
 
 
@@ -23,7 +23,7 @@ def watch(parent: int) -> None:
                 reader = FrameReader(path)
             except PalaestraError:
                 continue
-            reader.want(Demand(60.0, 0, frozenset(range(8)), 1, 1), time.monotonic() + 2)
+            reader.request(Demand(60.0, 0, frozenset(range(8)), 1, 1), time.monotonic() + 2)
             reader.close()
         time.sleep(0.01)
 

@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
-from palaestra.rendering.frame_buffer import FrameBufferOwner
-from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, frame_buffer_path
+from palaestra.rendering.frame_format import Numbers
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.rendering.hub import Hub
@@ -191,7 +190,7 @@ def is_whole(frame) -> bool:
     step = frame.numbers.env_step
     numbers = (float(step), float(step % 7), step % 251)
     return (
-        frame.payload == bytes([step % 251]) * (frame.note.width * frame.note.height * 3)
+        frame.payload == bytes([step % 251]) * (frame.header.width * frame.header.height * 3)
         and (frame.numbers.reward, frame.numbers.total_reward, frame.numbers.length) == numbers
         and step % 2 == frame.slot
     )
@@ -201,7 +200,7 @@ def torn_frames(tmp_path, reads: int, kills: int) -> dict[str, int]:
     """Read while a process writes, and kill it at any instant, again and again."""
     chance = random.Random(7)
     tally = {"reads": 0, "frames": 0, "torn": 0, "kills": 0, "lost": 0, "vanished": 0}
-    with FrameBufferOwner(tmp_path / "palaestra-x-train.lane", 2, 200 * 200 * 3, 1.0) as owner:
+    with FrameBufferOwner(tmp_path / "palaestra-x-train.frames", 2, 200 * 200 * 3, 1.0) as owner:
         reader = FrameReader(owner.path)
         while tally["kills"] < kills or tally["reads"] < reads:
             child = os.fork()

@@ -52,7 +52,10 @@ class Launched:
         for process in psutil.process_iter():
             try:
                 variables = process.environ()
-                is_ours = variables.get("PALAESTRA_LANES_DIR") == self.palaestra.variables["PALAESTRA_LANES_DIR"]
+                is_ours = (
+                    variables.get("PALAESTRA_FRAME_BUFFERS_DIR")
+                    == self.palaestra.variables["PALAESTRA_FRAME_BUFFERS_DIR"]
+                )
                 is_ours = is_ours and "RANK" in variables
                 if is_ours and process.status() != psutil.STATUS_ZOMBIE:
                     found[int(variables["RANK"])] = process

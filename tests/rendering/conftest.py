@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
-from palaestra.rendering.frame_buffer import FrameBufferOwner
-from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, frame_buffer_path
+from palaestra.rendering.frame_format import Numbers
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.runs.processes import process_started_at
@@ -44,7 +43,7 @@ def buffers(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.fixture
-def open_lane(buffers) -> Iterator[Callable[..., Ends]]:
+def open_frame_buffer(buffers) -> Iterator[Callable[..., Ends]]:
     opened: list[Ends] = []
 
     def make(run_id: str = "RUN", role: str = "train", slots: int = 2, capacity: int = 64 * 64 * 3) -> Ends:
@@ -58,7 +57,7 @@ def open_lane(buffers) -> Iterator[Callable[..., Ends]]:
 
 
 @pytest.fixture
-def picture() -> Callable[..., np.ndarray]:
+def image() -> Callable[..., np.ndarray]:
     """One shade of grey, or noise that no other seed has."""
 
     def make(shade: int | None = None, height: int = 6, width: int = 8, seed: int = 0) -> np.ndarray:

@@ -7,9 +7,8 @@ import pytest
 from palaestra.rendering import mujoco_state
 from palaestra.rendering.env_copy import CopyDiffers, CopyPool
 from palaestra.rendering.env_state import LARGEST_VALUE, StateEncoder, recipe_of
-from palaestra.rendering.headless import prepare_rendering
 from palaestra.rendering.messages import pack, unpack
-from palaestra.rendering.offscreen import OffscreenRenderer
+from palaestra.rendering.offscreen import OffscreenRenderer, prepare_rendering
 
 pytestmark = pytest.mark.filterwarnings("ignore:builtin type:DeprecationWarning")  # of Box2D, when it is imported
 RENDERED = [

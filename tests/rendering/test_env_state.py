@@ -13,7 +13,7 @@ from palaestra.rendering.env_state import (
     digest,
     encode_value,
     recipe_of,
-    refuse,
+    require_describable,
 )
 
 
@@ -89,7 +89,7 @@ def test_one_attribute_that_nobody_knows_is_enough_to_refuse(board):
         StateEncoder(board, {})
 
 
-def test_what_becomes_unknown_later_is_noticed_then(encoder, board):
+def test_an_attribute_that_becomes_indescribable_is_refused(encoder, board):
     encoder.encode()
     board.friend = object()
     with pytest.raises(NotDescribable, match="friend"):
@@ -126,10 +126,10 @@ class Frame(gymnasium.Wrapper):
 
 def test_a_wrapper_that_changes_the_image_is_refused_and_gymnasiums_own_are_not(board):
     made = gymnasium.make("CartPole-v1")
-    refuse(made)
+    require_describable(made)
     made.close()
     with pytest.raises(NotDescribable, match="Frame has a `render` of its own"):
-        refuse(Frame(board))
+        require_describable(Frame(board))
 
 
 class Keeper(Board):
@@ -145,9 +145,9 @@ class Slotted(Board):
 
 
 @pytest.mark.parametrize(("kind", "reason"), [(Keeper, "keeps its state itself"), (Slotted, "__slots__")])
-def test_state_that_cannot_be_seen_is_refused(kind, reason):
+def test_hidden_state_is_refused(kind, reason):
     with pytest.raises(NotDescribable, match=reason):
-        refuse(kind())
+        require_describable(kind())
 
 
 def test_a_recipe_is_the_spec_of_a_registered_environment():

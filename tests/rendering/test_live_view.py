@@ -1,4 +1,7 @@
+from __future__ import annotations
+
 import itertools
+import random
 from math import inf
 from time import monotonic
 
@@ -6,13 +9,11 @@ import numpy as np
 import pytest
 
 from palaestra.rendering import live_view
-from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
-from palaestra.rendering.demand import Demand
-from palaestra.rendering.frame_buffer import FrameBufferOwner
-from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, frame_buffer_path
+from palaestra.rendering.frame_format import Demand, Numbers
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.frame_writer import FrameWriter
-from palaestra.rendering.live_view import CHECK_SECONDS, LiveView, View
+from palaestra.rendering.live_view import CHECK_SECONDS, SAVED_SECONDS, LiveView, Pacing, View
 from palaestra.rendering.render_client import Status
 
 
@@ -61,7 +62,7 @@ def reader(frame_buffer):
 
 
 def want(reader, slots=range(4), fps=60.0, side=0, now=None):
-    reader.want(Demand(fps, side, frozenset(slots), 1, 1), (now or monotonic()) + 2)
+    reader.request(Demand(fps, side, frozenset(slots), 1, 1), (now or monotonic()) + 2)
 
 
 def test_nobody_watches_so_nothing_is_drawn(writer, reader):
@@ -90,7 +91,7 @@ def test_tiles_beyond_those_of_the_source_are_not_drawn(writer, reader):
     assert source.rendered == [0, 1]
 
 
-def test_a_process_of_several_writes_its_own_slot_and_leaves_the_beat_to_the_first(writer, reader):
+def test_a_process_of_several_writes_its_slot_and_no_heartbeat(writer, reader):
     want(reader)
     LiveView(writer, 1.0, 64, writes_heartbeat=False).check(Source([2]))
     assert reader.read(2) is not None
@@ -100,11 +101,11 @@ def test_a_process_of_several_writes_its_own_slot_and_leaves_the_beat_to_the_fir
 
 @pytest.mark.fault("F6")
 @pytest.mark.parametrize("side", [0, 32, 16])
-def test_huge_pictures_are_made_small_before_they_leave(writer, reader, side):
+def test_huge_images_are_shrunk_before_they_are_written(writer, reader, side):
     want(reader, slots=[0], side=side)
     LiveView(writer, 1.0, 64).check(Source(content=np.broadcast_to(np.uint8(9), (4320, 7680, 3))))
     frame = reader.read(0)
-    assert 2 / 3 * (side or 64) <= max(frame.note.width, frame.note.height) <= min(64, 1.5 * (side or 64))
+    assert 2 / 3 * (side or 64) <= max(frame.header.width, frame.header.height) <= min(64, 1.5 * (side or 64))
     assert set(frame.payload) == {9}
 
 
@@ -121,7 +122,7 @@ def test_a_renderer_that_raises_ends_the_live_view_with_one_message(writer, read
     assert reader.heartbeat().condition == "failed"
 
 
-def test_a_picture_that_finds_no_room_ends_the_live_view_too(writer, reader):
+def test_a_frame_that_finds_no_room_ends_the_live_view(writer, reader):
     want(reader)
     view = LiveView(writer, 1.0, 64)
     view.check(Source(content=b"x" * (64 * 64 * 3 + 1)))
@@ -135,7 +136,7 @@ def test_whoever_interrupts_is_not_swallowed(writer, reader):
         LiveView(writer, 1.0, 64).check(Source(error=KeyboardInterrupt()))
 
 
-def test_the_end_is_said(writer, reader):
+def test_closing_writes_the_condition_closed(writer, reader):
     view = LiveView(writer, 1.0, 64)
     view.close()
     assert reader.heartbeat().condition == "closed"
@@ -177,7 +178,7 @@ class Client:
 
     def __init__(self, status=Status.READY, takes=9999, waits=True, is_needed=True):
         self.status, self.takes, self.waits, self.is_needed = status, takes, waits, is_needed
-        self.sent, self.rested, self.is_closed, self.is_ended, self.busy = [], 0, False, False, set()
+        self.sent, self.released, self.is_closed, self.is_ended, self.busy = [], 0, False, False, set()
 
     def attend(self, now, frames):
         return self.status
@@ -196,8 +197,8 @@ class Client:
         if len(self.sent) >= self.takes:
             self.status = Status.IDLE
 
-    def rest(self, now):
-        self.rested += 1
+    def release(self, now):
+        self.released += 1
 
     def end(self):
         self.is_ended = True
@@ -341,11 +342,11 @@ def test_sending_has_a_small_part_of_the_budget_of_rendering(writer, reader, mon
     assert 0.002 < reader.heartbeat().cost <= 0.004  # of 0.003, and the first round is free
 
 
-def test_without_viewers_a_render_process_may_rest_and_it_is_closed_with_the_view(writer, reader):
+def test_without_viewers_a_render_process_is_released_and_closed_with_the_view(writer, reader):
     client = Client()
     view = LiveView(writer, 1.0, 64, client=client)
     view.check(Source())
-    assert (client.rested, client.sent, client.is_closed) == (1, [], False)
+    assert (client.released, client.sent, client.is_closed) == (1, [], False)
     view.close()
     assert client.is_closed
 
@@ -355,3 +356,74 @@ def test_a_live_view_that_ends_takes_its_render_process_along(writer, reader):
     client = Client(Status.FAILED)
     LiveView(writer, 1.0, 64, client=client).check(Source(error=RuntimeError("no display.")))
     assert client.is_closed
+
+
+def drive(pacing, seconds, cost, fps=15.0, slots=range(8), step=0.002, update=(0.0, 0.0)):
+    """A worker that steps, and draws when it may: what was drawn when, and how long drawing took in all."""
+    now, due, record_frame, spent, next_update = 0.0, 0.0, [], 0.0, update[0] or 1e9
+    while now < seconds:
+        now += step
+        if now > next_update:
+            now += update[1]
+            next_update = now + update[0]
+        if now < due:
+            continue
+        pacing.earn(now)
+        began = now
+        while (slot := pacing.next_slot(slots, began)) is not None:
+            record_sent = cost() if callable(cost) else cost
+            pacing.record_frame(slot, began, record_sent, fps)
+            record_frame.append((now, slot))
+            now += record_sent
+            spent += record_sent
+        due = min(pacing.due_at(slots, began), began + 0.1)
+    return record_frame, spent, now
+
+
+@pytest.mark.parametrize("cost", [0.0001, 0.0025, 0.11, 0.5])
+@pytest.mark.parametrize("budget", [0.015, 0.25])
+def test_rendering_takes_no_more_than_its_share_whatever_a_frame_costs(cost, budget):
+    record_frame, spent, seconds = drive(Pacing(budget), 200, cost)
+    assert record_frame
+    assert spent <= budget * seconds + cost
+
+
+def test_the_share_also_holds_when_the_cost_changes_all_the_time():
+    chance = random.Random(5)
+    _, spent, seconds = drive(Pacing(0.02), 300, lambda: chance.choice([0.0005, 0.003, 0.2]))
+    assert spent <= 0.02 * seconds + 0.2
+
+
+def test_the_share_also_holds_with_long_updates_between_steps():
+    _, spent, seconds = drive(Pacing(0.02), 100, 0.0025, update=(1.0, 3.0))
+    assert spent <= 0.02 * seconds + 0.0025
+
+
+def test_cheap_frames_come_as_often_as_requested_and_no_more():
+    record_frame, _, _ = drive(Pacing(0.5), 10, 0.0001, fps=10.0, slots=range(4))
+    counts = [sum(slot == one for _, slot in record_frame) for one in range(4)]
+    assert all(90 <= count <= 101 for count in counts), counts
+
+
+def test_no_tile_starves():
+    record_frame, _, _ = drive(Pacing(0.02), 60, 0.01, slots=range(8))
+    counts = [sum(slot == one for _, slot in record_frame) for one in range(8)]
+    assert max(counts) - min(counts) <= 1
+    assert [slot for _, slot in record_frame[:16]] == [*range(8), *range(8)]
+
+
+def test_unused_budget_is_kept_for_a_second_at_most():
+    pacing = Pacing(0.02)
+    pacing.earn(0.0)
+    pacing.earn(1000.0)
+    pictures = 0
+    while pacing.next_slot(range(1000), 1000.0) is not None:
+        pacing.record_frame(pictures, 1000.0, 0.001, 15.0)
+        pictures += 1
+    assert pictures == pytest.approx(0.02 * SAVED_SECONDS / 0.001, abs=1)
+
+
+def test_the_first_frame_comes_at_once():
+    pacing = Pacing(0.01)
+    pacing.earn(50.0)
+    assert pacing.next_slot([3], 50.0) == 3

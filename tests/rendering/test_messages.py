@@ -1,12 +1,15 @@
+from __future__ import annotations
+
 import json
+from contextlib import closing
 
 import numpy as np
 import pytest
 
-from palaestra.rendering.messages import pack, unpack
+from palaestra.rendering.messages import LARGEST_MESSAGE, MessageTooLong, PeerClosed, pack, socket_pair, unpack
 
 
-def test_plain_data_bytes_arrays_and_scalars_come_back_as_they_were():
+def test_json_types_bytes_arrays_and_scalars_round_trip():
     content = {
         "text": "a",
         "nested": [{"bytes": b"\x00\x01"}, None, True, 1.5, 2**70],
@@ -28,6 +31,52 @@ def test_a_message_without_bytes_is_json_alone():
     assert pack(None) == (b"", b"")
 
 
-def test_what_is_not_plain_is_refused_by_its_type():
-    with pytest.raises(TypeError, match="object is not plain data"):
+def test_unsupported_types_are_refused_by_name():
+    with pytest.raises(TypeError, match="object is not a JSON type"):
         pack({"a": object()})
+
+
+@pytest.fixture
+def ends():
+    ours, theirs = socket_pair()
+    with closing(ours), closing(theirs):
+        yield ours, theirs
+
+
+def test_messages_arrive_whole_and_in_order_and_nobody_waits(ends):
+    ours, theirs = ends
+    assert theirs.receive() is None
+    assert ours.send({"number": 1, "array": np.arange(3)})
+    assert ours.send({"number": 2})
+    assert [theirs.receive()["number"] for _ in range(2)] == [1, 2]
+    assert theirs.receive() is None
+
+
+def test_a_full_buffer_refuses_instead_of_waiting(ends):
+    ours, theirs = ends
+    sent = 0
+    while ours.send({"payload": b"x" * 1000}):
+        sent += 1
+        assert sent < 100_000
+    assert theirs.receive() is not None
+    assert sum(theirs.receive() is not None for _ in range(sent)) == sent - 1
+
+
+def test_a_message_that_never_finds_room_is_an_error(ends):
+    with pytest.raises(MessageTooLong, match="bytes"):
+        ends[0].send({"payload": b"x" * LARGEST_MESSAGE})
+
+
+def test_a_message_of_nearly_the_largest_size_arrives(ends):
+    ours, theirs = ends
+    assert ours.send({"payload": b"x" * (LARGEST_MESSAGE - 100)})
+    assert len(theirs.receive()["payload"]) == LARGEST_MESSAGE - 100
+
+
+def test_the_end_of_the_other_side_is_noticed(ends):
+    ours, theirs = ends
+    theirs.close()
+    with pytest.raises(PeerClosed):
+        ours.receive()
+    with pytest.raises(PeerClosed):
+        ours.send({})

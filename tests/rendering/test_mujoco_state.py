@@ -22,12 +22,12 @@ def test_what_rendering_reads_is_the_same_after_a_state_was_written(envs):
     """Also the fields that a step leaves one substep behind the position."""
     source, target = (env.data for env in envs)
     assert not np.array_equal(source.geom_xpos, target.geom_xpos)
-    mujoco_state.write(target, mujoco_state.read(source))
+    mujoco_state.restore(target, mujoco_state.capture(source))
     for name in ("qpos", "qvel", *mujoco_state.RENDERED_FIELDS):
         assert np.array_equal(getattr(source, name), getattr(target, name)), name
 
 
-def test_models_are_told_apart_by_their_numbers(envs):
+def test_models_with_different_values_have_different_digests(envs):
     first, second = (env.model for env in envs)
     assert mujoco_state.model_digest(first) == mujoco_state.model_digest(second)
     first.geom_size[0] += 1

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from palaestra.rendering import notifier as bells
-from palaestra.rendering.notifier import MOST_AT_ONCE, NotificationReceiver, NotificationSender
+from palaestra.rendering.notifier import MAX_BATCH, NotificationReceiver, NotificationSender
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def sender():
     made.close()
 
 
-def test_a_ring_wakes_who_waits_and_says_what_for(notifier, sender):
+def test_a_notification_wakes_who_waits_and_says_what_for(notifier, sender):
     assert select.select([notifier], [], [], 0)[0] == []
     assert sender.notify(notifier.number, 2**63, 5)
     assert sender.notify(notifier.number, 2**63, 6)
@@ -32,14 +32,14 @@ def test_a_ring_wakes_who_waits_and_says_what_for(notifier, sender):
     assert notifier.receive() == set()
 
 
-def test_a_missing_bell_is_no_error(sender):
+def test_a_missing_notifier_is_no_error(sender):
     assert not sender.notify(12345, 1, 1)
 
 
-def test_a_full_bell_loses_rings_and_never_waits(notifier, sender):
+def test_a_full_notifier_loses_notifications_and_never_waits(notifier, sender):
     sent = sum(sender.notify(notifier.number, 1, slot) for slot in range(5000))
     assert 0 < sent < 5000
-    assert len(notifier.receive()) == min(sent, MOST_AT_ONCE)
+    assert len(notifier.receive()) == min(sent, MAX_BATCH)
     assert sender.notify(notifier.number, 1, 1)
 
 
@@ -51,14 +51,14 @@ def test_noise_is_counted_and_ignored(notifier):
     assert notifier.ignored == {"size": 3}
 
 
-def test_who_rings_is_told_by_the_kernel_and_strangers_are_not_heard(notifier, sender, monkeypatch):
+def test_notifications_of_other_users_are_ignored(notifier, sender, monkeypatch):
     sender.notify(notifier.number, 1, 1)
     monkeypatch.setattr(bells.os, "geteuid", lambda: os.getuid() + 1)
     assert notifier.receive() == set()
-    assert notifier.ignored == {"stranger": 1}
+    assert notifier.ignored == {"other user": 1}
 
 
-def test_two_bells_are_two(notifier, sender):
+def test_two_notifiers_are_independent(notifier, sender):
     other = NotificationReceiver()
     sender.notify(other.number, 1, 1)
     assert notifier.receive() == set()

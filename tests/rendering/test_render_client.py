@@ -12,17 +12,15 @@ import gymnasium
 import pytest
 
 from palaestra.rendering import render_client
-from palaestra.rendering.demand import Demand
 from palaestra.rendering.env_state import recipe_of
 from palaestra.rendering.frame_buffer import FrameBufferOwner
-from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_format import Demand, Numbers
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.frame_writer import FrameWriter
-from palaestra.rendering.headless import prepare_rendering
-from palaestra.rendering.offscreen import OffscreenRenderer
+from palaestra.rendering.offscreen import OffscreenRenderer, prepare_rendering
 from palaestra.rendering.render_client import (
+    IDLE_SECONDS,
     RESEND_SECONDS,
-    REST_SECONDS,
     SHORT_WAIT_SECONDS,
     START_SECONDS,
     STUCK_SECONDS,
@@ -45,7 +43,7 @@ def cartpole():
 
 @pytest.fixture
 def frame_buffer(tmp_path):
-    with FrameBufferOwner(tmp_path / "a.lane", 3, 3 * SIDE**2, 0.0) as owner:
+    with FrameBufferOwner(tmp_path / "a.frames", 3, 3 * SIDE**2, 0.0) as owner:
         yield owner
 
 
@@ -106,7 +104,7 @@ def make_ready(client, env=None, now=0.0):
 
 def test_nothing_is_started_before_there_is_a_viewer(client, started, cartpole):
     assert describe(client, cartpole)
-    client.rest(monotonic())
+    client.release(monotonic())
     assert (started, client.pid, client.status) == ([], None, Status.IDLE)
 
 
@@ -163,7 +161,7 @@ def test_an_environment_that_cannot_be_described_is_rendered_here_without_a_word
     assert (started, failures) == ([], [])
 
 
-def test_one_that_cannot_be_described_any_more_is_said_once(client, cartpole, writer, failures):
+def test_an_environment_that_becomes_indescribable_is_reported_once(client, cartpole, writer, failures):
     make_ready(client, cartpole)
     cartpole.unwrapped.friend = object()
     client.send(0, FIGURES, writer, 0.0)
@@ -172,7 +170,7 @@ def test_one_that_cannot_be_described_any_more_is_said_once(client, cartpole, wr
     assert "friend" in failures[0]
 
 
-def test_a_process_that_is_lost_is_replaced_once_and_then_that_is_said(client, started, failures):
+def test_a_lost_process_is_replaced_once_and_then_reported(client, started, failures):
     for _ in range(2):
         make_ready(client)
         started[-1].kill()
@@ -183,7 +181,7 @@ def test_a_process_that_is_lost_is_replaced_once_and_then_that_is_said(client, s
     assert failures == ["it was lost 2 times; at last it ended by SIGKILL"]
 
 
-def test_another_process_gets_everything_from_the_beginning(client, cartpole, writer, started):
+def test_a_new_render_process_gets_the_complete_state(client, cartpole, writer, started):
     make_ready(client, cartpole)
     client.send(0, FIGURES, writer, 0.0)
     [first] = received(client)
@@ -198,7 +196,7 @@ def test_another_process_gets_everything_from_the_beginning(client, cartpole, wr
     assert again["of"] == first["of"] + 1
 
 
-def test_what_it_cannot_render_is_rendered_here_and_said_once(client, failures):
+def test_what_the_render_process_cannot_render_is_rendered_here_and_reported_once(client, failures):
     make_ready(client)
     client._theirs.send({"failed": "RuntimeError: no display"})
     assert [client.attend(0.0, 0), client.status] == [Status.FAILED, Status.FAILED]
@@ -228,11 +226,11 @@ def test_a_process_that_renders_nothing_is_replaced_but_a_long_update_is_not_its
 
 def test_it_is_ended_when_there_was_no_viewer_for_a_while_and_comes_back(client, started):
     make_ready(client)
-    client.rest(REST_SECONDS - 1)
+    client.release(IDLE_SECONDS - 1)
     assert client.status is Status.READY
-    client.rest(2 * REST_SECONDS)
+    client.release(2 * IDLE_SECONDS)
     assert started[0].poll() == -signal.SIGKILL
-    make_ready(client, now=3 * REST_SECONDS)
+    make_ready(client, now=3 * IDLE_SECONDS)
 
 
 def test_a_forked_process_sends_through_the_same_socket_and_starts_nothing(client, cartpole, writer, started):
@@ -252,7 +250,7 @@ def test_a_forked_process_sends_through_the_same_socket_and_starts_nothing(clien
 
 
 def want(reader):
-    reader.want(Demand(60.0, 0, frozenset(range(3)), 1, 1), monotonic() + 9)
+    reader.request(Demand(60.0, 0, frozenset(range(3)), 1, 1), monotonic() + 9)
 
 
 def until(condition, what):

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from palaestra.rendering import render_process
-from palaestra.rendering.demand import Demand
 from palaestra.rendering.env_state import StateEncoder, recipe_of
 from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_format import Demand
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.frame_writer import FrameWriter
-from palaestra.rendering.headless import prepare_rendering
-from palaestra.rendering.offscreen import OffscreenRenderer
+from palaestra.rendering.messages import PeerClosed, socket_pair
+from palaestra.rendering.offscreen import OffscreenRenderer, prepare_rendering
 from palaestra.rendering.render_process import (
     ParentGone,
     States,
@@ -29,14 +29,13 @@ from palaestra.rendering.render_process import (
     rendering_share,
     rest_seconds,
 )
-from palaestra.rendering.socket_messages import PeerClosed, socket_pair
 
 SIDE = 640
 
 
 @pytest.fixture
 def frame_buffer(tmp_path):
-    with FrameBufferOwner(tmp_path / "a.lane", 3, 3 * SIDE**2, 0.0) as owner:
+    with FrameBufferOwner(tmp_path / "a.frames", 3, 3 * SIDE**2, 0.0) as owner:
         yield owner
 
 
@@ -114,14 +113,14 @@ def test_frames_are_written_for_those_who_want_them_and_nobody_else(ends, cartpo
         serving.start()
         until(lambda: not ours_waiting(theirs), "it to be received")
         assert reader.read(0) is None, "nobody wants it"
-        reader.want(Demand(60.0, 0, frozenset({0}), 1, 1), monotonic() + 9)
+        reader.request(Demand(60.0, 0, frozenset({0}), 1, 1), monotonic() + 9)
         cartpole.step(1)
         ours.send(message(encoder, slot=0))
         frame = until(lambda: reader.read(0), "a frame")
         ours.close()
         serving.join(60)
     assert frame.payload == OffscreenRenderer(cartpole).render().tobytes()
-    assert (frame.numbers.env_step, frame.note.captured_at) == (5, 7.5)
+    assert (frame.numbers.env_step, frame.header.captured_at) == (5, 7.5)
 
 
 def ours_waiting(theirs):
@@ -157,7 +156,7 @@ class FakeMachine:
         if not self.frames_left:
             raise PeerClosed
         self.frames_left -= 1
-        self.reader.want(Demand(60.0, 0, frozenset({0}), 1, 1), self.monotonic() + 2)
+        self.reader.request(Demand(60.0, 0, frozenset({0}), 1, 1), self.monotonic() + 2)
         return 0, {"numbers": (0, 0.0, 0.0, 0), "at": 0.0}
 
     def render(self, _slot):

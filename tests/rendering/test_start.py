@@ -10,8 +10,8 @@ def test_the_package_is_loaded_beside_whatever_the_environment_imports():
     code = (
         f"import sys; sys.path.insert(0, {str(folder)!r}); import start; from pathlib import Path\n"
         f"start.load_package(Path({str(folder)!r}))\n"
-        "import palaestra_rendering.layout as layout\n"
-        f"print(layout.MAX_SLOTS, {str(folder)!r} in sys.path, 'palaestra' in sys.modules)"
+        "import palaestra_rendering.frame_format as format\n"
+        f"print(format.MAX_SLOTS, {str(folder)!r} in sys.path, 'palaestra' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("1024 False False\n", "")

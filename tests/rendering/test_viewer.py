@@ -2,18 +2,18 @@ import math
 
 import pytest
 
-from palaestra.rendering.errors import InvalidRequest
+from palaestra.rendering.frame_buffer import InvalidRequest
 from palaestra.rendering.viewer import CREDITS, QUALITIES, SIDES, Viewer, ViewerRequest
 
 
 def take(viewer, now):
     slot = viewer.next_slot(now)
     if slot is not None:
-        viewer.took(slot, 1, now)
+        viewer.record_sent(slot, 1, now)
     return slot
 
 
-def test_without_acknowledgement_two_frames_are_on_their_way_and_no_more():
+def test_without_acknowledgement_at_most_two_frames_are_in_flight():
     viewer = Viewer()
     for slot in range(8):
         viewer.offer(slot)
@@ -31,7 +31,7 @@ def test_no_more_credit_can_be_had_by_acknowledging_what_was_not_sent():
     assert len([slot for slot in (take(viewer, 0.0) for _ in range(8)) if slot is not None]) == CREDITS
 
 
-def test_tiles_take_turns_however_often_the_first_has_news():
+def test_tiles_take_turns_however_often_the_first_has_new_frames():
     viewer, order = Viewer(ViewerRequest(frames_per_second=60.0)), []
     for round_number in range(12):
         for slot in range(4):
@@ -50,7 +50,7 @@ def test_what_waits_is_one_mark_per_slot_however_long():
     assert viewer.skipped == 2 * 9_999
 
 
-def test_a_tile_comes_no_more_often_than_wished_though_the_lane_is_faster():
+def test_a_tile_is_sent_no_more_often_than_requested():
     viewer, sent = Viewer(ViewerRequest(frames_per_second=5.0)), 0
     for tick in range(600):  # ten seconds of sixty
         viewer.offer(0)
@@ -59,7 +59,7 @@ def test_a_tile_comes_no_more_often_than_wished_though_the_lane_is_faster():
     assert 48 <= sent <= 52
 
 
-def test_a_lane_as_fast_as_the_wish_loses_nothing_to_jitter():
+def test_a_frame_rate_equal_to_the_request_loses_nothing_to_jitter():
     viewer, sent = Viewer(ViewerRequest(frames_per_second=15.0)), 0
     for number in range(150):
         viewer.offer(0)
@@ -68,7 +68,7 @@ def test_a_lane_as_fast_as_the_wish_loses_nothing_to_jitter():
     assert sent == 150
 
 
-def test_whoever_can_take_something_is_told():
+def test_a_viewer_with_credit_is_notified():
     calls = []
     viewer = Viewer(ViewerRequest(slots=frozenset({1})), on_ready=lambda: calls.append(1))
     viewer.offer(0)

@@ -12,9 +12,8 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 from palaestra.config.train import LiveConfig
 from palaestra.envs.publish import PublishedEnvs
-from palaestra.rendering.buffer_paths import VARIABLE, all_frame_buffers, frame_buffer_path, roles_of
-from palaestra.rendering.demand import Demand
-from palaestra.rendering.frame_buffer import FrameBufferOwner
+from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, all_frame_buffers, frame_buffer_path, roles_of
+from palaestra.rendering.frame_format import Demand
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.runner import live as module
 from palaestra.runner.live import live_view
@@ -98,7 +97,7 @@ def test_watched_unwatched_and_switched_off_trainings_are_equal_to_the_last_bit(
 
     def look():
         reader = FrameReader(frame_buffer_path(bench.directory.id))
-        reader.want(Demand(60.0, 0, frozenset({0, 1}), 1, 1), monotonic() + 2)
+        reader.request(Demand(60.0, 0, frozenset({0, 1}), 1, 1), monotonic() + 2)
         frames.append(reader.heartbeat().frames if reader.heartbeat() else 0)
         reader.close()
         bench.state.envs._view.due = 0.0  # the whole training takes less time than one look for viewers
@@ -157,7 +156,7 @@ def test_a_renderer_that_raises_ends_the_live_view_and_changes_nothing_else(
 
     def look():
         with closing(FrameReader(frame_buffer_path(bench.directory.id))) as reader:
-            reader.want(Demand(60.0, 0, frozenset({0, 1}), 1, 1), monotonic() + 2)
+            reader.request(Demand(60.0, 0, frozenset({0, 1}), 1, 1), monotonic() + 2)
         if bench.state.envs._view.due < inf:
             bench.state.envs._view.due = 0.0
 

@@ -20,7 +20,7 @@ from palaestra.evaluation.plans import make_plan
 from palaestra.evaluation.play import play
 from palaestra.evaluation.targets import load_policy_target
 from palaestra.policies.build import build_policy
-from palaestra.rendering.buffer_paths import VARIABLE, all_frame_buffers
+from palaestra.rendering.frame_buffer import VARIABLE, all_frame_buffers
 from palaestra.runner.match import Conductor, Match, listen, main
 from palaestra.runner.match_plan import MatchPlan
 from palaestra.runner.match_seat import make_world

@@ -6,10 +6,8 @@ from time import monotonic
 import numpy as np
 import pytest
 
-from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
-from palaestra.rendering.demand import LEASE_SECONDS, Demand
-from palaestra.rendering.frame_buffer import FrameBufferOwner
-from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, frame_buffer_path
+from palaestra.rendering.frame_format import LEASE_SECONDS, Demand, Numbers
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.rendering.live_view import View
@@ -43,7 +41,7 @@ def ends(tmp_path, monkeypatch):
 
 
 def want(reader, slots):
-    reader.want(Demand(15.0, 64, frozenset(slots), 0, 1), monotonic() + LEASE_SECONDS)
+    reader.request(Demand(15.0, 64, frozenset(slots), 0, 1), monotonic() + LEASE_SECONDS)
 
 
 def test_nobody_watches_and_nothing_is_drawn(ends):
@@ -60,7 +58,7 @@ def test_only_what_is_wanted_is_drawn_small_and_with_its_numbers(ends):
     Screen(writer, 100).show(seats)
     assert [seat.drawn for seat in seats] == [0, 1]
     frame = reader.read(1)
-    assert max(frame.note.width, frame.note.height) <= 100
+    assert max(frame.header.width, frame.header.height) <= 100
     assert set(frame.payload) == {2}
     assert (frame.numbers.reward, frame.numbers.total_reward, frame.numbers.length) == (0.5, 2.5, 12)
 

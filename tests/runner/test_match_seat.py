@@ -8,7 +8,7 @@ import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point d
 from palaestra.config.env import EnvConfig
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec
-from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_format import Numbers
 from palaestra.runner.match_seat import PlainWorld, Seat, make_world, random_actions
 
 CROWD = EnvConfig(id="palaestra/Crowd-v0", kwargs={"agents": 3, "steps": 5})

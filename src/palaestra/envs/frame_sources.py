@@ -12,7 +12,7 @@ from palaestra.envs.mujoco_batch import MujocoEnvs
 from palaestra.envs.tasks import TaskSwitch
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.envs.workers import WorkerEnvs
-from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_format import Numbers
 from palaestra.rendering.live_view import View
 from palaestra.rendering.offscreen import OffscreenRenderer, as_pixels
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from palaestra.envs.batch import NativeBatch
     from palaestra.envs.make import AnyEnv
     from palaestra.envs.vector import VectorEnvs, VectorStep
-    from palaestra.rendering.shrink import Pixels
+    from palaestra.rendering.images import Pixels
 
 COPY_FACTORY = "palaestra.envs.make:make_copy"
 

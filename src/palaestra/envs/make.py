@@ -17,7 +17,7 @@ from palaestra.config.env import EnvConfig
 from palaestra.core import plugins
 from palaestra.core.errors import MissingExtra, MissingPackage, NotFound, PalaestraError, UsageError, did_you_mean
 from palaestra.core.tracebacks import has_user_frames, with_user_traceback
-from palaestra.rendering.headless import prepare_rendering
+from palaestra.rendering.offscreen import prepare_rendering
 
 if TYPE_CHECKING:
     from collections.abc import Callable

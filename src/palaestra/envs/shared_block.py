@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.rendering.buffer_paths import frame_buffers_directory
+from palaestra.rendering.frame_buffer import frame_buffers_directory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,11 +17,15 @@ from palaestra.core.errors import PalaestraError
 from palaestra.envs.frame_sources import renderer_for, view_of_batch
 from palaestra.evaluation.local import LocalEvaluator
 from palaestra.evaluation.pool import PoolEvaluator
-from palaestra.rendering.buffer_paths import EVALUATE, frame_buffer_path
-from palaestra.rendering.frame_buffer import FrameBufferFile, FrameBufferOwner, remove_dead_frame_buffers
-from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_buffer import (
+    EVALUATE,
+    FrameBufferFile,
+    FrameBufferOwner,
+    frame_buffer_path,
+    remove_dead_frame_buffers,
+)
+from palaestra.rendering.frame_format import Numbers
 from palaestra.rendering.frame_writer import FrameWriter
-from palaestra.rendering.heartbeat import Heartbeat
 from palaestra.rendering.live_view import LiveView, View
 from palaestra.runs.documents import read_config
 from palaestra.runs.processes import is_alive, process_started_at

@@ -1,6 +1,6 @@
-"""What environments with Box2D render from: their bodies, told by shape once and by position afterwards.
+"""State of Box2D environments for rendering: the shapes of bodies once, then their positions.
 
-The copy gets objects that look like bodies (`fixtures`, `transform`, colours) and belong to no world.
+The copy gets objects with the attributes of bodies (`fixtures`, `transform`, colours) that belong to no world.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def _is_of_box2d(kind: type) -> bool:
 
 
 class BodyTable:
-    """The sender's side. Bodies get numbers; only those that the environment still holds are ever touched."""
+    """The sender's side. Numbers bodies; touches only those that the environment still holds."""
 
     def __init__(self) -> None:
         self.used = 0  # how often a Box2D object was encoded
-        self._numbers: dict[int, tuple[int, Any]] = {}  # by id, with the object, which keeps the id its own
+        self._numbers: dict[int, tuple[int, Any]] = {}  # by id, with the object, so that the id stays unique
         self._next = 0
         self._held: dict[int, Any] = {}  # bodies of this message by number
         self._new: dict[int, dict[str, Any]] = {}
@@ -52,11 +52,11 @@ class BodyTable:
             return {"$tuple": [float(value[0]), float(value[1])]}
         if kind.__module__.partition(".")[0] == "Box2D":
             return {"$world": True} if kind.__name__ == WORLD else {"$nothing": True}  # joints and listeners
-        parts = {name: part for name, part in vars(value).items() if _is_plain(part)}
+        parts = {name: part for name, part in vars(value).items() if _is_basic(part)}
         return {"$object": {name: encode_part(part, name) for name, part in parts.items()}}
 
     def changes(self) -> dict[str, Any]:
-        """Bodies that are new, and those that moved, with where they are now."""
+        """New bodies, and positions of those that moved."""
         if len(self._held) < len(self._numbers):
             self._numbers = {key: entry for key, entry in self._numbers.items() if entry[0] in self._held}
             self._sent = {number: sent for number, sent in self._sent.items() if number in self._held}
@@ -64,7 +64,7 @@ class BodyTable:
         for number, body in self._held.items():
             if number in self._static and number in self._sent:
                 continue
-            now = (*body.position, body.angle, {name: part for name, part in vars(body).items() if _is_plain(part)})
+            now = (*body.position, body.angle, {name: part for name, part in vars(body).items() if _is_basic(part)})
             if self._sent.get(number) != now:
                 self._sent[number] = now
                 moved[str(number)] = now
@@ -95,14 +95,14 @@ def _shape(shape: Any) -> dict[str, Any]:
     return {"kind": kind, "vertices": [list(vertex) for vertex in shape.vertices]}
 
 
-def _is_plain(part: Any) -> bool:
+def _is_basic(part: Any) -> bool:
     if isinstance(part, (tuple, list)):
-        return all(map(_is_plain, part))
+        return all(map(_is_basic, part))
     return isinstance(part, (bool, int, float, str)) or type(part).__name__ == VECTOR
 
 
 class Body:
-    """The copy's side: what rendering reads of a body."""
+    """The copy's side: the attributes of a body that rendering reads."""
 
     def __init__(self, shapes: list[dict[str, Any]]) -> None:
         self.fixtures = [SimpleNamespace(shape=_make_shape(shape), body=self) for shape in shapes]
@@ -121,15 +121,15 @@ class Body:
 
 
 class World:
-    """The copy's side: bodies that rendering lets go of were never in a world."""
+    """The copy's side: a world without bodies."""
 
     def DestroyBody(self, body: Any) -> None:  # noqa: N802  Box2D's own name
-        """Nothing is left to be done."""
+        """Does nothing: the body was never in this world."""
 
 
 def _make_shape(found: dict[str, Any]) -> Any:
     if found["kind"] == CIRCLE:
         box2d: Any = importlib.import_module("Box2D")
         return box2d.b2CircleShape(pos=tuple(found["pos"]), radius=found["radius"])
-    # No shape of Box2D: one that is made anew would put its vertices into another order.
+    # Not a Box2D shape: a new one would reorder its vertices.
     return SimpleNamespace(vertices=[tuple(vertex) for vertex in found["vertices"]])

@@ -1,4 +1,4 @@
-"""Copies of environments that are stepped elsewhere: made in the same way, and rendered as their states say."""
+"""Copies of environments that are stepped in another process, rendered from the states it sends."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .messages import pack
 from .offscreen import OffscreenRenderer
 
 if TYPE_CHECKING:
-    from .shrink import Pixels
+    from .images import Pixels
 
 
 class CopyDiffers(Exception):
-    """A copy does not have what the environment has, and it is too large to be sent."""
+    """A copy differs from the environment in a value that is too large to be sent."""
 
 
 def make_copy(recipe: dict[str, Any]) -> Any:
-    """By Gymnasium from a spec as JSON (`spec`), or by a function (`factory`: MODULE:NAME, with `arguments`)."""
+    """A copy, made with Gymnasium from a JSON spec (`spec`), or with a function (`factory`, `arguments`)."""
     if "spec" in recipe:
         gymnasium: Any = importlib.import_module("gymnasium")
         registration: Any = importlib.import_module("gymnasium.envs.registration")
         spec = registration.EnvSpec.from_json(recipe["spec"])
-        spec.kwargs.pop("render_mode", None)  # `OffscreenRenderer` lends it one
+        spec.kwargs.pop("render_mode", None)  # `OffscreenRenderer` sets one
         return gymnasium.make(spec, disable_env_checker=True)
     module, _, name = recipe["factory"].partition(":")
     return getattr(importlib.import_module(module), name)(**recipe["arguments"])
@@ -46,15 +46,15 @@ class EnvCopy:
 
     @property
     def can_be_shared(self) -> bool:
-        """No frame depends on the one before it, but for where the camera looks, which is known."""
+        """Whether no frame depends on the one before, except for the camera, which is restored."""
         return self.camera.can_be_moved
 
     def check(self, state: EnvState) -> None:
-        """CopyDiffers when something that was not sent is not the same here."""
+        """Raises CopyDiffers if a value that was not sent is different here."""
         for name, expected in state.digests.items():
             found = self._own.get(name)
             if digest(encode_value(found, name)) != expected:
-                raise CopyDiffers(f"{name} is too large to be sent, and a copy has another")
+                raise CopyDiffers(f"{name} is too large to be sent, and the copy's value differs")
         for name, expected in state.models.items():
             simulation = self._own.get(name)
             if simulation is None or mujoco_state.model_digest(simulation.model) != expected:
@@ -66,7 +66,7 @@ class EnvCopy:
         attributes.update(self._own)
         attributes.update(state.attributes)
         for name, simulation in state.simulations.items():
-            mujoco_state.write(attributes[name], simulation)
+            mujoco_state.restore(attributes[name], simulation)
         self.camera.aim(slot)
         pixels = self._renderer.render()
         if not self._has_rendered:  # once is enough: no state replaces the model, the renderer or its scene
@@ -77,7 +77,7 @@ class EnvCopy:
 
 
 class EnvState:
-    """Of one environment, put together from its messages."""
+    """The state of one environment, assembled from its messages."""
 
     def __init__(self) -> None:
         self.attributes: dict[str, Any] = {}
@@ -148,7 +148,7 @@ class CopyPool:
             if copy is None or before != key:
                 copy = self._copy(key, message["recipe"])
             copy.check(state)
-            copy.camera.forget(slot)
+            copy.camera.reset(slot)
             self._states[slot], self._copies[slot] = state, (key, copy)
         elif slot in self._states:
             self._states[slot].update(message)

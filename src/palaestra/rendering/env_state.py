@@ -1,8 +1,8 @@
-"""Describes how an environment looks, in so few bytes that another process can render it.
+"""Encodes the state of an environment in few bytes, so that another process can render it.
 
-The rule is closed: an attribute of the environment is plain data, a MuJoCo simulation, a Box2D body, something that
-never changes, or something that rendering does not read. One attribute that is none of these, and the environment is
-rendered where it lives. A message holds only what changed since the one before it.
+Every attribute of the environment must be plain data, a MuJoCo simulation, a Box2D body, a constant, or something that
+rendering does not read; otherwise the environment is rendered in its own process. A message holds only the changes
+since the previous one.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from . import box2d_state, mujoco_state
 from .messages import pack
 from .offscreen import is_render_handle
 
-NOT_RENDERED = {"render_mode", "_np_random_seed"}  # attributes that every copy has by itself
+NOT_RENDERED = {"render_mode", "_np_random_seed"}  # attributes that every copy has itself
 LEAVES = {type(None), bool, int, float, str, bytes}
 CONTAINERS = {list, tuple, dict, set, deque}
-LARGEST_VALUE = 48 << 10  # bytes that are sent; of a larger one only a hash, and the copy must have the same
+LARGEST_VALUE = 48 << 10  # bytes; of a larger value only a hash is sent, and the copy must have the same value
 MAX_DEPTH = 10
 GYMNASIUM_CONSTANTS = ("gymnasium.spaces", "gymnasium.envs.registration")  # modules of spaces and specs
 STANDARD_WRAPPERS = {"OrderEnforcing", "PassiveEnvChecker"}  # of Gymnasium: their `render` changes no pixel
@@ -35,11 +35,11 @@ class NotDescribable(Exception):
 
 
 class StateEncoder:
-    """Of one environment, which must have been reset."""
+    """Encodes one environment, which must have been reset."""
 
     def __init__(self, env: Any, recipe: dict[str, Any]) -> None:
-        """`recipe`: how a copy is made, see `env_copy.make_copy`. NotDescribable when something cannot be sent."""
-        refuse(env)
+        """`recipe`: see `env_copy.make_copy`. Raises NotDescribable if something cannot be sent."""
+        require_describable(env)
         self.env = env
         self._recipe = recipe
         self._bodies = box2d_state.BodyTable()
@@ -53,18 +53,18 @@ class StateEncoder:
 
     @property
     def is_costly(self) -> bool:
-        """To render: several frames would be felt by the process that steps it."""
+        """Whether rendering is so slow that several frames would slow stepping down."""
         return any(mujoco_state.is_simulation(value) for value in vars(self.env.unwrapped).values())
 
     def start_over(self) -> None:
-        """The next message is complete."""
+        """Makes the next message a complete one."""
         self._sent.clear()
         self._sent_bodies.clear()
         self._bodies = box2d_state.BodyTable()
         self._is_complete = False
 
     def encode(self) -> dict[str, Any]:
-        """What changed, ready for `messages.pack`."""
+        """The changes since the last call, ready for `messages.pack`."""
         base = self.env.unwrapped
         attributes = vars(base)
         changed: dict[str, Any] = {}
@@ -88,7 +88,7 @@ class StateEncoder:
 
     def _add(self, changed: dict[str, Any], base: Any, name: str, value: Any, sent: Any) -> None:
         if mujoco_state.is_simulation(value):
-            changed[name] = {"$mujoco": mujoco_state.read(value)}
+            changed[name] = {"$mujoco": mujoco_state.capture(value)}
             if sent is _MISSING:
                 self._sent[name] = None
                 changed[name]["model"] = mujoco_state.model_digest(value.model)
@@ -120,7 +120,7 @@ class StateEncoder:
 
 
 def encode_value(value: Any, where: str, bodies: box2d_state.BodyTable | None = None, depth: int = 0) -> Any:
-    """As JSON can hold it, with bytes and arrays as they are. NotDescribable names what is not plain."""
+    """The value as JSON types, bytes and arrays. Raises NotDescribable for other types, naming the value."""
     kind = type(value)
     if kind in LEAVES or kind is np.ndarray or isinstance(value, np.generic):
         if kind is np.ndarray and value.dtype.kind not in "biufcSU":
@@ -134,7 +134,7 @@ def encode_value(value: Any, where: str, bodies: box2d_state.BodyTable | None = 
     def items(values: Any) -> list[Any]:
         if LEAVES.issuperset(map(type, values)):
             return list(values)
-        return [encode_value(item, f"{where}[{place}]", bodies, depth + 1) for place, item in enumerate(values)]
+        return [encode_value(item, f"{where}[{index}]", bodies, depth + 1) for index, item in enumerate(values)]
 
     if kind is list:
         return items(value)
@@ -150,7 +150,7 @@ def encode_value(value: Any, where: str, bodies: box2d_state.BodyTable | None = 
 
 
 def recipe_of(env: Any) -> dict[str, Any]:
-    """How Gymnasium makes a copy of it. NotDescribable when only its own program can."""
+    """The recipe with which Gymnasium makes a copy. Raises NotDescribable if only the environment's program can."""
     spec = getattr(env, "spec", None)
     if spec is None or not isinstance(spec.entry_point, str) or spec.entry_point.startswith("__main__"):
         raise NotDescribable(f"{type(env.unwrapped).__name__} was not made from a registered id")
@@ -160,8 +160,8 @@ def recipe_of(env: Any) -> dict[str, Any]:
         raise NotDescribable(f"its spec cannot be written as JSON: {error}") from error
 
 
-def refuse(env: Any) -> None:
-    """NotDescribable for an environment of which not everything that is rendered stands in its attributes."""
+def require_describable(env: Any) -> None:
+    """Raises NotDescribable if rendering depends on more than the environment's attributes."""
     layer = env
     while layer is not env.unwrapped:
         kind = type(layer)
@@ -176,7 +176,7 @@ def refuse(env: Any) -> None:
 
 
 def has_own_render(kind: type) -> bool:
-    """Of a wrapper's class: it does more than hand `render` through."""
+    """Whether a wrapper class does more than forward `render`."""
     for one in kind.__mro__:
         if one.__module__ == "gymnasium.core":
             return False
@@ -186,7 +186,7 @@ def has_own_render(kind: type) -> bool:
 
 
 def never_changes(value: Any, owner: Any) -> bool:
-    """Constants and what rendering does not read: spaces, generators, functions, windows."""
+    """Whether the value is constant or not read by rendering: spaces, generators, functions, windows."""
     if isinstance(value, (ModuleType, type, FunctionType, BuiltinFunctionType, logging.Logger)):
         return True
     if isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
@@ -203,7 +203,7 @@ def never_changes(value: Any, owner: Any) -> bool:
 
 
 def is_leaf(value: Any) -> bool:
-    """It cannot change: as long as it is the same object it is the same value."""
+    """Whether the value is immutable: the same object is the same value."""
     if type(value) is tuple:
         return all(map(is_leaf, value))
     return type(value) in LEAVES or isinstance(value, np.generic)
@@ -221,7 +221,7 @@ def is_equal(value: Any, sent: Any) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """Containers are copied and leaves are not, so that comparing stops at the first look at each leaf."""
+    """A copy of the containers, but not of the leaves, so that leaves compare by identity."""
     kind = type(value)
     if kind is np.ndarray:
         return value.copy()
@@ -235,7 +235,7 @@ def copied(value: Any) -> Any:
 
 
 def size_of(value: Any, encoded: Any) -> int:
-    """In bytes, about."""
+    """The approximate size in bytes."""
     if type(value) in LEAVES:
         return len(value) if isinstance(value, (str, bytes)) else 8
     if isinstance(value, (np.ndarray, np.generic)):

@@ -1,38 +1,113 @@
-"""The file behind a frame buffer: made and removed by one owner, opened by all others with nothing in it believed."""
+"""Frame buffers as files: their paths, their owner, and checked access for every other process."""
 
 from __future__ import annotations
 
 import errno
 import logging
 import os
+import re
 import stat
+import tempfile
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .buffer_paths import VARIABLE, all_frame_buffers
-from .errors import FrameBufferNotFound, InvalidFrameBuffer
-from .layout import ABOUT, ABOUT_AT, CHECK, About, unpack_about
+from .frame_format import ABOUT, ABOUT_AT, CHECK, About, unpack_about
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
 logger = logging.getLogger(__name__)
 
+VARIABLE, OLD_VARIABLE = "PALAESTRA_FRAME_BUFFERS_DIR", "PALAESTRA_LANES_DIR"
+MEMORY = Path("/dev/shm")  # noqa: S108  frame buffers are made with O_EXCL and mode 0600
+MIN_MEMORY = 8 << 20  # bytes in all; the frames of a few small tiles
+PREFIX, SUFFIX = "palaestra-", ".frames"
+WORD = re.compile(r"[A-Za-z0-9_]{1,64}")
+TRAIN, EVALUATE = "train", "eval"
 OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 OWNER_ONLY = 0o600
 
 
+class FrameBufferError(OSError):
+    """A frame buffer cannot be used; the text says why."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(f"{message} {hint}".strip())
+        self.message = message
+        self.hint = hint
+
+
+class FrameBufferNotFound(FrameBufferError):
+    """The frame buffer, or the directory for it, does not exist."""
+
+
+class InvalidFrameBuffer(FrameBufferError):
+    """The file is not a frame buffer of this version and user."""
+
+
+class InvalidRequest(ValueError):
+    """A viewer requests something impossible, or there are too many viewers."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(f"{message} {hint}".strip())
+        self.message = message
+        self.hint = hint
+
+
+def frame_buffers_directory() -> Path:
+    """Shared memory if it is writable, else the directory for temporary files.
+
+    The result depends on nothing that changes while runs start and end, so every process gets the same one.
+    """
+    directory = os.environ.get(VARIABLE) or os.environ.get(OLD_VARIABLE)
+    if directory:
+        return Path(directory)
+    return MEMORY if _is_usable(MEMORY) else Path(tempfile.gettempdir())
+
+
+def _is_usable(directory: Path) -> bool:
+    """False where a container has it read-only, without permission, or with size 0."""
+    if not os.access(directory, os.W_OK | os.X_OK):
+        return False
+    found = os.statvfs(directory)
+    return found.f_blocks * found.f_frsize >= MIN_MEMORY
+
+
+def frame_buffer_path(run_id: str, role: str = TRAIN) -> Path:
+    """`role`: what the process does for the run ("train", "eval"); every role has its own frame buffer."""
+    for word in (run_id, role):
+        if not WORD.fullmatch(word):
+            raise InvalidRequest(f"Invalid name for a frame buffer: {word[:80]!r}.", "Use letters, digits and _.")
+    return frame_buffers_directory() / f"{PREFIX}{run_id}-{role}{SUFFIX}"
+
+
+def role_of_rank(rank: int) -> str:
+    """The role of a training rank. Every rank has its own environments, and so its own frame buffer."""
+    return TRAIN if rank == 0 else f"{TRAIN}{rank}"
+
+
+def roles_of(run_id: str) -> list[str]:
+    """Roles of the run's existing frame buffers, training first."""
+    prefix = frame_buffer_path(run_id, "x").name.removesuffix(f"x{SUFFIX}")
+    found = [path.name.removeprefix(prefix).removesuffix(SUFFIX) for path in all_frame_buffers(f"{run_id}-")]
+    return sorted(found, key=lambda role: (not role.startswith(TRAIN), len(role), role))
+
+
+def all_frame_buffers(run: str = "") -> list[Path]:
+    return sorted(frame_buffers_directory().glob(f"{PREFIX}{run}*{SUFFIX}"))
+
+
 class FrameBufferOwner:
-    """Makes the file and removes it again, in the process that made it and in no child of that."""
+    """Creates the file and removes it on close, but not in forked children."""
 
     def __init__(self, path: Path, slot_count: int, capacity: int, started_at: float) -> None:
-        """OSError when there is no room, or the name is taken; FrameBufferNotFound when the folder is gone.
+        """Raises OSError if memory is short or the file exists, FrameBufferNotFound if the directory does not exist.
 
-        `started_at`: of this process.
+        `started_at`: start time of this process.
         """
         self.path = path
         self._pid = os.getpid()
@@ -42,7 +117,7 @@ class FrameBufferOwner:
             # A mapped page for which there is no room would be a SIGBUS later; here it is an error that can be told.
             # Written and not reserved: not every file system can reserve.
             _write_zeros(self.descriptor, self.about.head_bytes)
-            os.truncate(self.descriptor, self.about.file_bytes)  # pictures take up memory when they are written
+            os.truncate(self.descriptor, self.about.file_bytes)  # images take up memory only when written
             os.pwrite(self.descriptor, self.about.pack(), ABOUT_AT)
         except OSError:
             self.close()
@@ -60,9 +135,9 @@ class FrameBufferOwner:
         if self.descriptor >= 0 and os.getpid() == self._pid:
             with suppress(FileNotFoundError):
                 self.path.unlink()
-        self._let_go()
+        self._close_descriptor()
 
-    def _let_go(self) -> None:
+    def _close_descriptor(self) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
         self.descriptor = -1
@@ -72,8 +147,8 @@ def _create(path: Path) -> int:
     try:
         return os.open(path, OPEN | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
     except FileNotFoundError as error:
-        hint = f"Make it, or let {VARIABLE} name one that is there, for the daemon too."
-        raise FrameBufferNotFound(f"There is no folder {path.parent} to make frame buffers in.", hint) from error
+        hint = f"Create it, or set {VARIABLE} to an existing one, for the daemon too."
+        raise FrameBufferNotFound(f"The directory for frame buffers does not exist: {path.parent}.", hint) from error
 
 
 def _write_zeros(descriptor: int, count: int) -> None:
@@ -83,16 +158,16 @@ def _write_zeros(descriptor: int, count: int) -> None:
 
 
 class FrameBufferFile:
-    """A frame buffer of somebody else, opened."""
+    """A frame buffer that another process owns. Its content is checked, not trusted."""
 
     def __init__(self, path: Path) -> None:
-        """FrameBufferNotFound when there is none; InvalidFrameBuffer, with the reason, when it is not ours."""
+        """Raises FrameBufferNotFound, or InvalidFrameBuffer with the reason."""
         self.path = path
         try:
             self.descriptor = os.open(path, OPEN | os.O_NONBLOCK)
         except FileNotFoundError as error:
-            hint = "Is the run alive, and its live view on?"
-            raise FrameBufferNotFound(f"There is no frame buffer {path}.", hint) from error
+            hint = "Is the run alive, and is its live view on?"
+            raise FrameBufferNotFound(f"The frame buffer does not exist: {path}.", hint) from error
         except OSError as error:
             raise InvalidFrameBuffer(f"The frame buffer {path} cannot be opened: {error.strerror}.") from error
         try:
@@ -103,7 +178,7 @@ class FrameBufferFile:
 
     @property
     def is_removed(self) -> bool:
-        """Its owner took it away; another of the same name is another frame buffer."""
+        """Whether the owner removed the file; a new file of the same name is another frame buffer."""
         return os.fstat(self.descriptor).st_nlink == 0
 
     def close(self) -> None:
@@ -115,17 +190,17 @@ class FrameBufferFile:
 def _read_about(descriptor: int, path: Path) -> About:
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-        raise InvalidFrameBuffer(f"{path} is no frame buffer: it is no regular file of this user.")
+        raise InvalidFrameBuffer(f"{path} is not a frame buffer: it is not a regular file of this user.")
     about = unpack_about(os.pread(descriptor, ABOUT.size + CHECK.size, ABOUT_AT))
     if isinstance(about, str):
-        raise InvalidFrameBuffer(f"{path} is no frame buffer: {about}.")
+        raise InvalidFrameBuffer(f"{path} is not a frame buffer: {about}.")
     if found.st_size != about.file_bytes:
-        raise InvalidFrameBuffer(f"{path} is no frame buffer: it has {found.st_size} bytes, not {about.file_bytes}.")
+        raise InvalidFrameBuffer(f"{path} is not a frame buffer: it has {found.st_size} bytes, not {about.file_bytes}.")
     return about
 
 
 def remove_dead_frame_buffers(is_alive: Callable[[int, float], bool]) -> list[Path]:
-    """Remove the frame buffers whose owner (pid and start time) is no more; what is not ours is left alone."""
+    """Removes frame buffers whose owner (pid and start time) has ended; other files are left alone."""
     removed = []
     for path in all_frame_buffers():
         try:
@@ -142,11 +217,11 @@ def remove_dead_frame_buffers(is_alive: Callable[[int, float], bool]) -> list[Pa
     return removed
 
 
-UNFINISHED_SECONDS = 60.0  # nobody takes so long to make one
+UNFINISHED_SECONDS = 60.0  # creating one never takes so long
 
 
 def _is_unfinished(path: Path) -> bool:
-    """Its owner was killed before it wrote the first word; then it is removed here."""
+    """Whether the owner was killed before it wrote the header; the file is then removed here."""
     try:
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
@@ -156,6 +231,6 @@ def _is_unfinished(path: Path) -> bool:
         path.unlink()
     except OSError as error:
         if error.errno != errno.ENOENT:
-            logger.warning("The frame buffer %s is of no use and cannot be removed: %s.", path, error.strerror)
+            logger.warning("The frame buffer %s is unfinished and cannot be removed: %s.", path, error.strerror)
         return False
     return True

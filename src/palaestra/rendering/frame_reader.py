@@ -1,6 +1,6 @@
-"""The server's end of a frame buffer. Nothing that it finds there can make it crash, wait, or show half a picture.
+"""Reads a frame buffer. Whatever the file contains, reading never crashes, waits, or returns a torn frame.
 
-It reads by system calls and maps nothing: a file that is cut short under a mapping kills the process that looks.
+It uses system calls and no mapping: a mapped file that is truncated kills the process that reads it.
 """
 
 from __future__ import annotations
@@ -11,43 +11,56 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .frame_buffer import FrameBufferFile
-from .frame_header import FRAME_HEADER, PIXELS, FrameHeader, Numbers, unpack_frame_header
-from .heartbeat import HEARTBEAT, Heartbeat, unpack_heartbeat
-from .layout import CHECK, DEMAND_AT, HEADER_AT, HEARTBEAT_AT, SEQUENCE, SLOT_BYTES
+from .frame_format import (
+    CHECK,
+    DEMAND_AT,
+    FRAME_HEADER,
+    HEADER_AT,
+    HEARTBEAT,
+    HEARTBEAT_AT,
+    PIXELS,
+    SEQUENCE,
+    SLOT_BYTES,
+    FrameHeader,
+    Heartbeat,
+    Numbers,
+    unpack_frame_header,
+    unpack_heartbeat,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .demand import Demand
+    from .frame_format import Demand
 
-ATTEMPTS = 3  # to catch a slot between two frames
+ATTEMPTS = 3  # to read a slot between two writes
 
 
 @dataclass(frozen=True)
 class Frame:
     slot: int
-    note: FrameHeader
+    header: FrameHeader
     payload: bytes  # pixels row by row, or a state message
 
     @property
     def sequence(self) -> int:
-        return self.note.sequence
+        return self.header.sequence
 
     @property
     def numbers(self) -> Numbers:
-        return self.note.numbers
+        return self.header.numbers
 
     @property
     def is_image(self) -> bool:
-        return self.note.kind == PIXELS
+        return self.header.kind == PIXELS
 
 
 class FrameReader:
     def __init__(self, path: Path) -> None:
-        """FrameBufferNotFound when there is no such frame buffer; InvalidFrameBuffer when it is none of ours."""
+        """Raises FrameBufferNotFound or InvalidFrameBuffer."""
         self._file = FrameBufferFile(path)
         self.about = self._file.about
-        self.dropped: Counter[str] = Counter()  # frames that were not believed, by what was wrong
+        self.dropped: Counter[str] = Counter()  # invalid frames, by reason
 
     @property
     def slot_count(self) -> int:
@@ -58,7 +71,7 @@ class FrameReader:
         return self._file.is_removed
 
     def read(self, slot: int, newer_than: int = 0) -> Frame | None:
-        """The newest frame of a slot; None when there is none, or none beyond `newer_than`, or none to be believed."""
+        """The newest frame of a slot; None if there is no valid one after the sequence number `newer_than`."""
         wrong = ""
         for _ in range(ATTEMPTS):
             entry = self._bytes(self.about.slot_at(slot), SLOT_BYTES)
@@ -78,24 +91,26 @@ class FrameReader:
     def heartbeat(self) -> Heartbeat | None:
         return unpack_heartbeat(self._bytes(HEARTBEAT_AT, HEARTBEAT.size + CHECK.size))
 
-    def want(self, demand: Demand, until: float) -> None:
-        """Say what viewers want until then, on the machine's monotonic clock."""
+    def request(self, demand: Demand, until: float) -> None:
+        """Tells the writer what viewers want until a time on the machine's monotonic clock."""
         os.pwrite(self._file.descriptor, demand.pack(until), DEMAND_AT)
 
     def close(self) -> None:
         self._file.close()
 
     def _frame(self, slot: int, entry: bytes, sequence: int) -> Frame | str:
-        place = sequence & 1
-        told = unpack_frame_header(entry[HEADER_AT[place] : HEADER_AT[place] + FRAME_HEADER.size], self.about.capacity)
-        if isinstance(told, str):
-            return told
-        note, checksum = told
-        if note.sequence != sequence:
+        index = sequence & 1
+        unpacked = unpack_frame_header(
+            entry[HEADER_AT[index] : HEADER_AT[index] + FRAME_HEADER.size], self.about.capacity
+        )
+        if isinstance(unpacked, str):
+            return unpacked
+        header, checksum = unpacked
+        if header.sequence != sequence:
             return "torn"
-        payload = self._bytes(self.about.image_at(slot, place), note.size)
-        return Frame(slot, note, payload) if note.fits(payload, checksum) else "torn"
+        payload = self._bytes(self.about.image_at(slot, index), header.size)
+        return Frame(slot, header, payload) if header.fits(payload, checksum) else "torn"
 
     def _bytes(self, offset: int, size: int) -> bytes:
-        """Fewer where the file ends before"""
+        """Fewer than `size` where the file ends."""
         return os.pread(self._file.descriptor, size, offset)

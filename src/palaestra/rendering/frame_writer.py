@@ -1,7 +1,7 @@
-"""The worker's end of a frame buffer: it never waits for a reader, and does not know whether there is one.
+"""Writes frames into a frame buffer without ever waiting for a reader.
 
-Of the two places of a slot it writes the one that does not count, and then says that this one counts. Killed in
-between, it leaves the older frame as it was.
+Every slot has two images. A frame is written into the one that is not current, which then becomes the current one; a
+writer that is killed in between leaves the older frame intact.
 """
 
 from __future__ import annotations
@@ -14,15 +14,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .demand import DEMAND, NANOSECONDS, Demand, unpack_demand
-from .frame_header import PIXELS, STATE, FrameHeader, Numbers, Payload
-from .layout import CHECK, DEMAND_AT, HEADER_AT, HEARTBEAT_AT, SEQUENCE, SLOT_BYTES, SLOTS_AT
+from .frame_format import (
+    CHECK,
+    DEMAND,
+    DEMAND_AT,
+    HEADER_AT,
+    HEARTBEAT_AT,
+    NANOSECONDS,
+    PIXELS,
+    SEQUENCE,
+    SLOT_BYTES,
+    SLOTS_AT,
+    STATE,
+    Demand,
+    FrameHeader,
+    Numbers,
+    Payload,
+    unpack_demand,
+)
 from .notifier import NotificationSender
 
 if TYPE_CHECKING:
-    from .heartbeat import Heartbeat
-    from .layout import About
-    from .shrink import Pixels
+    from .frame_format import About, Heartbeat
+    from .images import Pixels
 
 LEASE_WORD = DEMAND_AT // 8
 FIRST_SLOT_WORD, SLOT_WORDS = SLOTS_AT // 8, SLOT_BYTES // 8
@@ -32,7 +46,7 @@ class FrameWriter:
     """Each slot has one writer; several processes may each write slots of their own."""
 
     def __init__(self, descriptor: int, about: About) -> None:
-        """Of a `FrameBufferOwner` or a `FrameBufferFile`, which stays open at least as long."""
+        """`descriptor`: of a `FrameBufferOwner` or a `FrameBufferFile` that stays open at least as long."""
         self._descriptor = descriptor
         self.about = about
         self._head = mmap.mmap(descriptor, about.head_bytes)
@@ -41,40 +55,40 @@ class FrameWriter:
         self.frames = 0
 
     def is_wanted(self, now: float) -> bool:
-        """One word is looked at. `now`: on the machine's monotonic clock"""
+        """Whether there is a viewer; reads one word. `now`: on the machine's monotonic clock."""
         return self._words[LEASE_WORD] > now * NANOSECONDS
 
     def demand(self, now: float) -> Demand | None:
-        """None when nobody watches, or the request is just being written."""
+        """None without a viewer, or while the demand is being written."""
         if not self.is_wanted(now):
             return None
         demand = unpack_demand(self._head[DEMAND_AT : DEMAND_AT + DEMAND.size + CHECK.size], now)
         return demand if demand is not None and demand.slots else None
 
     def total_frames(self) -> int:
-        """Written so far, by whomever: each slot counts its own"""
+        """Frames written so far by all processes."""
         return sum(self._words[FIRST_SLOT_WORD::SLOT_WORDS][: self.about.slot_count])
 
     def frames_of(self, slot: int) -> int:
-        """Written to this slot so far, by whomever"""
+        """Frames written to this slot so far by all processes."""
         return self._words[FIRST_SLOT_WORD + SLOT_WORDS * slot]
 
     def write(self, slot: int, content: Pixels | bytes, numbers: Numbers, captured_at: float | None = None) -> None:
-        """OSError when there is no room for it. A picture has at most the frame buffer's capacity.
+        """Raises OSError if memory is short or the frame is larger than the buffer's capacity.
 
-        `captured_at`: seconds since 1970, when that was not just now.
+        `captured_at`: seconds since 1970; default: now.
         """
         kind, width, height, payload = _as_payload(content)
         if len(payload) > self.about.capacity:
             raise OSError(errno.EFBIG, f"{len(payload)} bytes do not fit into {self.about.capacity}")
         entry = self.about.slot_at(slot)
         sequence = SEQUENCE.unpack_from(self._head, entry)[0] + 1
-        place = sequence & 1
-        note = FrameHeader(sequence, kind, width, height, len(payload), captured_at or time.time(), numbers)
-        SEQUENCE.pack_into(self._head, entry + HEADER_AT[place], 0)  # this place is being written
-        self._write_whole(payload, self.about.image_at(slot, place))
-        packed = note.pack(payload)
-        self._head[entry + HEADER_AT[place] : entry + HEADER_AT[place] + len(packed)] = packed
+        index = sequence & 1
+        header = FrameHeader(sequence, kind, width, height, len(payload), captured_at or time.time(), numbers)
+        SEQUENCE.pack_into(self._head, entry + HEADER_AT[index], 0)  # this image is being written
+        self._write_whole(payload, self.about.image_at(slot, index))
+        packed = header.pack(payload)
+        self._head[entry + HEADER_AT[index] : entry + HEADER_AT[index] + len(packed)] = packed
         # One store. `pack_into` writes zeros first: killed after that, the slot would have no frame at all.
         self._words[entry // SEQUENCE.size] = sequence
         self.frames += 1
@@ -92,7 +106,7 @@ class FrameWriter:
         self._head.close()
 
     def _write_whole(self, payload: Payload, offset: int) -> None:
-        """By a system call: where memory is short this is an error, and through a mapping it would be a SIGBUS."""
+        """By a system call: if memory is short it raises OSError; through a mapping it would be a SIGBUS."""
         done = os.pwrite(self._descriptor, payload, offset)
         if done != len(payload):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

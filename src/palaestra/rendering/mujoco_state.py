@@ -1,7 +1,7 @@
-"""What MuJoCo renders from: the state of a simulation, without importing MuJoCo unless an environment already has.
+"""State of a MuJoCo simulation for rendering. MuJoCo is imported only for environments that use it.
 
-After `mj_step` the positions of bodies lag one substep behind qpos. Computed anew they would give another image, so
-they are sent as well.
+After `mj_step` the positions of bodies lag one substep behind qpos. Recomputed, they would give another image, so they
+are sent too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_model(value: Any) -> bool:
 
 
 def model_digest(model: Any) -> str:
-    """Of the model's numbers, so that one that was changed at run time is noticed."""
+    """A hash of the model's arrays, to detect changes at run time."""
     found = hashlib.sha256()
     for name in dir(model):
         value = None if name.startswith("_") else getattr(model, name)
@@ -38,7 +38,7 @@ def model_digest(model: Any) -> str:
     return found.hexdigest()
 
 
-def read(simulation: Any) -> dict[str, Any]:
+def capture(simulation: Any) -> dict[str, Any]:
     mujoco: Any = importlib.import_module("mujoco")
     model, kind = simulation.model, mujoco.mjtState.mjSTATE_INTEGRATION
     state = np.empty(mujoco.mj_stateSize(model, kind))
@@ -46,8 +46,8 @@ def read(simulation: Any) -> dict[str, Any]:
     return {"state": state, "fields": b"".join([getattr(simulation, name).tobytes() for name in RENDERED_FIELDS])}
 
 
-def write(simulation: Any, found: dict[str, Any]) -> None:
-    """In place: the renderer holds the same object."""
+def restore(simulation: Any, found: dict[str, Any]) -> None:
+    """Restores in place, because the renderer holds the same object."""
     mujoco: Any = importlib.import_module("mujoco")
     mujoco.mj_setState(simulation.model, simulation, found["state"], mujoco.mjtState.mjSTATE_INTEGRATION)
     mujoco.mj_forward(simulation.model, simulation)
@@ -59,9 +59,9 @@ def write(simulation: Any, found: dict[str, Any]) -> None:
 
 
 def reduce_quality(env: Any) -> None:
-    """For the live view: without antialiasing and with small shadow maps.
+    """Turns antialiasing off and makes shadow maps small, for the live view.
 
-    To be called before the first frame: MuJoCo reads both when it makes its rendering context, and never again.
+    Call it before the first frame: MuJoCo reads both only when it creates its rendering context.
     Rendered in software, a frame of Walker2d takes 6 ms of CPU time without these and shadows, and 67 ms with MuJoCo's
     defaults.
     """
@@ -72,7 +72,7 @@ def reduce_quality(env: Any) -> None:
 
 
 def disable_shadows(env: Any) -> None:
-    """And reflections. To be called after the first frame, which makes the scene that holds these flags."""
+    """Disables shadows and reflections. Call it after the first frame, which creates the scene with these flags."""
     viewer = getattr(getattr(env.unwrapped, "mujoco_renderer", None), "viewer", None)
     if viewer is not None and hasattr(viewer, "scn"):
         flags: Any = importlib.import_module("mujoco").mjtRndFlag
@@ -80,9 +80,9 @@ def disable_shadows(env: Any) -> None:
 
 
 class FreeCamera:
-    """Where Gymnasium's free camera looks: at the middle of the first frame, and there it stays.
+    """Remembers where Gymnasium's free camera looks in each slot, so that one renderer serves many environments.
 
-    One renderer serves many environments, when each gets back its own.
+    The first frame of an episode aims the camera; it stays there.
     """
 
     def __init__(self, env: Any) -> None:
@@ -94,10 +94,10 @@ class FreeCamera:
         return hasattr(self._renderer, "_set_cam_config")
 
     def aim(self, slot: int) -> None:
-        """Before a frame of this slot is rendered; the simulation is already as it was there."""
+        """Aims the camera before a frame of this slot; the simulation has been restored already."""
         viewer = getattr(self._renderer, "viewer", None)
         if viewer is None or not hasattr(viewer, "_init_camera"):
-            return  # it is made with the first frame, and aimed then
+            return  # the first frame creates and aims it
         if slot not in self._targets:
             viewer._init_camera()
             self._renderer._set_cam_config()
@@ -105,12 +105,12 @@ class FreeCamera:
         viewer.cam.lookat[:] = self._targets[slot]
 
     def remember(self, slot: int) -> None:
-        """After a frame: the first one has aimed the camera."""
+        """Stores where the camera looks, after a frame."""
         viewer = getattr(self._renderer, "viewer", None)
         if viewer is not None:
             self._targets.setdefault(slot, np.array(viewer.cam.lookat))
 
-    def forget(self, slot: int) -> None:
+    def reset(self, slot: int) -> None:
         self._targets.pop(slot, None)
 
 

@@ -1,7 +1,7 @@
-"""How the worker wakes the server when there is a new frame, so that nobody has to poll.
+"""Notifications of new frames from workers to the server, so that the server need not poll.
 
-A datagram socket without a file: nothing stays behind when its server is killed. Who rings is told by the kernel, so
-that only processes of the same user are heard; a ring that cannot be delivered is lost, and that is all.
+An abstract datagram socket: no file is left behind when the server is killed. The kernel names the sender, so that only
+processes of the same user are accepted. A notification that cannot be delivered is lost.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import socket
 import struct
 from collections import Counter
 
-RING = struct.Struct("<QI")  # ticket, slot
-CREDENTIALS = struct.Struct("3i")  # pid, uid, gid, as the kernel gives them
-MOST_AT_ONCE = 4096  # rings heard in one go; the rest in the next
+NOTIFICATION = struct.Struct("<QI")  # ticket, slot
+CREDENTIALS = struct.Struct("3i")  # pid, uid, gid, from the kernel
+MAX_BATCH = 4096  # notifications per call of `receive`
 
 
 def _address(number: int) -> bytes:
-    return b"\x00palaestra-bell-%016x" % number
+    return b"\x00palaestra-notifier-%016x" % number
 
 
 class NotificationReceiver:
-    """The server's end. `fileno` is for a selector; whenever it is readable, `heard` says what was rung."""
+    """The server's end. `fileno` is for a selector; call `receive` when it is readable."""
 
     def __init__(self) -> None:
         self.number = secrets.randbits(64)
@@ -35,26 +35,26 @@ class NotificationReceiver:
         return self._socket.fileno()
 
     def receive(self) -> set[tuple[int, int]]:
-        """Ticket and slot of all rings since the last time"""
-        rings: set[tuple[int, int]] = set()
-        for _ in range(MOST_AT_ONCE):
+        """Ticket and slot of all notifications since the last call."""
+        received: set[tuple[int, int]] = set()
+        for _ in range(MAX_BATCH):
             try:
-                data, extra, _, _ = self._socket.recvmsg(RING.size + 1, socket.CMSG_SPACE(CREDENTIALS.size))
+                data, extra, _, _ = self._socket.recvmsg(NOTIFICATION.size + 1, socket.CMSG_SPACE(CREDENTIALS.size))
             except BlockingIOError:
                 break
-            if not _is_ours(extra):
-                self.ignored["stranger"] += 1
-            elif len(data) != RING.size:
+            if not _is_from_this_user(extra):
+                self.ignored["other user"] += 1
+            elif len(data) != NOTIFICATION.size:
                 self.ignored["size"] += 1
             else:
-                rings.add(RING.unpack(data))
-        return rings
+                received.add(NOTIFICATION.unpack(data))
+        return received
 
     def close(self) -> None:
         self._socket.close()
 
 
-def _is_ours(extra: list[tuple[int, int, bytes]]) -> bool:
+def _is_from_this_user(extra: list[tuple[int, int, bytes]]) -> bool:
     for level, kind, data in extra:
         if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and len(data) >= CREDENTIALS.size:
             return bool(CREDENTIALS.unpack_from(data)[1] == os.geteuid())
@@ -62,15 +62,15 @@ def _is_ours(extra: list[tuple[int, int, bytes]]) -> bool:
 
 
 class NotificationSender:
-    """The worker's end. It never waits and never fails."""
+    """The worker's end. Sending never waits and never raises."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
 
     def notify(self, notifier: int, ticket: int, slot: int) -> bool:
-        """False when nobody can hear it now: the server is gone, or has not yet heard the last ones."""
+        """Returns False if it was not delivered: the server has ended, or its queue is full."""
         try:
-            self._socket.sendto(RING.pack(ticket, slot), _address(notifier))
+            self._socket.sendto(NOTIFICATION.pack(ticket, slot), _address(notifier))
         except OSError:
             return False
         return True

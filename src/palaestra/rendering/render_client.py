@@ -1,7 +1,7 @@
-"""A render process as the process that steps environments has it: started, sent states, missed and ended.
+"""Starts, feeds, watches and ends the render process of a process that steps environments.
 
-It is never waited for. Where it cannot be had, or is lost twice, that is said once, and frames are rendered here.
-Environments in forked processes send their states through the same socket.
+This side never waits. If the render process cannot be started, or is lost twice, `on_failure` is called once and frames
+are rendered in this process. Environments in forked processes send their states through the same socket.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .env_state import NotDescribable, StateEncoder
-from .socket_messages import MessageTooLong, PeerClosed, socket_pair
+from .messages import MessageTooLong, PeerClosed, socket_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .frame_header import Numbers
+    from .frame_format import Numbers
     from .frame_writer import FrameWriter
 
 START = Path(__file__).with_name("start.py")
-START_SECONDS = 60.0  # to be ready; it has the lowest priority, so on a busy machine that may take long
+START_SECONDS = 60.0  # until ready; it has the lowest priority, so on a busy machine starting may take long
 SHORT_WAIT_SECONDS = 3.0
-REST_SECONDS = 10.0  # without a viewer, until it is ended
+IDLE_SECONDS = 10.0  # without a viewer, until the process is ended
 STUCK_SECONDS = 20.0  # of steps without a frame
-RESEND_SECONDS = 10.0  # a state that was not rendered by then is sent again
-KILL_SECONDS = 1.0  # for the kernel to end what was killed
+RESEND_SECONDS = 10.0  # until a state that was not rendered is sent again
+KILL_SECONDS = 1.0  # for the kernel to end a killed process
 RESTARTS = 1  # after a process was lost
-LONGEST_PAUSE = 1.0  # seconds between two calls that count: a long update is nobody's fault
+LONGEST_PAUSE = 1.0  # seconds between two calls that count: a long update does not mean that the process is stuck
 SHARED = struct.Struct("<II")  # status, session
 
 
@@ -56,18 +56,18 @@ class RenderClient:
         *,
         only_costly: bool = False,
     ) -> None:
-        """Nothing is started yet. Made before any environment is forked, so that all of them share it.
+        """Starts nothing yet. Create it before environments are forked, so that all of them share it.
 
-        `short_wait`: seconds for a process that starts, where rendering here costs little. `only_costly`: what costs
-        little is always rendered here, because a second process would take a core that the first one needs.
+        `short_wait`: how many seconds cheap environments wait for a starting process. `only_costly`: cheap ones are
+        always rendered in this process, because a second process would take a core that the first one needs.
         """
-        self.reason = ""  # why there is none any more
+        self.reason = ""  # why it failed
         self._path = frame_buffer
         self._short_wait = short_wait
         self._only_costly = only_costly
         self._on_failure = on_failure
         self._owner = os.getpid()
-        self._shared = mmap.mmap(-1, mmap.PAGESIZE)  # seen by forked processes
+        self._shared = mmap.mmap(-1, mmap.PAGESIZE)  # shared with forked processes
         self._ours, self._theirs = socket_pair()
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at = self._wanted_at = 0.0  # on the machine's monotonic clock
@@ -75,7 +75,7 @@ class RenderClient:
         self._losses = 0
         self._encoders: dict[int, StateEncoder] = {}
         self._encoder_session = 0
-        self._pending: dict[int, tuple[int, float]] = {}  # by slot: its frames when a state was sent, and when that was
+        self._pending: dict[int, tuple[int, float]] = {}  # by slot: its frame count when a state was sent, and the time
 
     @property
     def pid(self) -> int | None:
@@ -97,23 +97,23 @@ class RenderClient:
         return os.getpid() == self._owner
 
     def attend(self, now: float, frames: int) -> Status:
-        """There is a viewer: the process is started if it is not there. `frames`: written so far, by whomever."""
+        """There is a viewer: starts the process if needed. `frames`: written so far by all processes."""
         if self.is_owner:
             if self.status is Status.IDLE:
                 self._start(now)
             if self._process is not None:
                 self._receive(self._process, now)
-                self._notice_if_stuck(now, frames)
+                self._check_progress(now, frames)
             self._wanted_at = now
         return self.status
 
     def end(self) -> None:
-        """Frames are rendered elsewhere now; in a forked process there is nothing to end."""
+        """Ends the process, because frames are rendered elsewhere; does nothing in a forked process."""
         if self.is_owner:
             self._end_process()
 
     def can_describe(self, slot: int, env: Any, recipe: Callable[[], dict[str, Any]]) -> bool:
-        """Whether the render process can be told how this environment looks. `recipe`: see `env_copy.make_copy`"""
+        """Whether the render process can render this environment. `recipe`: see `env_copy.make_copy`."""
         known = self._encoders.get(slot)
         if known is not None and known.env is env:
             return True
@@ -126,14 +126,14 @@ class RenderClient:
         return True
 
     def must_wait(self, now: float) -> bool:
-        """For a process that starts: rendering here meanwhile would be felt."""
+        """Whether to wait for the starting process, because rendering here meanwhile would slow stepping down."""
         if self.status is Status.FAILED:
             return False
         return self._is_costly or not self.is_owner or now - self._started_at < self._short_wait
 
     @property
     def is_needed(self) -> bool:
-        """By the environments that were described so far."""
+        """Whether the environments described so far need a render process."""
         return self._is_costly or not self._only_costly
 
     @property
@@ -141,14 +141,14 @@ class RenderClient:
         return any(encoder.is_costly for encoder in self._encoders.values())
 
     def is_due(self, slot: int, writer: FrameWriter, now: float) -> bool:
-        """The state that was sent last has been rendered."""
+        """Whether the last state that was sent has been rendered."""
         if slot not in self._pending:
             return True
         frames, sent_at = self._pending[slot]
         return writer.frames_of(slot) != frames or now - sent_at > RESEND_SECONDS
 
     def send(self, slot: int, numbers: Numbers, writer: FrameWriter, now: float) -> None:
-        """How the environment in this slot looks now. When there is no room for it, there is one frame less."""
+        """Sends the state of the environment in this slot; a state that finds no room is dropped."""
         if self._encoder_session != self._session:
             self._encoder_session = self._session
             for encoder in self._encoders.values():
@@ -169,14 +169,14 @@ class RenderClient:
             if not is_sent:
                 encoder.start_over()
 
-    def rest(self, now: float) -> None:
-        """There is no viewer."""
-        if self.is_owner and self._process is not None and now - self._wanted_at > REST_SECONDS:
+    def release(self, now: float) -> None:
+        """There is no viewer: ends the process after a while."""
+        if self.is_owner and self._process is not None and now - self._wanted_at > IDLE_SECONDS:
             self._end_process()
             self._set(Status.IDLE)
 
     def close(self) -> None:
-        """The render process has nothing to save: whatever it writes is whole or was never there."""
+        """Ends the process, which has nothing to save: a frame is either complete or was never written."""
         if self.is_owner:
             self._end_process()
         self._ours.close()
@@ -191,7 +191,7 @@ class RenderClient:
             self._process = subprocess.Popen(
                 [sys.executable, str(START), *map(str, arguments)],
                 stdin=subprocess.DEVNULL,
-                stdout=2,  # standard error: what an environment prints must not get between what the parent prints
+                stdout=2,  # standard error: output of environments must not mix with the parent's output
                 # software OpenGL must not take the core of the process that trains
                 env={**os.environ, "OMP_NUM_THREADS": "1", "LP_NUM_THREADS": "0", "PYTHONPATH": path},
                 pass_fds=(self._theirs.fileno(),),
@@ -209,7 +209,7 @@ class RenderClient:
         self._pending.clear()
 
     def _drain(self) -> None:
-        """What the process before it left unread, and its last words."""
+        """Discards messages that the previous process left unread, and its last ones to us."""
         for end in (self._theirs, self._ours):
             while end.receive() is not None:
                 pass
@@ -224,20 +224,20 @@ class RenderClient:
         elif message is not None:
             self._set(Status.READY)
         elif process.poll() is not None:
-            self._lose(f"it ended {_ending(process.returncode)}")
+            self._handle_loss(f"it ended {_ending(process.returncode)}")
         elif self.status is Status.STARTING and now - self._started_at > START_SECONDS:
             self._fail(f"it was not ready after {START_SECONDS:g} s")
 
-    def _notice_if_stuck(self, now: float, frames: int) -> None:
+    def _check_progress(self, now: float, frames: int) -> None:
         if frames != self._frames or self.status is not Status.READY:
             self._frames, self._without_frame = frames, 0.0
             return
         self._without_frame += min(now - self._wanted_at, LONGEST_PAUSE)
         if self._without_frame > STUCK_SECONDS:
-            self._lose(f"it rendered nothing for {STUCK_SECONDS:g} s")
+            self._handle_loss(f"it rendered nothing for {STUCK_SECONDS:g} s")
 
-    def _lose(self, how: str) -> None:
-        """Another one is started when the next frame is due, unless it was not the first."""
+    def _handle_loss(self, how: str) -> None:
+        """Starts another one with the next frame, unless one was lost before."""
         self._losses += 1
         if self._losses > RESTARTS:
             self._fail(f"it was lost {self._losses} times; at last {how}")

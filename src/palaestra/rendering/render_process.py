@@ -1,7 +1,7 @@
 """The process that renders for one that steps environments; `start.py` starts it.
 
-It receives states and renders the newest of each environment. It ends with its parent, however that went, and leaves
-nothing behind: a frame that it did not finish was never there.
+It receives states and renders the newest of each environment. It ends with its parent, and leaves nothing behind: an
+unfinished frame is never visible.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from .env_copy import CopyPool
-from .errors import FrameBufferError
-from .frame_buffer import FrameBufferFile
-from .frame_header import Numbers
+from .frame_buffer import FrameBufferError, FrameBufferFile
+from .frame_format import Numbers
 from .frame_writer import FrameWriter
-from .shrink import fit
-from .socket_messages import MessageSocket, PeerClosed
+from .images import fit
+from .messages import MessageSocket, PeerClosed
 
-# Of a core that somebody else wants too, the scheduler gives a tenth to one that starts (for a second or two), and
-# 1.5 % to one that renders.
+# On a contended core the scheduler gives a tenth to a starting process (for a second or two), and 1.5 % to a rendering
+# one.
 STARTING_NICENESS, RENDERING_NICENESS = 10, 19
 PARENT_CHECK_SECONDS = 1.0
 FEW_CORES, SHARE_OF_FEW_CORES, SHARE_OF_MANY_CORES = 2, 0.06, 0.5  # of one core, for rendering
@@ -36,11 +35,11 @@ PR_SET_PDEATHSIG = 1
 
 
 class ParentGone(Exception):
-    """Nobody is left to render for."""
+    """The parent process has ended."""
 
 
 class States:
-    """The newest state of each slot, in the order in which they first asked."""
+    """The newest state of each slot, in order of arrival."""
 
     def __init__(self, connection: MessageSocket, parent: int) -> None:
         self._connection = connection
@@ -50,7 +49,7 @@ class States:
         self._session: int | None = None
 
     def next(self) -> tuple[int, dict[str, Any]]:
-        """Waits for one when there is none."""
+        """The next slot and its message; waits for one."""
         self._receive_all()
         while not self._waiting:
             select.select([self._connection], [], [], PARENT_CHECK_SECONDS)
@@ -70,7 +69,7 @@ class States:
         while (message := self._connection.receive()) is not None:
             if "session" in message:
                 self._session = message["session"]
-            elif message["of"] == self._session:  # and not meant for a process before this one
+            elif message["of"] == self._session:  # not meant for a previous process
                 slot = message["slot"]
                 self._pool.update(slot, message["state"])
                 if self._pool.knows(slot):
@@ -78,7 +77,7 @@ class States:
 
 
 def render_all(states: States, writer: FrameWriter, largest_side: int) -> None:
-    """Until the parent is gone; no more than a share of a core, because the process that trains shares its caches."""
+    """Renders until the parent ends, on a share of a core only, because the training process shares its caches."""
     share = rendering_share(usable_cores())
     began = time.process_time()
     while True:
@@ -87,14 +86,14 @@ def render_all(states: States, writer: FrameWriter, largest_side: int) -> None:
         began = time.process_time()
         demand = writer.demand(time.monotonic())
         if demand is None:
-            continue  # whoever wanted to see it has left
+            continue  # the viewer has left
         pixels = fit(states.render(slot), demand.largest_side, largest_side)
         writer.write(slot, pixels, Numbers(*message["numbers"]), message["at"])
         writer.notify(demand, slot)
 
 
 def rendering_share(cores: int) -> float:
-    """Of one core, on a machine with so many."""
+    """The share of one core to use on a machine with `cores` cores."""
     return SHARE_OF_FEW_CORES if cores <= FEW_CORES else SHARE_OF_MANY_CORES
 
 
@@ -105,7 +104,7 @@ def rest_seconds(busy_seconds: float, share: float) -> float:
 
 def serve(connection: MessageSocket, parent: int, path: Path) -> None:
     with closing(FrameBufferFile(path)) as file, closing(FrameWriter(file.descriptor, file.about)) as writer:
-        with suppress(ImportError):  # said by whoever needs it
+        with suppress(ImportError):  # environments that need it raise later
             importlib.import_module("gymnasium")
         connection.send({"ready": True})
         os.nice(RENDERING_NICENESS - STARTING_NICENESS)
@@ -113,14 +112,14 @@ def serve(connection: MessageSocket, parent: int, path: Path) -> None:
 
 
 def usable_cores() -> int:
-    """Only Linux says which cores a process may use."""
+    """The number of cores this process may use; only Linux limits it."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def largest_side_of(writer: FrameWriter) -> int:
-    """Of a square image that there is room for, in pixels."""
+    """The side in pixels of the largest square image that fits."""
     return int((writer.about.capacity / 3) ** 0.5)
 
 
@@ -135,7 +134,7 @@ def main(arguments: list[str]) -> int:
             serve(connection, parent, Path(arguments[2]))
         except (PeerClosed, ParentGone, FrameBufferError):
             return 0
-        except Exception as error:  # whatever renders may raise anything; then the parent renders by itself
+        except Exception as error:  # rendering may raise anything; the parent then renders by itself
             reason = f"{type(error).__name__}: {error}".strip().rstrip(".")
             with suppress(PeerClosed):
                 connection.send({"failed": reason[:1000]})
@@ -144,7 +143,7 @@ def main(arguments: list[str]) -> int:
 
 
 def die_with_parent(parent: int) -> None:
-    """0: the thread that started this process may end before its process does; then only the parent's id tells."""
+    """`parent` 0: the thread that started this process may end before its process; only the parent's id is reliable."""
     if parent and sys.platform.startswith("linux"):
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

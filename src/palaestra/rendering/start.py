@@ -1,6 +1,6 @@
-"""`python start.py DESCRIPTOR PARENT FRAME_BUFFER`: a render process, in whatever interpreter.
+"""`python start.py DESCRIPTOR PARENT FRAME_BUFFER`: starts a render process in any interpreter.
 
-Run by path, so that the interpreter needs nothing of ours: the folder is loaded as a package of a name of its own.
+Run by path, so that the interpreter needs no installed Palaestra: the directory is loaded as a package of another name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PACKAGE = "palaestra_rendering"  # no script has a module of this name
 
 
 def load_package(folder: Path) -> None:
-    """Without putting anything on the path on which the environment's own modules are found."""
+    """Loads the package without changing the import path of the environment's own modules."""
     sys.path[:] = [entry for entry in sys.path if entry != str(folder)]
     spec = importlib.util.spec_from_file_location(
         PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING
 from palaestra.core.errors import PalaestraError
 from palaestra.envs.frame_sources import frame_source
 from palaestra.envs.publish import PublishedEnvs
-from palaestra.rendering.buffer_paths import frame_buffer_path, role_of_rank
-from palaestra.rendering.frame_buffer import FrameBufferOwner, remove_dead_frame_buffers
+from palaestra.rendering.frame_buffer import (
+    FrameBufferOwner,
+    frame_buffer_path,
+    remove_dead_frame_buffers,
+    role_of_rank,
+)
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.rendering.live_view import LiveView
 from palaestra.rendering.render_client import RenderClient

@@ -24,8 +24,7 @@ from palaestra.core.errors import PalaestraError, UsageError
 from palaestra.core.spaces import DiscreteSpec
 from palaestra.evaluation.targets import ExternalTarget, LoadedTarget, load_target
 from palaestra.policies.features import refuse_other_spaces
-from palaestra.rendering.buffer_paths import frame_buffer_path
-from palaestra.rendering.frame_buffer import FrameBufferOwner, remove_dead_frame_buffers
+from palaestra.rendering.frame_buffer import FrameBufferOwner, frame_buffer_path, remove_dead_frame_buffers
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.runner.match_external import ExternalSeat
 from palaestra.runner.match_plan import PERSON, ROLE, MatchPlan, SeatPlan

@@ -5,16 +5,15 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from palaestra.rendering.heartbeat import Heartbeat
-from palaestra.rendering.shrink import fit
+from palaestra.rendering.frame_format import Heartbeat
+from palaestra.rendering.images import fit
 from palaestra.runner.match_external import ExternalSeat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from palaestra.rendering.demand import Demand
+    from palaestra.rendering.frame_format import Condition, Demand
     from palaestra.rendering.frame_writer import FrameWriter
-    from palaestra.rendering.heartbeat import Condition
     from palaestra.runner.match_seat import Seat
 
 BEAT_SECONDS = 0.1

@@ -16,7 +16,7 @@ from palaestra.envs.frame_sources import renderer_for, view_of_batch
 from palaestra.envs.spaces import interface_of, observation_arrays
 from palaestra.evaluation.play import BatchedPolicy
 from palaestra.policies.observations import to_tensor
-from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_format import Numbers
 from palaestra.rendering.live_view import View
 from palaestra.rendering.offscreen import CannotRender
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from palaestra.envs.make import AnyEnv
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Observation
+    from palaestra.rendering.images import Pixels
     from palaestra.rendering.offscreen import OffscreenRenderer
-    from palaestra.rendering.shrink import Pixels
 
 
 class World(Protocol):

@@ -24,7 +24,7 @@ from palaestra.core.errors import PalaestraError, RunFailed
 from palaestra.daemon.keeping import read_note, still_there
 from palaestra.daemon.tree import find_members, send
 from palaestra.evaluation.summary import read_batches
-from palaestra.rendering.buffer_paths import all_frame_buffers
+from palaestra.rendering.frame_buffer import all_frame_buffers
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.metrics_reader import MetricsReader
 from palaestra.testing.soak_ledger import Ledger

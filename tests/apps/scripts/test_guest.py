@@ -19,8 +19,8 @@ from palaestra.core.errors import DamagedFile, NotFound, RefusedFile, RunFailed,
 from palaestra.core.evaluation import Stopped
 from palaestra.evaluation.session import EvaluationCallbacks, EvaluationOptions, EvaluationSession, evaluate_target
 from palaestra.evaluation.targets import ExternalTarget, load_policy_target, load_target
-from palaestra.rendering.buffer_paths import EVALUATE, frame_buffer_path
-from palaestra.rendering.demand import Demand
+from palaestra.rendering.frame_buffer import EVALUATE, frame_buffer_path
+from palaestra.rendering.frame_format import Demand
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.runs.documents import read_config, write_config
 from palaestra.runs.files import read_json
@@ -97,19 +97,19 @@ def test_what_a_script_puts_around_all_environments_is_there_when_it_plays(runs,
 @pytest.mark.slow
 @pytest.mark.full
 def test_an_evaluation_of_a_script_can_be_watched_while_it_lasts(saved, runs, tmp_path, monkeypatch):
-    monkeypatch.setenv("PALAESTRA_LANES_DIR", str(tmp_path))
+    monkeypatch.setenv("PALAESTRA_FRAME_BUFFERS_DIR", str(tmp_path))
     seen = []
     with EvaluationSession(load_target(saved.id, runs.store.root), EvaluationOptions(episodes=5000)) as session:
         with closing(FrameReader(frame_buffer_path(saved.id, EVALUATE))) as reader:
 
             def on_episode(_episode):
-                reader.want(Demand(30.0, 300, frozenset({0}), 0, 0), time.monotonic() + 2)
+                reader.request(Demand(30.0, 300, frozenset({0}), 0, 0), time.monotonic() + 2)
                 seen.extend(frame for frame in [reader.read(0)] if frame is not None)
 
             with pytest.raises(Stopped):
                 session.evaluate(0, EvaluationCallbacks(on_episode, lambda: bool(seen)))
             assert reader.heartbeat().episodes > 0
-    assert (seen[0].note.height, seen[0].note.width) == (200, 300)
+    assert (seen[0].header.height, seen[0].header.width) == (200, 300)
     assert not frame_buffer_path(saved.id, EVALUATE).exists()
 
 

@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 120
 
 @pytest.fixture(autouse=True)
 def lanes(tmp_path, monkeypatch):
-    monkeypatch.setenv("PALAESTRA_LANES_DIR", str(tmp_path))
+    monkeypatch.setenv("PALAESTRA_FRAME_BUFFERS_DIR", str(tmp_path))
 
 
 def test_a_lane_is_made_when_the_environments_are_known_and_gone_at_the_end(runs, scripts):
@@ -55,7 +55,7 @@ def test_a_budget_of_nothing_is_no_lane(runs, scripts):
 def test_a_lane_that_cannot_be_made_is_told_and_does_not_stop_the_script(runs, scripts, tmp_path):
     directory, ledger = runs.make(scripts / "ppo.py"), Ledger()
     ledger.take([["beat", 4, 1.0]])
-    with ScriptLane(tmp_path / "absent" / "a.lane", Journal(directory)) as lane:
+    with ScriptLane(tmp_path / "absent" / "a.frames", Journal(directory)) as lane:
         lane.take([["env", 0]], ledger)
         lane.take([["env", 1]], ledger)
     assert [entry.event for entry in read_journal(directory.journal_file)].count("frames.failed") == 1

@@ -14,7 +14,7 @@ import pytest
 from palaestra.api import train
 from palaestra.core.run import RunState
 from palaestra.evaluation.summary import read_batches
-from palaestra.rendering.buffer_paths import frame_buffer_path
+from palaestra.rendering.frame_buffer import frame_buffer_path
 from palaestra.runs.documents import read_config
 from palaestra.runs.journal import Journal
 from palaestra.runs.status import moved, read_record, write_record
@@ -64,7 +64,7 @@ def test_a_finished_run_is_complete_although_its_script_counts_from_0(house, dae
 
 
 def test_a_run_with_a_lane_is_live(house, daemon, make_run, tmp_path, monkeypatch):
-    monkeypatch.setenv("PALAESTRA_LANES_DIR", str(tmp_path))
+    monkeypatch.setenv("PALAESTRA_FRAME_BUFFERS_DIR", str(tmp_path))
     first, second = make_run("first"), make_run("second")
     frame_buffer_path(first.id).touch()
     described = describe_runs(house, [daemon.get(first.id), daemon.get(second.id)])

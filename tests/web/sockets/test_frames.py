@@ -14,11 +14,9 @@ import pytest
 from starlette.websockets import WebSocketDisconnect
 from websockets.sync.client import connect
 
-from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
-from palaestra.rendering.frame_buffer import FrameBufferOwner
-from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, frame_buffer_path
+from palaestra.rendering.frame_format import Heartbeat, Numbers
 from palaestra.rendering.frame_writer import FrameWriter
-from palaestra.rendering.heartbeat import Heartbeat
 from palaestra.runs.processes import process_started_at
 from palaestra.web.sockets.live_view import ROOM
 
@@ -194,7 +192,7 @@ def test_an_unknown_run_and_an_unknown_role_are_refused(client, make_run, open_l
 def test_one_viewer_too_many_is_told_to_try_later_and_seats_are_given_back(client, house, make_run, open_lane):
     open_lane(make_run("first").id)
     hub = house.rooms[ROOM].hub
-    hub._most_viewers = 1
+    hub._max_viewers = 1
     with watching(client) as first:
         next_of(first, "hud")
         with watching(client) as second, pytest.raises(WebSocketDisconnect) as ended:

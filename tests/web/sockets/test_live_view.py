@@ -11,10 +11,9 @@ import pytest
 from palaestra.core.errors import PalaestraError, UsageError
 from palaestra.core.run import RunState
 from palaestra.evaluation.summary import append_batch
-from palaestra.rendering.buffer_paths import VARIABLE, frame_buffer_path
-from palaestra.rendering.hub import Hub, TooManyViewers
+from palaestra.rendering.frame_buffer import VARIABLE, frame_buffer_path
+from palaestra.rendering.hub import Hub, Status, TooManyViewers
 from palaestra.rendering.viewer import Viewer, ViewerRequest
-from palaestra.rendering.watch import Status
 from palaestra.runs.processes import is_alive, process_started_at
 from palaestra.runs.status import moved, read_record, write_record
 from palaestra.web.sockets.live_view import (
@@ -121,7 +120,7 @@ def test_a_long_reason_fits_into_the_closing_frame():
 def room(daemon, tmp_path, monkeypatch):
     (tmp_path / "lanes").mkdir()
     monkeypatch.setenv(VARIABLE, str(tmp_path / "lanes"))
-    hub = Hub(is_alive, most_viewers=2)
+    hub = Hub(is_alive, max_viewers=2)
     yield FramesRoom(daemon, hub)
     hub.close()
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
-from palaestra.rendering.buffer_paths import VARIABLE
+from palaestra.rendering.frame_buffer import VARIABLE
 from palaestra.runner.match_plan import MatchPlan
 from palaestra.web.responses import Refusal
 from palaestra.web.sockets import match
@@ -20,10 +20,10 @@ PLAYER = """
 import json, os, sys
 from time import monotonic
 import numpy as np
-from palaestra.rendering.heartbeat import Heartbeat
+from palaestra.rendering.frame_format import Heartbeat
 from palaestra.rendering.frame_buffer import FrameBufferOwner
-from palaestra.rendering.frame_header import Numbers
-from palaestra.rendering.buffer_paths import frame_buffer_path
+from palaestra.rendering.frame_format import Numbers
+from palaestra.rendering.frame_buffer import frame_buffer_path
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.runs.processes import process_started_at
 

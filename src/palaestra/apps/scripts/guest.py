@@ -21,7 +21,7 @@ from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.evaluation.plans import weights_of
 from palaestra.evaluation.pool import PoolEvaluator, Program
 from palaestra.evaluation.video import DEFAULT_FRAME_RATE
-from palaestra.rendering.headless import prepare_rendering
+from palaestra.rendering.offscreen import prepare_rendering
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -9,10 +9,9 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, Self
 
 from palaestra.core.errors import PalaestraError
-from palaestra.rendering.buffer_paths import TRAIN
-from palaestra.rendering.frame_buffer import FrameBufferOwner, remove_dead_frame_buffers
+from palaestra.rendering.frame_buffer import TRAIN, FrameBufferOwner, remove_dead_frame_buffers
+from palaestra.rendering.frame_format import Heartbeat
 from palaestra.rendering.frame_writer import FrameWriter
-from palaestra.rendering.heartbeat import Heartbeat
 from palaestra.runs.processes import is_alive, process_started_at
 
 if TYPE_CHECKING:

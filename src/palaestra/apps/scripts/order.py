@@ -9,7 +9,7 @@ from typing import Any
 
 from palaestra.core.errors import DamagedFile
 from palaestra.loggers.wandb_session import choose_mode
-from palaestra.rendering.buffer_paths import TRAIN, frame_buffer_path
+from palaestra.rendering.frame_buffer import TRAIN, frame_buffer_path
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config
 from palaestra.runs.environment import describe_git

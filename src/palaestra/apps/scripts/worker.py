@@ -24,7 +24,7 @@ from palaestra.apps.scripts.script import read_source
 from palaestra.apps.scripts.starting import hand_over
 from palaestra.core.clock import SystemClock
 from palaestra.core.errors import PalaestraError, RunFailed
-from palaestra.rendering.headless import prepare_rendering
+from palaestra.rendering.offscreen import prepare_rendering
 from palaestra.runner.session import RunSession
 from palaestra.runner.signals import exit_code_of, stop_on_signals
 from palaestra.runner.started import INTERRUPTED, tell_refusal

@@ -12,7 +12,7 @@ from palaestra.core.run import RunRequest, RunState
 from palaestra.daemon.command_line import shell_command
 from palaestra.daemon.home import DaemonHome
 from palaestra.daemon.tail import read_end, read_tail
-from palaestra.rendering.buffer_paths import all_frame_buffers
+from palaestra.rendering.frame_buffer import all_frame_buffers
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.disk_use import measure_disk_use
 from palaestra.runs.documents import read_config, read_request

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from starlette.websockets import WebSocketDisconnect
 
 from palaestra.core.errors import NotFound, PalaestraError
-from palaestra.rendering.errors import InvalidRequest
+from palaestra.rendering.frame_buffer import InvalidRequest
 from palaestra.rendering.hub import TooManyViewers
 from palaestra.rendering.viewer import Viewer
 from palaestra.web.endpoints import Socket

@@ -20,12 +20,10 @@ from starlette.websockets import WebSocketDisconnect
 
 from palaestra.core.errors import PalaestraError, UsageError
 from palaestra.evaluation.summary import read_newest_batch
-from palaestra.rendering.buffer_paths import EVALUATE, TRAIN, roles_of
-from palaestra.rendering.errors import InvalidRequest
-from palaestra.rendering.hub import RENEW_SECONDS, Hub, TooManyViewers
+from palaestra.rendering.frame_buffer import EVALUATE, TRAIN, InvalidRequest, roles_of
+from palaestra.rendering.hub import RENEW_SECONDS, Condition, Hub, TooManyViewers
 from palaestra.rendering.hud import evaluation_line, run_line
 from palaestra.rendering.viewer import Viewer, ViewerRequest
-from palaestra.rendering.watch import Condition
 from palaestra.runs.documents import read_config
 from palaestra.runs.processes import is_alive, wall_time
 from palaestra.web.request_parsing import Body, parse_json
@@ -39,8 +37,8 @@ if TYPE_CHECKING:
 
     from palaestra.daemon.entry import Entry
     from palaestra.daemon.service import Daemon
+    from palaestra.rendering.hub import Status, Watch
     from palaestra.rendering.viewer import Viewer
-    from palaestra.rendering.watch import Status, Watch
     from palaestra.web.context import House
 
 Message = TypeVar("Message", bound=BaseModel)
@@ -259,21 +257,21 @@ class FramesRoom:
         role = next((role for role in roles_of(seat.run_id) if role != seat.role), None)
         if role is not None:
             self.hub.leave(seat.watch, seat.viewer)
-            seat.viewer.forget()
+            seat.viewer.reset()
             seat.role, seat.watch = role, self.hub.join(seat.run_id, role, seat.viewer)
 
     async def hud(self, seat: Seat) -> Hud:
         """The line under the pictures, and what it is made of."""
         status, is_evaluation = seat.watch.status, seat.role == EVALUATE
-        beat = status.beat
+        heartbeat = status.heartbeat
         values: Hud = {
             "line": run_line(seat.name, status, is_evaluation=is_evaluation),
             "role": seat.role,
             "roles": roles_of(seat.run_id),
             "slots": status.slot_count,
-            "step": None if beat is None else beat.env_steps,
+            "step": None if heartbeat is None else heartbeat.env_steps,
             "steps_per_second": status.steps_per_second,
-            "cost": None if beat is None or beat.seconds_watched <= 0 else beat.cost,
+            "cost": None if heartbeat is None or heartbeat.seconds_watched <= 0 else heartbeat.cost,
             "sent": seat.viewer.sent,
             "skipped": seat.viewer.skipped,
             "dropped": status.dropped,

@@ -23,7 +23,7 @@ from pydantic import Field
 from starlette.websockets import WebSocketDisconnect
 
 from palaestra.core.errors import PalaestraError
-from palaestra.rendering.errors import InvalidRequest
+from palaestra.rendering.frame_buffer import InvalidRequest
 from palaestra.rendering.hub import TooManyViewers
 from palaestra.rendering.viewer import Viewer
 from palaestra.runner.match_plan import FASTEST, PERSON, RANDOM, ROLE, MatchMessage, MatchPlan
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from starlette.websockets import WebSocket
 
-    from palaestra.rendering.watch import Status
+    from palaestra.rendering.hub import Status
     from palaestra.web.context import House
 
 ROOM = "matches"

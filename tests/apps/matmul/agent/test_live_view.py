@@ -11,8 +11,8 @@ from palaestra.apps.matmul.schemes.bit_masks import to_masks
 from palaestra.apps.matmul.schemes.factorization import Format
 from palaestra.apps.matmul.schemes.formulas import draw_factors
 from palaestra.core.clock import SystemClock
-from palaestra.rendering.buffer_paths import VARIABLE, all_frame_buffers, frame_buffer_path
-from palaestra.rendering.demand import Demand
+from palaestra.rendering.frame_buffer import VARIABLE, all_frame_buffers, frame_buffer_path
+from palaestra.rendering.frame_format import Demand
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.runner.session import RunSession
 from palaestra.runs.journal import read_journal
@@ -31,7 +31,7 @@ def session(workplace, monkeypatch):
 def test_a_watcher_sees_the_newest_proposal_and_the_best(session, strassen_bits):
     masks = to_masks(strassen_bits)
     with factor_view(SMALL, session) as view, closing(FrameReader(frame_buffer_path(session.directory.id))) as reader:
-        reader.want(Demand(60.0, 0, frozenset({1}), 1, 1), monotonic() + 2)
+        reader.request(Demand(60.0, 0, frozenset({1}), 1, 1), monotonic() + 2)
         view.show(masks[:5], masks, -9.0, 21, 3)
         assert (reader.slot_count, reader.heartbeat().env_steps) == (2, 21)
         frame = reader.read(1)

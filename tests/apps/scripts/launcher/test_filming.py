@@ -9,7 +9,7 @@ import pytest
 from palaestra.apps.scripts.films import pictures_in
 from palaestra.apps.scripts.launcher import moviepy_stand_in
 from palaestra.apps.scripts.launcher.filming import controlled, is_wanted
-from palaestra.rendering.headless import prepare_rendering
+from palaestra.rendering.offscreen import prepare_rendering
 
 
 @pytest.fixture

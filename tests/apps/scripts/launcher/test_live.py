@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from palaestra.apps.scripts.launcher.live import RETRY_SECONDS, ProbeSource, needs_every_core, script_view
-from palaestra.rendering.demand import Demand
+from palaestra.rendering.frame_format import Demand
 
 
 class Env:
@@ -29,7 +29,7 @@ def probe(shade, seconds=0.0):
 
 
 def want(reader, *slots):
-    reader.want(Demand(15.0, 64, frozenset(slots), 0, 0), time.monotonic() + 2)
+    reader.request(Demand(15.0, 64, frozenset(slots), 0, 0), time.monotonic() + 2)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_those_that_are_wanted_are_rendered_each_into_its_slot(frame_buffer, ope
 
 
 def test_a_frame_buffer_that_is_not_there_yet_is_looked_for_again(tmp_path, open_view):
-    view, now = open_view(tmp_path / "later.lane", 0.02, print), time.monotonic()
+    view, now = open_view(tmp_path / "later.frames", 0.02, print), time.monotonic()
     assert view.check({0: probe(1)}, now) == now + RETRY_SECONDS
 
 

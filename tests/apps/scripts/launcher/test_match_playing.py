@@ -9,12 +9,10 @@ import torch
 
 from palaestra.apps.scripts.launcher.match_playing import SlotScreen
 from palaestra.core.errors import UsageError
-from palaestra.rendering.demand import Demand
 from palaestra.rendering.frame_buffer import FrameBufferOwner
-from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_format import Demand, Numbers
 from palaestra.rendering.frame_reader import FrameReader
-from palaestra.rendering.headless import prepare_rendering
-from palaestra.rendering.offscreen import OffscreenRenderer
+from palaestra.rendering.offscreen import OffscreenRenderer, prepare_rendering
 from palaestra.runner.match import Match
 from palaestra.runner.match_plan import MatchPlan
 
@@ -26,7 +24,7 @@ def saved(runs, scripts, ppo_agent):
 
 @pytest.fixture
 def buffer(tmp_path):
-    with FrameBufferOwner(tmp_path / "match.lane", 2, 3 * 640**2, 0.0) as owner:
+    with FrameBufferOwner(tmp_path / "match.frames", 2, 3 * 640**2, 0.0) as owner:
         yield owner.path
 
 
@@ -37,7 +35,7 @@ def reader(buffer):
 
 
 def want(reader, *slots):
-    reader.want(Demand(60.0, 0, frozenset(slots), 1, 1), time.monotonic() + 9)
+    reader.request(Demand(60.0, 0, frozenset(slots), 1, 1), time.monotonic() + 9)
 
 
 def test_a_slot_is_written_only_while_somebody_wants_it(buffer, reader):
@@ -58,7 +56,7 @@ def test_a_slot_is_written_only_while_somebody_wants_it(buffer, reader):
 
 
 def test_a_frame_buffer_that_is_not_there_yet_is_no_reason_to_stop(tmp_path):
-    with closing(SlotScreen(tmp_path / "later.lane", 0)) as screen:
+    with closing(SlotScreen(tmp_path / "later.frames", 0)) as screen:
         screen.show(None, Numbers(0, 0.0, 0.0, 0))
 
 

@@ -2,7 +2,7 @@ import gymnasium
 import numpy as np
 
 from palaestra.apps.scripts.launcher.of_one import OfOne, first
-from palaestra.rendering.headless import prepare_rendering
+from palaestra.rendering.offscreen import prepare_rendering
 
 
 def test_it_is_the_member_of_the_vector_in_everything():

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from palaestra.apps.matmul.schemes.bit_masks import from_masks
 from palaestra.apps.matmul.schemes.formulas import draw_factors
 from palaestra.core.errors import PalaestraError
-from palaestra.rendering.buffer_paths import frame_buffer_path
-from palaestra.rendering.frame_buffer import FrameBufferOwner, remove_dead_frame_buffers
-from palaestra.rendering.frame_header import Numbers
+from palaestra.rendering.frame_buffer import FrameBufferOwner, frame_buffer_path, remove_dead_frame_buffers
+from palaestra.rendering.frame_format import Numbers
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.rendering.live_view import LiveView, View
 from palaestra.runs.processes import is_alive, process_started_at

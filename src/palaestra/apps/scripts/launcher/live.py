@@ -6,9 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ....rendering.env_state import recipe_of
-from ....rendering.errors import FrameBufferError
-from ....rendering.frame_buffer import FrameBufferFile
-from ....rendering.frame_header import Numbers
+from ....rendering.frame_buffer import FrameBufferError, FrameBufferFile
+from ....rendering.frame_format import Numbers
 from ....rendering.frame_writer import FrameWriter
 from ....rendering.live_view import LiveView, View
 from ....rendering.offscreen import OffscreenRenderer

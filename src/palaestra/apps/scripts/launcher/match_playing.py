@@ -16,13 +16,12 @@ from typing import IO, Any
 
 import torch
 
-from ....rendering.errors import FrameBufferError
-from ....rendering.frame_buffer import FrameBufferFile
-from ....rendering.frame_header import Numbers
+from ....rendering.frame_buffer import FrameBufferError, FrameBufferFile
+from ....rendering.frame_format import Numbers
 from ....rendering.frame_writer import FrameWriter
+from ....rendering.images import fit
 from ....rendering.offscreen import CannotRender, OffscreenRenderer
 from ....rendering.render_process import largest_side_of
-from ....rendering.shrink import fit
 from .playing import Player, refuse, say
 from .running import die_with_parent, set_paths
 from .weights import NotFitting

@@ -1,9 +1,11 @@
-"""Images made small enough to send. Pillow does it well; without it whole pixels are left out."""
+"""Shrinks images and encodes frames for browsers. Without Pillow, shrinking drops whole pixels."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
+import struct
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     Pixels = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
+    from .frame_reader import Frame
 else:
     Pixels = np.ndarray  # Python 3.8 cannot subscript it
 
@@ -22,7 +25,7 @@ def _pillow() -> Any:
 
 
 def shrink(pixels: Pixels, largest_side: int) -> Pixels:
-    """No side longer than `largest_side`, in its own proportions; a small image stays as it is."""
+    """Shrinks to sides of at most `largest_side`, keeping the aspect ratio; a small image is returned unchanged."""
     height, width = pixels.shape[:2]
     longest = max(height, width)
     if longest <= largest_side:
@@ -37,9 +40,9 @@ def shrink(pixels: Pixels, largest_side: int) -> Pixels:
 
 
 def shrink_roughly(pixels: Pixels, side: int) -> Pixels:
-    """From two thirds of `side` to one and a half of it, by averaging a few pixels of every block.
+    """Shrinks to between two thirds and one and a half of `side`, by averaging a few pixels of every block.
 
-    That takes a sixth of the time of `shrink`; whoever shows it brings it to size.
+    That takes a sixth of the time of `shrink`; the viewer scales the result.
     """
     times = round(max(pixels.shape[:2]) / side)
     if times < 2:
@@ -68,7 +71,7 @@ def _thinned(pixels: Pixels, times: int) -> Pixels:
 
 
 def _average(one: Pixels, other: Pixels) -> Pixels:
-    """In place, rounded down, without widening the numbers; of what both have, where blocks are cut at the edge."""
+    """The mean, rounded down, in place and in uint8; cropped to the smaller of the two shapes."""
     height, width = min(one.shape[0], other.shape[0]), min(one.shape[1], other.shape[1])
     one, other = one[:height, :width], other[:height, :width]
     half_difference = one ^ other
@@ -76,3 +79,46 @@ def _average(one: Pixels, other: Pixels) -> Pixels:
     one &= other
     one += half_difference
     return one
+
+
+MAGIC, VERSION = b"PF", 1
+JPEG, STATE = 1, 2
+MESSAGE = struct.Struct("<2sBBHHHxxxxxxQQQddd")
+FULL_COLOUR_SIDE = 320  # pixels; in small images a single pixel may matter, so its colour is kept
+EVERY_PIXEL, EVERY_FOURTH = 0, 2  # Pillow's chroma subsampling
+
+
+def encode(frame: Frame, largest_side: int, quality: int) -> bytes:
+    """A message for a browser: 64 bytes of header, then a JPEG or a state; see docs/live.md.
+
+    `largest_side`: pixels. `quality`: of the JPEG, 1 to 95.
+    """
+    if not frame.is_image:
+        return _header(frame, STATE, 0, 0) + frame.payload
+    pixels = np.frombuffer(frame.payload, np.uint8).reshape(frame.header.height, frame.header.width, 3)
+    image = shrink(pixels, largest_side)
+    height, width = image.shape[:2]
+    return _header(frame, JPEG, width, height) + jpeg(image, quality)
+
+
+def jpeg(pixels: Pixels, quality: int) -> bytes:
+    colours = EVERY_PIXEL if max(pixels.shape) <= FULL_COLOUR_SIDE else EVERY_FOURTH
+    stream = io.BytesIO()
+    pillow = importlib.import_module("PIL.Image")
+    pillow.fromarray(pixels).save(stream, "JPEG", quality=quality, subsampling=colours)
+    return stream.getvalue()
+
+
+def _header(frame: Frame, codec: int, width: int, height: int) -> bytes:
+    numbers = frame.numbers
+    return MESSAGE.pack(
+        *(MAGIC, VERSION, codec, frame.slot, width, height),
+        *(
+            frame.sequence,
+            numbers.env_step,
+            numbers.length,
+            frame.header.captured_at,
+            numbers.reward,
+            numbers.total_reward,
+        ),
+    )
