@@ -24,7 +24,7 @@ from palaestra.rendering.frame_buffer import (
     frame_buffer_path,
     remove_dead_frame_buffers,
 )
-from palaestra.rendering.frame_format import Numbers
+from palaestra.rendering.frame_format import Heartbeat, Numbers
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.rendering.live_view import LiveView, View
 from palaestra.runs.documents import read_config
