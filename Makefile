@@ -103,16 +103,16 @@ full: setup browser ## the long stories: the page in Chromium, whole sweeps, fam
 	$(BIN)/python -m pytest -m full
 
 chaos: setup browser ## every row of the fault matrix at its published size, with figures (hours; SIZE=small: minutes)
-	$(BIN)/python -m palaestra.testing.chaos --size $(or $(SIZE),published) --only "$(ONLY)" --seed $(or $(SEED),0)
+	$(BIN)/python -m tools.reliability.fault_matrix --size $(or $(SIZE),published) --only "$(ONLY)" --seed $(or $(SEED),0)
 
 soak: setup ## everything at once for 45 minutes, with a fault every ten seconds (MINUTES=3: shorter)
-	$(BIN)/python -m palaestra.testing.soak --minutes $(or $(MINUTES),45) --seed $(or $(SEED),0)
+	$(BIN)/python -m tools.reliability.soak --minutes $(or $(MINUTES),45) --seed $(or $(SEED),0)
 
 test-machines: setup ## three machines from network namespaces and every fault between them (root; half an hour; ONLY="kill or join")
 	PALAESTRA_WRITE_DOCS=1 $(BIN)/python -m pytest -n 0 --timeout 900 -m machines tests/machines $(if $(ONLY),-k "$(ONLY)")
 
 mutants: setup ## small defects planted in checkpoints, security and state: which does no test see? (an hour; ONLY="--at-once 2", ONLY=web/security/tokens)
-	$(BIN)/python -m palaestra.testing.mutants $(ONLY)
+	$(BIN)/python -m tools.reliability.mutation_testing $(ONLY)
 
 # Everything is resolved anew in an environment of its own; what builds the package is pinned too.
 lock: export PIP_CONSTRAINT :=

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from playwright.sync_api import expect
+
 from tests.browser.conftest import VIEW, Serving
 
 pytestmark = pytest.mark.slow

@@ -1,6 +1,6 @@
 """Made-up input to every parser of ours: it is read, or refused by an error of ours; nothing is run or started.
 
-`make test` draws a sample; `python -m palaestra.testing.chaos --size published --only X1` a million and more.
+`make test` draws a sample; `python -m tools.reliability.fault_matrix --size published --only X1` a million and more.
 """
 
 import hashlib
@@ -45,12 +45,12 @@ from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import read_journal
 from palaestra.runs.replay_file import ReplayWriter, read_replay_file
 from palaestra.runs.status import read_written_record
-from palaestra.testing.chaos_fuzz import Parser, fuzz
 from palaestra.web.files import wanted_span
 from palaestra.web.request_parsing import parse_json
 from palaestra.web.resources.checkpoint_zip import checked_entries, open_archive, read_pieces
 from palaestra.web.sockets.live_view import Said, understood_as
 from palaestra.web.sockets.match import MatchSaid
+from tools.reliability.fuzzing import Parser, fuzz
 
 SAMPLE = 500  # `make test` draws one of so many
 MOST_SECONDS = 2.0  # CPU time of one input

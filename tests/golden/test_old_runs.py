@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.golden.cases import surroundings
 
 import palaestra
+from tests.golden.cases import surroundings
 
 pytestmark = pytest.mark.slow
 

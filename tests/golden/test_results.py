@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from tests.golden.cases import CASES, RECORDED, play, processor
 
 pytestmark = pytest.mark.slow

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.machines.machines import REPOSITORY, Network, Source, reason_unavailable
 from tests.machines.matrix import Row, as_text, commit_of, write
 

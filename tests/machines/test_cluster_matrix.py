@@ -8,6 +8,7 @@ import time
 from importlib import metadata
 
 import pytest
+
 from tests.machines.cluster import (
     RAY_START_SECONDS,
     copy_token,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.machines.matrix import Row, as_page, as_text, load, merge, write
 
 

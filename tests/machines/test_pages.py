@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.machines.machines import REPOSITORY, Source
 from tests.machines.pages import end_background, follow, read_steps, with_addresses
 

@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+
 from tests.machines.machines import MachineError, reason_no_clock_offset, wait_until
 from tests.machines.training import (
     PORT,

@@ -7,19 +7,17 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from tests.machines.machines import MachineError, wait_until
-
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.names import model_name
 from palaestra.runs.journal import read_journal
 from palaestra.runs.store import RunStore
+from tests.machines.machines import MachineError, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.machines.machines import Job, Machine
-
     from palaestra.runs.directory import RunDirectory
+    from tests.machines.machines import Job, Machine
 
 PORT = 29500
 START_SECONDS = 180.0  # until two machines train, on a host that is busy with other things

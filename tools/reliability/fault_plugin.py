@@ -1,6 +1,6 @@
 """Pytest's side of the chaos bench: which tests meet which rows, how they ended, and the figures that they told.
 
-Loaded by `python -m palaestra.testing.chaos` with `-p`; also in the worker processes of xdist, where tests run.
+Loaded by `python -m tools.reliability.fault_matrix` with `-p`; also in the worker processes of xdist, where tests run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from palaestra.core.errors import UsageError
-from palaestra.testing.chaos_rows import check_ids, named_rows
+from tools.reliability.fault_rows import check_ids, named_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from palaestra.testing import mutant_house
-from palaestra.testing.mutant_house import Trier, answer, apart, functions_of, plant
+from tools.reliability import mutation_worker
+from tools.reliability.mutation_worker import Trier, answer, apart, functions_of, plant
 
 KEYS = ("seconds", "lines", "is_far")
 SOURCE = """
@@ -111,14 +111,14 @@ def test_a_mutant_meets_the_tests_of_its_line_quickest_first_then_those_that_sta
         given.append(seconds)
         return work()
 
-    monkeypatch.setattr(mutant_house, "apart", here)
-    monkeypatch.setattr(mutant_house.gc, "freeze", lambda: None)
+    monkeypatch.setattr(mutation_worker, "apart", here)
+    monkeypatch.setattr(mutation_worker.gc, "freeze", lambda: None)
     monkeypatch.setattr(trier, "_watch", lambda item: watched[item.nodeid])
     found = items(seen, lambda item, nextitem: met.append((item.nodeid, Path(file).read_text() == SOURCE)))
     assert trier.pytest_runtestloop(SimpleNamespace(testsfailed=0, items=found))
     assert met == [("quick", False), ("slow", False), ("far", False)]
     assert trier.order == ["other", "quick", "far", "slow"]
-    assert given[-1] == mutant_house.LEAST_SECONDS + mutant_house.TIMES_LONGER * 15.0
+    assert given[-1] == mutation_worker.LEAST_SECONDS + mutation_worker.TIMES_LONGER * 15.0
     assert (trier.answers, Path(file).read_text()) == ([{"failed": ""}], SOURCE)
 
 
@@ -170,7 +170,7 @@ def test_a_mutant_stands_in_the_file_only_while_it_is_tried(tmp_path, monkeypatc
         compiled.write_text("of the mutant")
         return {"failed": ""}
 
-    monkeypatch.setattr(mutant_house, "apart", look)
+    monkeypatch.setattr(mutation_worker, "apart", look)
     compiled.write_text("of the good one")
     assert answer({"file": str(path), "source": "bad\n", "seconds": 3.0}) == {"failed": ""}
     assert seen == [("bad\n", False, 3.0)]

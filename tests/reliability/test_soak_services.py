@@ -1,4 +1,4 @@
-"""What the house of a soak waits for, and how long."""
+"""What the services of a soak waits for, and how long."""
 
 import contextlib
 import os
@@ -13,8 +13,8 @@ from palaestra.daemon.tree import find_process
 from palaestra.evaluation.summary import append_batch
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.metrics_writer import MetricsWriter
-from palaestra.testing import soak_house
-from palaestra.testing.soak_house import EVALUATION, PROGRAM, RUNS, VIEWERS, House, Viewer, until
+from tools.reliability import soak_services
+from tools.reliability.soak_services import EVALUATION, PROGRAM, RUNS, VIEWERS, SoakServices, Viewer, until
 
 
 def test_waiting_ends_with_the_condition():
@@ -24,7 +24,7 @@ def test_waiting_ends_with_the_condition():
 
 
 def test_waiting_in_vain_is_a_finding_with_what_was_waited_for():
-    with pytest.raises(RunFailed, match="After 0 s it is still not so that pigs fly"):
+    with pytest.raises(RunFailed, match="Timed out after 0 s waiting until pigs fly"):
         until("pigs fly", lambda: False, seconds=0.0)
 
 
@@ -33,7 +33,7 @@ def test_a_refusal_or_a_closed_door_is_no_answer_and_told_in_the_end(refusal):
     def question():
         raise refusal
 
-    with pytest.raises(RunFailed, match=r"not so that somebody answers \(no daemon\)"):
+    with pytest.raises(RunFailed, match=r"waiting until somebody answers \(no daemon\)"):
         until("somebody answers", question, seconds=0.0)
 
 
@@ -56,48 +56,48 @@ def test_there_are_as_many_viewers_as_promised():
 
 
 @pytest.fixture
-def house(tmp_path, monkeypatch):
+def services(tmp_path, monkeypatch):
     """With runs on disk, whose daemon and evaluation leave at once."""
-    monkeypatch.setattr(soak_house, "PROGRAM", ("true",))
-    house = House(tmp_path)
+    monkeypatch.setattr(soak_services, "PROGRAM", ("true",))
+    services = SoakServices(tmp_path)
     for name in RUNS:
-        house.ids[name] = f"01{name}"
-        RunDirectory(tmp_path / house.ids[name]).checkpoints.mkdir(parents=True)
-    yield house
-    house.daemon.wait()
-    if house.evaluation is not None:
-        house.evaluation.wait()
+        services.ids[name] = f"01{name}"
+        RunDirectory(tmp_path / services.ids[name]).checkpoints.mkdir(parents=True)
+    yield services
+    services.daemon.wait()
+    if services.evaluation is not None:
+        services.evaluation.wait()
 
 
-def test_the_newest_weights_are_those_of_the_highest_number_not_of_the_last_name(house):
-    assert house.newest_weights(RUNS[0]) is None
+def test_the_newest_weights_are_those_of_the_highest_number_not_of_the_last_name(services):
+    assert services.newest_weights(RUNS[0]) is None
     for epoch in (9980, 10000, 10020):
-        (house.directory(RUNS[0]).checkpoints / f"model_{epoch:04d}.safetensors").touch()
-    assert house.newest_weights(RUNS[0]).name == "model_10020.safetensors"
+        (services.directory(RUNS[0]).checkpoints / f"model_{epoch:04d}.safetensors").touch()
+    assert services.newest_weights(RUNS[0]).name == "model_10020.safetensors"
 
 
 @pytest.mark.parametrize(
     ("state", "written_at", "is_right"),
     [("running", 101.0, True), ("running", 100.0, False), ("running", None, False), ("stopping", 101.0, False)],
 )
-def test_a_training_is_at_work_when_it_has_written_something_since(house, monkeypatch, state, written_at, is_right):
+def test_a_training_is_at_work_when_it_has_written_something_since(services, monkeypatch, state, written_at, is_right):
     me = find_process(os.getpid())
-    monkeypatch.setattr(house, "state", lambda _: state)
-    monkeypatch.setattr(soak_house, "read_note", lambda _: Note(1, me, me))
-    with MetricsWriter(house.directory(RUNS[0]).metrics_file) as writer:
+    monkeypatch.setattr(services, "state", lambda _: state)
+    monkeypatch.setattr(soak_services, "read_note", lambda _: Note(1, me, me))
+    with MetricsWriter(services.directory(RUNS[0]).metrics_file) as writer:
         if written_at is not None:
             writer.write(Sample(1, {"a": 1.0}, at=written_at))
     with contextlib.nullcontext() if is_right else pytest.raises(PalaestraError, match=RUNS[0]):
-        assert house._at_work(RUNS[0], 100.0)
+        assert services._at_work(RUNS[0], 100.0)
 
 
-def test_an_evaluation_that_ended_is_begun_again_when_judgements_are_counted(house):
-    append_batch(house.directory(RUNS[1]), {"mean": 1.0})
-    assert house._count_judgements() == 1
-    first = house.evaluation
+def test_an_evaluation_that_ended_is_begun_again_when_judgements_are_counted(services):
+    append_batch(services.directory(RUNS[1]), {"mean": 1.0})
+    assert services._count_evaluations() == 1
+    first = services.evaluation
     first.wait()
-    assert house._count_judgements() == 1
-    assert house.evaluation is not first
+    assert services._count_evaluations() == 1
+    assert services.evaluation is not first
 
 
 def test_the_evaluation_of_a_soak_is_one_that_the_command_line_understands(tmp_path):

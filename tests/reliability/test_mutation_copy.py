@@ -5,9 +5,9 @@ import subprocess
 import pytest
 
 from palaestra.core.errors import NotFound
-from palaestra.testing import mutant_house
-from palaestra.testing.mutant_copy import ProjectCopy, copy_project
-from palaestra.testing.mutations import mutants_of
+from tools.reliability import mutation_worker
+from tools.reliability.mutation_copy import ProjectCopy, copy_project
+from tools.reliability.mutations import mutants_of
 
 SOURCE = """MOST = 10
 
@@ -84,16 +84,16 @@ def seen(copy, tests=("tests/runs/test_sizes.py",)):
     inner = [mutant for mutant in found if mutant.is_inner]
     asked = copy.ask(file, list(tests), mutants=inner)
     assert asked["failed"] == ""
-    told = {mutant.change: each["failed"] for mutant, each in zip(inner, asked["answers"], strict=True)}
+    summary = {mutant.change: each["failed"] for mutant, each in zip(inner, asked["answers"], strict=True)}
     for mutant in found:
         if not mutant.is_inner:
-            told[mutant.change] = copy.ask(file, list(tests), source=mutant.source)["failed"]
-    return {change: failed.rpartition("::")[2] for change, failed in told.items()}
+            summary[mutant.change] = copy.ask(file, list(tests), source=mutant.source)["failed"]
+    return {change: failed.rpartition("::")[2] for change, failed in summary.items()}
 
 
 @pytest.mark.full
 def test_mutants_are_seen_by_tests_and_by_processes_that_they_start_and_gone_afterwards(checkout, monkeypatch):
-    monkeypatch.setattr("palaestra.testing.mutant_copy.HOUSE", ["-c", START])
+    monkeypatch.setattr("tools.reliability.mutation_copy.HOUSE", ["-c", START])
     with ProjectCopy(checkout) as copy:
         assert seen(copy) == {
             "10 -> (11)": "test_ten_is_not_small",
@@ -116,9 +116,9 @@ def test_mutants_are_seen_by_tests_and_by_processes_that_they_start_and_gone_aft
 # The small project has no bench of its own; in its place is ours, without torch.
 START = f"""
 import importlib.util, sys
-spec = importlib.util.spec_from_file_location("house", {mutant_house.__file__!r})
-house = sys.modules["house"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(house)
-house.AHEAD = ()
-house.main()
+spec = importlib.util.spec_from_file_location("services", {mutation_worker.__file__!r})
+services = sys.modules["services"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(services)
+services.AHEAD = ()
+services.main()
 """

@@ -118,11 +118,11 @@ EAR = Ear()
 
 def fuzz(parser: Parser, count: int, seed: int) -> Fuzzed:
     """Feed `count` drawn inputs; the same seed draws the same ones."""
-    found, chance = Fuzzed(), random.Random(f"{parser.name} {seed}")  # noqa: S311  to be drawn again
+    found, rng = Fuzzed(), random.Random(f"{parser.name} {seed}")  # noqa: S311  to be drawn again
     for example in parser.examples:  # what is loaded or compiled once, is so before anybody listens
         parser.read(example)
     with EAR.listening(found.forbidden):
-        for data in drawn_inputs(parser.examples, chance, count):
+        for data in drawn_inputs(parser.examples, rng, count):
             _feed(parser, data, found)
     return found
 
@@ -142,62 +142,62 @@ def _feed(parser: Parser, data: bytes, found: Fuzzed) -> None:
     found.slowest_seconds = max(found.slowest_seconds, time.process_time() - began)
 
 
-def drawn_inputs(examples: Sequence[bytes], chance: random.Random, count: int) -> Iterator[bytes]:
+def drawn_inputs(examples: Sequence[bytes], rng: random.Random, count: int) -> Iterator[bytes]:
     for _ in range(count):
-        data = bytearray(chance.choice(examples))
-        for _ in range(chance.choice((1, 1, 1, 2, 2, 4, 8))):
-            chance.choice(DAMAGES)(data, chance, examples)
+        data = bytearray(rng.choice(examples))
+        for _ in range(rng.choice((1, 1, 1, 2, 2, 4, 8))):
+            rng.choice(DAMAGES)(data, rng, examples)
         yield bytes(data[:LONGEST_INPUT])
 
 
-def _flip(data: bytearray, chance: random.Random, _examples: Sequence[bytes]) -> None:
+def _flip(data: bytearray, rng: random.Random, _examples: Sequence[bytes]) -> None:
     if data:
-        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
 
 
-def _cut(data: bytearray, chance: random.Random, _examples: Sequence[bytes]) -> None:
-    begin, end = _span(data, chance)
+def _cut(data: bytearray, rng: random.Random, _examples: Sequence[bytes]) -> None:
+    begin, end = _span(data, rng)
     del data[begin:end]
 
 
-def _end(data: bytearray, chance: random.Random, _examples: Sequence[bytes]) -> None:
-    del data[chance.randrange(len(data) + 1) :]
+def _end(data: bytearray, rng: random.Random, _examples: Sequence[bytes]) -> None:
+    del data[rng.randrange(len(data) + 1) :]
 
 
-def _repeat(data: bytearray, chance: random.Random, _examples: Sequence[bytes]) -> None:
-    begin, end = _span(data, chance)
-    data[end:end] = data[begin:end] * chance.choice((1, 2, 10))
+def _repeat(data: bytearray, rng: random.Random, _examples: Sequence[bytes]) -> None:
+    begin, end = _span(data, rng)
+    data[end:end] = data[begin:end] * rng.choice((1, 2, 10))
 
 
-def _insert(data: bytearray, chance: random.Random, _examples: Sequence[bytes]) -> None:
-    at = chance.randrange(len(data) + 1)
-    data[at:at] = chance.choice(WORDS)
+def _insert(data: bytearray, rng: random.Random, _examples: Sequence[bytes]) -> None:
+    at = rng.randrange(len(data) + 1)
+    data[at:at] = rng.choice(WORDS)
 
 
-def _replace(data: bytearray, chance: random.Random, _examples: Sequence[bytes]) -> None:
+def _replace(data: bytearray, rng: random.Random, _examples: Sequence[bytes]) -> None:
     """A number or word between two marks gives way to another: the likeliest to be read as data all the same."""
     marks = [at for at, byte in enumerate(data) if byte in b' ,:=[]{}"\n']
     if len(marks) < 2:
-        _insert(data, chance, _examples)
+        _insert(data, rng, _examples)
         return
-    first = chance.randrange(len(marks) - 1)
-    data[marks[first] + 1 : marks[first + 1]] = chance.choice(WORDS)
+    first = rng.randrange(len(marks) - 1)
+    data[marks[first] + 1 : marks[first + 1]] = rng.choice(WORDS)
 
 
-def _splice(data: bytearray, chance: random.Random, examples: Sequence[bytes]) -> None:
-    other = chance.choice(examples)
-    at = chance.randrange(len(data) + 1)
-    data[at:] = other[chance.randrange(len(other) + 1) :]
+def _splice(data: bytearray, rng: random.Random, examples: Sequence[bytes]) -> None:
+    other = rng.choice(examples)
+    at = rng.randrange(len(data) + 1)
+    data[at:] = other[rng.randrange(len(other) + 1) :]
 
 
-def _noise(data: bytearray, chance: random.Random, _examples: Sequence[bytes]) -> None:
-    begin, end = _span(data, chance)
-    data[begin:end] = chance.randbytes(chance.randrange(1, 16))
+def _noise(data: bytearray, rng: random.Random, _examples: Sequence[bytes]) -> None:
+    begin, end = _span(data, rng)
+    data[begin:end] = rng.randbytes(rng.randrange(1, 16))
 
 
-def _span(data: bytearray, chance: random.Random) -> tuple[int, int]:
-    begin = chance.randrange(len(data) + 1)
-    return begin, min(len(data), begin + chance.randrange(1, 32))
+def _span(data: bytearray, rng: random.Random) -> tuple[int, int]:
+    begin = rng.randrange(len(data) + 1)
+    return begin, min(len(data), begin + rng.randrange(1, 32))
 
 
 DAMAGES = (_flip, _cut, _end, _repeat, _insert, _replace, _replace, _splice, _noise)

@@ -11,16 +11,16 @@ from palaestra.core.metrics_logger import Sample
 from palaestra.evaluation.summary import append_batch
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.metrics_writer import MetricsWriter
-from palaestra.testing import soak_ledger
-from palaestra.testing.soak_ledger import (
-    JUDGEMENTS,
+from tools.reliability import soak_audit
+from tools.reliability.soak_audit import (
+    EVALUATIONS,
     KINDS,
     LOST,
     MISCOUNTED,
     MISSING,
     UNREAD,
     UNREADABLE,
-    Ledger,
+    RunAudit,
     losses,
     miscounts,
 )
@@ -30,7 +30,7 @@ ITERATION = 100  # steps
 
 @pytest.fixture
 def directory(tmp_path, monkeypatch):
-    monkeypatch.setattr(soak_ledger, "SECOND_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(soak_audit, "SECOND_LOOK_SECONDS", 0.0)
     directory = RunDirectory(tmp_path / "01RUN")
     directory.checkpoints.mkdir(parents=True)
     save(directory, 1)
@@ -44,11 +44,11 @@ def directory(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def ledger(directory):
-    ledger = Ledger(directory)
-    ledger.audit()
-    assert found(ledger) == {}
-    return ledger
+def audit(directory):
+    audit = RunAudit(directory)
+    audit.audit()
+    assert found(audit) == {}
+    return audit
 
 
 def save(directory, epoch):
@@ -66,72 +66,72 @@ def episode(index, length):
     return EpisodeResult(seed=1, total_reward=5.0, length=length, terminated=True, env_index=index, env_step=7)
 
 
-def found(ledger):
-    return {kind: count for kind, count in losses([ledger]).items() if count}
+def found(audit):
+    return {kind: count for kind, count in losses([audit]).items() if count}
 
 
 def weights(directory, epoch):
     return directory.checkpoints / f"model_{epoch:04d}.safetensors"
 
 
-def test_more_of_everything_and_what_retention_removes_is_no_loss(ledger, directory):
+def test_more_of_everything_and_what_retention_removes_is_no_loss(audit, directory):
     save(directory, 3)
     uncommit(directory.checkpoints, 1)
     with MetricsWriter(directory.metrics_file) as writer:
         writer.write(sample(7))
     append_batch(directory, {"mean": 3.0})
-    ledger.audit()
-    ledger.audit(whole=True)
-    assert found(ledger) == {}
+    audit.audit()
+    audit.audit(whole=True)
+    assert found(audit) == {}
 
 
-def test_a_byte_that_changed_is_seen_although_the_size_is_the_same(ledger, directory):
+def test_a_byte_that_changed_is_seen_although_the_size_is_the_same(audit, directory):
     weights(directory, 1).write_bytes(bytes(999) + b"x")
-    ledger.audit()
-    ledger.audit()
-    assert found(ledger) == {UNREADABLE: 1}
+    audit.audit()
+    audit.audit()
+    assert found(audit) == {UNREADABLE: 1}
 
 
-def test_a_newest_checkpoint_that_is_gone_is_lost_work(ledger, directory):
+def test_a_newest_checkpoint_that_is_gone_is_lost_work(audit, directory):
     uncommit(directory.checkpoints, 2)
-    ledger.audit()
+    audit.audit()
     save(directory, 2)
-    ledger.audit()
-    assert found(ledger) == {LOST: 1}, "also when it comes back"
+    audit.audit()
+    assert found(audit) == {LOST: 1}, "also when it comes back"
 
 
-def test_what_was_cut_on_purpose_is_neither_unreadable_nor_lost(ledger, directory):
-    ledger.cut(2)
+def test_what_was_cut_on_purpose_is_neither_unreadable_nor_lost(audit, directory):
+    audit.cut(2)
     os.truncate(weights(directory, 2), 10)
-    ledger.audit()
-    assert found(ledger) == {}
+    audit.audit()
+    assert found(audit) == {}
 
 
-def test_the_one_before_what_was_cut_is_still_answered_for(ledger, directory):
-    ledger.cut(2)
+def test_the_one_before_what_was_cut_is_still_answered_for(audit, directory):
+    audit.cut(2)
     os.truncate(weights(directory, 2), 10)
     uncommit(directory.checkpoints, 1)
-    ledger.audit()
-    assert found(ledger) == {LOST: 1}
+    audit.audit()
+    assert found(audit) == {LOST: 1}
 
 
-def test_once_saved_anew_it_is_answered_for_again(ledger, directory):
-    ledger.cut(2)
+def test_once_saved_anew_it_is_answered_for_again(audit, directory):
+    audit.cut(2)
     save(directory, 2)
-    ledger.audit()
+    audit.audit()
     os.truncate(weights(directory, 2), 10)
-    ledger.audit()
-    assert found(ledger) == {UNREADABLE: 1, LOST: 1}
+    audit.audit()
+    assert found(audit) == {UNREADABLE: 1, LOST: 1}
 
 
-def test_an_iteration_without_its_metrics_is_missed(ledger, directory):
+def test_an_iteration_without_its_metrics_is_missed(audit, directory):
     with MetricsWriter(directory.metrics_file) as writer:
         writer.rewind(3 * ITERATION)
         for iteration in (5, 6, 7):
             writer.write(sample(iteration))
-    ledger.audit()
-    assert found(ledger) == {MISSING: 1}
-    assert "between the steps 300 and 500" in next(iter(ledger.found[MISSING]))
+    audit.audit()
+    assert found(audit) == {MISSING: 1}
+    assert "between the steps 300 and 500" in next(iter(audit.found[MISSING]))
 
 
 @pytest.mark.parametrize(
@@ -149,34 +149,34 @@ def test_the_steps_of_an_environment_are_those_of_its_episodes_but_for_the_one_i
     assert (miscounts(episodes, 2 * 1000) == []) == is_right
 
 
-def test_only_the_whole_audit_goes_back_before_the_oldest_checkpoint(ledger, directory):
+def test_only_the_whole_audit_goes_back_before_the_oldest_checkpoint(audit, directory):
     save(directory, 6)
     for epoch in (1, 2):
         uncommit(directory.checkpoints, epoch)
-    ledger.audit()
+    audit.audit()
     with MetricsWriter(directory.metrics_file) as writer:
         writer.write(sample(1))
-    ledger.audit()
-    assert found(ledger) == {}
-    ledger.audit(whole=True)
-    assert found(ledger) == {MISCOUNTED: 1}
+    audit.audit()
+    assert found(audit) == {}
+    audit.audit(whole=True)
+    assert found(audit) == {MISCOUNTED: 1}
 
 
 @pytest.mark.parametrize("name", ["metrics.db", "eval_summary.json"])
-def test_a_file_that_cannot_be_read_is_a_finding(ledger, directory, name):
+def test_a_file_that_cannot_be_read_is_a_finding(audit, directory, name):
     (directory.path / name).write_bytes(b"torn" * 300)
-    ledger.audit()
-    assert found(ledger) == {UNREAD: 1}
+    audit.audit()
+    assert found(audit) == {UNREAD: 1}
 
 
-def test_a_judgement_that_is_gone_is_seen(ledger, directory):
+def test_a_judgement_that_is_gone_is_seen(audit, directory):
     directory.eval_summary_file.unlink()
     append_batch(directory, {"mean": 2.0})
-    ledger.audit()
-    assert found(ledger) == {JUDGEMENTS: 1}
+    audit.audit()
+    assert found(audit) == {EVALUATIONS: 1}
 
 
-def test_losses_are_added_over_the_runs(ledger, directory):
+def test_losses_are_added_over_the_runs(audit, directory):
     uncommit(directory.checkpoints, 2)
-    ledger.audit()
-    assert losses([ledger, ledger]) == {kind: 2 * (kind == LOST) for kind in KINDS}
+    audit.audit()
+    assert losses([audit, audit]) == {kind: 2 * (kind == LOST) for kind in KINDS}

@@ -1,4 +1,4 @@
-"""The fault matrix is complete: every row has a test in the house, or a reason why not."""
+"""The fault matrix is complete: every row has a test in the services, or a reason why not."""
 
 import re
 from pathlib import Path
@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from palaestra.core.errors import UsageError
-from palaestra.testing.chaos_rows import BY_ID, GROUPS, NOT_MET, ROWS, check_ids, choose_rows, named_rows
+from tools.reliability.fault_rows import BY_ID, GROUPS, NOT_MET, ROWS, check_ids, choose_rows, named_rows
 
 TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
 def met():
-    """Rows that tests of the house name; this file talks of markers without having any."""
+    """Rows that tests of the services name; this file talks of markers without having any."""
     files = [path for path in TESTS.rglob("test_*.py") if not path.name.startswith("test_chaos")]
     return {row for path in files for row in named_rows(path.read_text())}
 

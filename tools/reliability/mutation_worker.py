@@ -1,6 +1,6 @@
 """Where mutants are tried: a process in a copy of the project that has torch and pytest already, and forks for each.
 
-    python -m palaestra.testing.mutant_house      (one question as JSON a line, one answer a line)
+    python -m tools.reliability.mutation_worker      (one question as JSON a line, one answer a line)
 
 A mutant within a function is put into what was loaded, after pytest has found its tests: a try costs a fork and the
 tests that come by the line, quickest first, then those that start processes. One elsewhere is there before anything of

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from palaestra.core.errors import DamagedFile
-from palaestra.testing.chaos_fuzz import DAMAGES, LONGEST_INPUT, WORDS, Parser, drawn_inputs, fuzz
+from tools.reliability.fuzzing import DAMAGES, LONGEST_INPUT, WORDS, Parser, drawn_inputs, fuzz
 
 EXAMPLES = (b'{"rank": 0, "names": ["a", "b"]}', b'{"rank": 1.5, "note": ""}')
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.testing.mutations import mutants_of
+from tools.reliability.mutations import mutants_of
 
 
 def changes(source):

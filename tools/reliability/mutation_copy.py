@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from palaestra.testing.mutations import Mutant
+    from tools.reliability.mutations import Mutant
 
 # The import hook of an editable install goes before PYTHONPATH; this takes it away, in every process that is started.
 SHIM = """import sys
 sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in type(finder).__module__]
 """
-HOUSE = ["-m", "palaestra.testing.mutant_house"]
+HOUSE = ["-m", "tools.reliability.mutation_worker"]
 # A mutant may signal the wrong process: in a namespace of its own it finds only what it started itself.
 APART = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 

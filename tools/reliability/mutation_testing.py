@@ -1,7 +1,7 @@
 """How much the tests see: small defects are planted one by one, and the unit tests of the file must notice each.
 
-    python -m palaestra.testing.mutants checkpoints/sidecar web/security/tokens
-    python -m palaestra.testing.mutants                        (all of TARGETS)
+    python -m tools.reliability.mutation_testing checkpoints/sidecar web/security/tokens
+    python -m tools.reliability.mutation_testing                        (all of TARGETS)
 
 Survivors that make no difference are judged in tests/mutants.json, by the line that they stand in; leaves with 1 when
 another survives in more than one of ten cases, or a judgement is about a line that is there no longer.
@@ -21,14 +21,15 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import NotFound, PalaestraError, RunFailed, did_you_mean
-from palaestra.testing.mutant_copy import ProjectCopy
-from palaestra.testing.mutations import Mutant, mutants_of
+from tools.reliability.mutation_copy import ProjectCopy
+from tools.reliability.mutations import Mutant, mutants_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-CHECKOUT = Path(__file__).parents[3]
-JUDGED = "tests/mutants.json"
+PROGRAM = "python -m tools.reliability.mutation_testing"
+CHECKOUT = Path(__file__).parents[2]
+ACCEPTED_FILE = "tests/mutants.json"
 WANTED = 0.9  # of the mutants that make a difference
 LEAST_SECONDS = 60.0  # for a try that loads everything anew
 
@@ -79,7 +80,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class AcceptedMutant:
     """Why a mutant makes no difference. It is about a line as it is written, wherever that line stands."""
 
     target: str
@@ -88,11 +89,11 @@ class Judgement:
     why: str
 
 
-def read_judgements(path: Path) -> tuple[Judgement, ...]:
-    return tuple(Judgement(**entry) for entry in json.loads(path.read_text())) if path.exists() else ()
+def read_accepted_mutants(path: Path) -> tuple[AcceptedMutant, ...]:
+    return tuple(AcceptedMutant(**entry) for entry in json.loads(path.read_text())) if path.exists() else ()
 
 
-def stale(judgements: Sequence[Judgement], checkout: Path) -> list[Judgement]:
+def stale(judgements: Sequence[AcceptedMutant], checkout: Path) -> list[AcceptedMutant]:
     """Those about a line or a change that is not to be had any longer."""
     there: dict[str, set[tuple[str, str]]] = {}
     for target in {judgement.target for judgement in judgements}:
@@ -120,7 +121,7 @@ def choose(words: Sequence[str]) -> list[str]:
     return list(words) or list(TARGETS)
 
 
-def try_target(copy: ProjectCopy, target: str, judgements: Sequence[Judgement]) -> list[Result]:
+def try_target(copy: ProjectCopy, target: str, judgements: Sequence[AcceptedMutant]) -> list[Result]:
     """Every mutant of a file, against the tests that are for the file."""
     file, tests = source_of(target), tests_of(target)
     mutants = mutants_of((copy.folder / file).read_text())
@@ -154,10 +155,10 @@ def _sound(answer: dict[str, Any]) -> dict[str, Any]:
 def counts(results: Sequence[Result]) -> dict[str, Any]:
     """`share` is of the mutants that make a difference."""
     killed = sum(bool(result.killed_by) for result in results)
-    judged = sum(bool(result.reason) for result in results)
-    differing = len(results) - judged
+    accepted = sum(bool(result.reason) for result in results)
+    differing = len(results) - accepted
     share = killed / differing if differing else 1.0
-    return {"mutants": len(results), "killed": killed, "harmless": judged, "share": round(share, 4)}
+    return {"mutants": len(results), "killed": killed, "harmless": accepted, "share": round(share, 4)}
 
 
 def rows(results: Sequence[Result]) -> dict[str, dict[str, Any]]:
@@ -173,7 +174,7 @@ def table(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def told(result: Result) -> dict[str, Any]:
+def record_data(result: Result) -> dict[str, Any]:
     mutant = result.mutant
     return {
         "target": result.target,
@@ -187,9 +188,11 @@ def told(result: Result) -> dict[str, Any]:
 
 def bench(words: Sequence[str], checkout: Path, target_file: Path, at_once: int = 1) -> bool:
     targets = choose(words)
-    judgements = [one for one in read_judgements(checkout / JUDGED) if one.target in targets]
+    judgements = [one for one in read_accepted_mutants(checkout / ACCEPTED_FILE) if one.target in targets]
     if gone := stale(judgements, checkout):
-        raise RunFailed(f"{JUDGED} judges what is there no longer: {gone[0].target}: {gone[0].line}: {gone[0].change}")
+        raise RunFailed(
+            f"{ACCEPTED_FILE} names code that no longer exists: {gone[0].target}: {gone[0].line}: {gone[0].change}"
+        )
     results: list[Result] = []
     for tried in _tried(targets, judgements, checkout, at_once):
         results += tried
@@ -203,7 +206,7 @@ def bench(words: Sequence[str], checkout: Path, target_file: Path, at_once: int 
 
 
 def _tried(
-    targets: Sequence[str], judgements: Sequence[Judgement], checkout: Path, at_once: int
+    targets: Sequence[str], judgements: Sequence[AcceptedMutant], checkout: Path, at_once: int
 ) -> Iterator[list[Result]]:
     """A file at a time for each of `at_once` copies; those that are through first come first."""
     with ExitStack() as open_copies, ThreadPoolExecutor(at_once) as threads:
@@ -224,12 +227,14 @@ def _tried(
 
 def _keep(results: Sequence[Result], file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    kept = {"summary": rows(results), "mutants": [told(result) for result in results]}
+    kept = {"summary": rows(results), "mutants": [record_data(result) for result in results]}
     file.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def main(words: list[str] | None = None, checkout: Path = CHECKOUT) -> int:
-    parser = argparse.ArgumentParser("python -m palaestra.testing.mutants", description="What do the tests see?")
+    parser = argparse.ArgumentParser(
+        "python -m tools.reliability.mutation_testing", description="What do the tests see?"
+    )
     parser.add_argument("targets", nargs="*", help="as checkpoints/sidecar; default: all")
     parser.add_argument("--json", type=Path, default=None, help="default build/mutants.json in the checkout")
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="files side by side, each in its copy")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.testing.chaos import CHECKOUT, find_tests, main
-from palaestra.testing.chaos_rows import choose_rows
+from tools.reliability.fault_matrix import CHECKOUT, find_tests, main
+from tools.reliability.fault_rows import choose_rows
 
 CONFTEST = """
 import os, pytest
@@ -56,10 +56,10 @@ def checkout(tmp_path):
 def test_rows_are_run_told_and_written_and_a_bad_one_leaves_with_1(checkout, capfd):
     assert main(["--seed", "7", "--only", "C1,C2,G2,G3,W1"], checkout) == 1
     said = capfd.readouterr().out.splitlines()
-    told = json.loads((checkout / "build" / "chaos-small.json").read_text())
-    verdicts = {row["id"]: row["verdict"] for row in told["rows"]}
-    assert verdicts == {"C1": "held", "C2": "published only", "G2": "FAILED", "G3": "SKIPPED", "W1": "NO TEST"}
-    assert (told["size"], told["seed"], told["good"]) == ("small", 7, False)
+    summary = json.loads((checkout / "build" / "chaos-small.json").read_text())
+    outcomes = {row["id"]: row["verdict"] for row in summary["rows"]}
+    assert outcomes == {"C1": "held", "C2": "published only", "G2": "FAILED", "G3": "SKIPPED", "W1": "NO TEST"}
+    assert (summary["size"], summary["seed"], summary["good"]) == ("small", 7, False)
     assert "     seed 7" in said
     assert any("left behind" in line for line in said)
     assert any(line.startswith("5 rows: 1 held, 1 published only") for line in said)
@@ -90,10 +90,10 @@ def test_a_row_whose_test_ends_its_process_is_named_too(checkout, capfd):
     assert any(line.startswith("C1   held") for line in said)
 
 
-def test_when_pytest_cannot_even_begin_the_rows_that_were_not_judged_are_named(checkout, capfd):
+def test_when_pytest_cannot_even_begin_the_rows_that_were_not_tested_are_named(checkout, capfd):
     (checkout / "tests" / "test_fails.py").write_text("import no_such_module  # mark.fault('G2')")
     assert main(["--only", "C1,G2"], checkout) == 1
-    assert "none of these rows was judged: C1, G2" in capfd.readouterr().err
+    assert "none of these rows was tested: C1, G2" in capfd.readouterr().err
 
 
 def test_only_the_files_that_name_a_wanted_row_are_loaded_and_held_rows_leave_with_0(checkout, capfd):
@@ -104,7 +104,7 @@ def test_only_the_files_that_name_a_wanted_row_are_loaded_and_held_rows_leave_wi
 
 def test_without_a_checkout_it_says_what_is_missing(tmp_path, capsys):
     assert main([], tmp_path) == 3
-    assert "Run the chaos bench in a checkout" in capsys.readouterr().err
+    assert "Run the fault matrix in a checkout" in capsys.readouterr().err
 
 
 def test_an_unknown_row_is_refused(checkout, capsys):
@@ -124,6 +124,8 @@ def test_the_checkout_is_the_one_that_this_file_stands_in():
 
 
 def test_its_help_needs_neither_pytest_nor_torch():
-    code = "import sys\nimport palaestra.testing.chaos\nprint([m for m in ('pytest', 'torch') if m in sys.modules])"
+    code = (
+        "import sys\nimport tools.reliability.fault_matrix\nprint([m for m in ('pytest', 'torch') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from palaestra.testing import chaos_report
-from palaestra.testing.chaos_report import figures_line, is_good, judge_rows, table, to_json
-from palaestra.testing.chaos_rows import NOT_MET, Row, choose_rows
+from tools.reliability import fault_report
+from tools.reliability.fault_report import evaluate_rows, figures_line, is_good, table, to_json
+from tools.reliability.fault_rows import NOT_MET, Row, choose_rows
 
 ROW = Row("C1", "something is broken", "nothing is lost")
 
@@ -27,35 +27,35 @@ def seen(outcome, *, rows=("C1",), seconds=1.0, figures=(), **more):
         ([seen("passed", rows=("C10",))], set(), "NO TEST", False),
     ],
 )
-def test_a_row_is_judged_by_its_own_tests(tests, left_out, verdict, good):
-    results = judge_rows([ROW], tests, left_out)
+def test_a_row_is_evaluated_by_its_own_tests(tests, left_out, verdict, good):
+    results = evaluate_rows([ROW], tests, left_out)
     assert results[0].verdict == verdict
     assert is_good(results) is good
 
 
 def test_a_row_that_is_not_met_says_why_and_does_not_count_until_a_test_of_it_fails(monkeypatch):
     monkeypatch.setitem(NOT_MET, ROW.id, "nobody measures it yet")
-    [result] = judge_rows([ROW], [], set())
+    [result] = evaluate_rows([ROW], [], set())
     assert (result.verdict, result.reasons) == ("not met", ("nobody measures it yet",))
     assert is_good([result])
-    assert not is_good(judge_rows([ROW], [seen("failed")], set()))
+    assert not is_good(evaluate_rows([ROW], [seen("failed")], set()))
 
 
 def test_the_reason_of_a_failure_is_told_with_its_test():
-    [result] = judge_rows([ROW], [seen("failed", reason="assert 1 == 0")], set())
+    [result] = evaluate_rows([ROW], [seen("failed", reason="assert 1 == 0")], set())
     assert result.reasons == ("t::t: assert 1 == 0",)
     assert "t::t: assert 1 == 0" in table([result])
 
 
 def test_seconds_and_figures_are_those_of_all_its_tests():
     tests = [seen("passed", seconds=1.5, figures=[("kills", 25)]), seen("passed", figures=[("kills", 400)])]
-    [result] = judge_rows([ROW], tests, set())
+    [result] = evaluate_rows([ROW], tests, set())
     assert (result.tests, result.seconds) == (2, 2.5)
     assert [figure.value for figure in result.figures] == [25, 400]
 
 
 def figures(*pairs):
-    return [chaos_report.Figure(name, value, "t") for name, value in pairs]
+    return [fault_report.Figure(name, value, "t") for name, value in pairs]
 
 
 def test_figures_of_one_name_are_shown_from_the_least_to_the_greatest():
@@ -73,7 +73,7 @@ def test_many_figures_are_counted_and_not_all_shown():
 
 def test_the_table_has_a_line_for_each_row_under_its_part_and_a_sum():
     rows = choose_rows(["C1", "W12"])
-    text = table(judge_rows(rows, [seen("passed", seconds=2.0)], {"W12"}))
+    text = table(evaluate_rows(rows, [seen("passed", seconds=2.0)], {"W12"}))
     lines = text.splitlines()
     assert lines[0] == "C  checkpoints"
     assert lines[1] == f"C1   held             1 tests      2.0 s  {rows[0].fault}"
@@ -82,7 +82,7 @@ def test_the_table_has_a_line_for_each_row_under_its_part_and_a_sum():
 
 
 def test_the_json_has_everything_and_is_plain():
-    results = judge_rows([ROW], [seen("passed", figures=[("kills", 25)])], set())
-    told = json.loads(json.dumps(to_json(results, {"size": "small"})))
-    assert (told["size"], told["good"]) == ("small", True)
-    assert told["rows"][0]["figures"] == [{"name": "kills", "value": 25, "test": "t::t"}]
+    results = evaluate_rows([ROW], [seen("passed", figures=[("kills", 25)])], set())
+    summary = json.loads(json.dumps(to_json(results, {"size": "small"})))
+    assert (summary["size"], summary["good"]) == ("small", True)
+    assert summary["rows"][0]["figures"] == [{"name": "kills", "value": 25, "test": "t::t"}]

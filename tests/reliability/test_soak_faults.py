@@ -1,4 +1,4 @@
-"""The faults of a soak do what they are called, with a stand-in for the house."""
+"""The faults of a soak do what they are called, with a stand-in for the services."""
 
 import random
 import signal
@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from palaestra.testing import soak_faults
-from palaestra.testing.soak_faults import FAULTS, damage_checkpoint, freeze_daemon, kill_daemon, throw_viewers_out
-from palaestra.testing.soak_house import RUNS
+from tools.reliability import soak_faults
+from tools.reliability.soak_faults import FAULTS, damage_checkpoint, freeze_daemon, kill_daemon, throw_viewers_out
+from tools.reliability.soak_services import RUNS
 
 CHANCE = random.Random(1)
 
@@ -38,14 +38,14 @@ def test_a_frozen_daemon_goes_on(monkeypatch):
 def test_damage_kills_first_and_then_cuts_the_newest_weights(tmp_path, monkeypatch):
     weights = tmp_path / "model_0002.safetensors"
     weights.write_bytes(bytes(5000))
-    told = []
+    summary = []
     monkeypatch.setattr(soak_faults, "read_note", lambda _: SimpleNamespace(worker="worker"))
-    monkeypatch.setattr(soak_faults, "send", lambda *what: told.append((*what, weights.stat().st_size)))
+    monkeypatch.setattr(soak_faults, "send", lambda *what: summary.append((*what, weights.stat().st_size)))
     cut = []
-    ledgers = dict.fromkeys(RUNS, SimpleNamespace(cut=cut.append))
-    house = SimpleNamespace(directory=lambda _: None, newest_weights=lambda _: weights, ledgers=ledgers)
-    damage_checkpoint(house, CHANCE)
-    assert told == [("worker", signal.SIGKILL, 5000)]
+    audits = dict.fromkeys(RUNS, SimpleNamespace(cut=cut.append))
+    services = SimpleNamespace(directory=lambda _: None, newest_weights=lambda _: weights, run_audits=audits)
+    damage_checkpoint(services, CHANCE)
+    assert summary == [("worker", signal.SIGKILL, 5000)]
     assert (weights.stat().st_size < 100, cut) == (True, [2])
 
 

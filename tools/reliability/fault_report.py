@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from palaestra.testing.chaos_rows import GROUPS, NOT_MET
+from tools.reliability.fault_rows import GROUPS, NOT_MET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from palaestra.testing.chaos_rows import Row
+    from tools.reliability.fault_rows import Row
 
 HELD, FAILED, SKIPPED, LATER, NOT_YET, NOTHING = "held", "FAILED", "SKIPPED", "published only", "not met", "NO TEST"
 BAD = {FAILED, SKIPPED, NOTHING}
@@ -36,7 +36,7 @@ class RowResult:
     reasons: tuple[str, ...]  # of failures and skips, or why it is not met
 
 
-def judge_rows(rows: Sequence[Row], tests: Sequence[Mapping[str, Any]], left_out: set[str]) -> list[RowResult]:
+def evaluate_rows(rows: Sequence[Row], tests: Sequence[Mapping[str, Any]], left_out: set[str]) -> list[RowResult]:
     """`left_out`: rows whose only tests are larger than the chosen size."""
     return [_judge(row, [test for test in tests if row.id in test["rows"]], left_out) for row in rows]
 

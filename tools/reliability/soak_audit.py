@@ -1,4 +1,4 @@
-"""What a run of a soak has saved, looked at after every fault: what was there once may not be gone later."""
+"""Audits the saved data of a run after every fault: what was saved once must still be there."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
 
 UNREADABLE, LOST = "unreadable checkpoints", "saved work lost"
-MISSING, MISCOUNTED, UNREAD = "metrics missing", "episodes doubled or missing", "files unread"
-JUDGEMENTS = "judgements lost"
-KINDS = (UNREADABLE, LOST, MISSING, MISCOUNTED, UNREAD, JUDGEMENTS)
+MISSING, MISCOUNTED, UNREAD = "metrics missing", "episodes doubled or missing", "files unreadable"
+EVALUATIONS = "evaluations lost"
+KINDS = (UNREADABLE, LOST, MISSING, MISCOUNTED, UNREAD, EVALUATIONS)
 EVERY_ITERATION = "charts/learning_rate"  # has one point for each
 SECOND_LOOK_SECONDS = 0.5  # retention may remove all that were listed, when saves come fast
 WHOLE_AUDITS = 10  # one in so many reads all metrics again, which takes longer and longer
 REMEMBERED = 50  # checkpoints; the newest of them must never be lost
 
 
-class Ledger:
-    """One for each run. Findings stay, also when what they speak of is written anew later."""
+class RunAudit:
+    """Audits one run. Findings stay even if the files are rewritten later."""
 
     def __init__(self, directory: RunDirectory) -> None:
         self.directory = directory
@@ -46,19 +46,19 @@ class Ledger:
         self._cut.add(epoch)
 
     def audit(self, *, whole: bool = False) -> None:
-        """Everything since the oldest checkpoint of the last time, or, every now and then, since the beginning."""
+        """Audit everything since the oldest checkpoint of the last audit; every tenth time, since the beginning."""
         self._audits += 1
         whole = whole or self._audits % WHOLE_AUDITS == 0
         begin = 0 if whole else self._settled
         self._settled = self._audit_checkpoints()
         self._audit_metrics(begin, whole=whole)
-        self._audit_judgements()
+        self._audit_evaluations()
 
     def _note(self, kind: str, what: str) -> None:
         self.found[kind].add(f"{self.directory.id}: {what}")
 
     def _audit_checkpoints(self) -> int:
-        """Step of the oldest one that verifies."""
+        """The step of the oldest checkpoint that verifies."""
         expected = max(self._seen - self._cut, default=-1)
         sound = self._verified()
         if max(sound, default=-1) < expected:
@@ -72,7 +72,7 @@ class Ledger:
         return min((checkpoint.agent_step for checkpoint in sound.values()), default=0)
 
     def _verified(self) -> dict[int, Checkpoint]:
-        """Read to the last byte."""
+        """Checkpoints that verify, with all their bytes read."""
         folder, sound = self.directory.checkpoints, {}
         for epoch in committed_epochs(folder):
             try:
@@ -97,19 +97,19 @@ class Ledger:
         for what in miscounts(episodes, steps[-1] if steps else 0):
             self._note(MISCOUNTED, what)
 
-    def _audit_judgements(self) -> None:
+    def _audit_evaluations(self) -> None:
         try:
             batches = read_batches(self.directory)
         except PalaestraError as error:
             self._note(UNREAD, error.message)
             return
         if len(batches) < self._batches or [batch.get("batch") for batch in batches] != [*range(1, len(batches) + 1)]:
-            self._note(JUDGEMENTS, f"of {self._batches} there are {len(batches)}")
+            self._note(EVALUATIONS, f"of {self._batches} there are {len(batches)}")
         self._batches = len(batches)
 
 
 def gaps(steps: Sequence[int]) -> list[str]:
-    """Places where the usual distance of two iterations is not kept."""
+    """Steps between which the distance differs from the usual one."""
     distances = [later - earlier for earlier, later in itertools.pairwise(steps)]
     usual = Counter(distances).most_common(1)
     return [
@@ -120,9 +120,10 @@ def gaps(steps: Sequence[int]) -> list[str]:
 
 
 def miscounts(episodes: Sequence[EpisodeResult], step: int) -> list[str]:
-    """An environment is always in an episode: the lengths of those that ended are its steps, but for the one it is in.
+    """Environments whose ended episodes do not add up to their steps.
 
-    More means that some were written twice, fewer by more than the longest that some are missing.
+    The steps of an environment are the lengths of its ended episodes plus the current one. A larger sum means that
+    episodes were written twice; a sum smaller by more than the longest episode means that some are missing.
     """
     played: Counter[int] = Counter()
     for episode in episodes:
@@ -136,7 +137,7 @@ def miscounts(episodes: Sequence[EpisodeResult], step: int) -> list[str]:
     return wrong
 
 
-def losses(ledgers: Iterable[Ledger]) -> dict[str, int]:
-    """How many of each kind, over all runs."""
-    kept = list(ledgers)
-    return {kind: sum(len(ledger.found[kind]) for ledger in kept) for kind in KINDS}
+def losses(audits: Iterable[RunAudit]) -> dict[str, int]:
+    """Number of findings of each kind over all runs."""
+    kept = list(audits)
+    return {kind: sum(len(audit.found[kind]) for audit in kept) for kind in KINDS}

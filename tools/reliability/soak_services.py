@@ -1,4 +1,4 @@
-"""What a soak disturbs, and brings back: a daemon with two trainings, an evaluation on repeat, and viewers."""
+"""The services of a soak test, and their recovery: a daemon, two trainings, a repeated evaluation and viewers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from palaestra.evaluation.summary import read_batches
 from palaestra.rendering.frame_buffer import all_frame_buffers
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.metrics_reader import MetricsReader
-from palaestra.testing.soak_ledger import Ledger
+from tools.reliability.soak_audit import RunAudit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 RUNS = ("soak-a", "soak-b")
 VIEWERS = 8
-PATIENCE_SECONDS = 120.0  # for anything to come back; a fault that takes longer is a finding
+RECOVERY_SECONDS = 120.0  # a fault from which recovery takes longer is a failure
 PROGRAM = (sys.executable, "-m", "palaestra")
 EVALUATION = ("eval", f"{RUNS[1]}:latest", "--episodes", "2", "--repeat")
-# Every iteration is looked for, so that none of them may be combined with others.
+# The audit checks every iteration, so none of them may be combined with others.
 TRAINING = {"total_steps": 10**9, "checkpoints.save_interval": 20, "seed": 1, "loggers.downsample": False}
 TRACKED = {"loggers.wandb.enabled": True, "loggers.wandb.mode": "offline"}
 
 
 class Viewer(threading.Thread):
-    """Looks at one run for as long as the house stands; comes again when it is thrown out."""
+    """Watches one run and reconnects when the connection is closed."""
 
     def __init__(self, root: Path, run: str) -> None:
         super().__init__(daemon=True)
@@ -78,13 +78,13 @@ class Viewer(threading.Thread):
         self._is_over.set()
 
 
-class House:
-    """Everything that is at work during a soak, under one directory."""
+class SoakServices:
+    """Everything that runs during a soak test, under one directory."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.ids: dict[str, str] = {}
-        self.ledgers: dict[str, Ledger] = {}
+        self.run_audits: dict[str, RunAudit] = {}
         self.viewers = [Viewer(root, RUNS[number % len(RUNS)]) for number in range(VIEWERS)]
         self._variables = {**os.environ, "PALAESTRA_RUNS_DIR": str(root), "OMP_NUM_THREADS": "1"}
         self.daemon = self._start("serve", "--port", "0", "--json")
@@ -92,18 +92,18 @@ class House:
 
     def _start(self, *words: str) -> subprocess.Popen[bytes]:
         with (self.root / "soak.log").open("ab") as log:
-            return subprocess.Popen(  # Ctrl-C in a terminal is for the soak alone, which then ends them gently
+            return subprocess.Popen(  # Ctrl-C in a terminal reaches the soak test only, which then stops them
                 [*PROGRAM, *words], stdout=log, stderr=log, env=self._variables, process_group=0
             )
 
     def open(self) -> None:
-        """Both trainings have a checkpoint, and somebody judges and watches them."""
+        """Start both trainings, the evaluation and the viewers, and wait for the first checkpoints."""
         self.restore()
         for number, name in enumerate(RUNS):
             config = {**TRAINING, "seed": number, **(TRACKED if number == 0 else {})}
             with connect(self.root) as client:
                 self.ids[name] = client.submit("cartpole", config, name=name)["id"]
-            self.ledgers[name] = Ledger(self.directory(name))
+            self.run_audits[name] = RunAudit(self.directory(name))
         until("both trainings have saved", lambda: all(map(self.newest_weights, RUNS)))
         for viewer in self.viewers:
             viewer.start()
@@ -124,7 +124,7 @@ class House:
         return max(found, key=lambda path: epoch_of_data(path.name) or -1, default=None)
 
     def restore(self) -> None:
-        """Bring back whatever the last fault ended, and wait until all of it is at work and has something to show."""
+        """Restart what the last fault ended and wait until every service has made progress."""
         since = time.time()
         if self.daemon.poll() is not None:
             self.daemon = self._start("serve", "--port", "0", "--json")
@@ -133,23 +133,23 @@ class House:
             until(f"{name} is at work", partial(self._at_work, name, since))
         if self.ids:
             before = len(read_batches(self.directory(RUNS[1])))
-            until(f"{RUNS[1]} is judged", lambda: self._count_judgements() > before)
+            until(f"{RUNS[1]} is evaluated", lambda: self._count_evaluations() > before)
 
     def _at_work(self, name: str, since: float) -> bool:
-        """Or the reason why not."""
+        """True, or RunFailed with the reason."""
         state = self.state(name)
         if state in {"failed", "lost", "cancelled", "finished"}:
             self.ask(lambda client: client.retry(name))
         note = read_note(self.directory(name))
         if state != "running" or note is None or note.worker is None or not still_there(note.worker):
-            raise RunFailed(f"{name} is {state}.")  # or said to be running by who has not looked yet
+            raise RunFailed(f"{name} is {state}.")
         with MetricsReader(self.directory(name).metrics_file) as reader:
             newest = reader.sample(reader.newest_sample())
         if newest is None or newest.at <= since:
-            raise RunFailed(f"{name} has learned nothing since.")
+            raise RunFailed(f"{name} has made no progress.")
         return True
 
-    def _count_judgements(self) -> int:
+    def _count_evaluations(self) -> int:
         if self.evaluation is None or self.evaluation.poll() is not None:
             self.evaluation = self._start(*EVALUATION)
         return len(read_batches(self.directory(RUNS[1])))
@@ -159,7 +159,7 @@ class House:
         return find_members(self.ids[name], note.keeper.pid if note else None)
 
     def sample(self) -> dict[str, float]:
-        """How large the daemon is; it may have been killed since it was last looked at."""
+        """Memory, descriptors and threads of the current daemon."""
         process = psutil.Process(self.daemon.pid)
         return {
             "rss_mb": round(process.memory_info().rss / 2**20, 2),
@@ -170,18 +170,18 @@ class House:
         }
 
     def close(self) -> dict[str, list[str]]:
-        """End everything gently, then name what is left of it."""
+        """Stop everything and list what is left behind."""
         for viewer in self.viewers:
             viewer.stop()
         if self.evaluation is not None and self.evaluation.poll() is None:
             self.evaluation.send_signal(signal.SIGTERM)
-            self.evaluation.wait(PATIENCE_SECONDS)
+            self.evaluation.wait(RECOVERY_SECONDS)
         for name in self.ids:
             with connect(self.root) as client:
                 client.stop(name)
         until("both trainings have ended", lambda: all(self.state(name) == "cancelled" for name in self.ids))
         self.daemon.send_signal(signal.SIGTERM)
-        self.daemon.wait(PATIENCE_SECONDS)
+        self.daemon.wait(RECOVERY_SECONDS)
         halves = [*self.root.rglob(".tmp-*"), *self.root.glob(".new-*")]
         return {
             "processes left": [str(one.pid) for run_id in self.ids.values() for one in find_members(run_id, None)],
@@ -190,7 +190,7 @@ class House:
         }
 
     def kill_everything(self) -> None:
-        """Whatever else went wrong, nothing of a soak outlives it."""
+        """Kill all processes of the soak test."""
         for process in filter(None, (self.daemon, self.evaluation)):
             process.kill()
             process.wait()
@@ -200,8 +200,8 @@ class House:
                 send(member, signal.SIGKILL)
 
 
-def until(what: str, condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
-    """A condition that cannot be answered just now is not so yet; the last reason is told in the end."""
+def until(what: str, condition: Callable[[], object], seconds: float = RECOVERY_SECONDS) -> None:
+    """Wait for a condition. An error counts as not yet; the last one is part of the message."""
     deadline = time.monotonic() + seconds
     while True:
         reason = ""
@@ -211,5 +211,5 @@ def until(what: str, condition: Callable[[], object], seconds: float = PATIENCE_
         except (PalaestraError, OSError) as error:
             reason = f" ({error})"
         if time.monotonic() > deadline:
-            raise RunFailed(f"After {seconds:.0f} s it is still not so that {what}{reason}.")
+            raise RunFailed(f"Timed out after {seconds:.0f} s waiting until {what}{reason}.")
         time.sleep(0.1)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from palaestra.testing.chaos_plugin import Recorder, pytest_collection_modifyitems, rows_in_source, rows_of
+from tools.reliability.fault_plugin import Recorder, pytest_collection_modifyitems, rows_in_source, rows_of
 
 
 class Item:

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from palaestra.core.errors import RunFailed
-from palaestra.testing import soak
-from palaestra.testing.soak import growth, main, verdicts
-from palaestra.testing.soak_ledger import KINDS
+from tools.reliability import soak
+from tools.reliability.soak import find_problems, growth, main
+from tools.reliability.soak_audit import KINDS
 
 
 def found(**changes):
@@ -42,7 +42,7 @@ def grown(key, by):
     ],
 )
 def test_what_was_promised_and_is_not_so_is_said(changes, words):
-    assert verdicts(found(**changes)) == words
+    assert find_problems(found(**changes)) == words
 
 
 def test_growth_is_that_of_typical_values_and_one_peak_is_none():
@@ -53,12 +53,12 @@ def test_growth_is_that_of_typical_values_and_one_peak_is_none():
 
 
 class StandIn:
-    """A house of nobody: its faults are counted, its ledger finds what it is told to."""
+    """A services of nobody: its faults are counted, its ledger finds what it is told to."""
 
     def __init__(self, root=None, *, left=(), lost=(), faults=()):
         self.left, self.lost, self.faults, self.struck, self.audits = dict(left), lost, list(faults), 0, []
         self.viewers = [SimpleNamespace(frames=7)]
-        self.ledgers = {"a": self}
+        self.run_audits = {"a": self}
         self.ids, self.root, self.daemon = {}, Path("nowhere"), SimpleNamespace(pid=2**22)  # higher than any
         self.killed = self.closed = False
 
@@ -95,32 +95,32 @@ def places(tmp_path, monkeypatch):
     return ["--json", str(tmp_path / "new" / "soak.json"), "--curve", str(tmp_path / "pictures" / "soak.svg")]
 
 
-def disturb(monkeypatch, places, house, minutes="0.0005"):
-    monkeypatch.setattr(soak, "House", lambda _: house)
+def disturb(monkeypatch, places, services, minutes="0.0005"):
+    monkeypatch.setattr(soak, "SoakServices", lambda _: services)
     code = main(["--minutes", minutes, "--fault-seconds", "0", *places])
     return code, json.loads(Path(places[1]).read_text())
 
 
 def test_a_soak_that_held_says_so_and_is_drawn(places, monkeypatch, capsys):
-    house = StandIn()
-    code, told = disturb(monkeypatch, places, house)
-    assert (code, told["wrong"], told["stopped by"]) == (0, [], "")
-    assert len(told["samples"]) == house.struck + 1 == sum(told["faults"].values()) + 1
-    assert house.audits == [False] * house.struck + [True], "after every fault, and all of it at the end"
+    services = StandIn()
+    code, summary = disturb(monkeypatch, places, services)
+    assert (code, summary["wrong"], summary["stopped by"]) == (0, [], "")
+    assert len(summary["samples"]) == services.struck + 1 == sum(summary["faults"].values()) + 1
+    assert services.audits == [False] * services.struck + [True], "after every fault, and all of it at the end"
     assert Path(places[3]).read_text().startswith("<svg")
-    assert "nothing lost, nothing left behind" in capsys.readouterr().out
+    assert "Nothing lost, nothing left behind" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("house", "word"),
+    ("services", "word"),
     [
         (StandIn(left={"lanes left": ["lane-a"]}), "lanes left: lane-a"),
         (StandIn(lost=[KINDS[1]]), "saved work lost: 1"),
     ],
 )
-def test_what_is_left_or_lost_gives_the_exit_code(places, monkeypatch, capsys, house, word):
-    code, told = disturb(monkeypatch, places, house)
-    assert (code, told["wrong"]) == (1, [word])
+def test_what_is_left_or_lost_gives_the_exit_code(places, monkeypatch, capsys, services, word):
+    code, summary = disturb(monkeypatch, places, services)
+    assert (code, summary["wrong"]) == (1, [word])
     assert word in capsys.readouterr().out
 
 
@@ -128,18 +128,18 @@ def test_what_is_left_or_lost_gives_the_exit_code(places, monkeypatch, capsys, h
 def test_a_soak_that_is_stopped_counts_what_there_is_and_says_how_far_it_came(
     places, monkeypatch, capsys, number, code
 ):
-    house = StandIn(faults=[lambda: None, lambda: os.kill(os.getpid(), number)])
-    left, told = disturb(monkeypatch, places, house, minutes="60")
-    assert (left, told["stopped by"], house.struck) == (code, number.name, 2)
-    assert house.closed
-    assert house.audits[-1], "the whole of it"
-    assert told["wrong"] == []
+    services = StandIn(faults=[lambda: None, lambda: os.kill(os.getpid(), number)])
+    left, summary = disturb(monkeypatch, places, services, minutes="60")
+    assert (left, summary["stopped by"], services.struck) == (code, number.name, 2)
+    assert services.closed
+    assert services.audits[-1], "the whole of it"
+    assert summary["wrong"] == []
     assert f"0.0 minutes (stopped by {number.name}, 60 were asked for): 2 faults" in capsys.readouterr().out
 
 
 def test_what_was_lost_outweighs_who_stopped_it(places, monkeypatch):
-    house = StandIn(lost=[KINDS[0]], faults=[lambda: os.kill(os.getpid(), signal.SIGTERM)])
-    assert disturb(monkeypatch, places, house, minutes="60")[0] == 1
+    services = StandIn(lost=[KINDS[0]], faults=[lambda: os.kill(os.getpid(), signal.SIGTERM)])
+    assert disturb(monkeypatch, places, services, minutes="60")[0] == 1
 
 
 def test_a_second_signal_ends_it_at_once_and_what_was_told_until_then_stays(places, monkeypatch, capsys):
@@ -147,10 +147,10 @@ def test_a_second_signal_ends_it_at_once_and_what_was_told_until_then_stays(plac
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    house = StandIn(lost=[KINDS[0]], faults=[lambda: None, twice])
-    code, told = disturb(monkeypatch, places, house, minutes="60")
-    assert (code, house.closed, house.killed) == (143, False, True)
-    assert (told["saved"][KINDS[0]], len(told["samples"])) == (1, 2)
+    services = StandIn(lost=[KINDS[0]], faults=[lambda: None, twice])
+    code, summary = disturb(monkeypatch, places, services, minutes="60")
+    assert (code, services.closed, services.killed) == (143, False, True)
+    assert (summary["saved"][KINDS[0]], len(summary["samples"])) == (1, 2)
     assert '"lost": 1' in capsys.readouterr().err
 
 
@@ -158,12 +158,12 @@ def test_what_does_not_come_back_ends_the_soak_and_is_counted_all_the_same(place
     def fails():
         raise RunFailed("After 120 s it is still not so.")
 
-    house = StandIn(faults=[fails])
-    code, told = disturb(monkeypatch, places, house, minutes="60")
-    assert (code, house.struck, house.closed, house.killed) == (1, 1, False, True)
-    assert "After 120 s it is still not so." in told["wrong"][0]
-    assert told["evidence"]["daemon"] == {}  # it was looked at, and is nobody
-    assert house.audits == [False, True]
+    services = StandIn(faults=[fails])
+    code, summary = disturb(monkeypatch, places, services, minutes="60")
+    assert (code, services.struck, services.closed, services.killed) == (1, 1, False, True)
+    assert "After 120 s it is still not so." in summary["wrong"][0]
+    assert summary["evidence"]["daemon"] == {}  # it was looked at, and is nobody
+    assert services.audits == [False, True]
 
 
 @pytest.mark.fault("X4")

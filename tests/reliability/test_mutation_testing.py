@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 
 from palaestra.core.errors import NotFound, RunFailed
-from palaestra.testing import mutants
-from palaestra.testing.mutants import JUDGED, TARGETS, Judgement, Result, choose, counts, read_judgements, stale
-from palaestra.testing.mutations import Mutant, mutants_of
+from tools.reliability import mutation_testing
+from tools.reliability.mutation_testing import (
+    ACCEPTED_FILE,
+    TARGETS,
+    AcceptedMutant,
+    Result,
+    choose,
+    counts,
+    read_accepted_mutants,
+    stale,
+)
+from tools.reliability.mutations import Mutant, mutants_of
 
 ROOT = Path(__file__).parents[2]
 LINE = Mutant(3, "if a < b:", "a < b", "(a <= b)", "if (a <= b):", is_inner=False)
@@ -65,8 +74,8 @@ def copy_of(tmp_path):
 
 def test_every_target_and_every_test_of_it_is_there():
     for target in TARGETS:
-        assert (ROOT / mutants.source_of(target)).is_file(), target
-        assert [test for test in mutants.tests_of(target) if not (ROOT / test).is_file()] == []
+        assert (ROOT / mutation_testing.source_of(target)).is_file(), target
+        assert [test for test in mutation_testing.tests_of(target) if not (ROOT / test).is_file()] == []
 
 
 def test_targets_are_chosen_by_name_and_nothing_means_all():
@@ -77,24 +86,24 @@ def test_targets_are_chosen_by_name_and_nothing_means_all():
 
 
 def test_every_judgement_of_the_house_is_about_a_mutant_that_can_still_be_made():
-    judged = read_judgements(ROOT / JUDGED)
-    assert stale(judged, ROOT) == []
-    assert all(len(one.why.split()) >= 3 for one in judged), "a reason, not a word"
+    accepted = read_accepted_mutants(ROOT / ACCEPTED_FILE)
+    assert stale(accepted, ROOT) == []
+    assert all(len(one.why.split()) >= 3 for one in accepted), "a reason, not a word"
 
 
 def test_a_judgement_about_a_line_that_is_gone_is_stale(tmp_path):
     (tmp_path / "src/palaestra/runs").mkdir(parents=True)
     (tmp_path / "src/palaestra/runs/lock.py").write_text("x = a < b\n")
-    known = Judgement("runs/lock", "x = a < b", "a < b -> (a <= b)", "why")
-    gone = Judgement("runs/lock", "x = a > b", "a > b -> (a >= b)", "why")
-    nowhere = Judgement("runs/never", "x = a < b", "a < b -> (a <= b)", "why")
+    known = AcceptedMutant("runs/lock", "x = a < b", "a < b -> (a <= b)", "why")
+    gone = AcceptedMutant("runs/lock", "x = a > b", "a > b -> (a >= b)", "why")
+    nowhere = AcceptedMutant("runs/never", "x = a < b", "a < b -> (a <= b)", "why")
     assert stale([known, gone, nowhere], tmp_path) == [gone, nowhere]
 
 
 def test_mutants_within_functions_are_tried_together_and_others_one_by_one(copy_of):
     source = "x = a < b\n\n\ndef f():\n    y = c == d\n    return y > z\n"
     copy = copy_of(source, living=["c == d -> (c != d)", "a < b -> (a <= b)"], unfit=["return y > z -> return None"])
-    tried = mutants.try_target(copy, "runs/lock", [])
+    tried = mutation_testing.try_target(copy, "runs/lock", [])
     assert [(each.mutant.line, each.killed_by) for each in tried] == [(1, ""), (5, ""), (6, "seen"), (6, "seen")]
     assert copy.asked == [3, 0, 0], "those within, the one outside, and the one that did not fit"
 
@@ -102,20 +111,20 @@ def test_mutants_within_functions_are_tried_together_and_others_one_by_one(copy_
 def test_a_survivor_that_was_judged_is_not_open_and_another_is(copy_of):
     change = "a < b -> (a <= b)"
     copy = copy_of("x = a < b\ny = a < b\n", living=[change])
-    judged = [Judgement("runs/lock", "x = a < b", change, "they are never equal")]
-    assert [each.is_open for each in mutants.try_target(copy, "runs/lock", judged)] == [False, True]
+    accepted = [AcceptedMutant("runs/lock", "x = a < b", change, "they are never equal")]
+    assert [each.is_open for each in mutation_testing.try_target(copy, "runs/lock", accepted)] == [False, True]
 
 
 def test_tests_that_fail_without_a_mutant_say_nothing_about_mutants(copy_of):
     with pytest.raises(RunFailed, match="Without any mutant, test_x fails.*what pytest said last"):
-        mutants.try_target(copy_of("x = a < b\n", failed="test_x"), "runs/lock", [])
+        mutation_testing.try_target(copy_of("x = a < b\n", failed="test_x"), "runs/lock", [])
 
 
 def test_a_bench_that_fails_itself_counts_nothing_as_seen(copy_of):
     copy = copy_of("def f():\n    return x\n")
     copy.answer = lambda _: {"failed": "", "error": "KeyError('x')"}
     with pytest.raises(RunFailed, match="The bench itself failed: KeyError"):
-        mutants.try_target(copy, "runs/lock", [])
+        mutation_testing.try_target(copy, "runs/lock", [])
 
 
 def test_the_share_is_of_the_mutants_that_make_a_difference():
@@ -125,7 +134,7 @@ def test_the_share_is_of_the_mutants_that_make_a_difference():
 
 
 def test_the_table_has_a_row_a_file_and_one_for_all():
-    text = mutants.table([result(killed_by="t"), result("web/security/origin")])
+    text = mutation_testing.table([result(killed_by="t"), result("web/security/origin")])
     rows = [line.split() for line in text.splitlines()[1:]]
     assert rows == [
         ["runs/lock", "1", "1", "0", "100.0%"],
@@ -139,8 +148,8 @@ def test_the_bench_tells_survivors_writes_what_was_seen_and_leaves_with_1_below_
     copy_of, tmp_path, monkeypatch, capsys, living, code
 ):
     copy = copy_of("x = a < b\n", living=living)
-    monkeypatch.setattr(mutants, "ProjectCopy", lambda _: copy)
-    assert mutants.main(["runs/lock", "--json", str(tmp_path / "seen.json")], tmp_path) == code
+    monkeypatch.setattr(mutation_testing, "ProjectCopy", lambda _: copy)
+    assert mutation_testing.main(["runs/lock", "--json", str(tmp_path / "seen.json")], tmp_path) == code
     printed = capsys.readouterr()
     assert bool(re.search(r"runs/lock:1: lives: a < b", printed.err)) == bool(living)
     seen = json.loads((tmp_path / "seen.json").read_text())
@@ -159,15 +168,15 @@ def test_files_side_by_side_are_tried_in_copies_of_their_own(tmp_path, monkeypat
         together.wait()  # for ever, if one came after the other
         return [Result(target, LINE, f"copy {copies.index(copy)}")]
 
-    monkeypatch.setattr(mutants, "ProjectCopy", open_copy)
-    monkeypatch.setattr(mutants, "try_target", tried)
+    monkeypatch.setattr(mutation_testing, "ProjectCopy", open_copy)
+    monkeypatch.setattr(mutation_testing, "try_target", tried)
     words = ["runs/lock", "web/security/origin", "--at-once", "2", "--json", str(tmp_path / "seen.json")]
-    assert mutants.main(words, tmp_path) == 0
+    assert mutation_testing.main(words, tmp_path) == 0
     seen = json.loads((tmp_path / "seen.json").read_text())["mutants"]
     assert {each["target"] for each in seen} == {"runs/lock", "web/security/origin"}
     assert {each["killed_by"] for each in seen} == {"copy 0", "copy 1"}
 
 
 def test_an_unknown_target_leaves_with_its_exit_code(capsys, tmp_path):
-    assert mutants.main(["no/such"], tmp_path) == NotFound.exit_code
+    assert mutation_testing.main(["no/such"], tmp_path) == NotFound.exit_code
     assert "No mutants are made of 'no/such'" in capsys.readouterr().err
