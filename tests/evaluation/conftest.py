@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from tests.runner.conftest import bench, clock, config, make_bench_fixture, small_config_fixture  # noqa: F401  fixtures
 
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.env import EnvConfig
@@ -19,6 +18,7 @@ from palaestra.envs.make import make_env
 from palaestra.envs.spaces import interface_of
 from palaestra.policies.build import build_policy
 from palaestra.runs.store import RunStore
+from tests.runner.conftest import bench, clock, config, make_bench_fixture, small_config_fixture  # noqa: F401  fixtures
 
 if TYPE_CHECKING:
     from pathlib import Path
