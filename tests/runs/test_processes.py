@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from palaestra.runs.processes import die_with_parent, is_alive, process_started_at, terminate, wall_time
+from palaestra.runs.processes import is_alive, process_started_at, terminate, wall_time
 
 WAIT = "print('ready', flush=True); input()"
 
@@ -77,32 +77,6 @@ def test_terminate_says_when_the_process_is_gone(start_python):
     child.kill()
     child.wait()
     assert not terminate(child.pid, started_at)
-
-
-def test_a_child_ends_with_its_parent(start_python):
-    """A parent that starts a child, says its pid, and is then killed without a chance to say goodbye."""
-    child = "from palaestra.runs.processes import die_with_parent as end; end(); print('x', flush=True); input()"
-    parent = start_python(
-        "import subprocess, sys;"
-        f"child = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.PIPE, stdin=subprocess.PIPE);"
-        "child.stdout.read(1); print(child.pid, flush=True); input()"
-    )
-    pid = int(parent.first_line)
-    started_at = process_started_at(pid)
-    assert started_at is not None
-    parent.kill()
-    parent.wait()
-    deadline = time.monotonic() + 20
-    while is_alive(pid, started_at):
-        assert time.monotonic() < deadline
-
-
-def test_a_parent_that_is_gone_already_is_not_survived():
-    child = os.fork()
-    if not child:
-        die_with_parent(os.getppid() + 1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
 def test_the_start_of_a_process_can_be_told_by_the_clock_on_the_wall():

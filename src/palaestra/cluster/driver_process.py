@@ -14,8 +14,8 @@ import sys
 from palaestra.cluster.connection import open_ray
 from palaestra.cluster.driver import Driver
 from palaestra.config.distributed import ClusterConfig
+from palaestra.core.child_process import die_with_parent
 from palaestra.core.errors import PalaestraError
-from palaestra.runs.processes import die_with_parent
 
 
 def main(lines: int, answers: int) -> int:

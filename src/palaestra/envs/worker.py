@@ -27,7 +27,7 @@ from palaestra.envs.shared_block import Field, lay_out
 from palaestra.envs.tasks import make_task_env
 from palaestra.envs.wire import Kind, Line, LineClosed
 from palaestra.envs.worker_view import Studio
-from palaestra.runs.processes import die_with_parent
+from palaestra.core.child_process import die_with_parent
 
 if TYPE_CHECKING:
     from palaestra.envs.vector import Arrays

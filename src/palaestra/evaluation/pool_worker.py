@@ -22,7 +22,7 @@ from palaestra.core.errors import PalaestraError
 from palaestra.evaluation.live import open_tile
 from palaestra.evaluation.local import LocalEvaluator
 from palaestra.evaluation.plans import plan_from
-from palaestra.runs.processes import die_with_parent
+from palaestra.core.child_process import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

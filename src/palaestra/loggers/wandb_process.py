@@ -14,10 +14,10 @@ from queue import Queue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from palaestra.core.child_process import die_with_parent
 from palaestra.core.clock import SystemClock
 from palaestra.loggers.wandb_batch import unpacked
 from palaestra.loggers.wandb_session import WandbSession
-from palaestra.runs.processes import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 
-from palaestra.runs import processes
+from palaestra.core import child_process
 
 LAUNCHER = "PALAESTRA_LAUNCHER_PID"  # set by ours; torchrun does not say who it is
 CONNECT_SECONDS = 2.0
@@ -18,7 +18,7 @@ def die_with_launcher() -> None:
     To be called before anything that takes long is imported: a launcher that ends earlier must be noticed as well.
     """
     launcher = os.environ.get(LAUNCHER)
-    processes.die_with_parent(None if launcher is None else int(launcher))
+    child_process.die_with_parent(None if launcher is None else int(launcher))
     if launcher is None and _has_torchrun_ended():
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -1,11 +1,9 @@
-"""Which process is meant (a pid alone may by now belong to a stranger), and ending with the one that started us."""
+"""Processes by pid and start time: a pid alone may belong to another process by now."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -13,7 +11,6 @@ import psutil
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 STATE, START_TICKS = 0, 19  # fields of /proc/PID/stat, counted after the command's closing bracket
-PR_SET_PDEATHSIG = 1
 
 
 def process_started_at(pid: int) -> float | None:
@@ -68,20 +65,6 @@ def terminate(pid: int, started_at: float, signal_number: int = signal.SIGTERM) 
     finally:
         os.close(process)
     return True
-
-
-def die_with_parent(parent_pid: int | None = None) -> None:
-    """SIGKILL from the kernel when our parent is no more, however it went; at once if it is no longer `parent_pid`.
-
-    To the kernel the parent is the thread that started us, so that thread must live as long as we are wanted.
-    Linux only; elsewhere nothing happens, and whoever calls needs another way to notice.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-    if parent_pid is not None and os.getppid() != parent_pid:  # it went before we asked
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _terminate_without_pidfd(pid: int, started_at: float, signal_number: int) -> bool:
