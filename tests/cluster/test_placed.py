@@ -9,7 +9,7 @@ from palaestra.cluster.placed import PlacedRank
 from palaestra.cluster.rank import RankReport
 from palaestra.cluster.run_changes import Appended
 from palaestra.cluster.run_sender import RunReport
-from palaestra.runner.account import Account
+from palaestra.runner.exit_report import ExitReport
 
 
 class PaperRay:
@@ -60,14 +60,14 @@ def test_output_goes_to_standard_error_as_it_is(capfdbinary):
 
 def test_times_of_another_machine_are_told_by_our_clock():
     there = 1_000_000.0
-    account = {"exit_code": 1, "at": there - 3, "error": "fell"}
-    rank, _ = placed(Reference(RankReport(there, 7, b"", True, 1, there - 2, account)))
+    exit_report = {"exit_code": 1, "at": there - 3, "error": "fell"}
+    rank, _ = placed(Reference(RankReport(there, 7, b"", True, 1, there - 2, exit_report)))
     before = time.monotonic()
     rank.poll()
     assert rank.code == 1
-    assert rank.account.error == "fell"
-    assert before - 3.001 <= rank.account.at <= time.monotonic() - 3 + 0.001
-    assert rank.ended_at == pytest.approx(rank.account.at + 1, abs=1e-3)
+    assert rank.exit_report.error == "fell"
+    assert before - 3.001 <= rank.exit_report.at <= time.monotonic() - 3 + 0.001
+    assert rank.ended_at == pytest.approx(rank.exit_report.at + 1, abs=1e-3)
 
 
 def test_a_machine_that_does_not_answer_is_not_waited_for_and_asked_once():
@@ -82,7 +82,7 @@ def test_a_lost_actor_is_told_with_its_machine():
     rank, _ = placed(Reference(PaperRay.exceptions.RayError("\nThe actor died.\nmore")))
     rank.poll()
     assert rank.code == 1
-    assert rank.account == Account(1, rank.ended_at, error="Ray lost it on there: The actor died.")
+    assert rank.exit_report == ExitReport(1, rank.ended_at, error="Ray lost it on there: The actor died.")
 
 
 def test_one_that_we_ended_is_not_its_own_cause():
@@ -92,7 +92,7 @@ def test_one_that_we_ended_is_not_its_own_cause():
     rank.poll()
     assert len(actor.kill.calls) == 1
     assert rank.was_killed
-    assert rank.account is None
+    assert rank.exit_report is None
 
 
 def test_signals_go_out_with_the_next_poll_in_order_and_once():
@@ -113,7 +113,7 @@ def test_without_a_sign_of_life_it_counts_as_lost_after_its_limit(monkeypatch):
         rank.poll()
         assert (rank.code is None) == (second <= 20)
     assert rank.is_lost
-    assert "no sign of life for 20 s" in rank.account.error
+    assert "no sign of life for 20 s" in rank.exit_report.error
 
 
 def test_time_in_which_the_driver_itself_stood_still_does_not_count(monkeypatch):
@@ -150,11 +150,11 @@ def mirrored(mirror, *reports):
 
 def test_of_a_run_on_another_disk_the_copy_is_updated_and_every_text_names_it(capfdbinary):
     mirror = PaperMirror()
-    account = {"exit_code": 3, "at": 1.0, "directory": "/tmp/over-there/ID", "error": "See /tmp/over-there/ID/x."}
-    rank, _ = mirrored(mirror, Reference(RankReport(1.0, 7, b"in /tmp/over-there\n", True, 3, 1.0, account, "news")))
+    report = {"exit_code": 3, "at": 1.0, "directory": "/tmp/over-there/ID", "error": "See /tmp/over-there/ID/x."}
+    rank, _ = mirrored(mirror, Reference(RankReport(1.0, 7, b"in /tmp/over-there\n", True, 3, 1.0, report, "news")))
     rank.poll()
     assert mirror.applied == [("news", "/tmp/over-there")]
-    assert (rank.account.directory, rank.account.error) == ("/driver/runs/ID", "See /driver/runs/ID/x.")
+    assert (rank.exit_report.directory, rank.exit_report.error) == ("/driver/runs/ID", "See /driver/runs/ID/x.")
     assert capfdbinary.readouterr().err == b"in /driver/runs\n"
     assert rank.pid == os.getpid()
 

@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -14,8 +15,7 @@ from palaestra.cluster.rank import Delivery, RankActor, rank_variables
 from palaestra.cluster.run_mirror import RunMirror
 from palaestra.config.train import TrainConfig
 from palaestra.core.run import RunRequest
-from palaestra.runner import ranks as ranks_module
-from palaestra.runner.account import PIPE
+from palaestra.runner.exit_report import REPORT_VARIABLE
 from palaestra.runner.job import TrainingJob
 from palaestra.runner.ranks import Seat
 from palaestra.runs.code_identity import code_identity
@@ -25,7 +25,9 @@ import json, os, sys
 job = json.loads(sys.stdin.read())
 print("out", os.environ["RANK"], os.environ["MASTER_PORT"], os.environ["OMP_NUM_THREADS"], flush=True)
 print("err", file=sys.stderr, flush=True)
-os.write(int(os.environ["{PIPE}"]), json.dumps({{"exit_code": 0, "at": 1.0, "directory": job["runs_root"]}}).encode())
+os.write(int(os.environ["{REPORT_VARIABLE}"]), json.dumps(
+    {{"exit_code": 0, "at": 1.0, "directory": job["runs_root"]}}
+).encode() + b"\\n")
 """
 WAITS = "import sys, signal; sys.stdin.read(); print('ready', flush=True); signal.pause()"
 
@@ -35,10 +37,8 @@ def actor(monkeypatch, tmp_path):
     started = []
 
     def start(program, folder="/no/such/folder", delivery=None, name=""):
-        popen = ranks_module.subprocess.Popen
-        monkeypatch.setattr(
-            ranks_module.subprocess, "Popen", lambda words, **rest: popen([sys.executable, "-c", program], **rest)
-        )
+        popen = subprocess.Popen
+        monkeypatch.setattr(subprocess, "Popen", lambda words, **rest: popen([sys.executable, "-c", program], **rest))
         made = RankActor(0)
         port = made.listen("127.0.0.1")
         job = TrainingJob(RunRequest("native", "cartpole", {}, name), TrainConfig(), tmp_path)
@@ -68,9 +68,9 @@ def test_a_rank_gets_its_seat_and_its_job_and_all_it_prints_is_reported(actor, t
     reports = until(made, lambda report: report.code is not None)
     assert b"".join(report.output for report in reports).splitlines() == [f"out 0 {port} 3".encode(), b"err"]
     assert reports[-1].code == 0
-    assert reports[-1].account["directory"] == str(tmp_path)
+    assert reports[-1].exit_report["directory"] == str(tmp_path)
     assert reports[-1].ended_at <= reports[-1].now
-    assert made.report().account == reports[-1].account  # asked again, it says the same
+    assert made.report().exit_report == reports[-1].exit_report  # asked again, it says the same
 
 
 def test_a_signal_reaches_the_rank(actor):
@@ -82,7 +82,7 @@ def test_a_signal_reaches_the_rank(actor):
 
 def test_a_rank_that_said_nothing_has_no_account(actor):
     made, _ = actor("import sys; sys.stdin.read()")
-    assert until(made, lambda report: report.code is not None)[-1].account is None
+    assert until(made, lambda report: report.code is not None)[-1].exit_report is None
 
 
 def test_an_actor_says_whether_it_sees_the_runs(tmp_path):

@@ -9,7 +9,7 @@ from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import UsageError
 from palaestra.runner import __main__ as rank_main
 from palaestra.runner import train
-from palaestra.runner.account import PIPE, read
+from palaestra.runner.exit_report import REPORT_VARIABLE, parse_report
 from palaestra.runner.job import TrainingJob
 from palaestra.runner.parent import LAUNCHER
 
@@ -22,7 +22,7 @@ def run_rank(monkeypatch, tmp_path, small_config, request_of):
 
     def run():
         pipe, told = os.pipe()
-        monkeypatch.setenv(PIPE, str(told))
+        monkeypatch.setenv(REPORT_VARIABLE, str(told))
         job = TrainingJob(request_of("ranked"), small_config(), tmp_path / "runs", quiet=True)
         monkeypatch.setattr("sys.stdin", io.StringIO(job.to_json()))
         try:
@@ -30,7 +30,7 @@ def run_rank(monkeypatch, tmp_path, small_config, request_of):
         finally:
             os.close(told)
             with os.fdopen(pipe, "rb") as stream:
-                said.append(read(stream.read()))
+                said.append(parse_report(stream.read()))
         return code
 
     said = []
@@ -40,8 +40,8 @@ def run_rank(monkeypatch, tmp_path, small_config, request_of):
 
 def test_a_job_is_trained_and_its_directory_told(run_rank):
     assert run_rank() == 0
-    (account,) = run_rank.said
-    with open(f"{account.directory}/status.json", encoding="utf-8") as file:  # noqa: PTH123
+    (exit_report,) = run_rank.said
+    with open(f"{exit_report.directory}/status.json", encoding="utf-8") as file:  # noqa: PTH123
         assert json.load(file)["state"] == "finished"
 
 
@@ -56,8 +56,8 @@ def test_what_is_wrong_is_said_to_the_launcher_and_to_nobody_else(
 
     monkeypatch.setattr(train, "run_training", refuse)
     assert run_rank() == code
-    (account,) = run_rank.said
-    assert (account.exit_code, account.is_consequence) == (code, is_consequence)
+    (exit_report,) = run_rank.said
+    assert (exit_report.exit_code, exit_report.is_consequence) == (code, is_consequence)
     assert capfd.readouterr() == ("", "")
 
 

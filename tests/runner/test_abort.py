@@ -10,7 +10,7 @@ import pytest
 from palaestra.core.errors import RunFailed
 from palaestra.core.run import RunState
 from palaestra.runner.abort import Abort, exits_reported
-from palaestra.runner.account import PIPE, read
+from palaestra.runner.exit_report import REPORT_VARIABLE, parse_report
 from palaestra.runner.following import FollowerSession
 from palaestra.runner.signals import StopNow
 from palaestra.runs.directory import RunDirectory
@@ -26,7 +26,7 @@ def abort(monkeypatch, tmp_path, clock):
         raise Exited(code)
 
     monkeypatch.setattr(os, "_exit", exit_now)
-    monkeypatch.delenv(PIPE, raising=False)
+    monkeypatch.delenv(REPORT_VARIABLE, raising=False)
     abort = Abort()
     abort.session = FollowerSession(RunDirectory(tmp_path), 100, clock)
     return abort
@@ -61,13 +61,13 @@ def test_a_fork_ends_as_it_likes():
 
 def test_a_rank_tells_its_launcher_instead_of_the_terminal(abort, monkeypatch, capsys):
     pipe, told = os.pipe()
-    monkeypatch.setenv(PIPE, str(told))
+    monkeypatch.setenv(REPORT_VARIABLE, str(told))
     with pytest.raises(Exited):
         abort.fail(RunFailed("it hangs", "wait longer"), "stack")
     os.close(told)
     with os.fdopen(pipe, "rb") as stream:
-        account = read(stream.read())
-    assert (account.exit_code, account.error, account.hint) == (1, "it hangs", "wait longer")
+        exit_report = parse_report(stream.read())
+    assert (exit_report.exit_code, exit_report.error, exit_report.hint) == (1, "it hangs", "wait longer")
     assert capsys.readouterr().err == ""
 
 

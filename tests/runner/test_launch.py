@@ -6,7 +6,7 @@ import pytest
 
 from palaestra.core.errors import UsageError
 from palaestra.runner import launch as launch_module
-from palaestra.runner.account import Account
+from palaestra.runner.exit_report import ExitReport
 from palaestra.runner.launch import first_cause, launch
 
 
@@ -22,8 +22,8 @@ class PaperRank:
         return SimpleNamespace(returncode=self.code)
 
 
-GOOD = Account(0, 1.0, directory="/runs/x")
-FOLLOWED = Account(1, 2.0, error="Rank 1 failed first: fell", is_consequence=True)
+GOOD = ExitReport(0, 1.0, directory="/runs/x")
+FOLLOWED = ExitReport(1, 2.0, error="Rank 1 failed first: fell", is_consequence=True)
 
 
 def test_ranks_that_end_in_order_have_no_cause():
@@ -31,20 +31,20 @@ def test_ranks_that_end_in_order_have_no_cause():
 
 
 def test_the_rank_that_failed_is_the_cause_and_not_those_that_followed():
-    own = Account(1, 2.5, error="fell", hint="Stand.")
+    own = ExitReport(1, 2.5, error="fell", hint="Stand.")
     cause = first_cause([PaperRank(0, 1), PaperRank(1, 1)], [FOLLOWED, own], [])
     assert (cause.rank, cause.message, cause.hint, cause.exit_code) == (1, "Rank 1 failed: fell", "Stand.", 1)
 
 
 def test_the_users_traceback_comes_with_the_cause():
-    own = Account(1, 2.5, error="fell", user_traceback="Traceback of mine")
+    own = ExitReport(1, 2.5, error="fell", user_traceback="Traceback of mine")
     assert (
         first_cause([PaperRank(0, 0), PaperRank(1, 1)], [GOOD, own], []).error().user_traceback == "Traceback of mine"
     )
 
 
 def test_of_two_failures_the_first_by_the_clock_is_the_cause():
-    early, late = Account(1, 1.0, error="early"), Account(1, 1.1, error="late")
+    early, late = ExitReport(1, 1.0, error="early"), ExitReport(1, 1.1, error="late")
     assert first_cause([PaperRank(0, 1), PaperRank(1, 1)], [late, early], []).message == "Rank 1 failed: early"
 
 
@@ -64,7 +64,7 @@ def test_an_end_without_a_word_is_a_failure_also_with_the_code_of_a_success():
 
 
 def test_a_rank_that_we_had_to_end_is_the_one_that_fell_silent():
-    timed_out = Account(1, 2.0, error="Another rank did not answer within 4 s.", is_consequence=True)
+    timed_out = ExitReport(1, 2.0, error="Another rank did not answer within 4 s.", is_consequence=True)
     cause = first_cause([PaperRank(0, 1), PaperRank(1, -9, was_killed=True)], [timed_out, None], [])
     assert (cause.rank, cause.message) == (
         1,
@@ -73,7 +73,7 @@ def test_a_rank_that_we_had_to_end_is_the_one_that_fell_silent():
 
 
 def test_a_refusal_is_told_as_it_is_and_keeps_its_code():
-    refusal = Account(3, 1.0, error="No environment is called 'X'.", hint="Did you mean 'Y'?")
+    refusal = ExitReport(3, 1.0, error="No environment is called 'X'.", hint="Did you mean 'Y'?")
     error = first_cause([PaperRank(0, 3), PaperRank(1, 1)], [refusal, FOLLOWED], []).error()
     assert (str(error), error.exit_code) == ("No environment is called 'X'. Did you mean 'Y'?", 3)
 

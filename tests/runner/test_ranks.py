@@ -2,19 +2,25 @@
 
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
 
-from palaestra.runner import ranks as ranks_module
-from palaestra.runner.account import PIPE
+from palaestra.core.child_process import STANDARD_ERROR
+from palaestra.runner.exit_report import REPORT_VARIABLE
 from palaestra.runner.ranks import Rank, Seat, forwarded_signals, started
 
 ECHO = f"""
 import json, os, sys
-os.write(int(os.environ["{PIPE}"]), json.dumps(
-    {{"exit_code": 0, "at": 1.0, "directory": sys.stdin.read(), "hint": os.environ["RANK"] + os.environ["WORLD_SIZE"]}}
-).encode())
+os.write(int(os.environ["{REPORT_VARIABLE}"]), json.dumps(
+    {{
+        "exit_code": 0,
+        "at": 1.0,
+        "directory": sys.stdin.read().strip(),
+        "hint": os.environ["RANK"] + os.environ["WORLD_SIZE"],
+    }}
+).encode() + b"\\n")
 """
 WAIT = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(42)); print('ready', flush=True); signal.pause()"
 
@@ -29,35 +35,35 @@ def rank_program(monkeypatch):
     """What runs in place of `python -m palaestra.runner`."""
 
     def choose(program):
-        popen = ranks_module.subprocess.Popen
+        popen = subprocess.Popen
 
         def start(_command, **settings):
-            if settings["stdout"] == ranks_module.STANDARD_ERROR:
+            if settings["stdout"] == STANDARD_ERROR:
                 settings["stdout"] = None
             return popen([sys.executable, "-c", program], **settings)
 
-        monkeypatch.setattr(ranks_module.subprocess, "Popen", start)
+        monkeypatch.setattr(subprocess, "Popen", start)
 
     return choose
 
 
-def test_every_rank_gets_its_place_and_the_job_and_can_say_a_word(rank_program):
+def test_every_rank_gets_its_number_and_the_job_and_can_report(rank_program):
     rank_program(ECHO)
     with started(PaperJob(), 2) as ranks:
         for rank in ranks:
             assert rank.process.wait() == 0
-        accounts = [rank.account() for rank in ranks]
-    assert [(account.directory, account.hint) for account in accounts] == [("the job", "02"), ("the job", "12")]
+        exit_reports = [rank.exit_report() for rank in ranks]
+    assert [(report.directory, report.hint) for report in exit_reports] == [("the job", "02"), ("the job", "12")]
 
 
-def test_whoever_says_nothing_has_no_account(rank_program):
+def test_a_rank_that_reports_nothing_has_no_report(rank_program):
     rank_program("pass")
     with started(PaperJob(), 1) as (rank,):
         rank.process.wait()
-        assert rank.account() is None
+        assert rank.exit_report() is None
 
 
-def test_nobody_outlives_the_block(rank_program):
+def test_no_rank_outlives_the_block(rank_program):
     rank_program("import time; time.sleep(600)")
     with pytest.raises(ZeroDivisionError), started(PaperJob(), 2) as ranks:
         raise ZeroDivisionError
@@ -84,6 +90,6 @@ def test_a_rank_elsewhere_meets_the_others_where_its_seat_says_and_prints_where_
         rank = Rank(Seat(3, 4, 1, "10.0.0.5", 7000), None, variables, output)
         rank.give(PaperJob())
         assert rank.process.wait() == 0
-    assert rank.account() is None
+    assert rank.exit_report() is None
     assert rank.code == 0
     assert (tmp_path / "output").read_text() == "3 1 10.0.0.5 more\n"

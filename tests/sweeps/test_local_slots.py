@@ -12,7 +12,6 @@ from palaestra.core.run import RunState
 from palaestra.core.trials import SlotsWanted, TrialOrder
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
-from palaestra.sweeps import local_slots
 from palaestra.sweeps.local_slots import LocalSlots, core_count, last_line
 from palaestra.sweeps.order import make_order, prepare_run
 
@@ -61,7 +60,7 @@ def test_the_last_line_of_a_log_tells_why(tmp_path):
 
 
 def test_a_process_that_leaves_without_a_word_is_told_by_its_code(tmp_path, monkeypatch):
-    monkeypatch.setattr(local_slots.sys, "executable", "/bin/false")
+    monkeypatch.setattr("sys.executable", "/bin/false")
     slots = LocalSlots(SlotsWanted(1))
     slots.start(TrialOrder("x", "{}", tmp_path / "x.log"))
     (end,) = wait_for(slots)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.run_mirror import add_log
 from palaestra.core.errors import PalaestraError
-from palaestra.runner.account import Account
+from palaestra.runner.exit_report import ExitReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ class PlacedRank:
         self.ended_at: float | None = None  # of the driver's monotonic clock
         self.was_killed = False
         self.is_lost = False  # with its actor or its machine
-        self.account: Account | None = None
+        self.exit_report: ExitReport | None = None
         self.pid = 0
         self.host = host
         self.mirror = mirror
@@ -131,9 +131,9 @@ class PlacedRank:
         behind = time.monotonic() - report.now  # their clock against ours; the way here is shorter than what matters
         self.code = report.code
         self.ended_at = behind + (report.ended_at or report.now)
-        if report.account is not None:
-            account = Account(**{**report.account, "at": report.account["at"] + behind})
-            self.account = self._localized(account) if self.there else account
+        if report.exit_report is not None:
+            exit_report = ExitReport(**{**report.exit_report, "at": report.exit_report["at"] + behind})
+            self.exit_report = self._localized(exit_report) if self.there else exit_report
 
     def _retry(self, now: float) -> None:
         """The driver's disk was full: training goes on over there, and what it sent is written when there is room."""
@@ -148,7 +148,9 @@ class PlacedRank:
             self._end(self._final)
         elif now - self._final_since() > GIVE_UP_SECONDS:
             self.code, self.ended_at = LOST, now
-            self.account = Account(LOST, now, error=self.mirror.problem, hint="Make room, then continue the run.")
+            self.exit_report = ExitReport(
+                LOST, now, error=self.mirror.problem, hint="Make room, then continue the run."
+            )
 
     def _final_since(self) -> float:
         if self.ended_at is None:
@@ -164,7 +166,7 @@ class PlacedRank:
         self.is_lost = not self.was_killed
         if not self.was_killed:
             message = f"Ray lost it on {self.host}: {reason}"
-            self.account = Account(LOST, now, error=message)
+            self.exit_report = ExitReport(LOST, now, error=message)
             if self.mirror is not None:
                 self.mirror.lose(message)
 
@@ -173,12 +175,12 @@ class PlacedRank:
         self.kill()
         now = time.monotonic()
         self.code, self.ended_at = error.exit_code, now
-        self.account = Account(error.exit_code, now, error=error.message, hint=error.hint)
+        self.exit_report = ExitReport(error.exit_code, now, error=error.message, hint=error.hint)
 
-    def _localized(self, account: Account) -> Account:
+    def _localized(self, exit_report: ExitReport) -> ExitReport:
         here = self._here().decode()
-        texts = {name: getattr(account, name).replace(self.there, here) for name in ("directory", "error", "hint")}
-        return Account(**{**vars(account), **texts})
+        texts = {name: getattr(exit_report, name).replace(self.there, here) for name in ("directory", "error", "hint")}
+        return ExitReport(**{**vars(exit_report), **texts})
 
     def _here(self) -> bytes:
         assert self.mirror is not None, "the run lives over there"

@@ -60,7 +60,7 @@ def _launch_once(session: RaySession, job: TrainingJob, count: int, *, with_gpu:
     with _placed(session, job, count, with_gpu=with_gpu) as ranks, forwarded_signals(ranks) as came:
         _wait(ranks)
     try:
-        return outcome_of(job, ranks, [rank.account for rank in ranks], came, ranks[0].pid)
+        return outcome_of(job, ranks, [rank.exit_report for rank in ranks], came, ranks[0].pid)
     except RanksFailed as error:
         if ranks[0].mirror is not None and ranks[0].mirror.directory is not None:
             error.progress = progress_of(ranks[0].mirror.directory)

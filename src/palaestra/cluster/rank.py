@@ -54,7 +54,7 @@ class RankReport:
     has_ended: bool = False
     code: int | None = None  # None: it runs, or there is more to report
     ended_at: float | None = None
-    account: dict[str, Any] | None = None  # Account, when it has ended and said something
+    exit_report: dict[str, Any] | None = None  # ExitReport, when the rank has ended and reported
     run: RunReport | None = None  # what is new in its run directory, where that is not the driver's
 
 
@@ -80,7 +80,7 @@ class RankActor:
         self._rank: Rank | None = None
         self._listening: socket.socket | None = None
         self._output: IO[bytes] | None = None
-        self._account: dict[str, Any] | None = None
+        self._exit_report: dict[str, Any] | None = None
         self._read = 0  # bytes of the output that were reported
         self._scratch: ScratchDirectory | None = None
         self._sender: RunSender | LogSender | None = None
@@ -134,16 +134,16 @@ class RankActor:
         rank = self._rank
         assert rank is not None, "started before"
         has_ended = rank.has_ended()  # asked first: what it printed before its end must not be missed
-        if has_ended and self._account is None:
-            account = rank.account()
-            self._account = {} if account is None else asdict(account)
+        if has_ended and self._exit_report is None:
+            exit_report = rank.exit_report()
+            self._exit_report = {} if exit_report is None else asdict(exit_report)
         output = self._new_output()
         now, pid = time.monotonic(), rank.process.pid
         run = self._sender.report(is_last=has_ended) if self._sender is not None and wants_run else None
         is_all = len(output) < MOST_BYTES and (self._sender is None or (wants_run and self._sender.is_complete))
         if not has_ended or not is_all:
             return RankReport(now, pid, output, has_ended, run=run)
-        return RankReport(now, pid, output, has_ended, rank.code, rank.ended_at, self._account or None, run)
+        return RankReport(now, pid, output, has_ended, rank.code, rank.ended_at, self._exit_report or None, run)
 
     def signal(self, number: int) -> None:
         if self._rank is not None:

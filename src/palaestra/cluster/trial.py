@@ -122,8 +122,8 @@ class PlacedTrial:
     def _conclude(self, rank: PlacedRank) -> None:
         if rank.code is None:
             return
-        account = rank.account
-        error = f"{account.error} {account.hint}".strip() if account is not None else _silent_end(rank.code)
+        exit_report = rank.exit_report
+        error = f"{exit_report.error} {exit_report.hint}".strip() if exit_report is not None else _silent_end(rank.code)
         self._finish(TrialEnd(self.order.name, rank.code, error, is_lost=rank.is_lost))
 
     def _lose(self, reason: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import PalaestraError
 from palaestra.core.lazy_import import lazy_import
-from palaestra.runner.account import Account, account_of, give
+from palaestra.runner.exit_report import ExitReport, report_of, send_report
 from palaestra.runner.parent import die_with_launcher
 from palaestra.runner.signals import STOPPING
 
@@ -32,14 +32,14 @@ def main() -> int:
         job = jobs.TrainingJob.from_json(sys.stdin.read())
         outcome = train.run_training(job)
     except PalaestraError as error:
-        give(account_of(error, is_consequence=isinstance(error, PeerLost)))
+        send_report(report_of(error, is_consequence=isinstance(error, PeerLost)))
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BaseException as error:
-        give(account_of(error, is_consequence=False))
+        send_report(report_of(error, is_consequence=False))
         raise
-    give(Account(outcome.exit_code, time.monotonic(), directory=str(outcome.directory.path)))
+    send_report(ExitReport(outcome.exit_code, time.monotonic(), directory=str(outcome.directory.path)))
     return outcome.exit_code
 
 

@@ -17,7 +17,7 @@ from palaestra.algorithms.group import ALONE, PeerLost
 from palaestra.core.errors import RunFailed
 from palaestra.core.tracebacks import shorten_stack
 from palaestra.envs.step_in_progress import find_step
-from palaestra.runner.account import PIPE, account_of, give
+from palaestra.runner.exit_report import REPORT_VARIABLE, report_of, send_report
 from palaestra.runner.logs import log_lines
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class Abort:
 
     def _leave(self, failure: RunFailed, code: int) -> NoReturn:
         self.group.post_failure(failure.message)
-        if PIPE in os.environ:
-            give(account_of(failure, is_consequence=isinstance(failure, PeerLost)))
+        if REPORT_VARIABLE in os.environ:
+            send_report(report_of(failure, is_consequence=isinstance(failure, PeerLost)))
         else:  # else the launcher says it, once for all ranks
             cursor = SHOW_CURSOR if sys.stderr.isatty() else ""
             trace = f"{failure.user_traceback}\n\n" if failure.user_traceback else ""

@@ -25,7 +25,7 @@ from palaestra.training.place import read_place
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from palaestra.runner.account import Account
+    from palaestra.runner.exit_report import ExitReport
     from palaestra.runner.job import TrainingJob
 
 LOOK_SECONDS = 0.05
@@ -78,16 +78,20 @@ def launch(job: TrainingJob, count: int) -> TrainOutcome:
 def _launch_once(job: TrainingJob, count: int) -> TrainOutcome:
     with started(job, count) as ranks, forwarded_signals(ranks) as came:
         _wait(ranks, job.config.distributed.peer_timeout_seconds)
-        accounts = [rank.account() for rank in ranks]
-    return outcome_of(job, ranks, accounts, came, ranks[0].process.pid)
+        reports = [rank.exit_report() for rank in ranks]
+    return outcome_of(job, ranks, reports, came, ranks[0].process.pid)
 
 
 def outcome_of(
-    job: TrainingJob, ranks: Sequence[Ended], accounts: Sequence[Account | None], came: list[int], leader_pid: int
+    job: TrainingJob,
+    ranks: Sequence[Ended],
+    reports: Sequence[ExitReport | None],
+    came: list[int],
+    leader_pid: int,
 ) -> TrainOutcome:
     """What the ranks have come to, wherever they were; raises what the first of them failed with."""
-    cause = first_cause(ranks, accounts, came)
-    leader = accounts[0]
+    cause = first_cause(ranks, reports, came)
+    leader = reports[0]
     if cause is None and leader is not None and leader.directory:
         return outcome_on_disk(RunDirectory(Path(leader.directory)), leader.exit_code)
     if cause is None:  # a signal came before there was a run
@@ -134,34 +138,34 @@ class StoppedRanks:
         return [rank for rank in stopped if now - self._since[rank.number] > self._limit]
 
 
-def first_cause(ranks: Sequence[Ended], accounts: Sequence[Account | None], came: list[int]) -> Cause | None:
+def first_cause(ranks: Sequence[Ended], reports: Sequence[ExitReport | None], came: list[int]) -> Cause | None:
     """None when all ended in order, or as a signal asked them to."""
     causes = [
         cause
-        for rank, account in zip(ranks, accounts, strict=True)
-        if (cause := _own_cause(rank, account, came)) is not None
+        for rank, report in zip(ranks, reports, strict=True)
+        if (cause := _own_cause(rank, report, came)) is not None
     ]
     if causes:
         return min(causes, key=lambda cause: cause.at)
     silent = [rank.number for rank in ranks if rank.was_killed]
-    for rank, account in zip(ranks, accounts, strict=True):
-        if account is not None and account.error:
+    for rank, report in zip(ranks, reports, strict=True):
+        if report is not None and report.error:
             who = f"Rank {', '.join(map(str, silent))} fell silent and was ended. " if silent else ""
-            return Cause(silent[0] if silent else rank.number, account.at, f"{who}{account.error}", account.hint)
+            return Cause(silent[0] if silent else rank.number, report.at, f"{who}{report.error}", report.hint)
     return None
 
 
-def _own_cause(rank: Ended, account: Account | None, came: list[int]) -> Cause | None:
+def _own_cause(rank: Ended, report: ExitReport | None, came: list[int]) -> Cause | None:
     """What a rank itself did wrong, if anything: not what another's end, a signal or we did to it."""
     code = rank.code
     assert code is not None, "asked after its end"
     at = rank.ended_at or 0.0
-    if account is not None:
-        if not account.error or account.is_consequence:
+    if report is not None:
+        if not report.error or report.is_consequence:
             return None
-        is_refusal = account.exit_code != 1
-        message = account.error if is_refusal else f"Rank {rank.number} failed: {account.error}"
-        return Cause(rank.number, account.at, message, account.hint, account.exit_code, account.user_traceback)
+        is_refusal = report.exit_code != 1
+        message = report.error if is_refusal else f"Rank {rank.number} failed: {report.error}"
+        return Cause(rank.number, report.at, message, report.hint, report.exit_code, report.user_traceback)
     if rank.was_killed or -code in came or (code in IN_ORDER and came):
         return None
     if code < 0:
@@ -169,6 +173,6 @@ def _own_cause(rank: Ended, account: Account | None, came: list[int]) -> Cause |
     return Cause(rank.number, at, f"Rank {rank.number} ended with exit code {code} and without a word.")
 
 
-def _told_it_itself(leader: Account | None) -> bool:
+def _told_it_itself(leader: ExitReport | None) -> bool:
     """The leader wrote down why the run failed, and it was its own failure."""
     return leader is not None and bool(leader.error) and not leader.is_consequence

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
-from palaestra.runner.account import PIPE, Account, read
+from palaestra.core.child_process import STANDARD_ERROR, LineChild, module_command
+from palaestra.runner.exit_report import REPORT_VARIABLE, ExitReport, receive_report
 from palaestra.runner.parent import LAUNCHER
 from palaestra.runner.signals import STOPPING
 from palaestra.training.place import LISTENING, MEMORY, open_memory_file
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from palaestra.runner.job import TrainingJob
 
 LOOPBACK = "127.0.0.1"
-STANDARD_ERROR = 2
 
 
 @dataclass(frozen=True)
@@ -67,33 +65,29 @@ class Rank:
         self.number = seat.number
         self.ended_at: float | None = None
         self.was_killed = False  # by us
-        self._pipe, told = os.pipe()
-        os.set_blocking(self._pipe, False)
         own = {
             **variables,
             **seat.variables(),
             LAUNCHER: str(os.getpid()),
-            PIPE: str(told),
             "TORCH_CPP_LOG_LEVEL": variables.get("TORCH_CPP_LOG_LEVEL", "ERROR"),  # else a lost peer fills the screen
         }
-        descriptors = [told]
+        descriptors = []
         if listening is not None:
             own[LISTENING] = str(listening.fileno())
             descriptors.append(listening.fileno())
         if memory is not None:
             own[MEMORY] = str(memory)
             descriptors.append(memory)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "palaestra.runner"],
-            stdin=subprocess.PIPE,
-            stdout=output if output is not None else (None if seat.number == 0 else STANDARD_ERROR),
-            stderr=output,
-            env=own,
-            cwd=folder,
-            pass_fds=descriptors,
-            process_group=0,
+        self._child = LineChild(
+            module_command("palaestra.runner"),
+            variables=own,
+            output=output if output is not None else (None if seat.number == 0 else STANDARD_ERROR),
+            errors=output,
+            folder=folder,
+            descriptors=descriptors,
+            answer_variable=REPORT_VARIABLE,
         )
-        os.close(told)
+        self.process = self._child.process
 
     @property
     def code(self) -> int | None:
@@ -104,12 +98,8 @@ class Rank:
         self.process.send_signal(number)
 
     def give(self, job: TrainingJob) -> None:
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(job.to_json().encode())
-            self.process.stdin.close()
-        except BrokenPipeError:  # it ended before it could listen; how is told by its exit code
-            return
+        self._child.send_line(job.to_json())
+        self._child.close_input()
 
     def has_ended(self) -> bool:
         if self.process.poll() is None:
@@ -126,14 +116,9 @@ class Rank:
             return False
         return status.rpartition(")")[2].split()[0] in {"T", "t"}
 
-    def account(self) -> Account | None:
-        """What it said; None when it said nothing. Asked once, after its end."""
-        try:
-            return read(os.read(self._pipe, 1 << 20))
-        except BlockingIOError:
-            return None
-        finally:
-            os.close(self._pipe)
+    def exit_report(self) -> ExitReport | None:
+        """What it reported; None when it reported nothing. Asked once, after its end."""
+        return receive_report(self._child)
 
     def kill(self) -> None:
         if not self.has_ended():

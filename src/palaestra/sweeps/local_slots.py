@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING
 
+from palaestra.core.child_process import LineChild, describe_exit, module_command
 from palaestra.core.trials import SlotsWanted, TrialEnd, TrialOrder
-from palaestra.runner.account import PIPE, Account, read
+from palaestra.runner.exit_report import REPORT_VARIABLE, receive_report
 from palaestra.runner.parent import LAUNCHER
 
 if TYPE_CHECKING:
@@ -26,44 +24,28 @@ class LocalTrial:
 
     def __init__(self, order: TrialOrder) -> None:
         self._log = order.log
-        self._pipe, told = os.pipe()
-        os.set_blocking(self._pipe, False)
         variables = {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}
         with order.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "palaestra.runner"],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env={**variables, LAUNCHER: str(os.getpid()), PIPE: str(told)},
-                pass_fds=(told,),
-                process_group=0,
+            self._child = LineChild(
+                module_command("palaestra.runner"),
+                variables={**variables, LAUNCHER: str(os.getpid())},
+                output=log,
+                errors=log,
+                answer_variable=REPORT_VARIABLE,
             )
-        os.close(told)
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(order.job.encode())
-            self.process.stdin.close()
-        except BrokenPipeError:  # it ended before it could listen; its exit code tells how
-            return
+        self.process = self._child.process
+        self._child.send_line(order.job)
+        self._child.close_input()
 
     def end(self, handle: str) -> TrialEnd:
         """Of a process that is over; asked once."""
         code = self.process.returncode
-        account = self._account()
-        if account is not None:
-            return TrialEnd(handle, code, f"{account.error} {account.hint}".strip())
+        exit_report = receive_report(self._child)
+        if exit_report is not None:
+            return TrialEnd(handle, code, f"{exit_report.error} {exit_report.hint}".strip())
         if code < 0:
-            return TrialEnd(handle, code, f"Its process was ended by {signal.Signals(-code).name}.")
+            return TrialEnd(handle, code, f"Its process {describe_exit(code)}.")
         return TrialEnd(handle, code, "" if code == 0 else last_line(self._log))
-
-    def _account(self) -> Account | None:
-        try:
-            return read(os.read(self._pipe, 1 << 20))
-        except BlockingIOError:
-            return None
-        finally:
-            os.close(self._pipe)
 
 
 class LocalSlots:
