@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.config.env import CurriculumConfig, EnvConfig
+from palaestra.core.child_process import die_with_parent
 from palaestra.core.errors import PalaestraError
 from palaestra.core.spaces import encode_interface
 from palaestra.core.tracebacks import shorten_traceback
@@ -27,7 +28,6 @@ from palaestra.envs.shared_block import Field, lay_out
 from palaestra.envs.tasks import make_task_env
 from palaestra.envs.wire import Kind, Line, LineClosed
 from palaestra.envs.worker_view import Studio
-from palaestra.core.child_process import die_with_parent
 
 if TYPE_CHECKING:
     from palaestra.envs.vector import Arrays

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from palaestra.core.child_process import die_with_parent
 from palaestra.core.errors import PalaestraError
 from palaestra.evaluation.session import EvaluationOptions, EvaluationSession
 from palaestra.evaluation.targets import load_policy_target
 from palaestra.loggers.samples import evaluation_sample_of
 from palaestra.runs.directory import RunDirectory
-from palaestra.core.child_process import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,11 +18,11 @@ import torch
 
 from palaestra.checkpoints.loaded import policy_from
 from palaestra.checkpoints.reading import open_checkpoint
+from palaestra.core.child_process import die_with_parent
 from palaestra.core.errors import PalaestraError
 from palaestra.evaluation.live import open_tile
 from palaestra.evaluation.local import LocalEvaluator
 from palaestra.evaluation.plans import plan_from
-from palaestra.core.child_process import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
