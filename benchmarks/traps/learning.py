@@ -122,7 +122,7 @@ PLANTS = (
     plant(
         10,
         "a key is not read",
-        ("training/trainer.py", "if state.config.ppo.gradient_statistics:", "if state is None:"),
+        ("training/trainer.py", "is_due(state.config.analyze_weights_interval,", "is_due(0,"),
     ),
     plant(
         37,

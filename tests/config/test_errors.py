@@ -35,6 +35,13 @@ def test_every_mistake_becomes_a_message_with_the_key_in_it():
     assert all(any(key in message for message in messages) for key in ("total_steps", "nope", "ppo.gamma", "env.id"))
 
 
+def test_an_unknown_algorithm_is_refused_with_the_list_of_those_that_exist():
+    with pytest.raises(UsageError) as refusal:
+        resolve_config(TrainConfig, None, {"algorithm": "dqn"})
+    assert refusal.value.message == "Invalid value for algorithm: 'dqn' (available: ppo)."
+    assert resolve_config(TrainConfig, None, {"algorithm": "ppo"}) == TrainConfig()
+
+
 def test_a_long_value_is_cut_in_the_message():
     with pytest.raises(ValidationError) as caught:
         TrainConfig.model_validate({"seed": "x" * 5000})
@@ -56,8 +63,8 @@ def test_reasons_are_told_in_our_words_and_not_in_those_of_pydantic():
     assert "it must be at least 1" in messages
     assert "it must be at most 1" in messages
     assert "it must be a whole number" in messages
-    assert "'auto', 'cpu' or 'cuda'" in messages
-    assert not any(words in messages for words in ("Input", "should", "parse", "valid "))
+    assert "Invalid value for device: 'tpu' (available: auto, cpu, cuda)." in messages
+    assert not any(words in messages for words in ("Input", "should", "parse", "a valid "))
 
 
 def test_every_name_of_ours_in_the_table_is_a_key_and_none_of_theirs_is():

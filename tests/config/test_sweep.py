@@ -47,11 +47,11 @@ def test_what_is_no_list_of_seeds_is_refused_with_what_would_be(text, said):
         ({"trails": 3}, "Did you mean 'trials'?"),
         ({"trials": 0}, "trials=0"),
         ({"trials": MAX_TRIALS + 1}, "trials="),
-        ({"method": "annealing"}, "method=annealing"),
+        ({"method": "annealing"}, "method: 'annealing'"),
         ({"seeds": "5..1"}, "5 is above 1"),
         ({"seeds": [1, 1]}, "more than once"),
         ({"seeds": "1..3", "parameters": {"seed": [1, 2]}}, "seeds and seed cannot both be set"),
-        ({"direction": "up"}, "direction=up"),
+        ({"direction": "up"}, "direction: 'up'"),
     ],
 )
 def test_a_slip_in_a_sweep_is_named_like_any_other(asked, said):

@@ -46,6 +46,10 @@ def _describe(details: ErrorDetails, keys: dict[str, KeyInfo], sections: list[st
         return _unknown(path, keys, sections)
     setting = f"{path}={_show(details['input'])}"
     key = keys.get(path)
+    if details["type"] == "literal_error" and key is not None:
+        available = details["ctx"]["expected"].replace(" or ", ", ").replace("'", "")
+        hint = f"{path}: {key.description}."
+        return f"Invalid value for {path}: {_show(repr(details['input']))} (available: {available}).", hint
     if key is not None and not key.is_section:
         return f"'{setting}' cannot be: {error_reason(details)}.", f"{path} is {key.accepts}: {key.description}."
     if details["type"] == "value_error":  # a rule between several keys of one section
@@ -210,7 +214,7 @@ NOTES: dict[str, str] = {
 }
 
 ALGORITHMS = ("ppo",)
-ALGORITHM_NAMES = ("algo", "algorithm", "alg", "agent")
+ALGORITHM_NAMES = ("algo", "alg", "agent")
 
 
 def translate_key(name: str) -> str:
@@ -218,7 +222,8 @@ def translate_key(name: str) -> str:
     plain = name.lstrip("-").replace("-", "_").lower()
     leaf = plain.rpartition(".")[2]
     if plain in ALGORITHM_NAMES:
-        return f"Algorithms: {', '.join(ALGORITHMS)}. Its settings begin with its name: {ALGORITHMS[0]}.learning_rate."
+        names = ", ".join(ALGORITHMS)
+        return f"Algorithms: {names}. Choose one with algorithm={ALGORITHMS[0]}; its settings are {ALGORITHMS[0]}.*."
     for candidate in (plain, leaf):
         if candidate in LIBRARY_KEYS:
             return f"In Palaestra this is called {LIBRARY_KEYS[candidate]}. {NOTES.get(candidate, '')}".rstrip()
