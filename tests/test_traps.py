@@ -95,10 +95,10 @@ CAUGHT_BY = {
     ],
     12: ["processes/test_distributed.py::test_all_ranks_end_with_the_same_weights_with_schedules_on"],
     13: [
-        "training/test_place.py::test_a_part_of_it_is_refused_and_what_is_missing_named",
+        "training/distributed/test_rank_info.py::test_a_part_of_it_is_refused_and_what_is_missing_named",
         "processes/test_distributed.py::test_a_rank_without_a_world_is_refused",
     ],
-    14: ["training/test_sharing.py::test_two_ranks_of_n_learn_what_one_of_2n_learns"],
+    14: ["training/distributed/test_reports.py::test_two_ranks_of_n_learn_what_one_of_2n_learns"],
     15: ["runner/test_loop.py::test_the_heart_beats_while_the_last_judgements_are_waited_for"],
     16: [
         "runner/test_loop.py::test_no_rank_waits_for_a_judgement_while_it_trains",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.training.ordered_sum import ONE_ROUND_BYTES
+from palaestra.training.distributed.ordered_sum import ONE_ROUND_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

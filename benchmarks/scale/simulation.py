@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.training.ordered_sum import ONE_ROUND_BYTES
+from palaestra.training.distributed.ordered_sum import ONE_ROUND_BYTES
 from scale.model import DELAYS
 from scale.workers import QUEUED_PER_WORKER, REQUESTS_AT_ONCE
 

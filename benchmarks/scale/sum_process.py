@@ -27,7 +27,7 @@ def main(request: dict[str, Any]) -> list[dict[str, Any]]:
 def measure_memory(request: dict[str, Any]) -> list[dict[str, Any]]:
     import numpy as np
 
-    from palaestra.training.shared_memory_group import map_memory
+    from palaestra.training.distributed.shared_memory_group import map_memory
 
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     memory = map_memory(int(os.environ[MEMORY]), rank, world_size, 60.0)
@@ -45,7 +45,7 @@ def measure_gloo(request: dict[str, Any]) -> list[dict[str, Any]]:
     import torch
     import torch.distributed as dist
 
-    from palaestra.training import ordered_sum
+    from palaestra.training.distributed import ordered_sum
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from palaestra.training.place import open_memory_file
+from palaestra.training.distributed.rank_info import open_memory_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,8 +18,8 @@ from palaestra.algorithms.group import Group
 from palaestra.config.recipes.registry import find_recipe
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
-from palaestra.training.place import open_memory_file
-from palaestra.training.shared_memory_group import reducer_of
+from palaestra.training.distributed.rank_info import open_memory_file
+from palaestra.training.distributed.shared_memory_group import reducer_of
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 from scale.model import Workload

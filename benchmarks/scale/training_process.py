@@ -12,8 +12,8 @@ import torch
 import torch.distributed as dist
 
 from palaestra.config.distributed import DistributedConfig
-from palaestra.training.joining import open_group
-from palaestra.training.shared_memory_group import reducer_of
+from palaestra.training.distributed.joining import open_group
+from palaestra.training.distributed.shared_memory_group import reducer_of
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 from scale.training import WARM_UP, config_of

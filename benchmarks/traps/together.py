@@ -27,7 +27,11 @@ PLANTS = (
     plant(
         13,
         "half a description of a group means to train alone",
-        ("training/place.py", "    if missing:\n", "    if missing:\n        return None\n    if missing:\n"),
+        (
+            "training/distributed/rank_info.py",
+            "    if missing:\n",
+            "    if missing:\n        return None\n    if missing:\n",
+        ),
     ),
     plant(
         14,

@@ -83,7 +83,7 @@ def prepare_job(
 ) -> TrainingJob:
     """Checks what is asked for. With `nproc` > 1 that many processes train together, where `executor` places them."""
     from palaestra.runner.job import TrainingJob
-    from palaestra.training.place import is_follower
+    from palaestra.training.distributed.rank_info import is_follower
 
     root = runs_root if runs_root is not None else default_runs_root()
     takes_settings = resume and is_follower(os.environ)  # the run is on the leader's machine, perhaps not on this

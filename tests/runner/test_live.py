@@ -18,7 +18,7 @@ from palaestra.rendering.frame_reader import FrameReader
 from palaestra.runner import live as module
 from palaestra.runner.live import live_view
 from palaestra.runner.opening import HARMLESS
-from palaestra.training.sharing import weights_digest
+from palaestra.training.distributed.reports import weights_digest
 from palaestra.training.trainer import train
 
 

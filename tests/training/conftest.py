@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from palaestra.config.distributed import DistributedConfig
-from palaestra.training.joining import open_group
-from palaestra.training.place import MEMORY, open_memory_file
+from palaestra.training.distributed.joining import open_group
+from palaestra.training.distributed.rank_info import MEMORY, open_memory_file
 
 
 @pytest.fixture(autouse=True, scope="session")

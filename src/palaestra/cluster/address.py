@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from palaestra.config.distributed import ClusterConfig
 from palaestra.core.errors import NotFound, UsageError
 from palaestra.runs.documents import read_config
-from palaestra.training.addresses import source_address
+from palaestra.training.distributed.addresses import source_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -24,7 +24,7 @@ from palaestra.core.errors import UsageError
 from palaestra.runner.launch import GRACE_SECONDS, IN_ORDER, outcome_of
 from palaestra.runner.ranks import Seat, forwarded_signals
 from palaestra.runner.restarts import RanksFailed, progress_of, with_restarts
-from palaestra.training.place import read_place
+from palaestra.training.distributed.rank_info import read_rank_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ def launch_on_ray(job: TrainingJob, count: int) -> TrainOutcome:
 
     With `distributed.restarts` they are placed again, and continue from the last checkpoint that the driver has.
     """
-    if read_place(os.environ) is not None:
+    if read_rank_info(os.environ) is not None:
         raise UsageError(
             f"executor=ray was asked for, but RANK={os.environ.get('RANK')} says that others start the ranks.",
             "Under torchrun leave executor= out; alone, unset RANK.",

@@ -11,7 +11,7 @@ from palaestra.config.train import TrainConfig
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.lazy_import import lazy_import
 from palaestra.runs.differences import diff_configs, format_differences
-from palaestra.training.sharing import import_torch_together, weights_digest
+from palaestra.training.distributed.reports import import_torch_together, weights_digest
 
 if TYPE_CHECKING:
     from palaestra.algorithms.group import Group

@@ -16,7 +16,7 @@ from palaestra.runs.code_identity import (
     package_files,
     version_differences,
 )
-from palaestra.training.shared_memory_group import SharedMemoryGroup
+from palaestra.training.distributed.shared_memory_group import SharedMemoryGroup
 
 if TYPE_CHECKING:
     from palaestra.algorithms.group import Group

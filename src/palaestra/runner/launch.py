@@ -19,8 +19,8 @@ from palaestra.runner.ranks import Rank, forwarded_signals, started
 from palaestra.runner.restarts import RanksFailed, progress_of, with_restarts
 from palaestra.runner.signals import exit_code_of
 from palaestra.runs.directory import RunDirectory
-from palaestra.training.heartbeat import SILENT_SHARE
-from palaestra.training.place import read_place
+from palaestra.training.distributed.heartbeat import SILENT_SHARE
+from palaestra.training.distributed.rank_info import read_rank_info
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ class Cause:
 
 def launch(job: TrainingJob, count: int) -> TrainOutcome:
     """Train with `count` processes. Raises what the first of them failed with."""
-    if read_place(os.environ) is not None:
+    if read_rank_info(os.environ) is not None:
         raise UsageError(
             f"--nproc {count} was asked for, but RANK={os.environ.get('RANK')} says that others start the ranks.",
             "Under torchrun leave --nproc out; alone, unset RANK.",

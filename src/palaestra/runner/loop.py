@@ -15,8 +15,8 @@ from palaestra.loggers.samples import OTHER_SECONDS, TASKS_COMPLETED, TASKS_PER_
 from palaestra.loggers.step_rate import StepRate
 from palaestra.runner.logs import log_master
 from palaestra.runner.stragglers import StragglerWatch
+from palaestra.training.distributed.reports import weights_digest
 from palaestra.training.intervals import is_due
-from palaestra.training.sharing import weights_digest
 from palaestra.training.trainer import train
 
 if TYPE_CHECKING:

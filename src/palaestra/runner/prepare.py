@@ -38,9 +38,9 @@ from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
-from palaestra.training.joining import open_group
-from palaestra.training.place import elastic_restarts, read_place
-from palaestra.training.sharing import equalize, import_torch_together
+from palaestra.training.distributed.joining import open_group
+from palaestra.training.distributed.rank_info import elastic_restarts, read_rank_info
+from palaestra.training.distributed.reports import equalize, import_torch_together
 from palaestra.training.state import TrainingState, new_training_state
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def prepare_run(job: TrainingJob, stack: ExitStack) -> PreparedRun | TrainOutcom
     Gives the outcome at once when the run has taken all its steps already.
     """
     require_open_files()
-    if read_place(os.environ) is not None:
+    if read_rank_info(os.environ) is not None:
         die_with_launcher()
     clock = SystemClock()
     abort = Abort()

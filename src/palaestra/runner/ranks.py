@@ -15,7 +15,7 @@ from palaestra.core.child_process import STANDARD_ERROR, LineChild, module_comma
 from palaestra.runner.exit_report import REPORT_VARIABLE, ExitReport, receive_report
 from palaestra.runner.parent import LAUNCHER
 from palaestra.runner.signals import STOPPING
-from palaestra.training.place import LISTENING, MEMORY, open_memory_file
+from palaestra.training.distributed.rank_info import LISTENING, MEMORY, open_memory_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import PalaestraError
 from palaestra.runner.parent import LAUNCHER
-from palaestra.training.place import read_place
-from palaestra.training.rendezvous import post_refusal
+from palaestra.training.distributed.rank_info import read_rank_info
+from palaestra.training.distributed.rendezvous import post_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ def refusals_posted() -> Iterator[None]:
 
 def _post(error: PalaestraError) -> None:
     try:
-        place = read_place(os.environ)
+        place = read_rank_info(os.environ)
     except PalaestraError:  # the variables themselves are what is refused
         return
     if place is not None and place.world_size > 1:

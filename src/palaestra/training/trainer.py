@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from palaestra.core.errors import NonFinite
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.reports import IterationReport, PhaseTimes
+from palaestra.training.distributed.reports import numbered, shared_report
 from palaestra.training.intervals import is_due
-from palaestra.training.sharing import numbered, shared_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ import torch
 import palaestra.apps.arena  # noqa: F401  registers it, as the entry point does
 from palaestra.config.train import TrainConfig
 from palaestra.testing.two_engines import RECORDED, distance, facts, learn_by_both, run_on
+from palaestra.training.distributed.reports import weights_digest
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
-from palaestra.training.sharing import weights_digest
 from palaestra.training.state import new_training_state
 
 pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")

@@ -28,7 +28,7 @@ from palaestra.apps.matmul.agent.network import AgentNetwork, both_inputs
 from palaestra.checkpoints.weights import trainer_state_from_bytes, trainer_state_to_bytes
 from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.policies.device import choose_device
-from palaestra.training.sharing import equalize
+from palaestra.training.distributed.reports import equalize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -49,7 +49,7 @@ from palaestra.runner.signals import exit_code_of, stop_on_signals
 from palaestra.runs.files import read_json
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
-from palaestra.training.joining import open_group
+from palaestra.training.distributed.joining import open_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from palaestra.training.peer_watch import UNKNOWN_END
+from palaestra.training.distributed.peer_watch import UNKNOWN_END
 
 if TYPE_CHECKING:
     from collections.abc import Callable

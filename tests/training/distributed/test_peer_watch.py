@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from palaestra.training.peer_watch import UNKNOWN_END, PeerWatch, describe_process, read_end
+from palaestra.training.distributed.peer_watch import UNKNOWN_END, PeerWatch, describe_process, read_end
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from palaestra.algorithms.group import Group, PeerLost
 from palaestra.core.errors import PalaestraError, RunFailed, UsageError
 from palaestra.core.lazy_import import lazy_import
-from palaestra.training.addresses import (
+from palaestra.training.distributed.addresses import (
     LOOPBACK,
     Endpoint,
     endpoint_of,
@@ -24,12 +24,12 @@ from palaestra.training.addresses import (
     requested_interface,
     source_address,
 )
+from palaestra.training.distributed.heartbeat import Heartbeat
+from palaestra.training.distributed.peer_watch import describe_process, machine_of
+from palaestra.training.distributed.rank_info import MEMORY, RankInfo, read_rank_info
+from palaestra.training.distributed.rendezvous import Member, Rendezvous
+from palaestra.training.distributed.shared_memory_group import SharedMemoryGroup, map_memory
 from palaestra.training.graphics import is_surely_cpu
-from palaestra.training.heartbeat import Heartbeat
-from palaestra.training.peer_watch import describe_process, machine_of
-from palaestra.training.place import MEMORY, Place, read_place
-from palaestra.training.rendezvous import Member, Rendezvous
-from palaestra.training.shared_memory_group import SharedMemoryGroup, map_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     import torch.distributed as dist
 
     from palaestra.config.distributed import DistributedConfig
-    from palaestra.training import process_group, torch_group
+    from palaestra.training.distributed import process_group, torch_group
 else:
     torch = lazy_import("torch")
     dist = lazy_import("torch.distributed")
-    process_group = lazy_import("palaestra.training.process_group")
-    torch_group = lazy_import("palaestra.training.torch_group")
+    process_group = lazy_import("palaestra.training.distributed.process_group")
+    torch_group = lazy_import("palaestra.training.distributed.torch_group")
 
 EXPLAIN_SECONDS = 3.0  # for the heartbeat to tell why a collective failed
 
@@ -58,7 +58,7 @@ def open_group(
     the networks are, as the configuration has it. `end_process` is called, by a thread, when another rank is lost and
     this one does not leave the block in time.
     """
-    place = read_place(os.environ)
+    place = read_rank_info(os.environ)
     if place is None or place.world_size == 1:
         if asked.backend == "nccl":
             choose_backend(asked.backend)  # refused here as it would be among several
@@ -89,7 +89,7 @@ def choose_backend(asked: str) -> str:
     return "cpu:gloo,cuda:nccl" if has_cuda and asked != "gloo" else "gloo"
 
 
-def _join_in_memory(place: Place, asked: DistributedConfig, device: str) -> Group | None:
+def _join_in_memory(place: RankInfo, asked: DistributedConfig, device: str) -> Group | None:
     """Where whoever started the ranks gave them common memory, and every network is on the CPU; else None."""
     given = os.environ.get(MEMORY)
     if given is None or asked.backend != "auto" or not is_surely_cpu(device):
@@ -113,7 +113,9 @@ class Settings:
     peer_timeout_seconds: float
 
 
-def _join(place: Place, asked: DistributedConfig, end_process: Callable[[PeerLost], object]) -> torch_group.TorchGroup:
+def _join(
+    place: RankInfo, asked: DistributedConfig, end_process: Callable[[PeerLost], object]
+) -> torch_group.TorchGroup:
     if dist.is_initialized():
         raise UsageError(
             f"torch.distributed is open already, with {dist.get_world_size()} processes.",
@@ -148,7 +150,7 @@ def _join(place: Place, asked: DistributedConfig, end_process: Callable[[PeerLos
 
 
 def _start_heartbeat(
-    place: Place, settings: Settings, rendezvous: Rendezvous, own: Member
+    place: RankInfo, settings: Settings, rendezvous: Rendezvous, own: Member
 ) -> tuple[Heartbeat, Settings]:
     """Before all ranks have come, so that one that ends while the others wait is noticed as well."""
     if place.rank == 0:
@@ -187,7 +189,7 @@ def _choose_endpoint(chosen: Endpoint | None, own: Member, members: list[Member]
 
 
 def _open(
-    place: Place, settings: Settings, rendezvous: Rendezvous, endpoint: Endpoint, heartbeat: Heartbeat
+    place: RankInfo, settings: Settings, rendezvous: Rendezvous, endpoint: Endpoint, heartbeat: Heartbeat
 ) -> process_group.ProcessGroupConnections:
     if "nccl" in settings.backend:
         choose_backend("nccl")  # refused where this machine has no CUDA

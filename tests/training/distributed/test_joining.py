@@ -4,7 +4,7 @@ import torch.distributed as dist
 
 from palaestra.config.distributed import DistributedConfig
 from palaestra.core.errors import UsageError
-from palaestra.training.joining import choose_backend, open_group
+from palaestra.training.distributed.joining import choose_backend, open_group
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,10 @@ import torch
 
 from palaestra.config.train import TrainConfig
 from palaestra.testing.two_engines import run_on
-from palaestra.training import ordered_sum
+from palaestra.training.distributed import ordered_sum
+from palaestra.training.distributed.ordered_sum import ONE_ROUND_BYTES, add_rows, chunk_sizes
+from palaestra.training.distributed.reports import weights_digest
 from palaestra.training.engines import native_engine
-from palaestra.training.ordered_sum import ONE_ROUND_BYTES, add_rows, chunk_sizes
-from palaestra.training.sharing import weights_digest
 from palaestra.training.state import new_training_state
 
 needs_native = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")

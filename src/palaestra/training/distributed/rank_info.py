@@ -18,7 +18,7 @@ MEMORY = "PALAESTRA_MEMORY_FD"  # an open file for all ranks of one machine to s
 
 
 @dataclass(frozen=True)
-class Place:
+class RankInfo:
     rank: int
     local_rank: int
     world_size: int
@@ -26,7 +26,7 @@ class Place:
     port: int
 
 
-def read_place(variables: Mapping[str, str]) -> Place | None:
+def read_rank_info(variables: Mapping[str, str]) -> RankInfo | None:
     """None: alone. MASTER_* without the others is left over from something else and means nothing."""
     if not any(name in variables for name in NAMES[:3]):
         return None
@@ -45,12 +45,12 @@ def read_place(variables: Mapping[str, str]) -> Place | None:
             f"RANK={rank}, LOCAL_RANK={local_rank} and WORLD_SIZE={world_size} do not fit together.",
             "Ranks are counted from 0, and there are WORLD_SIZE of them.",
         )
-    return Place(rank, local_rank, world_size, variables["MASTER_ADDR"], port)
+    return RankInfo(rank, local_rank, world_size, variables["MASTER_ADDR"], port)
 
 
 def is_follower(variables: Mapping[str, str]) -> bool:
     """One of several ranks, and not the leader."""
-    place = read_place(variables)
+    place = read_rank_info(variables)
     return place is not None and place.rank > 0
 
 

@@ -14,7 +14,7 @@ from palaestra.config.train import TrainConfig
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.reports import IterationReport, PhaseTimes, UpdateStats
 from palaestra.policies.normalise import RunningMoments
-from palaestra.training.sharing import equalize, numbered, shared_report, weights_digest
+from palaestra.training.distributed.reports import equalize, numbered, shared_report, weights_digest
 from palaestra.training.state import new_training_state, own_env_seeds
 from palaestra.training.trainer import train
 

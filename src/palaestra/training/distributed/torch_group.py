@@ -15,9 +15,9 @@ import torch
 import torch.distributed as dist
 
 from palaestra.algorithms.group import Group, PeerLost
-from palaestra.training.ordered_sum import exchange, sum_in_rank_order
-from palaestra.training.peer_watch import UNKNOWN_END, PeerWatch
-from palaestra.training.shared_memory_group import reducer_of, share_memory
+from palaestra.training.distributed.ordered_sum import exchange, sum_in_rank_order
+from palaestra.training.distributed.peer_watch import UNKNOWN_END, PeerWatch
+from palaestra.training.distributed.shared_memory_group import reducer_of, share_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from palaestra.algorithms.group import Reducer
-    from palaestra.training.heartbeat import Heartbeat
-    from palaestra.training.process_group import ProcessGroupConnections
-    from palaestra.training.shared_memory_group import RankMemory
+    from palaestra.training.distributed.heartbeat import Heartbeat
+    from palaestra.training.distributed.process_group import ProcessGroupConnections
+    from palaestra.training.distributed.shared_memory_group import RankMemory
 
 ORDERED_DTYPES = (torch.float32, torch.float64)
 EXPLAIN_SECONDS = 3.0  # that gloo may notice the end of a connection before the heartbeat has told why

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import RunFailed
 from palaestra.core.lazy_import import lazy_import
-from palaestra.training.place import LISTENING, elastic_restarts
+from palaestra.training.distributed.rank_info import LISTENING, elastic_restarts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torch._C import _distributed_c10d as c10d
 
-    from palaestra.training.place import Place
+    from palaestra.training.distributed.rank_info import RankInfo
 else:
     c10d = lazy_import("torch._C._distributed_c10d")
 
@@ -51,7 +51,7 @@ class Member:
 class Rendezvous:
     """The store, opened: rank 0 keeps it, unless torchrun does."""
 
-    def __init__(self, place: Place, timeout_seconds: float, variables: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, place: RankInfo, timeout_seconds: float, variables: Mapping[str, str] = os.environ) -> None:
         self._place = place
         self._timeout_seconds = timeout_seconds
         self._deadline = monotonic() + timeout_seconds
@@ -154,7 +154,7 @@ class Rendezvous:
         return f"[{address}]:{self._place.port}" if ":" in address else f"{address}:{self._place.port}"
 
 
-def post_refusal(place: Place, message: str, seconds: float) -> None:
+def post_refusal(place: RankInfo, message: str, seconds: float) -> None:
     """Of a rank that cannot even begin to join: the others end with this reason instead of waiting for it."""
     try:
         Rendezvous(place, seconds).post_refusal(message, seconds)

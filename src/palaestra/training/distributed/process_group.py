@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import torch.distributed as dist
 
-from palaestra.training.addresses import NCCL_INTERFACE
+from palaestra.training.distributed.addresses import NCCL_INTERFACE
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from torch._C._distributed_c10d import Store
 
-    from palaestra.training.addresses import Endpoint
+    from palaestra.training.distributed.addresses import Endpoint
 
 GLOO_HERE = "gloo_at_address"  # the name of our backend: gloo, bound to one address
 OPEN_FILES = Path("/proc/self/fd")

@@ -5,8 +5,8 @@ import socket
 import pytest
 
 from palaestra.core.errors import UsageError
-from palaestra.training import addresses
-from palaestra.training.addresses import (
+from palaestra.training.distributed import addresses
+from palaestra.training.distributed.addresses import (
     Endpoint,
     endpoint_on,
     find_endpoint,

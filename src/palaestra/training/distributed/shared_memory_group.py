@@ -14,7 +14,7 @@ import numpy as np
 
 from palaestra.algorithms.group import Group
 from palaestra.core.lazy_import import lazy_import
-from palaestra.training.place import open_memory_file
+from palaestra.training.distributed.rank_info import open_memory_file
 
 learner: ModuleType | None
 try:

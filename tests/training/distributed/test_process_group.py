@@ -8,7 +8,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from palaestra.training.process_group import GLOO_HERE, ProcessGroupConnections, open_sockets
+from palaestra.training.distributed.process_group import GLOO_HERE, ProcessGroupConnections, open_sockets
 
 
 def test_gloo_listens_at_the_chosen_address_only(together):

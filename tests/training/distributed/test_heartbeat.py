@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from palaestra.training.heartbeat import Heartbeat
+from palaestra.training.distributed.heartbeat import Heartbeat
 
 LIMIT = 2.0  # the shortest that the configuration allows
 TOKEN = "of this run"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from palaestra.training.distributed.shared_memory_group import SharedMemoryGroup
 from palaestra.training.engines import native_engine
-from palaestra.training.shared_memory_group import SharedMemoryGroup
 
 pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
 

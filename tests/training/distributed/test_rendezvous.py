@@ -9,8 +9,8 @@ import pytest
 
 from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import RunFailed
-from palaestra.training.place import Place
-from palaestra.training.rendezvous import Member, Rendezvous, post_refusal
+from palaestra.training.distributed.rank_info import RankInfo
+from palaestra.training.distributed.rendezvous import Member, Rendezvous, post_refusal
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def port():
 
 
 def place(rank, port, address="127.0.0.1"):
-    return Place(rank, 0, 2, address, port)
+    return RankInfo(rank, 0, 2, address, port)
 
 
 def member(rank):
