@@ -135,7 +135,7 @@ def launched(script: Path, settings: dict[str, Any]) -> tuple[str, list[str]]:
     """A run of the script: its id, and what starts it. It runs for its share of the time only, and so it may spend only
     that share of what it has for pictures: while it runs, there are as many as in a run that is always watched."""
     from palaestra.apps.scripts.kind import KIND
-    from palaestra.apps.scripts.settings import LaunchConfig
+    from palaestra.apps.scripts.launch import LaunchConfig
     from palaestra.core.run import RunRequest
     from palaestra.core.worker_kind import Resources
     from palaestra.runs.store import RunStore

@@ -1,6 +1,6 @@
 import json
 
-from palaestra.apps.scripts.checkouts import known_checkouts
+from palaestra.apps.scripts.scan import known_checkouts
 from palaestra.runs.store import RunStore
 
 

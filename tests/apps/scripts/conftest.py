@@ -9,11 +9,11 @@ import gymnasium
 import pytest
 import torch
 
-from palaestra.apps.scripts.keeping import Keeper
+from palaestra.apps.scripts.checkpoints import SnapshotKeeper
 from palaestra.apps.scripts.kind import KIND, PLAIN_KIND
-from palaestra.apps.scripts.launcher import building, excerpt, snapshot
-from palaestra.apps.scripts.ledger import Ledger
-from palaestra.apps.scripts.order import read_order
+from palaestra.apps.scripts.launch import read_launch_spec
+from palaestra.apps.scripts.launcher import excerpt, rebuild, snapshot
+from palaestra.apps.scripts.metrics import ScriptMetrics
 from palaestra.core.clock import SystemClock
 from palaestra.core.run import RunRequest
 from palaestra.core.worker_kind import Resources
@@ -39,7 +39,7 @@ class Runs:
     def saved(self, script, kept, **config):
         """A run of it that has saved what is among the globals `kept`, without the time to train."""
         directory = self.make(script, **config)
-        order = read_order(directory)
+        order = read_launch_spec(directory)
         tensors, classes = snapshot.take(kept)
         source = Path(script).read_text()
         notes = {
@@ -53,7 +53,7 @@ class Runs:
         path = directory.path / "made.safetensors"
         snapshot.write(path, tensors, notes)
         session = RunSession(directory, 0, SystemClock())
-        assert Keeper(session, order, Ledger()).keep(path, 100) is not None
+        assert SnapshotKeeper(session, order, ScriptMetrics()).keep(path, 100) is not None
         session.finished()
         return directory
 
@@ -88,9 +88,9 @@ def definitions(monkeypatch):
     def load(path, classes, **arguments):
         monkeypatch.setitem(sys.modules, excerpt.NAME, types.ModuleType(excerpt.NAME))
         script = excerpt.load_excerpt(path.read_bytes(), str(path), classes)
-        building.set_scene(script, types.SimpleNamespace(**arguments))
-        env = building.make_env(script, script.args, 0)
-        building.set_environments(script, env, gymnasium.vector.SyncVectorEnv([lambda: env]))
+        rebuild.set_globals(script, types.SimpleNamespace(**arguments))
+        env = rebuild.make_env(script, script.args, 0)
+        rebuild.set_environments(script, env, gymnasium.vector.SyncVectorEnv([lambda: env]))
         return script
 
     return load

@@ -1,9 +1,21 @@
+from __future__ import annotations
+
 import argparse
+import ast
 
 import pytest
 
-from palaestra.apps.scripts.argument_types import ArgumentType
-from palaestra.apps.scripts.arguments import Argument, command_words, complete
+from palaestra.apps.scripts.arguments import (
+    Argument,
+    ArgumentType,
+    Mismatch,
+    NotConstant,
+    argparse_arguments,
+    command_words,
+    complete,
+    evaluate_constant,
+    read_type,
+)
 
 
 def argument(name, kind, default, **more):
@@ -75,3 +87,148 @@ def test_a_number_below_nothing_is_not_taken_for_a_flag():
     parser.add_argument("--v-min", type=float)
     parser.add_argument("-3", dest="three")  # a parser that has such a flag takes -10 for one, too
     assert parser.parse_args(argument("v_min", "float", 0.0).words(-10.0)).v_min == -10
+
+
+def read(text):
+    return read_type(ast.parse(text, mode="eval").body)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("int", ArgumentType("int")),
+        ("Optional[float]", ArgumentType("float", is_optional=True)),
+        ("float | None", ArgumentType("float", is_optional=True)),
+        ("Union[str, None]", ArgumentType("str", is_optional=True)),
+        ("'int'", ArgumentType("int")),
+        ("Literal['a', 'b']", ArgumentType("choice", choices=("a", "b"))),
+        ("List[int]", ArgumentType("list", item="int")),
+        ("tuple[float, ...]", ArgumentType("list", item="float")),
+        ("int | str", ArgumentType("any")),
+        ("np.ndarray", ArgumentType("any")),
+    ],
+)
+def test_annotations_are_understood(text, wanted):
+    assert read(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "wanted"),
+    [("int", 1e5, 100_000), ("float", 1, 1.0), ("bool", False, False), ("str", 7, "7"), ("any", "x", "x")],
+)
+def test_values_come_out_in_the_type_that_the_script_has(name, given, wanted):
+    fitted = ArgumentType(name).fit(given)
+    assert fitted == wanted
+    assert type(fitted) is type(wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("int", 1.5), ("int", True), ("bool", 1), ("float", "x"), ("str", True), ("int", None)]
+)
+def test_values_of_another_type_are_refused(name, given):
+    with pytest.raises(Mismatch, match="must be"):
+        ArgumentType(name).fit(given)
+
+
+def test_none_stays_none_where_it_may_be():
+    assert ArgumentType("float", is_optional=True).fit(None) is None
+
+
+def test_a_misspelt_choice_is_answered_with_the_nearest():
+    with pytest.raises(Mismatch, match="'linear'"):
+        ArgumentType("choice", choices=("linear", "cosine")).fit("liner")
+
+
+def test_schemas_say_what_may_be_null():
+    assert ArgumentType("float", is_optional=True).schema() == {"type": ["number", "null"]}
+    assert ArgumentType("list", item="int").schema() == {"type": "array", "items": {"type": "integer"}}
+    assert ArgumentType("choice", choices=("a",)).schema() == {"enum": ["a"]}
+
+
+def value(text):
+    return evaluate_constant(ast.parse(text, mode="eval").body, "ppo")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1",
+        "-2.5",
+        "1e6",
+        "'text'",
+        "None",
+        "True",
+        "4 * 128",
+        "2**10",
+        "10 // 3",
+        "[1, 2]",
+        "1 - 2 / 8",
+        "int(1e6)",
+        "float(3)",
+    ],
+)
+def test_plain_expressions_come_out_as_python_has_them(text):
+    assert value(text) == ast.literal_eval(text) if text[0] in "'NT[" else value(text) == eval(text)
+
+
+def test_a_tuple_becomes_a_list():
+    assert value("(64, 64)") == [64, 64]
+
+
+def test_the_scripts_own_name_is_known():
+    assert value("os.path.basename(__file__)[: -len('.py')]") == "ppo"
+
+
+def test_fields_with_factories_are_worked_out():
+    assert value("field(default_factory=lambda: [1, 2])") == [1, 2]
+    assert value("dataclasses.field(default=3)") == 3
+    assert value("field(default_factory=list)") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["open('x')", "time.time()", "1 / 0", "2 ** 9999", "'a' * 10**9", "field(init=False)", "int('5')", "int(1e999)"],
+)
+def test_what_would_need_running_is_not_worked_out(text):
+    with pytest.raises(NotConstant):
+        value(text)
+
+
+SOURCE = """
+parser.add_argument("--exp-name", type=str, default=os.path.basename(__file__).rstrip(".py"), help="the name")
+parser.add_argument("--learning-rate", type=float, default=2.5e-4, help="the\\n rate")
+parser.add_argument("--track", type=lambda x: bool(strtobool(x)), default=False, nargs="?", const=True)
+parser.add_argument("--target-kl", type=float, default=None)
+parser.add_argument("--mode", choices=["a", "b"], default="a")
+parser.add_argument("--sizes", type=int, nargs="+", default=[1])
+parser.add_argument("--path", required=True)
+parser.add_argument("--verbose", action="store_true")
+parser.add_argument("--no-cuda", action="store_false", dest="cuda")
+parser.add_argument("--render", action=argparse.BooleanOptionalAction, default=True)
+parser.add_argument("--version", action="version")
+parser.add_argument("positional")
+"""
+
+
+def test_flags_of_an_older_script_are_read_with_types_and_defaults():
+    found = {one.name: one for one in argparse_arguments(ast.parse(SOURCE), "old")}
+    assert {name: one.default for name, one in found.items()} == {
+        "exp_name": "old",
+        "learning_rate": 2.5e-4,
+        "track": False,
+        "target_kl": None,
+        "mode": "a",
+        "sizes": [1],
+        "path": None,
+        "verbose": False,
+        "cuda": True,
+        "render": True,
+    }
+    assert (found["verbose"].words(True), found["verbose"].words(False)) == (["--verbose"], [])
+    assert found["cuda"].words(False) == ["--no-cuda"]
+    assert found["render"].words(False) == ["--no-render"]
+    assert found["track"].type.name == "bool"
+    assert found["track"].words(True) == ["--track", "True"]
+    assert found["target_kl"].type.is_optional
+    assert found["learning_rate"].description == "the rate"
+    assert not found["path"].has_default

@@ -1,11 +1,14 @@
+from __future__ import annotations
+
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from palaestra.apps.scripts.kind import KIND, PLAIN_KIND
-from palaestra.apps.scripts.requirements import SWITCHES
+from palaestra.apps.scripts.kind import KIND, PLAIN_KIND, own_schema, script_schema
+from palaestra.apps.scripts.packages import SWITCHES
+from palaestra.apps.scripts.script import read_script
 from palaestra.core.run import RunRequest
 from palaestra.core.worker_kind import RequestRefused, Resources
 
@@ -80,7 +83,7 @@ def test_what_is_imported_only_on_demand_is_missed_only_on_demand(monkeypatch):
 
 @pytest.mark.parametrize("name", ["ALE/Pong-v5", "BreakoutNoFrameskip-v4"])
 def test_a_game_is_missed_before_anything_starts(name, monkeypatch):
-    monkeypatch.setattr("palaestra.apps.scripts.interpreters.find_spec", lambda package: package != "ale_py" or None)
+    monkeypatch.setattr("palaestra.apps.scripts.packages.find_spec", lambda package: package != "ale_py" or None)
     assert "needs ale_py" in refused(script=str(PPO), env_id=name)["python"]
     assert prepare(script=str(PPO), env_id="CartPole-v1").total_steps == 2048
 
@@ -106,3 +109,23 @@ def test_a_daemon_can_load_it_without_torch_or_gymnasium():
 
 def test_the_worker_is_started_on_the_directory():
     assert KIND.command(Path("/runs/x"))[-2:] == ["palaestra.apps.scripts.worker", "/runs/x"]
+
+
+PPO_SCRIPT = Path(__file__).parent / "scripts" / "ppo.py"
+
+
+def test_the_form_of_a_script_has_its_arguments_after_our_own_settings():
+    properties = script_schema(read_script(PPO_SCRIPT))["properties"]
+    assert list(properties)[:2] == ["script", "python"]
+    assert properties["target_kl"] == {
+        "type": ["number", "null"],
+        "description": "the target KL divergence threshold",
+        "default": None,
+    }
+    assert properties["track"]["default"] is False
+    assert "batch_size" not in properties
+
+
+def test_unknown_keys_are_only_allowed_while_no_script_is_named():
+    assert own_schema()["additionalProperties"] is True
+    assert script_schema(read_script(PPO_SCRIPT))["additionalProperties"] is False

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from palaestra.apps.scripts.kind import KIND
-from palaestra.apps.scripts.ledger import Ledger
-from palaestra.apps.scripts.live import ScriptLane
-from palaestra.apps.scripts.order import read_order
+from palaestra.apps.scripts.launch import read_launch_spec
+from palaestra.apps.scripts.live import ScriptFrameBuffer
+from palaestra.apps.scripts.metrics import ScriptMetrics
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.hub import RENEW_SECONDS, Hub
 from palaestra.rendering.viewer import Viewer, ViewerRequest
@@ -30,12 +30,12 @@ def lanes(tmp_path, monkeypatch):
 
 def test_a_lane_is_made_when_the_environments_are_known_and_gone_at_the_end(runs, scripts):
     directory = runs.make(scripts / "ppo.py")
-    path, ledger = read_order(directory).lane, Ledger()
-    with ScriptLane(path, Journal(directory)) as lane:
-        lane.take([["env", 0], ["env", 1]], ledger)
+    path, ledger = read_launch_spec(directory).frame_buffer, ScriptMetrics()
+    with ScriptFrameBuffer(path, Journal(directory)) as frame_buffer:
+        frame_buffer.take([["env", 0], ["env", 1]], ledger)
         assert not path.exists(), "more may be made before the first step"
         ledger.take([["beat", 4, 1.0]])
-        lane.take([["unseen", "no screen"]], ledger)
+        frame_buffer.take([["unseen", "no screen"]], ledger)
         with closing(FrameReader(path)) as reader:
             assert reader.slot_count == 2
     assert not path.exists()
@@ -45,19 +45,19 @@ def test_a_lane_is_made_when_the_environments_are_known_and_gone_at_the_end(runs
 
 def test_a_budget_of_nothing_is_no_lane(runs, scripts):
     directory = runs.make(scripts / "ppo.py", live_budget=0)
-    assert read_order(directory).lane is None
-    ledger = Ledger()
+    assert read_launch_spec(directory).frame_buffer is None
+    ledger = ScriptMetrics()
     ledger.take([["beat", 4, 1.0]])
-    with ScriptLane(None, Journal(directory)) as lane:
-        lane.take([["env", 0]], ledger)
+    with ScriptFrameBuffer(None, Journal(directory)) as frame_buffer:
+        frame_buffer.take([["env", 0]], ledger)
 
 
 def test_a_lane_that_cannot_be_made_is_told_and_does_not_stop_the_script(runs, scripts, tmp_path):
-    directory, ledger = runs.make(scripts / "ppo.py"), Ledger()
+    directory, ledger = runs.make(scripts / "ppo.py"), ScriptMetrics()
     ledger.take([["beat", 4, 1.0]])
-    with ScriptLane(tmp_path / "absent" / "a.frames", Journal(directory)) as lane:
-        lane.take([["env", 0]], ledger)
-        lane.take([["env", 1]], ledger)
+    with ScriptFrameBuffer(tmp_path / "absent" / "a.frames", Journal(directory)) as frame_buffer:
+        frame_buffer.take([["env", 0]], ledger)
+        frame_buffer.take([["env", 1]], ledger)
     assert [entry.event for entry in read_journal(directory.journal_file)].count("frames.failed") == 1
 
 
@@ -118,7 +118,7 @@ def test_every_environment_of_a_script_is_seen_in_its_own_slot(runs, scripts, en
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=PATIENCE_SECONDS)
-    assert not read_order(directory).lane.exists()
+    assert not read_launch_spec(directory).frame_buffer.exists()
     deadline = time.monotonic() + PATIENCE_SECONDS
     while render_processes(directory):
         assert time.monotonic() < deadline, "a render process was left behind"

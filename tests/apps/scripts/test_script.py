@@ -36,7 +36,7 @@ def test_what_the_script_fills_in_itself_is_not_asked():
     script = read_script(SCRIPTS / "ppo.py")
     derived = {one.name for one in script.arguments if one.is_derived}
     assert derived == {"batch_size", "num_iterations"}
-    assert "gamma" in {one.name for one in script.asked}
+    assert "gamma" in {one.name for one in script.settable_arguments}
 
 
 def test_a_number_whose_default_is_none_is_optional():

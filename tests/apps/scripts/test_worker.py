@@ -10,8 +10,8 @@ from pathlib import Path
 import gymnasium
 import pytest
 
+from palaestra.apps.scripts.checkpoints import read_metadata
 from palaestra.apps.scripts.kind import KIND
-from palaestra.apps.scripts.notes import read_notes
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.core.run import RunState
 from palaestra.evaluation.session import evaluate_target
@@ -65,7 +65,7 @@ def test_a_script_finishes_with_metrics_episodes_and_a_checkpoint(runs, scripts)
     assert opened.checkpoint.agent_step == 512
     git = read_json(directory.environment_file)["git"]
     assert opened.checkpoint.git_commit == ("" if git is None else git["commit"])
-    assert read_notes(next(iter(opened.parts.values())))["source"] == (scripts / "ppo.py").read_text()
+    assert read_metadata(next(iter(opened.parts.values())))["source"] == (scripts / "ppo.py").read_text()
     assert list(directory.tensorboard.iterdir())
     assert (directory.artifacts / "script.py").read_text() == (scripts / "ppo.py").read_text()
     assert "Adapted for the script" in directory.log_file().read_text()
@@ -172,7 +172,7 @@ def test_killed_at_any_moment_its_last_periodic_checkpoint_is_whole_and_nothing_
     os.kill(script if which == "the script" else worker, signal.SIGKILL)
     process.communicate(timeout=PATIENCE_SECONDS)
     opened = manager.open("latest")
-    assert read_notes(next(iter(opened.parts.values())))["source"] == (scripts / "ppo.py").read_text()
+    assert read_metadata(next(iter(opened.parts.values())))["source"] == (scripts / "ppo.py").read_text()
     weights, _ = manager.load_weights()
     assert weights["agent.actor.0.weight"].shape == (32, 4)
     if which == "the script":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palaestra.core.app import App
 
-EVALUATED_BY = "palaestra.apps.scripts.guest:ScriptGuest"
+EVALUATED_BY = "palaestra.apps.scripts.external_policy:ScriptPolicy"
 
 APP = App(
     scanners={"cleanrl": "palaestra.apps.scripts.scan:scan"},

@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.scripts.arguments import command_words, complete
-from palaestra.apps.scripts.interpreters import absent_packages, find_interpreter
-from palaestra.apps.scripts.requirements import implied_packages, install_hint
+from palaestra.apps.scripts.launch import OWN_KEYS, LaunchConfig, resolve_start_checkpoint
+from palaestra.apps.scripts.packages import find_interpreter, implied_packages, install_hint, missing_packages
 from palaestra.apps.scripts.scan import offered_scripts, scan
-from palaestra.apps.scripts.schema import own_schema, script_schema
 from palaestra.apps.scripts.script import NO_ARGUMENTS, Script, read_script
-from palaestra.apps.scripts.settings import OWN_KEYS, LaunchConfig
-from palaestra.apps.scripts.starting import pin_start
+from palaestra.config.keys import config_json_schema
 from palaestra.config.resolve import resolve_config
 from palaestra.core.errors import MissingExtra, PalaestraError, UsageError, did_you_mean
 from palaestra.core.worker_kind import Checkout, FieldError, Prepared, RequestRefused, Resources
 from palaestra.runner.complaints import complaints_of
 
 if TYPE_CHECKING:
+    from palaestra.apps.scripts.script import Script
     from palaestra.core.run import RunRequest
 
 
@@ -55,9 +54,9 @@ class ScriptKind:
             "argv": _words(script, values),
             "settings": values,
         }
-        asked = {**request.config, "script": str(script.path)}
+        overrides = {**request.config, "script": str(script.path)}
         return Prepared(
-            request=replace(request, recipe=request.recipe or script.path.stem, config=asked),
+            request=replace(request, recipe=request.recipe or script.path.stem, config=overrides),
             config=config,
             resources=Resources(1, 1 if machine.gpus and values.get("cuda") is True else 0),
             total_steps=_total_steps(values),
@@ -96,11 +95,11 @@ def _own_settings(
         return None, complaints_of(error, LaunchConfig)
     try:
         interpreter = find_interpreter(launch.python)
-        absent = absent_packages(script, interpreter, further)
+        absent = missing_packages(script, interpreter, further)
     except PalaestraError as error:
         return None, [FieldError("python", error.message, error.hint)]
     try:
-        start = pin_start(launch.start_from, script, runs_root) if launch.start_from else ""
+        start = resolve_start_checkpoint(launch.start_from, script, runs_root) if launch.start_from else ""
     except PalaestraError as error:
         return None, [FieldError("start_from", error.message, error.hint)]
     launch = launch.model_copy(update={"script": str(script.path), "python": interpreter, "start_from": start})
@@ -116,7 +115,7 @@ def _script_settings(script: Script, given: dict[str, Any]) -> tuple[dict[str, A
             for key, value in given.items()
             if not isinstance(value, str | int | float)
         ]
-    names = [argument.name for argument in script.asked]
+    names = [argument.name for argument in script.settable_arguments]
     strangers = [key for key in given if key not in {argument.name for argument in script.arguments}]
     complaints = [
         FieldError(
@@ -145,3 +144,22 @@ def _total_steps(values: dict[str, Any]) -> int:
 
 KIND = ScriptKind("cleanrl", needs_arguments=True)
 PLAIN_KIND = ScriptKind("script", needs_arguments=False)
+
+
+def own_schema() -> dict[str, Any]:
+    """As long as no script is named; its arguments are not known then, so others are not refused."""
+    return {**config_json_schema(LaunchConfig), "required": ["script"], "additionalProperties": True}
+
+
+def script_schema(script: Script) -> dict[str, Any]:
+    own = own_schema()
+    properties = dict(own["properties"])
+    for argument in script.settable_arguments:
+        entry: dict[str, Any] = {**argument.type.schema(), "description": argument.description}
+        if argument.is_known:
+            entry["default"] = argument.default
+        elif argument.default_text:
+            entry["description"] = f"{argument.description} (default: {argument.default_text})".strip()
+        properties[argument.name] = entry
+    missing = [one.name for one in script.settable_arguments if not one.has_default]
+    return {**own, "properties": properties, "required": ["script", *missing], "additionalProperties": not script.style}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from palaestra.apps.scripts.ledger import Ledger
+    from palaestra.apps.scripts.metrics import ScriptMetrics
     from palaestra.runner.session import Events
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ TILES = 64  # at most; environments beyond are not shown
 LARGEST_SIDE = 640  # pixels
 
 
-class ScriptLane:
+class ScriptFrameBuffer:
     """How many environments there are is known only once the script has made them and takes its first step."""
 
     def __init__(self, path: Path | None, journal: Events) -> None:
@@ -57,7 +57,7 @@ class ScriptLane:
             return "no environment of it came from gymnasium.make"
         return f"it made {self._count} of them, and none came to an end in this time"
 
-    def take(self, messages: list[list[Any]], ledger: Ledger) -> None:
+    def take(self, messages: list[list[Any]], ledger: ScriptMetrics) -> None:
         for kind, *rest in messages:
             if kind == "env":
                 self._count = max(self._count, int(rest[0]) + 1)

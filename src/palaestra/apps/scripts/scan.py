@@ -6,15 +6,14 @@ import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.scripts.arguments import complete
-from palaestra.apps.scripts.checkouts import known_checkouts, remember_checkout
-from palaestra.apps.scripts.interpreters import absent_packages
-from palaestra.apps.scripts.requirements import implied_packages
+from palaestra.apps.scripts.packages import implied_packages, missing_packages
 from palaestra.apps.scripts.script import NO_ARGUMENTS, Script, read_script
-from palaestra.core.errors import NotFound, PalaestraError
+from palaestra.core.errors import DamagedFile, NotFound, PalaestraError
 from palaestra.core.worker_kind import Checkout, OfferedScript
+from palaestra.runs.files import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,17 +100,48 @@ def _scanned(path: Path, checkout: Path) -> ScannedScript | None:
         algorithm=path.stem.partition("_")[0].upper(),
         actions=_actions(script),
         style=script.style,
-        arguments=len(script.asked),
+        arguments=len(script.settable_arguments),
         saves="save_model" in names,
-        needs=tuple(absent_packages(script, further=implied_packages(script, defaults))),
+        needs=tuple(missing_packages(script, further=implied_packages(script, defaults))),
     )
 
 
 def _actions(script: Script) -> str:
     """What the script itself insists on, else what its name lets expect."""
-    asked = {ACTIONS[space] for space in script.action_spaces if space in ACTIONS}
-    if len(asked) == 1:
-        return asked.pop()
+    required = {ACTIONS[space] for space in script.action_spaces if space in ACTIONS}
+    if len(required) == 1:
+        return required.pop()
     if "continuous" in script.path.stem:
         return "continuous"
     return ACTIONS_OF.get(script.path.stem.partition("_")[0], "any")
+
+
+CHECKOUTS = ".checkouts.json"  # in the folder of the runs
+MAX_CHECKOUTS = 20  # the newest are kept
+
+
+def known_checkouts(runs_root: Path) -> list[Path]:
+    """The newest first; those that are gone are left out."""
+    try:
+        data: Any = read_json(runs_root / CHECKOUTS) if (runs_root / CHECKOUTS).is_file() else []
+    except DamagedFile:
+        data = []
+    named = [Path(one) for one in data if isinstance(one, str)] if isinstance(data, list) else []
+    return [path for path in named if path.is_dir()]
+
+
+def remember_checkout(runs_root: Path, checkout: Path) -> None:
+    checkout = checkout.expanduser().absolute()
+    known = known_checkouts(runs_root)
+    if known[:1] == [checkout]:
+        return
+    newest = [checkout, *(one for one in known if one != checkout)]
+    runs_root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_json(runs_root / CHECKOUTS, [str(path) for path in newest[:MAX_CHECKOUTS]])
+
+
+def remember_checkout_of(runs_root: Path, script: Path) -> None:
+    """Only a repository counts: the folder of a single file may be somebody's home."""
+    repository = next((folder for folder in script.parents if (folder / ".git").exists()), None)
+    if repository is not None:
+        remember_checkout(runs_root, repository)

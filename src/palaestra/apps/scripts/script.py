@@ -11,10 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from palaestra.apps.scripts.argparse_calls import argparse_arguments
-from palaestra.apps.scripts.argument_types import ArgumentType, NotFitting, read_type
-from palaestra.apps.scripts.arguments import Argument
-from palaestra.apps.scripts.expressions import NotPlain, work_out
+from palaestra.apps.scripts.arguments import (
+    Argument,
+    ArgumentType,
+    Mismatch,
+    NotConstant,
+    argparse_arguments,
+    evaluate_constant,
+    read_type,
+)
 from palaestra.core.errors import NotFound, UsageError
 
 TYRO = "tyro"
@@ -36,7 +41,7 @@ class Script:
     wrappers: tuple[str, ...] = ()  # of Gymnasium that it names, and modules of wrappers that it imports
 
     @property
-    def asked(self) -> tuple[Argument, ...]:
+    def settable_arguments(self) -> tuple[Argument, ...]:
         """Without those that the script works out itself."""
         return tuple(argument for argument in self.arguments if not argument.is_derived)
 
@@ -136,11 +141,11 @@ def _field(node: ast.AnnAssign, name: str, meaning: str, script_name: str, *, is
     default: Any = None
     shown = ""
     try:
-        default = None if node.value is None else work_out(node.value, script_name)
+        default = None if node.value is None else evaluate_constant(node.value, script_name)
         default = default if default is None else value_type.fit(default)
-    except NotPlain:
+    except NotConstant:
         shown = ast.unparse(node.value) if node.value else ""
-    except NotFitting:  # the annotation is not meant strictly
+    except Mismatch:  # the annotation is not meant strictly
         value_type = ArgumentType("any")
     is_known = node.value is not None and not shown
     return Argument(

@@ -13,15 +13,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.apps.scripts.checkouts import remember_checkout_of
-from palaestra.apps.scripts.child import KILL_SECONDS, started
-from palaestra.apps.scripts.films import keep_film
-from palaestra.apps.scripts.keeping import Keeper
-from palaestra.apps.scripts.ledger import Ledger
-from palaestra.apps.scripts.live import ScriptLane
-from palaestra.apps.scripts.order import make_room, read_order, record_checkout
+from palaestra.apps.scripts.checkpoints import SnapshotKeeper
+from palaestra.apps.scripts.launch import (
+    KILL_SECONDS,
+    copy_start_weights,
+    prepare_directory,
+    read_launch_spec,
+    record_checkout,
+    started,
+)
+from palaestra.apps.scripts.live import ScriptFrameBuffer
+from palaestra.apps.scripts.metrics import ScriptMetrics
+from palaestra.apps.scripts.scan import remember_checkout_of
 from palaestra.apps.scripts.script import read_source
-from palaestra.apps.scripts.starting import hand_over
+from palaestra.apps.scripts.videos import keep_video
 from palaestra.core.clock import SystemClock
 from palaestra.core.errors import PalaestraError, RunFailed
 from palaestra.rendering.offscreen import prepare_rendering
@@ -34,8 +39,7 @@ from palaestra.runs.logs import run_log
 from palaestra.runs.metrics_writer import MetricsWriter, writer_when_free
 
 if TYPE_CHECKING:
-    from palaestra.apps.scripts.child import Child
-    from palaestra.apps.scripts.order import LaunchOrder
+    from palaestra.apps.scripts.launch import Child, LaunchSpec
     from palaestra.runner.signals import StopRequest
 
 logger = logging.getLogger("palaestra.apps.scripts.worker")  # __name__ is "__main__" here
@@ -46,13 +50,15 @@ LOOK_SECONDS = 0.25
 class ScriptRun:
     """One start of a script, from its first message to its last."""
 
-    def __init__(self, session: RunSession, order: LaunchOrder, metrics: MetricsWriter, lane: ScriptLane) -> None:
+    def __init__(
+        self, session: RunSession, spec: LaunchSpec, metrics: MetricsWriter, frame_buffer: ScriptFrameBuffer
+    ) -> None:
         self._session = session
-        self._lane = lane
-        self._order = order
+        self._frame_buffer = frame_buffer
+        self._order = spec
         self._metrics = metrics
-        self._ledger = Ledger()
-        self._keeper = Keeper(session, order, self._ledger)
+        self._ledger = ScriptMetrics()
+        self._keeper = SnapshotKeeper(session, spec, self._ledger)
         self.ended: tuple[str, str] | None = None  # how, and what went wrong
 
     def follow(self, child: Child, stop: StopRequest) -> int:
@@ -73,7 +79,7 @@ class ScriptRun:
 
     def take(self, messages: list[list[Any]]) -> None:
         self._metrics.write(*self._ledger.take(messages))
-        self._lane.take(messages, self._ledger)
+        self._frame_buffer.take(messages, self._ledger)
         for kind, *rest in messages:
             if kind == "adapted":
                 self._note_adapted(*rest)
@@ -96,7 +102,7 @@ class ScriptRun:
     def _keep_film(self, pictures: str, film: str, frame_rate: float) -> None:
         directory = self._session.directory
         try:
-            kept = keep_film(pictures, Path(film), frame_rate, directory.videos)
+            kept = keep_video(pictures, Path(film), frame_rate, directory.videos)
         except (OSError, PalaestraError) as error:
             logger.warning("A film of the script was not kept: %s.", error)
             return
@@ -129,8 +135,8 @@ class ScriptRun:
 
     def _note_the_end(self) -> None:
         if not self._ledger.episodes:
-            logger.warning("No episode was seen to end in this run: %s.", self._lane.why_nothing_was_seen)
-            self._session.journal.record("script.silent", reason=self._lane.why_nothing_was_seen)
+            logger.warning("No episode was seen to end in this run: %s.", self._frame_buffer.why_nothing_was_seen)
+            self._session.journal.record("script.silent", reason=self._frame_buffer.why_nothing_was_seen)
         for tag in sorted(self._ledger.not_finite):
             logger.warning("%s was NaN or infinite at times; such numbers are not kept.", tag)
 
@@ -138,14 +144,14 @@ class ScriptRun:
 def main(directory: RunDirectory) -> int:
     """What could not even begin is told in the run's own files, and once more for the log."""
     try:
-        order = read_order(directory)
+        spec = read_launch_spec(directory)
         with run_lock(directory), run_log(directory), stop_on_signals() as stop:
-            make_room(directory, order)
-            remember_checkout_of(directory.path.parent, Path(order.script))
-            order = replace(hand_over(order), commit=record_checkout(directory, order))
-            total = order.settings.get("total_timesteps")
+            prepare_directory(directory, spec)
+            remember_checkout_of(directory.path.parent, Path(spec.script))
+            spec = replace(copy_start_weights(spec), commit=record_checkout(directory, spec))
+            total = spec.settings.get("total_timesteps")
             session = RunSession(directory, int(total) if isinstance(total, int | float) else 0, SystemClock())
-            return _carry_out(session, order, stop)
+            return _carry_out(session, spec, stop)
     except PalaestraError as error:
         tell_refusal(directory, error)
         print(f"palaestra: {error}", file=sys.stderr)
@@ -154,21 +160,21 @@ def main(directory: RunDirectory) -> int:
         return INTERRUPTED
 
 
-def _carry_out(session: RunSession, order: LaunchOrder, stop: StopRequest) -> int:
-    seed = order.settings.get("seed")
+def _carry_out(session: RunSession, spec: LaunchSpec, stop: StopRequest) -> int:
+    seed = spec.settings.get("seed")
     prepare_rendering("rgb_array")  # for whoever watches; the script inherits it
-    if order.settings.get("track") is True:
-        logger.info("The script tracks with W&B, %s.", order.environment()["WANDB_MODE"])
-    begun = {"initial_weights": order.started_from} if order.started_from else {}
+    if spec.settings.get("track") is True:
+        logger.info("The script tracks with W&B, %s.", spec.environment()["WANDB_MODE"])
+    begun = {"initial_weights": spec.started_from} if spec.started_from else {}
     session.journal.record("run.started", pid=os.getpid(), seed=seed, total_steps=session.record.total_steps, **begun)
     try:
         with (
             writer_when_free(session.directory.metrics_file) as metrics,
-            ScriptLane(order.lane, session.journal) as lane,
-            started(order) as child,
+            ScriptFrameBuffer(spec.frame_buffer, session.journal) as frame_buffer,
+            started(spec) as child,
         ):
             metrics.rewind(-1)  # a script that is started again begins at its first step
-            run = ScriptRun(session, order, metrics, lane)
+            run = ScriptRun(session, spec, metrics, frame_buffer)
             code = run.follow(child, stop)
     except BaseException as error:
         session.failed(error, error.exit_code if isinstance(error, PalaestraError) else 1)

@@ -6,14 +6,14 @@ import pytest
 import torch
 from gymnasium.envs.registration import EnvSpec
 
-from palaestra.apps.scripts.launcher.episodes import Referee, as_action, batch_of, play, time_limit_of
+from palaestra.apps.scripts.launcher.episodes import EpisodeCounter, as_action, batch_of, play, time_limit_of
 from palaestra.apps.scripts.launcher.probe import Probe
 from palaestra.envs import make
 
 
 @pytest.fixture
 def referee():
-    return Referee()
+    return EpisodeCounter()
 
 
 def act(observations, is_likeliest):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from palaestra.apps.scripts.launcher.jax_states import as_tensor, fill_tree, find_states, leaves
-from palaestra.apps.scripts.launcher.weights import NotFitting, of_network
+from palaestra.apps.scripts.launcher.weights import Mismatch, of_network
 
 
 class Network:
@@ -113,7 +113,7 @@ def test_a_tree_is_filled_with_other_arrays_and_keeps_its_form(jax):
 
 
 def test_an_array_that_does_not_fit_is_named(jax):
-    with pytest.raises(NotFitting, match=r"'s': w is \(2,\) in the checkpoint and \(3,\) now"):
+    with pytest.raises(Mismatch, match=r"'s': w is \(2,\) in the checkpoint and \(3,\) now"):
         fill_tree({"w": np.ones(3)}, {"w": torch.ones(2)}, "s")
-    with pytest.raises(NotFitting, match="'s': w is missing in the checkpoint"):
+    with pytest.raises(Mismatch, match="'s': w is missing in the checkpoint"):
         fill_tree({"w": np.ones(3)}, {}, "s")

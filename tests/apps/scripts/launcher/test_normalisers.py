@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from palaestra.apps.scripts.launcher import normalisers
-from palaestra.apps.scripts.launcher.of_one import OfOne
-from palaestra.apps.scripts.launcher.weights import NotFitting
+from palaestra.apps.scripts.launcher.vector import SingleEnv
+from palaestra.apps.scripts.launcher.weights import Mismatch
 
 TOLD = {"mean": [1.0, 2.0, 3.0, 4.0], "var": [4.0] * 4, "count": 50.0}
 
@@ -96,7 +96,7 @@ def test_statistics_come_back_and_stand_still(is_vector):
     env, name = make(), "0"
     if is_vector:
         inner = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")])
-        env, name = OfOne(gymnasium.wrappers.vector.NormalizeObservation(inner)), "vector"
+        env, name = SingleEnv(gymnasium.wrappers.vector.NormalizeObservation(inner)), "vector"
     normalisers.freeze(env, tensors(name))
     observation, _ = env.reset(seed=1)
     raw, _ = gymnasium.make("CartPole-v1").reset(seed=1)
@@ -108,7 +108,7 @@ def test_statistics_come_back_and_stand_still(is_vector):
 
 def test_statistics_that_were_never_saved_are_missed_aloud():
     env = make()
-    with pytest.raises(NotFitting, match="no statistics of them"):
+    with pytest.raises(Mismatch, match="no statistics of them"):
         normalisers.freeze(env, {})
     env.close()
 

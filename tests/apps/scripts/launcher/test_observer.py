@@ -1,9 +1,12 @@
+from __future__ import annotations
+
 import signal
+import types
 
 import pytest
 
-from palaestra.apps.scripts.launcher.generation import generation
-from palaestra.apps.scripts.launcher.observer import Observer, Stopped
+from palaestra.apps.scripts.launcher.messages import generation
+from palaestra.apps.scripts.launcher.observer import Observer, Stopped, find_arguments, names_in_scope
 
 
 def test_the_step_is_the_scripts_own_where_it_counts_one():
@@ -106,3 +109,35 @@ def test_rewards_are_added_up_now_and_then_so_that_an_endless_episode_takes_no_r
     observer.stepped()
     observer.stepped()
     assert made.sums == 1
+
+
+PROGRAM = """
+size = 1
+def inner(look):
+    size = 3
+    return look()
+def main(look):
+    agent, size = "network", 2
+    return inner(look)
+"""
+
+
+def load():
+    module = types.ModuleType("made")
+    types.FunctionType(compile(PROGRAM, "made.py", "exec"), vars(module))()
+    return module
+
+
+def test_globals_are_known_and_what_functions_at_work_have():
+    script = load()
+    names = script.main(lambda: names_in_scope(vars(script)))
+    assert (names["agent"], names["size"]) == ("network", 2)
+    assert "PROGRAM" not in names
+    assert names_in_scope(vars(script))["size"] == 1
+
+
+def test_arguments_go_by_several_names():
+    args = types.SimpleNamespace(seed=1)
+    assert find_arguments({"cfg": args}) is args
+    assert find_arguments({"args": args, "config": types.SimpleNamespace()}) is args
+    assert find_arguments({"args": [1, 2], "cfg": "text"}) is None

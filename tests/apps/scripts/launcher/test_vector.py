@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import signal
 
 import gymnasium
@@ -6,7 +8,8 @@ import pytest
 
 from palaestra.apps.scripts.launcher.observer import Observer, Stopped
 from palaestra.apps.scripts.launcher.probe import Probe
-from palaestra.apps.scripts.launcher.vector import observed
+from palaestra.apps.scripts.launcher.vector import SingleEnv, first, observed
+from palaestra.rendering.offscreen import prepare_rendering
 
 
 @pytest.fixture
@@ -63,3 +66,30 @@ def test_a_stop_is_seen_after_a_step_although_the_members_do_not_see_it(observer
     with pytest.raises(Stopped):
         vector.step(np.array([0]))
     vector.close()
+
+
+def test_it_is_the_member_of_the_vector_in_everything():
+    prepare_rendering("rgb_array")
+    one = SingleEnv(gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1", render_mode="rgb_array")]))
+    single = gymnasium.make("CartPole-v1", render_mode="rgb_array")
+    assert np.array_equal(one.reset(seed=5)[0], single.reset(seed=5)[0])
+    for action in (np.int64(1), 0, np.int64(1)):
+        mine, its = one.step(action), single.step(action)
+        assert np.array_equal(mine[0], its[0])
+        assert mine[1:4] == its[1:4]
+    assert np.array_equal(one.render(), single.render())
+    assert one.action_space == single.action_space
+    assert one.metadata["render_fps"] == single.metadata["render_fps"]
+    one.close()
+    single.close()
+
+
+def test_a_continuous_action_keeps_its_shape():
+    one = SingleEnv(gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("Pendulum-v1")]))
+    one.reset(seed=1)
+    assert one.step(np.array([0.5], dtype=np.float32))[0].shape == (3,)
+    one.close()
+
+
+def test_of_dictionaries_each_part_is_the_first():
+    assert first({"a": np.array([[1, 2]]), "b": {"c": np.array([7])}})["b"]["c"] == 7

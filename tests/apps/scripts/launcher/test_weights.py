@@ -1,11 +1,14 @@
+from __future__ import annotations
+
 import hashlib
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load, save, save_file
 from torch import nn
 
-from palaestra.apps.scripts.launcher.weights import NotFitting, fill, of_network, read
+from palaestra.apps.scripts.launcher.weights import TYPES, Mismatch, fill, of_network, read
+from palaestra.checkpoints.safetensors_header import read_header
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def test_what_the_formats_own_library_wrote_is_read_alike(saved):
 def test_a_file_with_another_hash_is_not_read(saved):
     path, _, digest = saved
     path.write_bytes(path.read_bytes()[:-1] + b"\xff")
-    with pytest.raises(NotFitting, match="not the file that was verified"):
+    with pytest.raises(Mismatch, match="not the file that was verified"):
         read(path, digest)
 
 
@@ -46,14 +49,23 @@ def test_a_network_gets_its_own_weights(saved):
 
 
 @pytest.mark.parametrize(
-    ("network", "told"),
+    ("network", "reported"),
     [
         (nn.Sequential(nn.Linear(3, 4)), r"0.weight is \(2, 3\) in the checkpoint and \(4, 3\) now"),
         (nn.Sequential(nn.Linear(3, 2, bias=False)), "0.bias too many"),
         (nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)), "no 1.bias"),
     ],
 )
-def test_a_class_that_has_changed_is_told_by_what_differs(saved, network, told):
+def test_a_class_that_has_changed_is_told_by_what_differs(saved, network, reported):
     path, _, digest = saved
-    with pytest.raises(NotFitting, match=f"'agent' is now another Sequential .*{told}"):
+    with pytest.raises(Mismatch, match=f"'agent' is now another Sequential .*{reported}"):
         fill(network, of_network(read(path, digest)[1], "agent"), "agent")
+
+
+def test_every_type_has_the_name_that_the_safetensors_library_gives_it():
+    tensors = {name: torch.ones(2).to(kind) for kind, name in TYPES.items()}
+    data = save(tensors)
+    assert {name: one.dtype for name, one in load(data).items()} == {name: kind for kind, name in TYPES.items()}
+    read_header(data, len(data), "made")
+    for name in TYPES.values():
+        assert f'"{name}":{{"dtype":"{name}"'.encode() in data

@@ -11,26 +11,22 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from . import one_number
-from .era import speaks_of_gymnasium_1
-from .infos import old_infos
-
-ROOMS = ("ale_py", "minigrid")  # they registered themselves once; now somebody must ask for it
+SELF_REGISTERING = ("ale_py", "minigrid")  # they registered themselves once; now somebody must ask for it
 OLD_CLIP = re.compile(r"jnp\.clip\([^#]*?\ba_(min|max)=")  # keywords that jax has no more
 OLD_NUMBERS = {"bool8": "bool_", "float_": "float64", "complex_": "complex128", "Inf": "inf", "NaN": "nan"}
 
 
-LEFT_ALONE = "vector environments are left as they are: the script speaks of Gymnasium 1"
+VECTOR_ENVS_UNCHANGED = "vector environments are left as they are: the script speaks of Gymnasium 1"
 
 
 def install(source: str = "") -> list[str]:
     """For a script of that text. What was done, in words for the person who looks at the run."""
     done: list[str] = []
     if _major(gymnasium.__version__) >= 1:
-        vector = [LEFT_ALONE] if speaks_of_gymnasium_1(source) else _vector_envs()
+        vector = [VECTOR_ENVS_UNCHANGED] if targets_gymnasium_1(source) else _vector_envs()
         done += [*vector, *_wrappers(), *_registered()]
     if _major(np.__version__) >= 2:
-        done += [*_numbers(), *one_number.install()]
+        done += [*_numbers(), *install_scalar_arrays()]
     if OLD_CLIP.search(source) and importlib.util.find_spec("jax") is not None:
         done += _jax_clip()
     return done
@@ -49,9 +45,9 @@ def _vector_envs() -> list[str]:
 
 
 def _old_vector_env(base: Any, same_step: Any) -> Any:
-    refuses_arrays = one_number.is_needed()
+    refuses_arrays = numpy_refuses_arrays()
 
-    class OldVectorEnv(base):  # type: ignore[misc]  # the class is only known now
+    class CompatVectorEnv(base):  # type: ignore[misc]  # the class is only known now
         def __init__(self, env_fns: Any, *arguments: Any, **options: Any) -> None:
             options.setdefault("autoreset_mode", same_step)
             super().__init__(env_fns, *arguments, **options)
@@ -60,12 +56,12 @@ def _old_vector_env(base: Any, same_step: Any) -> Any:
         def step(self, actions: Any) -> Any:
             observations, rewards, terminated, truncated, infos = super().step(actions)
             if self._is_single:
-                rewards, terminated, truncated = map(one_number.as_one_number, (rewards, terminated, truncated))
+                rewards, terminated, truncated = map(as_scalar_array, (rewards, terminated, truncated))
             return observations, rewards, terminated, truncated, old_infos(infos, self.num_envs)
 
-    OldVectorEnv.__name__ = base.__name__
-    OldVectorEnv.__qualname__ = base.__qualname__
-    return OldVectorEnv
+    CompatVectorEnv.__name__ = base.__name__
+    CompatVectorEnv.__qualname__ = base.__qualname__
+    return CompatVectorEnv
 
 
 def _wrappers() -> list[str]:
@@ -92,7 +88,7 @@ def _old_transform(base: Any) -> Any:
 
 def _registered() -> list[str]:
     done = []
-    for name in ROOMS:
+    for name in SELF_REGISTERING:
         if importlib.util.find_spec(name) is not None:
             gymnasium.register_envs(importlib.import_module(name))
             done.append(f"environments of {name} are registered")
@@ -118,3 +114,93 @@ def _jax_clip() -> list[str]:
 
     jnp.clip = old_clip
     return ["jax.numpy.clip takes a_min and a_max"]
+
+
+# Names that 0.29 did not have; a vector wrapper of Gymnasium 1 even refuses environments that reset in the same step.
+NEW_WORDS = re.compile(r"\bautoreset_mode\b|\bAutoresetMode\b|\bwrappers\.vector\b|\bwrappers import vector\b")
+EPISODE_MASK = re.compile(r"""["']_episode["']""")  # Gymnasium 1 tells with it whose episode ended
+OLD_WORD = "final_info"  # where 0.29 told it
+
+
+def targets_gymnasium_1(source: str) -> bool:
+    """Its vector environments are left as they are then; scripts that speak of neither are taken for old ones."""
+    return bool(NEW_WORDS.search(source) or (EPISODE_MASK.search(source) and OLD_WORD not in source))
+
+
+class FinalInfos(np.ndarray):
+    """One dictionary or None per environment; asked by a name, what all of them say under it, as in Gymnasium 1."""
+
+    batched: dict[str, Any]
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.batched[key] if isinstance(key, str) else super().__getitem__(key)
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self.batched if isinstance(key, str) else bool(super().__contains__(key))
+
+
+def old_infos(infos: dict[str, Any], count: int) -> dict[str, Any]:
+    """`final_info` as one dictionary or None per environment, and `final_observation` under its old name."""
+    if "final_obs" in infos:
+        infos["final_observation"], infos["_final_observation"] = infos["final_obs"], infos["_final_obs"]
+    final = infos.get("final_info")
+    if isinstance(final, dict):
+        each = np.empty(count, dtype=object).view(FinalInfos)
+        each.batched = final
+        for index in range(count):
+            each[index] = _one_of(final, index) if infos["_final_info"][index] else None
+        infos["final_info"] = each
+    return infos
+
+
+def _one_of(batched: dict[str, Any], index: int) -> dict[str, Any]:
+    """The entries of one environment; an episode's figures are arrays of one number, as they were."""
+    single: dict[str, Any] = {}
+    for key, value in batched.items():
+        mask = batched.get(f"_{key}")
+        if key.startswith("_") or (mask is not None and not mask[index]):
+            continue
+        single[key] = _one_of(value, index) if isinstance(value, dict) else value[index]
+    if isinstance(single.get("episode"), dict):
+        single["episode"] = {key: np.atleast_1d(value).view(ScalarArray) for key, value in single["episode"].items()}
+    return single
+
+
+class ScalarArray(np.ndarray):
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+
+def numpy_refuses_arrays() -> bool:
+    """Whether this NumPy refuses what the older ones took."""
+    try:
+        float(np.ones(1))
+    except TypeError:
+        return True
+    return False
+
+
+def as_scalar_array(array: Any) -> Any:
+    """The same memory; an array that is not of one number is returned as it is."""
+    return array.view(ScalarArray) if array.size == 1 and array.ndim else array
+
+
+def install_scalar_arrays() -> list[str]:
+    """For the networks' actions: what `Tensor.numpy()` returns. `compat` does the same for vector environments."""
+    if not numpy_refuses_arrays():
+        return []
+    done = "arrays of one number, from environments and tensors, are taken as that number"
+    if importlib.util.find_spec("torch") is not None:
+        tensor: Any = importlib.import_module("torch").Tensor
+        tensor.numpy = _numpy_method(tensor.numpy)
+    return [done]
+
+
+def _numpy_method(original: Any) -> Any:
+    def numpy(self: Any, **options: Any) -> Any:
+        return as_scalar_array(original(self, **options))
+
+    return numpy

@@ -19,7 +19,7 @@ LARGEST_SEED = 2**32  # of NumPy's
 DEFAULT_MAX_STEPS = 10_000  # as palaestra.core.evaluation has it
 
 
-class Referee:
+class EpisodeCounter:
     """Stands where the observer stands in a training, and keeps the score."""
 
     is_gathering = False
@@ -60,7 +60,7 @@ def play(
     env: Any,
     act: Callable[[Any, bool], Any],
     seed: int,
-    referee: Referee,
+    referee: EpisodeCounter,
     *,
     is_likeliest: bool,
     max_steps: int | None = None,

@@ -7,14 +7,18 @@ does, as functions. They find `args`, `envs` and `device` where the script has t
 from __future__ import annotations
 
 import ast
+import copy
 import sys
 import types
 from importlib.abc import SourceLoader
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .names import ARGUMENTS
-from .network_makers import assigned_names, loaded_names, network_makers, stored_names
-from .wrapping import env_names, last_name, single_env, vector_wrapping
+from .observer import ARGUMENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Question = Callable[[ast.expr], bool]
 
 NAME = "palaestra_script"
 ENV_MAKER = "palaestra_make_env"
@@ -114,4 +118,202 @@ def _function(name: str, expression: ast.expr, counters: list[str]) -> ast.stmt:
     function = ast.parse(f"def {name}({signature}):\n    return None").body[0]
     assert isinstance(function, ast.FunctionDef), "that is what it says"
     function.body = [ast.Return(value=expression)]
+    return function
+
+
+NETWORK_MAKER = "palaestra_make_network_"
+BLOCKS = ("body", "orelse", "finalbody")
+
+
+class Creation(NamedTuple):
+    """Where a global gets its value first."""
+
+    assignment: ast.Assign
+    before: list[ast.stmt]  # statements that were executed until then, of this block and of those around it
+
+
+def network_makers(tree: ast.Module, networks: dict[str, str], known: set[str]) -> list[ast.stmt]:
+    """`networks`: names of globals and the classes of what is in them. `known`: names that need no statement."""
+    creations = [(name, _creation(tree, name, networks[name])) for name in networks]
+    return [_maker(name, networks[name], found, known) for name, found in creations if found is not None]
+
+
+def loaded_names(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
+
+
+def assigned_names(node: ast.stmt) -> set[str]:
+    """Also those that only one branch of an `if` assigns."""
+    if isinstance(node, (ast.If, ast.With)):
+        inside = [one for block in BLOCKS for one in getattr(node, block, [])]
+        return {name for one in inside for name in assigned_names(one)}
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return {node.name}
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        return set()
+    return {name for target in targets if target for name in stored_names(target)}
+
+
+def stored_names(node: ast.AST) -> set[str]:
+    """Everywhere in it."""
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+
+
+def _creation(tree: ast.Module, name: str, class_name: str) -> Creation | None:
+    """The first assignment of a call of that class, else the first one of any call."""
+    found = [one for one in _assignments(tree.body, []) if name in assigned_names(one.assignment)]
+    of_class = [one for one in found if _call_of(one.assignment, class_name) is not None]
+    of_any = [one for one in found if isinstance(one.assignment.value, ast.Call)]
+    return next(iter([*of_class, *of_any]), None)
+
+
+def _assignments(body: list[ast.stmt], before: list[ast.stmt]) -> Iterator[Creation]:
+    for place, node in enumerate(body):
+        reached = [*before, *body[:place]]
+        if isinstance(node, ast.Assign):
+            yield Creation(node, reached)
+        elif not isinstance(node, ast.ClassDef):
+            for block in BLOCKS:
+                yield from _assignments(getattr(node, block, []), reached)
+
+
+def _call_of(assignment: ast.Assign, class_name: str) -> ast.expr | None:
+    """`agent = torch.compile(Agent(envs)).to(device)`: of that `Agent(envs)`."""
+    calls = (one for one in ast.walk(assignment.value) if isinstance(one, ast.Call))
+    return next((one for one in calls if last_name(one.func) == class_name), None)
+
+
+def _maker(name: str, class_name: str, found: Creation, known: set[str]) -> ast.stmt:
+    call = _call_of(found.assignment, class_name)
+    needed = _needed_statements(found.assignment.value if call is None else call, found.before, known)
+    function = ast.parse(f"def {NETWORK_MAKER}{name}():\n    return {name}").body[0]
+    assert isinstance(function, ast.FunctionDef), "that is what it says"
+    own = [found.assignment, *function.body] if call is None else [ast.Return(value=call)]
+    function.body = [*needed, *own]
+    return function
+
+
+def _needed_statements(value: ast.expr, before: list[ast.stmt], known: set[str]) -> list[ast.stmt]:
+    """Backwards: what assigns a name that is wanted is kept, and then what that needs is wanted too."""
+    wanted, kept = loaded_names(value) - known, []
+    for node in reversed(before):
+        made = assigned_names(node) & wanted
+        if made:
+            kept.append(node)
+            wanted = (wanted - made if isinstance(node, ast.Assign) else wanted) | (loaded_names(node) - known)
+    return kept[::-1]
+
+
+WRAPPING = "palaestra_wrap_envs"
+VECTORS = ("VectorEnv", "make_vec")
+FACTORIES = ("make_env", "make_thunk", "make_environment")  # as scripts call their own
+SINGLES = ("make", *FACTORIES)
+VECTOR, SINGLE = "vector", "single"
+
+
+class Chain(NamedTuple):
+    name: str  # of the global
+    first: ast.Assign
+    further: list[ast.stmt]
+
+
+def vector_wrapping(tree: ast.Module) -> ast.stmt | None:
+    """A function of a vector environment; None when nothing is put around it."""
+    chain = _chain(tree, _makes_vector)
+    if chain is None:
+        return None
+    first = _Without(chain.name).visit(copy.deepcopy(chain.first))
+    body = [*([] if isinstance(first.value, ast.Name) else [first]), *chain.further]
+    return _as_function(WRAPPING, chain.name, chain.name, body) if body else None
+
+
+def single_env(tree: ast.Module, name: str) -> ast.stmt | None:
+    """A function of that name without parameters, of a script that steps one environment."""
+    chain = _chain(tree, _is_single)
+    return None if chain is None else _as_function(name, "", chain.name, [chain.first, *chain.further])
+
+
+def env_names(tree: ast.Module) -> dict[str, str]:
+    """Names of the script's globals with environments: VECTOR or SINGLE."""
+    chains = {VECTOR: _chain(tree, _makes_vector), SINGLE: _chain(tree, _is_single)}
+    return {chain.name: kind for kind, chain in chains.items() if chain is not None}
+
+
+def last_name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _is_vector(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func).endswith(VECTORS)
+
+
+def _makes_vector(value: ast.expr) -> bool:
+    return any(map(_is_vector, ast.walk(value)))
+
+
+def _is_single(node: ast.expr) -> bool:
+    """`make(…)`, `make_env(…)()` or `Around(make(…), …)`, and not a list of such."""
+    while isinstance(node, ast.Call):
+        if last_name(node.func) in SINGLES:
+            return True
+        node = node.args[0] if node.args and not isinstance(node.func, ast.Call) else node.func
+    return False
+
+
+def _chain(tree: ast.Module, is_made: Question) -> Chain | None:
+    """The first global that is made in such a way, and what is put around it after that."""
+    for block in _blocks(tree.body):
+        for place, node in enumerate(block):
+            name = _target(node)
+            if isinstance(node, ast.Assign) and name and is_made(node.value):
+                return Chain(name, node, [one for one in block[place + 1 :] if _wraps(one, name)])
+    return None
+
+
+def _blocks(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
+    """What is done on the top level and in the main block, then what functions do that are not there to make one."""
+    yield body
+    for node in body:
+        if isinstance(node, (ast.If, ast.With, ast.Try)):
+            for part in ("body", "orelse", "finalbody"):
+                yield from _blocks(getattr(node, part, []))
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and node.name not in FACTORIES:
+            yield from _blocks(node.body)
+
+
+def _wraps(node: ast.stmt, name: str) -> bool:
+    """`envs = Around(envs, …)`, also where an `if` decides about it."""
+    if isinstance(node, ast.If):
+        inside = [*node.body, *node.orelse]
+        return all(_wraps(one, name) for one in inside)
+    if _target(node) != name or not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+        return False
+    return any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(node.value))
+
+
+def _target(node: ast.stmt) -> str:
+    """The one global that an assignment is to."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    return ""
+
+
+class _Without(ast.NodeTransformer):
+    """A name in the place of the call that makes a vector environment."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        return ast.Name(self._name, ast.Load()) if _is_vector(node) else self.generic_visit(node)
+
+
+def _as_function(name: str, parameter: str, result: str, body: list[ast.stmt]) -> ast.stmt:
+    function = ast.parse(f"def {name}({parameter}):\n    return {result}").body[0]
+    assert isinstance(function, ast.FunctionDef), "that is what it says"
+    function.body = [*body, *function.body]
     return function

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from .building import TARGET, make_network
-from .jax_states import SEPARATOR, leaves
-from .weights import NotFitting, of_network
+from .jax_states import TREE_SEPARATOR, leaves
+from .rebuild import TARGET, make_network
+from .weights import Mismatch, of_network
 
 PARAMETERS = "params"  # of a state
 
@@ -43,14 +43,14 @@ def make_jax_networks(
             continue
         try:
             made[name] = _jax_network(script, state, name, classes, of_network(tensors, state))
-        except NotFitting as error:
+        except Mismatch as error:
             problems.append(str(error))
     return made, problems
 
 
 def _jax_network(script: Any, state: str, name: str, classes: dict[str, str], tensors: dict[str, Any]) -> JaxNetwork:
     if not name:
-        raise NotFitting(
+        raise Mismatch(
             f"no network belongs to '{state}' ({classes.get(state)}): the script must have a flax module among its "
             f"globals whose `apply` is given to '{state}' as apply_fn"
         )
@@ -59,7 +59,7 @@ def _jax_network(script: Any, state: str, name: str, classes: dict[str, str], te
     params = tree_of({path: _as_array(value) for path, value in own.items()})
     if len(inspect.signature(type(module).__call__).parameters) == 2:  # `self` and what it sees
         _check(module, params, script.envs, name)
-    fields = {path: value for path, value in tensors.items() if SEPARATOR not in path}
+    fields = {path: value for path, value in tensors.items() if TREE_SEPARATOR not in path}
     return JaxNetwork(module, params, fields)
 
 
@@ -67,7 +67,7 @@ def tree_of(arrays: dict[str, Any]) -> dict[str, Any]:
     """Dictionaries in dictionaries, by paths."""
     tree: dict[str, Any] = {}
     for path, value in arrays.items():
-        *parents, last = path.split(SEPARATOR)
+        *parents, last = path.split(TREE_SEPARATOR)
         place = tree
         for parent in parents:
             place = place.setdefault(parent, {})
@@ -85,7 +85,7 @@ def _check(module: Any, params: dict[str, Any], envs: Any, name: str) -> None:
         if wanted.get(path) != saved.get(path):
             there, here = saved.get(path, "missing"), wanted.get(path, "missing")
             kind = type(module).__name__
-            raise NotFitting(
+            raise Mismatch(
                 f"'{name}' is now another {kind} than the one that was saved: {path} is {there} in the checkpoint and "
                 f"{here} now"
             )

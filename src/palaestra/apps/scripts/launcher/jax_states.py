@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from .tensor_types import TYPES
-from .weights import NotFitting
+from .weights import TYPES, Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SEPARATOR = "."
+TREE_SEPARATOR = "."
 TREES = "params"  # in the name of a tree that is kept without a state around it
 KEPT = {str(kind).replace("torch.", "") for kind in TYPES}  # names of types that a checkpoint can hold
 
@@ -42,7 +41,7 @@ def find_states(names: dict[str, Any]) -> FoundStates:
     for name, value in list(names.items()):
         if name.startswith("_") or id(value) in seen or not (is_state(value) or _is_tree(name, value)):
             continue
-        tensors = {f"{name}{SEPARATOR}{path}": as_tensor(leaf) for path, leaf in leaves(value)}
+        tensors = {f"{name}{TREE_SEPARATOR}{path}": as_tensor(leaf) for path, leaf in leaves(value)}
         if not tensors:
             continue
         seen.add(id(value))
@@ -68,7 +67,7 @@ def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, tree
         return
     for key, value in _children(tree):
-        yield from leaves(value, f"{path}{SEPARATOR}{key}" if path else str(key))
+        yield from leaves(value, f"{path}{TREE_SEPARATOR}{key}" if path else str(key))
 
 
 def fill_tree(tree: Any, tensors: dict[str, Any], name: str, path: str = "") -> Any:
@@ -77,10 +76,10 @@ def fill_tree(tree: Any, tensors: dict[str, Any], name: str, path: str = "") -> 
         value = tensors.get(path)
         if value is None or tuple(value.shape) != np.shape(tree):
             there = "missing" if value is None else tuple(value.shape)
-            raise NotFitting(f"'{name}': {path} is {there} in the checkpoint and {np.shape(tree)} now")
+            raise Mismatch(f"'{name}': {path} is {there} in the checkpoint and {np.shape(tree)} now")
         return _like(tree, value)
     filled = {
-        key: fill_tree(value, tensors, name, f"{path}{SEPARATOR}{key}" if path else str(key))
+        key: fill_tree(value, tensors, name, f"{path}{TREE_SEPARATOR}{key}" if path else str(key))
         for key, value in _children(tree)
     }
     kind: Any = type(tree)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from .weights import NotFitting
+from .weights import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ def freeze(world: Any, tensors: dict[str, Any]) -> None:
     for name, one in statistics_of(world).items():
         source = AROUND if name == AROUND else FIRST
         if f"{NORMALISERS}.{source}.mean" not in tensors:
-            raise NotFitting(
+            raise Mismatch(
                 "the environments normalise observations, but the checkpoint has no statistics of them: they were in "
                 "processes of their own (AsyncVectorEnv), which Gymnasium before 1.0 cannot ask"
             )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from .generation import FORKS, generation
-from .names import names_of
+from .messages import FORKS, generation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +56,8 @@ class Observer:
         """As the script counts; -1 where it cannot be known."""
         if FORKS[0] != self._owner:
             return -1
-        told = self.script.get("global_step")
-        return told if isinstance(told, int) and told > 0 else self.steps
+        reported = self.script.get("global_step")
+        return reported if isinstance(reported, int) and reported > 0 else self.steps
 
     def made(self, probe: Any, env_id: str) -> None:
         """An environment, in whichever process."""
@@ -75,7 +75,7 @@ class Observer:
         """Before a reset, and before a step: the last moment at which the script's networks must be there."""
         if self.warm is None or not self.is_owner:
             return
-        names = names_of(self.script)
+        names = names_in_scope(self.script)
         if is_step or self.warm.is_ready(names):
             warm, self.warm = self.warm, None
             warm.fill_in(names, self.script)
@@ -136,3 +136,22 @@ class Observer:
         if now >= self._save_at and self.save is not None and self.is_owner:
             self.save("periodic")
             self._save_at = time.monotonic() + self._save_seconds
+
+
+ARGUMENTS = ("args", "cfg", "config")  # as scripts call what their command line said
+
+
+def names_in_scope(script: dict[str, Any]) -> dict[str, Any]:
+    """`script`: its globals. Of functions that call one another, what the outermost has counts most."""
+    found: dict[str, Any] = {}
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals is script and frame.f_locals is not script:
+            found.update(frame.f_locals)
+        frame = frame.f_back
+    return {**script, **found}
+
+
+def find_arguments(names: dict[str, Any]) -> Any:
+    """None when there are none."""
+    return next((names[name] for name in ARGUMENTS if hasattr(names.get(name), "__dict__")), None)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import normalisers
-from .names import arguments_in
-from .tensor_types import TYPES
+from .jax_states import fill_tree, find_states
+from .observer import find_arguments, names_in_scope
+from .weights import TYPES, Mismatch, fill, of_network, read
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
+
+    from .observer import Observer
 
 SEPARATOR = "."
 TENSORS = "tensors"  # what needs a gradient and lies beside the networks, such as SAC's log_alpha
@@ -43,7 +48,7 @@ def take(script: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
 
 def arguments_of(script: dict[str, Any]) -> dict[str, Any]:
     """What its command line said, as far as it is plain."""
-    args = arguments_in(script)
+    args = find_arguments(script)
     if dataclasses.is_dataclass(args) and not isinstance(args, type):
         found = {field.name: getattr(args, field.name) for field in dataclasses.fields(args)}
     else:
@@ -109,3 +114,112 @@ def _optimiser_tensors(optimiser: Any) -> dict[str, Any]:
 
 def _prefixed(prefix: str, tensors: dict[str, Any]) -> dict[str, Any]:
     return {f"{prefix}{SEPARATOR}{name}": value for name, value in tensors.items()}
+
+
+class Saver:
+    def __init__(self, observer: Observer, outbox: Path, script: Path, source: bytes) -> None:
+        self._observer = observer
+        self._outbox = outbox
+        self._count = 0
+        self._locals: dict[str, Any] = {}  # of the script's functions, which are gone when those return
+        self._statistics: dict[str, Any] = {}  # of observations, as they were when they could be asked for last
+        self._notes = {
+            "script": script.name,
+            "sha256": hashlib.sha256(source).hexdigest(),
+            "source": source.decode("utf-8", "replace"),
+        }
+
+    def remember(self, vector: Any) -> None:
+        """At the first step, without one, and before one is closed: processes of environments take what they know."""
+        names = self._known()
+        world = normalisers.world_of(names)
+        if vector is not None and world is not None and normalisers.base_of(world) is vector:
+            self._statistics = normalisers.collect(names) or self._statistics
+
+    def save(self, why: str) -> None:
+        names = self._known()
+        tensors, classes = take(names)
+        states = find_states(names)
+        classes.update(states.classes)
+        if not classes:
+            self._observer.say("unsaved", why, "no network was found among the names of the script")
+            return
+        if states.networks:
+            tensors = {**tensors, **states.tensors, **normalisers.collect(names)}
+        found = {name: one for name, one in tensors.items() if name.startswith(f"{normalisers.NORMALISERS}.")}
+        self._statistics = found or self._statistics
+        arguments = json.dumps(arguments_of(names))
+        notes = {**self._notes, "args": arguments, "classes": json.dumps(classes), "env_id": self._observer.env_id}
+        if states.networks:
+            notes["states"] = json.dumps(states.networks)
+        self._count += 1
+        path = self._outbox / f"{self._count:06d}.safetensors"
+        try:
+            write(path, {**tensors, **self._statistics}, notes)
+        except OSError as error:
+            self._observer.say("unsaved", why, f"it could not be written: {error.strerror}")
+            return
+        self._observer.say("saved", why, str(path), self._observer.global_step, classes)
+
+    def _known(self) -> dict[str, Any]:
+        script = self._observer.script
+        names = names_in_scope(script)
+        self._locals.update({name: value for name, value in names.items() if script.get(name) is not value})
+        return {**self._locals, **names}
+
+
+class WarmStart:
+    """Only values are taken over; how far its loops count and what its buffers hold is the script's own affair."""
+
+    def __init__(self, start: dict[str, str], say: Callable[..., None]) -> None:
+        notes, self._tensors = read(Path(start["weights"]), start["sha256"])
+        self._states: dict[str, str] = json.loads(notes.get("states", "{}"))  # of JAX, with the names of their networks
+        of_states = {*self._states, *self._states.values()}
+        classes: dict[str, str] = json.loads(notes["classes"])
+        self._classes = {name: kind for name, kind in classes.items() if name not in of_states}
+        self._say = say
+
+    def is_ready(self, script: dict[str, Any]) -> bool:
+        """Whether the script has made all that was saved."""
+        has_networks = all(isinstance(script.get(name), torch.nn.Module) for name in self._classes)
+        return has_networks and all(name in script for name in self._states)
+
+    def fill_in(self, script: dict[str, Any], script_globals: dict[str, Any] | None = None) -> None:
+        """`script`: its names; `script_globals`: those among them that can be given another value."""
+        for name, kind in self._classes.items():
+            network = script.get(name)
+            if not isinstance(network, torch.nn.Module):
+                raise Mismatch(f"the checkpoint has a network '{name}' ({kind}), and this script has none")
+            fill(network, of_network(self._tensors, name), name)
+        for name, value in of_network(self._tensors, TENSORS).items():
+            if isinstance(script.get(name), torch.Tensor) and script[name].shape == value.shape:
+                with torch.no_grad():
+                    script[name].copy_(value)
+        optimisers = [name for name, one in script.items() if isinstance(one, torch.optim.Optimizer)]
+        filled = [name for name in optimisers if self._fill_optimiser(script[name], name)]
+        world = normalisers.world_of(script)
+        if world is not None:
+            normalisers.fill(world, self._tensors)
+        for name in self._states:
+            self._replace_state(name, script if script_globals is None else script_globals)
+        self._say("warmed", sorted({*self._classes, *self._states}), filled)
+
+    def _replace_state(self, name: str, script: dict[str, Any]) -> None:
+        """JAX's states never change; the script's global gets another one."""
+        if name not in script:
+            raise Mismatch(f"the checkpoint has a state '{name}', and this script has no such global")
+        script[name] = fill_tree(script[name], of_network(self._tensors, name), name)
+
+    def _fill_optimiser(self, optimiser: Any, name: str) -> bool:
+        """Moments and step counts; False where it has others now, and begins without."""
+        saved = of_network(self._tensors, f"{OPTIMISERS}.{name}")
+        parameters = [one for group in optimiser.param_groups for one in group["params"]]
+        state: dict[int, dict[str, Any]] = {}
+        for key, value in saved.items():
+            number, _, part = key.partition(".")
+            if int(number) >= len(parameters) or (value.ndim and value.shape != parameters[int(number)].shape):
+                return False
+            state.setdefault(int(number), {})[part] = value
+        if state:
+            optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+        return bool(state)

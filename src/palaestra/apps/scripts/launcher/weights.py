@@ -8,16 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .tensor_types import TYPES
-
 if TYPE_CHECKING:
     from pathlib import Path
+
+TYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
 
 KINDS = {name: kind for kind, name in TYPES.items()}
 LENGTH_BYTES = 8
 
 
-class NotFitting(Exception):
+class Mismatch(Exception):
     """The text says what does not fit what."""
 
 
@@ -25,7 +36,7 @@ def read(path: Path, sha256: str) -> tuple[dict[str, str], dict[str, Any]]:
     """Notes and tensors of a file that has exactly that hash."""
     data = bytearray(path.read_bytes())
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise NotFitting(f"{path.name} is not the file that was verified")
+        raise Mismatch(f"{path.name} is not the file that was verified")
     begin = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "little")
     header = json.loads(bytes(data[LENGTH_BYTES:begin]))
     notes = header.pop("__metadata__", {})
@@ -54,9 +65,9 @@ def fill(network: Any, state: dict[str, Any], name: str) -> None:
     kind = type(network).__name__
     if missing or surplus:
         which = ", ".join([*(f"no {key}" for key in missing[:3]), *(f"{key} too many" for key in surplus[:3])])
-        raise NotFitting(f"'{name}' is now another {kind} than the one that was saved: the checkpoint has {which}")
+        raise Mismatch(f"'{name}' is now another {kind} than the one that was saved: the checkpoint has {which}")
     if other:
         key = other[0]
         shapes = f"{tuple(state[key].shape)} in the checkpoint and {tuple(there[has[key]].shape)} now"
-        raise NotFitting(f"'{name}' is now another {kind} than the one that was saved: {key} is {shapes}")
+        raise Mismatch(f"'{name}' is now another {kind} than the one that was saved: {key} is {shapes}")
     network.load_state_dict({has[key]: value for key, value in state.items()})

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from pathlib import Path
+from types import SimpleNamespace
+
+import gymnasium
+import numpy as np
+import pytest
+
+from palaestra.apps.scripts.launcher.videos import (
+    MODULES,
+    FrameRecording,
+    as_image,
+    controlled,
+    install_moviepy_substitute,
+    is_wanted,
+)
+from palaestra.apps.scripts.videos import read_frames
+from palaestra.rendering.offscreen import prepare_rendering
+
+
+def test_pictures_come_back_as_they_were_also_when_their_size_changes(tmp_path):
+    dice = np.random.default_rng(1)
+    sizes = [(4, 6), (4, 6), (5, 2), (4, 6)]
+    pictures = [dice.integers(0, 255, (*size, 3), dtype=np.uint8) for size in sizes]
+    film = FrameRecording(tmp_path / "a.pictures")
+    for picture in pictures:
+        film.add(picture)
+    film.close()
+    found = list(read_frames(film.path))
+    assert len(found) == len(pictures)
+    assert all(np.array_equal(one, other) for one, other in zip(found, pictures, strict=True))
+
+
+def test_only_what_is_a_picture_is_taken_for_one():
+    picture = np.zeros((2, 2, 3), dtype=np.uint8)
+    assert as_image([picture, picture + 1]).max() == 1
+    assert as_image(picture.astype(float)).dtype == np.uint8
+    assert [as_image(one) for one in (None, [], "ascii", np.zeros((2, 2)))] == [None] * 4
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """With a MoviePy that puts pictures aside."""
+    for name in MODULES:
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    messages = []
+    install_moviepy_substitute(lambda *message: messages.append(message))
+    prepare_rendering("rgb_array")
+    return messages
+
+
+def make():
+    return gymnasium.make("CartPole-v1", render_mode="rgb_array")
+
+
+def play(env):
+    """One episode; how many pictures there are of it."""
+    env.reset(seed=1)
+    steps, ended = 0, False
+    while not ended:
+        _, _, terminated, truncated, _ = env.step(0)
+        steps, ended = steps + 1, terminated or truncated
+    return steps + 1
+
+
+def test_an_episode_is_filmed_with_every_picture_of_it(said, tmp_path):
+    record = controlled(gymnasium.wrappers.RecordVideo, lambda: True, None)
+    env = record(make(), str(tmp_path / "films"))
+    pictures = play(env)
+    env.close()
+    ((kind, aside, film, rate),) = said
+    assert (kind, Path(film).name, rate) == ("film", "rl-video-episode-0.mp4", 50.0)
+    assert sum(1 for _ in read_frames(Path(aside))) == pictures
+
+
+def test_a_film_that_nobody_asked_for_is_not_made(said, tmp_path):
+    env = make()
+    assert controlled(gymnasium.wrappers.RecordVideo, lambda: False, None)(env, str(tmp_path / "films")) is env
+    assert list(tmp_path.iterdir()) == []
+    env.close()
+
+
+def test_wandb_finds_the_last_film_when_it_is_there_and_none_otherwise(said, tmp_path):
+    reported = []
+    record = controlled(gymnasium.wrappers.RecordVideo, lambda: True, lambda *message: reported.append(message))
+    env = record(make(), str(tmp_path / "films"))
+    assert not env.enabled
+    play(env)
+    (tmp_path / "films" / "rl-video-episode-0.mp4").write_bytes(b"as MoviePy would have it")
+    env.close()
+    assert env.enabled
+    assert reported == [("film", "", env.path, 0.0)]
+
+
+def test_the_scripts_own_switch_decides_where_it_has_one():
+    assert is_wanted({"args": SimpleNamespace(capture_video=True)})
+    assert not is_wanted({"args": SimpleNamespace(capture_video=False)})
+    assert is_wanted({"args": SimpleNamespace()})
+    assert is_wanted({})
+
+
+@pytest.fixture
+def clip(monkeypatch):
+    """What Gymnasium imports, and what was said about films."""
+    for name in MODULES:
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    said = []
+    install_moviepy_substitute(lambda *message: said.append(message))
+    return importlib.import_module("moviepy.video.io.ImageSequenceClip").ImageSequenceClip, said
+
+
+def test_pictures_are_put_aside_in_their_order_and_told(clip, tmp_path):
+    make, said = clip
+    pictures = [np.full((4, 6, 3), shade, dtype=np.uint8) for shade in (3, 9, 3)]
+    made = make(pictures, fps=50)
+    made.write_videofile(str(tmp_path / "a.mp4"), logger=None)
+    made.close()
+    aside = tmp_path / "a.mp4.pictures"
+    assert said == [("film", str(aside), str(tmp_path / "a.mp4"), 50.0)]
+    assert [picture[0, 0, 0] for picture in read_frames(aside)] == [3, 9, 3]
+
+
+def test_what_is_no_picture_is_passed_over(clip, tmp_path):
+    make, said = clip
+    make([np.zeros((4, 6)), np.zeros((4, 6, 3), dtype=np.uint8)]).write_videofile(tmp_path / "b.mp4")
+    assert len(list(read_frames(tmp_path / "b.mp4.pictures"))) == 1
+    assert said[0][3] == 0.0
