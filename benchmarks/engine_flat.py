@@ -39,7 +39,7 @@ SETTINGS = (
     "ppo.minibatch_size=128",
     "ppo.update_epochs=4",
 )
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 TICKS = os.sysconf("SC_CLK_TCK")
 CTRL_C = 130
 FIRST = 100_000  # steps; what was before is start-up
@@ -104,7 +104,7 @@ def watch(folder: Path, training: Sequence[str], seconds: float) -> list[Look]:
             step = told_step(folder)
             if step > (looks[-1].step if looks else 0) and (look := look_at(child.pid, step)) is not None:
                 looks.append(look)
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
     if child.returncode not in {0, CTRL_C}:
         raise SystemExit(f"The training ended with exit code {child.returncode}.")
     return looks

@@ -95,7 +95,7 @@ class Watch(threading.Thread):
             self.own = max(self.own, me.memory_info().rss)
             for child in me.children():
                 try:
-                    if any("palaestra.cluster.driver_process" in word for word in child.cmdline()):
+                    if any("palaestra.cluster.evaluation" in word for word in child.cmdline()):
                         self.driver = max(self.driver, child.memory_info().rss)
                 except psutil.Error:
                     continue

@@ -7,7 +7,7 @@ import pytest
 
 import palaestra
 from palaestra import api
-from palaestra.cluster.orders import Status
+from palaestra.cluster.evaluation.jobs import Status
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import DamagedFile, NotFound, UsageError
 from palaestra.core.trials import TrialEnd
@@ -52,7 +52,7 @@ def test_a_request_for_judgements_elsewhere_is_a_function(root, monkeypatch):
             sent.append((order.suite, order.status, cluster))
             yield replace(order, status=Status.DONE, mean=float(order.number))
 
-    monkeypatch.setattr("palaestra.cluster.requesting.request_evaluations", answered)
+    monkeypatch.setattr("palaestra.cluster.evaluation.jobs.request_evaluations", answered)
     suites = ["default", "acrobot"]
     orders = palaestra.request_policy_eval("mine:latest", suites=suites, again=True, address="head:1", runs_root=root)
     assert sent == [("acrobot", "new", {"address": "head:1"}), ("default", "new", {"address": "head:1"})]

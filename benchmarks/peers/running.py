@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from peers.settings import Setting
 
 BENCHMARKS = Path(__file__).parents[1]
-LOOK_SECONDS = 1.0  # between two looks at memory and processor time; each costs some milliseconds
+POLL_SECONDS = 1.0  # between two looks at memory and processor time; each costs some milliseconds
 PATIENCE_SECONDS = 240.0  # beyond what was asked for: starting, compiling, one long update
 GRACE_SECONDS = 30.0
 REASON_LETTERS = 300
@@ -130,7 +130,7 @@ def follow(child: subprocess.Popen[bytes], tree: Tree, limit: float) -> list[str
     said, deadline = b"", time.monotonic() + limit
     with child.stdout as pipe:
         while time.monotonic() < deadline:
-            ready, _, _ = select([pipe], [], [], LOOK_SECONDS)
+            ready, _, _ = select([pipe], [], [], POLL_SECONDS)
             if not ready:
                 tree.look()
                 if child.poll() is not None:  # its own children may still hold the pipe

@@ -55,7 +55,7 @@ def evaluation_text(result: Result) -> str:
     return f"""{measured_evaluations(result)}
 
 Predicted for one command, 8 workers a machine, 10 Gbit/s. A command has at most {REQUESTS_AT_ONCE} requests under way
-(`palaestra.cluster.requesting.AT_ONCE`); a machine fetches the weights of a checkpoint once. Many workers get smaller
+(`cluster.evaluation.jobs.AT_ONCE`); a machine fetches the weights of a checkpoint once. Many workers get smaller
 shares, so that all of them have something to do; each share costs the driver as much as a large one. Where the driver
 is the limit, more workers therefore make short evaluations slower, not faster.
 

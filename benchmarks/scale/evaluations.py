@@ -14,20 +14,20 @@ import psutil
 from palaestra.api import train
 from palaestra.checkpoints.loaded import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.cluster.delivery import packed
-from palaestra.cluster.evaluator import RayClient
-from palaestra.cluster.orders import Order, Status, make_orders
-from palaestra.cluster.requesting import Requesting
-from palaestra.cluster.share import imported_modules, own_code, share_to_json
+from palaestra.cluster.evaluation.client import RayClient
+from palaestra.cluster.evaluation.driver import packed
+from palaestra.cluster.evaluation.jobs import EvaluationJob, JobRunner, Status, make_jobs
+from palaestra.cluster.evaluation.messages import imported_modules, share_to_json
 from palaestra.config.distributed import ClusterConfig
 from palaestra.evaluation.session import EvaluationOptions
+from palaestra.runs.code_identity import code_of_process
 from scale.workers import EvaluationCosts
 
 if TYPE_CHECKING:
     from palaestra.core.evaluation import SuiteReport
 
 RUN = "many"
-DRIVER = "palaestra.cluster.driver_process"
+DRIVER = "palaestra.cluster.evaluation"
 HEAD = ("gcs_server", "raylet")
 WARM_UP = 0.25  # share of the evaluations before the clock runs: workers import torch and load policies
 
@@ -48,7 +48,7 @@ def measure_evaluations(recipe: str, workers: int, checkpoints: int, episodes: i
     with TemporaryDirectory() as folder:
         root = Path(folder) / "runs"
         make_checkpoints(recipe, root, checkpoints)
-        orders = make_orders([f"{RUN}:all"], root, [EvaluationOptions(episodes=episodes, submitted_by="request-eval")])
+        orders = make_jobs([f"{RUN}:all"], root, [EvaluationOptions(episodes=episodes, submitted_by="request-eval")])
         return play_orders(recipe, orders, workers)
 
 
@@ -67,11 +67,11 @@ def make_checkpoints(recipe: str, root: Path, count: int) -> None:
         manager.save(loaded.policy, replace(first, epoch=first.epoch + number, agent_step=step, files={}))
 
 
-def play_orders(name: str, orders: list[Order], workers: int) -> EvaluationFigure:
+def play_orders(name: str, orders: list[EvaluationJob], workers: int) -> EvaluationFigure:
     first = max(1, int(WARM_UP * len(orders)))
     samples: list[float] = []
     with RayClient(ClusterConfig(cpus=workers)) as evaluator:
-        for number, order in enumerate(Requesting(evaluator).run(orders), 1):
+        for number, order in enumerate(JobRunner(evaluator).run(orders), 1):
             if order.status is not Status.DONE or order.report is None:
                 raise RuntimeError(f"An evaluation ended as {order.status}: {order.error}")
             samples += [one.seconds / len(one.episodes) for one in order.report.reports]
@@ -100,12 +100,12 @@ def cpu_seconds() -> dict[str, float]:
     return spent
 
 
-def sizes_of(order: Order, report: SuiteReport) -> dict[str, int]:
+def sizes_of(order: EvaluationJob, report: SuiteReport) -> dict[str, int]:
     """Bytes that travel: weights, the description of a share with its sidecar, the result of an episode."""
     path = order.subject.checkpoint.path
     assert path is not None, "it was found on disk"
     sidecar, weights, policy = packed(path, order.request.weights)
-    code = own_code(imported_modules(order.request.plans, policy))
+    code = code_of_process(imported_modules(order.request.plans, policy))
     text = share_to_json(order.request, order.request.plans[0], trust_module=True, code=code)
     episode = json.dumps(asdict(report.reports[0].episodes[0]))
     return {"weights": len(weights), "share": len(text) + len(sidecar), "episode": len(episode)}

@@ -7,9 +7,9 @@ from math import ceil
 
 import numpy as np
 
-from palaestra.cluster.dispatch import LARGEST_SHARE, SHARES_PER_PROCESSOR
-from palaestra.cluster.driver import PER_PROCESSOR as QUEUED_PER_WORKER
-from palaestra.cluster.requesting import AT_ONCE as REQUESTS_AT_ONCE
+from palaestra.cluster.evaluation.dispatch import LARGEST_SHARE, SHARES_PER_PROCESSOR
+from palaestra.cluster.evaluation.driver import PER_PROCESSOR as QUEUED_PER_WORKER
+from palaestra.cluster.evaluation.jobs import AT_ONCE as REQUESTS_AT_ONCE
 
 __all__ = ["QUEUED_PER_WORKER", "REQUESTS_AT_ONCE", "EvaluationCosts", "Prediction", "predict_evaluations"]
 
@@ -34,7 +34,7 @@ class EvaluationCosts:
         return float(np.mean(self.episode_samples))
 
     def share_size(self, workers: int) -> int:
-        """Episodes of a share while many requests wait; as `palaestra.cluster.dispatch` decides it."""
+        """Episodes of a share while many requests wait; as `palaestra.cluster.evaluation.dispatch` decides it."""
         waiting = REQUESTS_AT_ONCE * self.episodes
         return min(LARGEST_SHARE, self.episodes, max(1, ceil(waiting / (SHARES_PER_PROCESSOR * workers))))
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from palaestra.analysis.report import Analysis
     from palaestra.checkpoints.loaded import LoadedPolicy
-    from palaestra.cluster.orders import Order
+    from palaestra.cluster.evaluation.jobs import EvaluationJob
     from palaestra.core.evaluation import SuiteReport
     from palaestra.evaluation.episode_video import EpisodeVideo
     from palaestra.runner.job import TrainingJob
@@ -211,14 +211,13 @@ def request_policy_eval(
     dry_run: bool = False,
     address: str | None = None,
     runs_root: Path | None = None,
-) -> list[Order]:
+) -> list[EvaluationJob]:
     """Have targets judged on Ray, each in every suite; `RUN:all` means all checkpoints of a run.
 
     What was judged before, or is asked for twice, is not sent unless `again`; `dry_run` only says what would be sent.
     Without `address` the runs say where the cluster is, else RAY_ADDRESS, else a Ray of our own plays on this machine.
     """
-    from palaestra.cluster.orders import make_orders
-    from palaestra.cluster.requesting import request_evaluations
+    from palaestra.cluster.evaluation.jobs import make_jobs, request_evaluations
     from palaestra.evaluation.session import EvaluationOptions
 
     common = EvaluationOptions(
@@ -226,7 +225,7 @@ def request_policy_eval(
     )
     asked = [replace(common, suite=suite) for suite in suites] or [common]
     root = runs_root if runs_root is not None else default_runs_root()
-    orders = make_orders(targets, root, asked, again=again)
+    orders = make_jobs(targets, root, asked, again=again)
     if dry_run:
         return orders
     answered = {order.number: order for order in request_evaluations(orders, {"address": address} if address else {})}

@@ -187,7 +187,7 @@ def test_without_ray_the_extra_is_named(call, runs, monkeypatch):
     def absent(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("palaestra.cluster.installed.version", absent)
+    monkeypatch.setattr("palaestra.cluster.ray_runtime.version", absent)
     code, _, err = call("eval", "first", "--episodes", "1", "remote=true")
     assert code == 4
     assert "palaestra[cluster]" in err

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from palaestra.cli.request_eval import candidates, read_words
-from palaestra.cluster import requesting
-from palaestra.cluster.evaluator import Answer
+from palaestra.cluster.evaluation import jobs
+from palaestra.cluster.evaluation.client import Answer
 from palaestra.core.errors import RunFailed
 from palaestra.core.evaluation import SuiteReport
 from palaestra.evaluation.local import LocalEvaluator
@@ -50,7 +50,7 @@ class Elsewhere:
 @pytest.fixture
 def elsewhere(runs, monkeypatch):
     stand_in = Elsewhere(runs)
-    monkeypatch.setattr(requesting, "RayClient", lambda where: stand_in)
+    monkeypatch.setattr(jobs, "RayClient", lambda where: stand_in)
     return stand_in
 
 

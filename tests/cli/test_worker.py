@@ -2,7 +2,7 @@ import pytest
 
 from palaestra.cli import worker
 from palaestra.cli.main import main
-from palaestra.cluster.node_process import Left
+from palaestra.cluster.node import ClusterLeft
 from palaestra.cluster.token import Token
 
 
@@ -14,7 +14,7 @@ def up(monkeypatch):
     def serve(order, on_up, note, wait):
         orders.append(order)
         on_up()
-        raise Left(2)
+        raise ClusterLeft(2)
 
     monkeypatch.setattr(worker, "serve", serve)
     monkeypatch.setattr(worker, "head_token", lambda: Token("/home/me/.ray/auth_token"))

@@ -4,9 +4,9 @@ from palaestra.cluster.address import (
     VARIABLE,
     Address,
     address_towards,
-    asked_address,
     cluster_of,
     common_cluster,
+    configured_address,
     read_address,
 )
 from palaestra.config.distributed import ClusterConfig
@@ -88,10 +88,10 @@ def test_the_key_that_the_user_typed_is_named():
 
 def test_the_key_wins_over_rays_variable_and_that_over_a_ray_of_ones_own(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "other:1")
-    assert asked_address("head:1") == "head:1"
-    assert asked_address(None) == "other:1"
+    assert configured_address("head:1") == "head:1"
+    assert configured_address(None) == "other:1"
     monkeypatch.delenv("RAY_ADDRESS")
-    assert asked_address(None) is None
+    assert configured_address(None) is None
 
 
 def run_with(tmp_path, name, **cluster):

@@ -8,7 +8,7 @@ import pytest
 
 from palaestra.cluster import connection
 from palaestra.cluster.connection import open_ray
-from palaestra.cluster.nodes import ask_each, check_code
+from palaestra.cluster.nodes import find_excluded_nodes, query_each
 from palaestra.core.errors import UsageError
 
 
@@ -42,8 +42,8 @@ def test_an_embedded_session_is_private_and_leaves_nothing(monkeypatch, capfd):
         assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
         folder = Path(session.ray._private.worker._global_node.get_session_dir_path()).parents[1]
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert len(ask_each(session.ray, node_pid)) == 1
-        assert check_code(session.ray) == ()
+        assert len(query_each(session.ray, node_pid)) == 1
+        assert find_excluded_nodes(session.ray) == ()
         with open_ray("10.9.8.7:1") as inner:  # whoever is inside uses what is open
             assert inner.address == session.address
         assert session.ray.is_initialized()

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from palaestra.cluster import status
-from palaestra.cluster.heartbeat import node_of
-from palaestra.cluster.nodes import Answers, LeftOut
+from palaestra.cluster.nodes import ExcludedNode, NodeResponses, node_of
 from palaestra.cluster.status import cluster_status, describe_node, read_status
 from palaestra.core.errors import RunFailed
 from palaestra.runs.code_identity import code_identity, package_files
@@ -37,19 +36,19 @@ def ray(monkeypatch):
     files = {**package_files(), "envs/make.py": "edited"}
     other = {"versions": [], "package": files, "modules": {}}
     said = {
-        "id-1": {"host": "host-1", "versions": VERSIONS, "other_code": None},
-        "id-2": {"host": "host-2", "versions": VERSIONS, "other_code": other},
-        "id-5": {"host": "host-5", "versions": VERSIONS, "other_code": None},
+        "id-1": {"host": "host-1", "versions": VERSIONS, "code_differences": None},
+        "id-2": {"host": "host-2", "versions": VERSIONS, "code_differences": other},
+        "id-5": {"host": "host-5", "versions": VERSIONS, "code_differences": None},
     }
-    silent = (LeftOut(node_of(entry("3")), "nobody answers at 10.0.0.3:1"),)
+    silent = (ExcludedNode(node_of(entry("3")), "nobody answers at 10.0.0.3:1"),)
     now = time.monotonic()
-    answers = Answers(said, dict.fromkeys(said, now), silent)
+    answers = NodeResponses(said, dict.fromkeys(said, now), silent)
     jobs = [
         {"DriverIPAddress": "10.0.0.1", "DriverPid": 7, "Entrypoint": "palaestra eval", "IsDead": False},
         {"DriverIPAddress": "10.0.0.1", "DriverPid": 8, "Entrypoint": "long over", "IsDead": True},
     ]
     state = SimpleNamespace(available_resources_per_node=lambda: {"id-1": {"CPU": 1.0}}, jobs=lambda: jobs)
-    monkeypatch.setattr(status, "ask_nodes", lambda ray, question, *arguments: answers)
+    monkeypatch.setattr(status, "query_nodes", lambda ray, question, *arguments: answers)
     monkeypatch.setattr(status, "import_module", lambda name: state)
     return SimpleNamespace(nodes=lambda: entries, util=SimpleNamespace(get_node_ip_address=lambda: "10.0.0.9"))
 
@@ -73,7 +72,7 @@ def test_a_node_says_its_versions_and_what_differs():
     fields = {"python": code.python, "packages": code.packages, "package": code.package, "modules": {}}
     told = describe_node(fields)
     assert set(told["versions"]) == {"python", "ray", "palaestra"}
-    assert told["other_code"] is None
+    assert told["code_differences"] is None
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import stat
 import pytest
 
 from palaestra.cluster.address import Address
-from palaestra.cluster.token import access, default_path, find_token, fresh_access, keep_fresh_token
+from palaestra.cluster.token import access, default_path, find_token, fresh_access, write_new_token
 from palaestra.core.errors import UsageError
 
 HERE = Address("127.0.0.1", 6379)
@@ -13,7 +13,7 @@ THERE = Address("10.0.0.5", 6379)
 def test_the_variable_comes_before_the_named_file_and_that_before_the_home_directory(tmp_path):
     named = tmp_path / "token"
     named.write_text("named")
-    keep_fresh_token(tmp_path)
+    write_new_token(tmp_path)
     assert find_token({"RAY_AUTH_TOKEN": "x", "RAY_AUTH_TOKEN_PATH": str(named)}, tmp_path).place == "RAY_AUTH_TOKEN"
     assert find_token({"RAY_AUTH_TOKEN": " ", "RAY_AUTH_TOKEN_PATH": str(named)}, tmp_path).place == str(named)
     assert find_token({}, tmp_path).place == str(default_path(tmp_path))
@@ -74,6 +74,6 @@ def test_a_kept_token_is_its_owners_alone_even_over_an_open_file(tmp_path):
     path.parent.mkdir()
     path.write_text("old")
     path.chmod(0o644)
-    keep_fresh_token(tmp_path)
+    write_new_token(tmp_path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(path.read_text()) == 64

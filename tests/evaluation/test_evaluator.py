@@ -2,7 +2,7 @@ import inspect
 
 import pytest
 
-from palaestra.cluster.players import RayEvaluator
+from palaestra.cluster.evaluation.evaluator import RayEvaluator
 from palaestra.evaluation.background import ProcessEvaluator, RemoteCheckpointEvaluator
 from palaestra.evaluation.evaluator import BackgroundEvaluator, CheckpointEvaluation, Evaluator
 from palaestra.evaluation.local import LocalEvaluator

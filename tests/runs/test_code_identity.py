@@ -15,7 +15,10 @@ import pytest
 import palaestra
 from palaestra.runs.code_identity import (
     code_identity,
+    code_of_process,
     combine,
+    compare_code,
+    describe_differences,
     differences,
     module_files,
     modules_hash,
@@ -103,3 +106,48 @@ def test_versions_that_differ_are_named_with_both():
     torch = here.packages["torch"]
     assert version_differences(here, there) == [f"Python 3.9 (here {here.python})", f"torch 1.0 (here {torch})"]
     assert version_differences(here, replace(here, packages={})) == []
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    code_of_process.cache_clear()
+    (tmp_path / "my_maze.py").write_text("size = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path / "my_maze.py"
+    code_of_process.cache_clear()
+
+
+def test_equal_code_has_no_differences():
+    assert compare_code(code_identity()) is None
+
+
+@pytest.mark.parametrize("change", [{"python": "3.9"}, {"packages": {"torch": "1.0"}}])
+def test_a_different_python_or_torch_is_named_with_both_versions(change):
+    asked = replace(code_identity(), **change)
+    (line,) = describe_differences(compare_code(asked))
+    assert ("3.9" in line) or ("torch" in line and "1.0" in line)
+    assert compare_code(asked).affects_all_requests
+
+
+def test_edited_files_of_palaestra_are_named(monkeypatch):
+    asked = replace(code_identity(), package="of another edit")
+    found = compare_code(asked)
+    found = replace(found, package={**found.package, "envs/make.py": "edited"})
+    assert describe_differences(found) == ["palaestra/envs/make.py"]
+
+
+def test_an_edited_module_of_the_user_affects_only_requests_that_import_it(own_module):
+    asked = code_identity(["my_maze"])
+    assert compare_code(asked) is None
+    code_of_process.cache_clear()
+    own_module.write_text("size = 4\n")
+    found = compare_code(asked)
+    assert not found.affects_all_requests
+    own_module.write_text("size = 3\n")
+    assert describe_differences(found) == ["my_maze.py"]
+
+
+def test_a_missing_module_is_named(own_module):
+    asked = code_identity(["my_maze"])
+    own_module.unlink()
+    assert describe_differences(compare_code(asked)) == ["my_maze (not found there)"]

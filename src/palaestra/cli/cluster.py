@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from palaestra.cli.command import Command
 from palaestra.cli.judging import ADDRESS_KEY, is_cluster_word, read_cluster_words
 from palaestra.cli.output import note, print_json, print_table
-from palaestra.cluster.address import asked_address, read_address
+from palaestra.cluster.address import configured_address, read_address
 from palaestra.cluster.status import read_status
 from palaestra.core.errors import UsageError
 
@@ -33,7 +33,7 @@ def run(arguments: Namespace) -> int:
     for word in arguments.words:
         if not is_cluster_word(word):
             raise UsageError(f"'{word}' is not a setting of the cluster.", f"Write {ADDRESS_KEY}=HOST:PORT.")
-    address = asked_address(read_cluster_words(arguments.words).get("address"))
+    address = configured_address(read_cluster_words(arguments.words).get("address"))
     if address is None:
         raise UsageError("No cluster is named.", f"Write {ADDRESS_KEY}=HOST:PORT, or set RAY_ADDRESS.")
     status = read_status(str(read_address(address)))

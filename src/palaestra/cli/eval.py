@@ -150,8 +150,8 @@ def _evaluators(targets: Sequence[EvaluationTarget], words: EvalWords, stack: Ex
     if not words.is_remote:
         return [None] * len(targets)
     from palaestra.cluster.address import common_cluster
-    from palaestra.cluster.evaluator import RayClient
-    from palaestra.cluster.players import RayEvaluator
+    from palaestra.cluster.evaluation.client import RayClient
+    from palaestra.cluster.evaluation.evaluator import RayEvaluator
 
     cluster = common_cluster([target.directory for target in targets], words.cluster)
     evaluator = stack.enter_context(RayClient(cluster))

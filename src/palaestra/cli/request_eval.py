@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.cli.parser import Parser
-    from palaestra.cluster.orders import Order
+    from palaestra.cluster.evaluation.jobs import EvaluationJob
     from palaestra.runner.signals import StopRequest
 
 ALL = ":all"
@@ -86,8 +86,8 @@ def run(arguments: Namespace) -> int:
     return exit_code([answered.get(order.number, order) for order in orders])
 
 
-def _orders(words: RequestWords, arguments: Namespace) -> list[Order]:
-    from palaestra.cluster.orders import make_orders
+def _orders(words: RequestWords, arguments: Namespace) -> list[EvaluationJob]:
+    from palaestra.cluster.evaluation.jobs import make_jobs
     from palaestra.evaluation.session import EvaluationOptions
 
     common = EvaluationOptions(
@@ -99,15 +99,15 @@ def _orders(words: RequestWords, arguments: Namespace) -> list[Order]:
         submitted_by="request-eval",
     )
     asked = [replace(common, suite=suite) for suite in words.suites] or [common]
-    return make_orders(words.targets, runs_root(), asked, again=arguments.again)
+    return make_jobs(words.targets, runs_root(), asked, again=arguments.again)
 
 
-def _answered(orders: list[Order], cluster: dict[str, Any], stop: StopRequest) -> dict[int, Order]:
+def _answered(orders: list[EvaluationJob], cluster: dict[str, Any], stop: StopRequest) -> dict[int, EvaluationJob]:
     """By number, as far as they were answered before somebody had enough."""
-    from palaestra.cluster.requesting import request_evaluations
+    from palaestra.cluster.evaluation.jobs import request_evaluations
 
     new = [order for order in orders if order.status == "new"]
-    answered: dict[int, Order] = {}
+    answered: dict[int, EvaluationJob] = {}
     with RequestProgress(len(new), sum(order.episodes for order in new)) as progress:
         try:
             for order in request_evaluations(orders, cluster, progress.count, lambda: bool(stop)):
@@ -118,7 +118,7 @@ def _answered(orders: list[Order], cluster: dict[str, Any], stop: StopRequest) -
     return answered
 
 
-def show(orders: Sequence[Order], *, as_json: bool, in_full: bool = False) -> None:
+def show(orders: Sequence[EvaluationJob], *, as_json: bool, in_full: bool = False) -> None:
     if as_json:
         print_json({"evaluations": [_plain(order, in_full=in_full) for order in orders]})
         return
@@ -132,12 +132,12 @@ def show(orders: Sequence[Order], *, as_json: bool, in_full: bool = False) -> No
     _tell_reasons(orders)
 
 
-def exit_code(orders: Sequence[Order]) -> int:
+def exit_code(orders: Sequence[EvaluationJob]) -> int:
     """Of the first that failed."""
     return next((order.exit_code or 1 for order in orders if order.status not in GOOD), 0)
 
 
-def _tell_reasons(orders: Sequence[Order]) -> None:
+def _tell_reasons(orders: Sequence[EvaluationJob]) -> None:
     """One line for each reason, however many failed for it."""
     reasons = Counter(order.error for order in orders if order.error)
     for reason, count in reasons.most_common(REASONS_SHOWN):
@@ -146,12 +146,12 @@ def _tell_reasons(orders: Sequence[Order]) -> None:
         note(f"palaestra: and {len(reasons) - REASONS_SHOWN} other reasons; --json shows all.")
 
 
-def _called(order: Order) -> str:
+def _called(order: EvaluationJob) -> str:
     checkpoint = order.target.checkpoint
     return f"{checkpoint.run_name or checkpoint.run}:{checkpoint.epoch}"
 
 
-def _plain(order: Order, *, in_full: bool) -> dict[str, Any]:
+def _plain(order: EvaluationJob, *, in_full: bool) -> dict[str, Any]:
     fields = {
         "checkpoint": order.target.name,
         "suite": order.suite,

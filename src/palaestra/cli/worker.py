@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from palaestra.cli.command import Command
 from palaestra.cli.output import note
 from palaestra.cli.parser import natural, positive
-from palaestra.cluster.node import LOOPBACK, PORT, read_order
-from palaestra.cluster.node_process import Left, head_token, serve
+from palaestra.cluster.node import LOOPBACK, PORT, ClusterLeft, head_token, read_node_options, serve
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from palaestra.cli.parser import Parser
-    from palaestra.cluster.node import NodeOrder
+    from palaestra.cluster.node import NodeOptions
 
 
 def add_arguments(parser: Parser) -> None:
@@ -36,7 +35,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    order = read_order(
+    order = read_node_options(
         head=arguments.head,
         address=arguments.address,
         host=arguments.host,
@@ -46,13 +45,13 @@ def run(arguments: Namespace) -> int:
     )
     try:
         serve(order, lambda: print(_line(order), flush=True), note, arguments.wait)
-    except Left as left:
+    except ClusterLeft as left:
         note(f"{left}: this machine has left the cluster at {order.address}.")
         return left.exit_code
     return 0
 
 
-def _line(order: NodeOrder) -> str:
+def _line(order: NodeOptions) -> str:
     use = f"use it with: palaestra eval RUN remote=true cluster.address={order.address}"
     if not order.is_head:
         return f"This machine belongs to the cluster at {order.address}; {use}; Ctrl-C leaves it."

@@ -51,7 +51,7 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def asked_address(configured: str | None) -> str | None:
+def configured_address(configured: str | None) -> str | None:
     """`cluster.address`, else Ray's own variable; None: a Ray of one's own."""
     return configured or os.environ.get(VARIABLE) or None
 
@@ -59,7 +59,7 @@ def asked_address(configured: str | None) -> str | None:
 def cluster_of(directory: RunDirectory) -> ClusterConfig:
     """For a training whose checkpoints are evaluated remotely: what its configuration says, else the variable."""
     configured = _configured(directory)
-    return configured.model_copy(update={"address": asked_address(configured.address)})
+    return configured.model_copy(update={"address": configured_address(configured.address)})
 
 
 def common_cluster(directories: Iterable[RunDirectory | None], given: Mapping[str, Any] | None = None) -> ClusterConfig:
@@ -71,7 +71,7 @@ def common_cluster(directories: Iterable[RunDirectory | None], given: Mapping[st
             raise UsageError(
                 f"These runs name different clusters: {', '.join(found)}.", f"Choose one of them: {KEY}={found[0]}"
             )
-        given["address"] = asked_address(found[0] if found else None)
+        given["address"] = configured_address(found[0] if found else None)
     return ClusterConfig(**given)
 
 

@@ -9,17 +9,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.address import Address, read_address
-from palaestra.cluster.folders import private_folder
-from palaestra.cluster.installed import load_ray, on_loopback, quiet, ray_variables
-from palaestra.cluster.nodes import check_code, selector
+from palaestra.cluster.nodes import find_excluded_nodes, selector
 from palaestra.cluster.probe import probe
+from palaestra.cluster.ray_runtime import load_ray, on_loopback, private_directory, quiet, ray_variables
 from palaestra.cluster.token import access, fresh_access
 from palaestra.core.errors import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from palaestra.cluster.nodes import LeftOut
+    from palaestra.cluster.nodes import ExcludedNode
 
 LOOPBACK = "127.0.0.1"
 OBJECT_STORE_BYTES = 256 * 2**20
@@ -33,7 +32,7 @@ class RaySession:
     ray: Any
     address: str  # of the head, HOST:PORT
     is_embedded: bool  # it ends with the block that opened it
-    left_out: tuple[LeftOut, ...] = ()  # nodes that cannot be used
+    excluded: tuple[ExcludedNode, ...] = ()  # nodes that cannot be used
 
     @property
     def cpus(self) -> float:
@@ -43,7 +42,7 @@ class RaySession:
     @property
     def label_selector(self) -> dict[str, str]:
         """For tasks, actors and placement: any node but those that are left out."""
-        return selector(one.node.id for one in self.left_out)
+        return selector(one.node.id for one in self.excluded)
 
     @property
     def gpus(self) -> float:
@@ -73,8 +72,8 @@ def open_ray(
         else:
             session = _joined(stack, read_address(address))
             if is_checked:
-                left_out = check_code(session.ray, allow_different_code=allow_different_code)
-                session = replace(session, left_out=left_out)
+                excluded = find_excluded_nodes(session.ray, allow_different_code=allow_different_code)
+                session = replace(session, excluded=excluded)
             yield session
 
 
@@ -82,7 +81,7 @@ def _embedded(stack: ExitStack, cpus: int | None) -> RaySession:
     ray = stack.enter_context(ray_variables(fresh_access()))
     stack.enter_context(on_loopback())
     stack.enter_context(quiet())
-    folder = stack.enter_context(private_folder())
+    folder = stack.enter_context(private_directory())
     try:
         with _signals_kept():
             context = ray.init(

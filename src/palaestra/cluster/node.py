@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import signal
 import socket
+import subprocess
 import sys
 import threading
-from contextlib import closing
+import time
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.address import Address, address_towards, read_address
-from palaestra.cluster.installed import load_ray, on_loopback
-from palaestra.core.errors import UsageError
+from palaestra.cluster.probe import probe
+from palaestra.cluster.ray_runtime import QUIET, load_ray, on_loopback, private_directory, require_ray
+from palaestra.cluster.token import Token, access, find_token, write_new_token
+from palaestra.core.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+    from types import FrameType
 
 LOOPBACK = "127.0.0.1"
 PORT = 6379  # Ray's usual one
@@ -28,7 +34,7 @@ STANDARD_INPUT = 0
 
 
 @dataclass(frozen=True)
-class NodeOrder:
+class NodeOptions:
     """One machine's part in a cluster."""
 
     address: Address  # of the head: our own if we are it
@@ -53,14 +59,16 @@ class NodeOrder:
         return [*place, *amounts, f"--temp-dir={folder}", "--disable-usage-stats", "--block"]
 
 
-def read_order(*, head: bool, address: str, host: str, port: int, cpus: int | None, gpus: int | None) -> NodeOrder:
-    """From the flags of `palaestra worker`; an empty host is the usual one."""
+def read_node_options(
+    *, head: bool, address: str, host: str, port: int, cpus: int | None, gpus: int | None
+) -> NodeOptions:
+    """The options of `palaestra worker`; an empty host means the default."""
     if head and address:
         raise UsageError("--head starts a cluster and --address joins one; both were given.", "Leave one of them out.")
     if address:
         if host:
             validate_own_address(host)
-        return NodeOrder(read_address(address, key="--address"), is_head=False, cpus=cpus, gpus=gpus, host=host)
+        return NodeOptions(read_address(address, key="--address"), is_head=False, cpus=cpus, gpus=gpus, host=host)
     if not head:
         raise UsageError(
             "Neither a cluster to join nor a new one was asked for.",
@@ -68,7 +76,7 @@ def read_order(*, head: bool, address: str, host: str, port: int, cpus: int | No
         )
     host = host or LOOPBACK
     place = read_address(f"{host}:{port}" if ":" not in host else f"[{host}]:{port}", key="--host")
-    return NodeOrder(place, is_head=True, cpus=cpus, gpus=gpus)
+    return NodeOptions(place, is_head=True, cpus=cpus, gpus=gpus)
 
 
 def validate_own_address(host: str) -> None:
@@ -112,3 +120,190 @@ def _end_with_parent() -> None:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
+
+START_SECONDS = 90.0
+LEAVE_SECONDS = 20.0
+POLL_SECONDS = 0.2
+STARTED = "Ray runtime started."
+ERROR_LINE = re.compile(r"\b\w*(Error|Exception|refused|failed|Failed|No space)\b")
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0  # seconds between two attempts to join again
+REASON_SECONDS = 2.0  # to find out whether the head is still there
+# A cut link is noticed by Ray's head within about 20 s (Ray's own settings: more than a minute), and by the node's
+# own process within 30 s. What the user has set goes before.
+HEALTH = {
+    "RAY_health_check_initial_delay_ms": "5000",
+    "RAY_health_check_period_ms": "2000",
+    "RAY_health_check_timeout_ms": "5000",
+    "RAY_health_check_failure_threshold": "3",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "30",
+}
+
+
+class NodeProcess:
+    """`ray start --block` in a session of its own: Ctrl-C in a terminal reaches it once, through us."""
+
+    def __init__(self, order: NodeOptions, variables: dict[str, str], folder: Path) -> None:
+        self._log = folder.parent / "ray-start.log"
+        words = [sys.executable, "-m", "palaestra.cluster.node", *order.words(folder)]
+        with self._log.open("wb") as output:
+            self._process = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,  # its end tells of ours, however we go
+                stdout=output,
+                stderr=output,
+                env={**HEALTH, **os.environ, **QUIET, **variables, "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"},
+                start_new_session=True,
+            )
+
+    def wait_until_up(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while STARTED not in self._said():
+            if self._process.poll() is not None:
+                raise RunFailed(f"Ray did not start: {self._reason()}", "Is there room in the temporary directory?")
+            if time.monotonic() > deadline:
+                raise RunFailed(f"Ray did not start within {START_SECONDS:.0f} s: {self._reason()}")
+            time.sleep(POLL_SECONDS)
+
+    def wait(self) -> int:
+        """Until it ends by itself, which it does when the head is gone or no longer counts this node."""
+        return self._process.wait()
+
+    def end(self) -> None:
+        """What `ray start` started, it ends; were it too slow, its own watcher does so once it is gone."""
+        self._process.terminate()
+        try:
+            self._process.wait(LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _said(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def _reason(self) -> str:
+        """The last line that names an error; frames of a stack and what Ray advises are not shown."""
+        lines = [line.strip() for line in self._said().splitlines() if line.strip()]
+        errors = [line for line in lines if ERROR_LINE.search(line) and not line.startswith("File ")]
+        return (errors or lines or ["it printed nothing"])[-1][:300]
+
+
+class ClusterLeft(BaseException):
+    """A signal that asks us to leave the cluster."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.exit_code = 128 + number
+
+
+def serve(order: NodeOptions, on_up: Callable[[], None], note: Callable[[str], None], wait: float = 0.0) -> None:
+    """Belong to the cluster until a signal raises `Left`. A worker whose link or head is lost joins again.
+
+    `wait`: for so many seconds the head may not be there yet. A head that ends by itself is an error.
+    """
+    with leaving():
+        _join_first(order, on_up, time.monotonic() + wait)
+        if order.is_head:
+            raise RunFailed("Ray's head on this machine ended by itself.", "Start it again: its workers come back.")
+        while True:
+            note(f"Lost the cluster at {order.address}: {_why_lost(order)}. Joining again as soon as it answers.")
+            _join_again(order, on_up)
+
+
+def _join_first(order: NodeOptions, on_up: Callable[[], None], deadline: float) -> None:
+    while True:
+        try:
+            variables = admit(order)
+            break
+        except RunFailed:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(FIRST_PAUSE)
+    with _started(order, variables) as process:
+        on_up()
+        process.wait()
+
+
+def _join_again(order: NodeOptions, on_up: Callable[[], None]) -> None:
+    """One more time in the cluster; what is the user's to change (`UsageError`) ends it, all else is tried again."""
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            with _started(order, admit(order)) as process:
+                on_up()
+                process.wait()
+                return
+        except RunFailed:  # named once already
+            time.sleep(pause)
+            pause = min(LONGEST_PAUSE, 2 * pause)
+
+
+def _why_lost(order: NodeOptions) -> str:
+    try:
+        socket.create_connection((order.address.host, order.address.port), REASON_SECONDS).close()
+    except OSError as error:
+        reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        return f"its head cannot be reached ({reason})"
+    return "its head no longer counts this node (the link was cut, or the head was restarted)"
+
+
+@contextmanager
+def _started(order: NodeOptions, variables: dict[str, str]) -> Iterator[NodeProcess]:
+    """A machine's part for the block's duration; it is up when the block begins."""
+    with private_directory() as folder:
+        process = NodeProcess(order, variables, folder)
+        try:
+            process.wait_until_up()
+            yield process
+        finally:
+            process.end()
+
+
+def admit(order: NodeOptions) -> dict[str, str]:
+    """The variables of Ray for this part, or a refusal. A head always has a token; if there is none, it makes one."""
+    require_ray()
+    if not order.is_head:
+        variables = access(order.address, os.environ)
+        probe(order.address, variables, joins=True)
+        return variables
+    _demand_free(order)
+    if os.environ.get("RAY_AUTH_MODE", "token").lower() != "token":
+        raise UsageError(
+            f"RAY_AUTH_MODE={os.environ['RAY_AUTH_MODE']}: anybody could run code in this cluster.",
+            "Unset it: a cluster that is started here always has a token.",
+        )
+    head_token()
+    return {"RAY_AUTH_MODE": "token"}
+
+
+def head_token() -> Token:
+    return find_token(os.environ) or write_new_token()
+
+
+def _demand_free(order: NodeOptions) -> None:
+    """Ray would say so only after half a minute, and not clearly."""
+    try:
+        with socket.create_server((order.address.host, order.address.port)):
+            return
+    except OSError as error:
+        raise UsageError(
+            f"Nobody can listen at {order.address}: {error.strerror or error}.",
+            "Choose another with --port, or an address of this machine with --host.",
+        ) from error
+
+
+@contextmanager
+def leaving() -> Iterator[None]:
+    """Signals raise `Left`."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        for each in ENDING:  # whoever asks again while we leave is not heard: leaving is short and must be whole
+            signal.signal(each, signal.SIG_IGN)
+        raise ClusterLeft(number)
+
+    before = {number: signal.signal(number, leave) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import socket
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from palaestra.cluster.answers import OtherCode
-from palaestra.cluster.heartbeat import Node, nodes, unreachable
-from palaestra.cluster.share import describe_other_code, other_code, own_code, shorten
+from palaestra.core.clock import Clock, SystemClock
 from palaestra.core.errors import RunFailed, UsageError
-from palaestra.runs.code_identity import CodeIdentity
+from palaestra.runs.code_identity import (
+    CodeDifferences,
+    CodeIdentity,
+    code_of_process,
+    compare_code,
+    describe_differences,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,46 +32,47 @@ POLL_SECONDS = 0.2
 NODE_LABEL = "ray.io/node-id"  # every node of Ray has this label
 
 
-def selector(left_out: Iterable[str]) -> dict[str, str]:
+def selector(excluded: Iterable[str]) -> dict[str, str]:
     """For `label_selector` of a task or an actor: any node but these."""
-    ids = sorted(left_out)
+    ids = sorted(excluded)
     return {NODE_LABEL: f"!in({', '.join(ids)})"} if ids else {}
 
 
 def describe(code: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
     """Runs on a node: its name, and what differs there from the code of who asks (see `share.other_code`)."""
-    return socket.gethostname(), other_code(CodeIdentity(**code))
+    different = compare_code(CodeIdentity(**code))
+    return socket.gethostname(), None if different is None else asdict(different)
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class ExcludedNode:
     """A node that cannot be used, and why."""
 
     node: Node
     reason: str
-    has_other_code: bool = False
+    has_different_code: bool = False
 
     def __str__(self) -> str:
         return f"{self.node.name}: {self.reason}"
 
 
 @dataclass(frozen=True)
-class Answers:
+class NodeResponses:
     """What the nodes said to one question; who did not answer in time is left out."""
 
     by_node: dict[str, Any] = field(default_factory=dict)  # by id
     answered_at: dict[str, float] = field(default_factory=dict)  # by id, of this process's monotonic clock
-    left_out: tuple[LeftOut, ...] = ()
+    excluded: tuple[ExcludedNode, ...] = ()
 
 
-def ask_each(ray: Any, question: Any, *arguments: Any) -> list[Any]:
+def query_each(ray: Any, question: Any, *arguments: Any) -> list[Any]:
     """`question(*arguments)` answered by every node that answers in time. It takes no CPU of anybody's."""
-    return list(ask_nodes(ray, question, *arguments).by_node.values())
+    return list(query_nodes(ray, question, *arguments).by_node.values())
 
 
-def ask_nodes(ray: Any, question: Any, *arguments: Any) -> Answers:
+def query_nodes(ray: Any, question: Any, *arguments: Any) -> NodeResponses:
     """All nodes at once. One that cannot be reached, or is much slower than the first, is left out."""
-    found = nodes(ray)
+    found = alive_nodes(ray)
     silent = unreachable(found)
     by_node = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     task = ray.remote(question)
@@ -75,7 +83,7 @@ def ask_nodes(ray: Any, question: Any, *arguments: Any) -> Answers:
         for node in found
         if node.id not in silent
     }
-    left_out = [LeftOut(node, silent[node.id]) for node in found if node.id in silent]
+    excluded = [ExcludedNode(node, silent[node.id]) for node in found if node.id in silent]
     answers: dict[str, Any] = {}
     answered_at: dict[str, float] = {}
     limit = time.monotonic() + FIRST_ANSWER_SECONDS
@@ -88,43 +96,47 @@ def ask_nodes(ray: Any, question: Any, *arguments: Any) -> Answers:
                 answered_at[node.id] = time.monotonic()
                 limit = min(limit, answered_at[node.id] + ANSWER_SECONDS)
             except ray.exceptions.RayError as error:
-                left_out.append(LeftOut(node, f"it cannot run Palaestra: {last_line(error)}"))
-    left_out += [LeftOut(node, "it did not answer in time") for node in asked.values()]
+                excluded.append(ExcludedNode(node, f"it cannot run Palaestra: {last_line(error)}"))
+    excluded += [ExcludedNode(node, "it did not answer in time") for node in asked.values()]
     in_order = {node.id: answers[node.id] for node in found if node.id in answers}
-    return Answers(in_order, answered_at, tuple(left_out))
+    return NodeResponses(in_order, answered_at, tuple(excluded))
 
 
-def check_code(ray: Any, modules: Sequence[str] = (), *, allow_different_code: bool = False) -> tuple[LeftOut, ...]:
+def find_excluded_nodes(
+    ray: Any, modules: Sequence[str] = (), *, allow_different_code: bool = False
+) -> tuple[ExcludedNode, ...]:
     """The nodes that cannot be used: they do not answer, or their code differs from that of this process.
 
     Each is named in one warning. When none is left that could be used, that is an error.
     """
-    code = own_code(tuple(modules))
+    code = code_of_process(tuple(modules))
     fields = {"python": code.python, "packages": code.packages, "package": code.package, "modules": code.modules}
-    answers = ask_nodes(ray, describe, fields)
-    left_out = list(answers.left_out)
-    by_id = {node.id: node for node in nodes(ray)}
+    answers = query_nodes(ray, describe, fields)
+    excluded = list(answers.excluded)
+    by_id = {node.id: node for node in alive_nodes(ray)}
     for node_id, (host, different) in answers.by_node.items():
         if different is None:
             continue
-        names = shorten(describe_other_code(OtherCode(**{**different, "versions": tuple(different["versions"])})))
+        names = shorten(
+            describe_differences(CodeDifferences(**{**different, "versions": tuple(different["versions"])}))
+        )
         node = by_id.get(node_id, Node(node_id, host, 0.0, 0.0))
         if allow_different_code:
             logger.warning("The code on %s differs (%s); cluster.allow_different_code=true accepts it.", host, names)
         else:
-            left_out.append(LeftOut(node, f"its code differs: {names}", has_other_code=True))
-    if len(left_out) >= len(answers.by_node) + len(answers.left_out):
-        raise no_node_left(left_out)
-    for one in left_out:
+            excluded.append(ExcludedNode(node, f"its code differs: {names}", has_different_code=True))
+    if len(excluded) >= len(answers.by_node) + len(answers.excluded):
+        raise no_usable_node(excluded)
+    for one in excluded:
         logger.warning("Node left out: %s", one)
-    return tuple(left_out)
+    return tuple(excluded)
 
 
-def no_node_left(left_out: Iterable[LeftOut]) -> UsageError | RunFailed:
-    reasons = list(left_out)
+def no_usable_node(excluded: Iterable[ExcludedNode]) -> UsageError | RunFailed:
+    reasons = list(excluded)
     listed = "; ".join(map(str, reasons)) or "it has none"
     message = f"No node of the cluster can be used. {listed}."
-    if any(one.has_other_code for one in reasons):
+    if any(one.has_different_code for one in reasons):
         return UsageError(
             message, "Install the same code on every machine, or accept it with cluster.allow_different_code=true."
         )
@@ -134,3 +146,184 @@ def no_node_left(left_out: Iterable[LeftOut]) -> UsageError | RunFailed:
 def last_line(error: Exception) -> str:
     lines = [line.strip() for line in str(getattr(error, "cause", None) or error).splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__
+
+
+CONNECT_SECONDS = 5.0  # for a node that should be there
+PING_SECONDS = 2.0  # between two signs of life
+STALE_SECONDS = 4.0  # a new connection is tried then: the kernel repeats its own ever more rarely
+PING_POLL_SECONDS = 0.02
+PENDING = {errno.EINPROGRESS, errno.EALREADY}
+CONNECTED = {0, errno.EISCONN}
+GONE = {errno.ECONNREFUSED, errno.ECONNRESET}  # the machine is there, but its raylet is not
+
+
+@dataclass(frozen=True)
+class Node:
+    id: str
+    address: str
+    cpus: float
+    gpus: float
+    host: str = ""
+    port: int = 0  # of its raylet
+
+    @property
+    def name(self) -> str:
+        return f"{self.host} ({self.address})" if self.host and self.host != self.address else self.address
+
+
+def alive_nodes(ray: Any) -> list[Node]:
+    """Those that are alive, the head among them."""
+    return [node_of(entry) for entry in ray.nodes() if entry["Alive"]]
+
+
+def node_of(entry: dict[str, Any]) -> Node:
+    """From what `ray.nodes()` says of one."""
+    resources = entry["Resources"]
+    return Node(
+        entry["NodeID"],
+        entry["NodeManagerAddress"],
+        resources.get("CPU", 0.0),
+        resources.get("GPU", 0.0),
+        entry.get("NodeManagerHostname", ""),
+        entry.get("NodeManagerPort", 0),
+    )
+
+
+def unreachable(found: Sequence[Node], seconds: float = CONNECT_SECONDS) -> dict[str, str]:
+    """Reasons by id of the nodes at whose raylet nobody answers a connection; all are tried at once."""
+    pings = {node.id: Ping(node) for node in found if node.port}
+    deadline = time.monotonic() + seconds
+    silent: dict[str, str] = {}
+    while pings and time.monotonic() < deadline:
+        for node_id, ping in list(pings.items()):
+            outcome = ping.outcome()
+            if outcome is not None:
+                ping.close()
+                del pings[node_id]
+                if outcome:
+                    silent[node_id] = f"nobody answers at {ping.target} ({outcome})"
+        if pings:
+            time.sleep(PING_POLL_SECONDS)
+    for node_id, ping in pings.items():
+        ping.close()
+        silent[node_id] = f"nobody answers at {ping.target} (no answer in {seconds:g} s)"
+    return silent
+
+
+class Ping:
+    """A connection to a node's raylet that is opened, never waited for, and closed again: a sign of life."""
+
+    def __init__(self, node: Node) -> None:
+        self.target = f"{node.address}:{node.port}"
+        family = socket.AF_INET6 if ":" in node.address else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.settimeout(0.0)  # never waits
+        self._peer = (node.address, node.port)
+        self.code = self._socket.connect_ex(self._peer)
+
+    def outcome(self) -> str | None:
+        """None: not known yet; empty: somebody answered; else why not."""
+        if self.code in PENDING:
+            self.code = self._socket.connect_ex(self._peer)
+        if self.code in PENDING:
+            return None
+        if self.code in CONNECTED:
+            return ""
+        return os.strerror(self.code)
+
+    @property
+    def is_gone(self) -> bool:
+        return self.code in GONE
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@dataclass(frozen=True)
+class Change:
+    """A node that was lost, or that answers again."""
+
+    node: Node
+    is_lost: bool
+    reason: str = ""
+
+
+class NodeMonitor:
+    """Pings every node and says who fell silent and who came back. No call waits, and no clock but ours is read."""
+
+    def __init__(self, ray: Any, timeout: float, clock: Clock | None = None) -> None:
+        self._ray = ray
+        self._timeout = timeout
+        self._clock = clock or SystemClock()
+        self._nodes: dict[str, Node] = {}
+        self._last_sign: dict[str, float] = {}  # by id
+        self._pings: dict[str, tuple[Ping, float]] = {}  # by id; and when it was sent
+        self._silent: set[str] = set()
+        self._next_ping = float("-inf")
+
+    @property
+    def usable(self) -> list[Node]:
+        return [node for node in self._nodes.values() if node.id not in self._silent]
+
+    @property
+    def silent(self) -> set[str]:
+        """Ids of nodes that Ray still counts, though nobody answers there."""
+        return self._silent & self._nodes.keys()
+
+    def node_at(self, address: str) -> Node | None:
+        return next((node for node in self._nodes.values() if node.address == address), None)
+
+    def node(self, node_id: str) -> Node | None:
+        return self._nodes.get(node_id)
+
+    def update(self) -> list[Change]:
+        """What has changed since the last call; to be called often."""
+        changes: list[Change] = []
+        now = self._clock.monotonic()
+        if now >= self._next_ping:
+            self._next_ping = now + PING_SECONDS
+            changes += self._refresh(now)
+            for node in self._nodes.values():
+                if node.port and node.id not in self._pings:
+                    self._pings[node.id] = (Ping(node), now)
+        changes += self._collect(now)
+        return changes
+
+    def close(self) -> None:
+        for ping, _ in self._pings.values():
+            ping.close()
+        self._pings.clear()
+
+    def _refresh(self, now: float) -> list[Change]:
+        """What Ray says: who is new, and who was declared dead."""
+        found = {node.id: node for node in alive_nodes(self._ray)}
+        dead = [self._nodes[key] for key in self._nodes.keys() - found.keys() if key not in self._silent]
+        for key in self._nodes.keys() - found.keys():
+            self._silent.discard(key)
+            if key in self._pings:
+                self._pings.pop(key)[0].close()
+        for key in found.keys() - self._nodes.keys():
+            self._last_sign[key] = now
+        self._nodes = found
+        return [Change(node, is_lost=True, reason="Ray has lost it") for node in dead]
+
+    def _collect(self, now: float) -> list[Change]:
+        changes = []
+        for key, (ping, sent_at) in list(self._pings.items()):
+            outcome = ping.outcome()
+            if outcome is None and now - sent_at < STALE_SECONDS:
+                continue
+            del self._pings[key]
+            ping.close()
+            if outcome == "":
+                self._last_sign[key] = now
+                if key in self._silent:
+                    self._silent.discard(key)
+                    changes.append(Change(self._nodes[key], is_lost=False))
+                continue
+            silence = now - self._last_sign[key]
+            if key not in self._silent and (ping.is_gone or silence > self._timeout):
+                self._silent.add(key)
+                reason = outcome if outcome and ping.is_gone else f"no sign of life for {silence:.0f} s"
+                changes.append(Change(self._nodes[key], is_lost=True, reason=reason))
+        return changes

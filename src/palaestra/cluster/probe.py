@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.address import Address, read_address
-from palaestra.cluster.installed import load_ray, on_loopback
+from palaestra.cluster.ray_runtime import load_ray, on_loopback
 from palaestra.core.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:

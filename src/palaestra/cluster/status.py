@@ -16,17 +16,19 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from palaestra.cluster.answers import OtherCode
 from palaestra.cluster.connection import open_ray
-from palaestra.cluster.heartbeat import node_of
-from palaestra.cluster.nodes import ask_nodes
-from palaestra.cluster.share import describe_other_code, other_code, own_code
+from palaestra.cluster.nodes import node_of, query_nodes
 from palaestra.core.errors import PalaestraError, RunFailed
-from palaestra.runs.code_identity import CodeIdentity
+from palaestra.runs.code_identity import (
+    CodeDifferences,
+    CodeIdentity,
+    code_of_process,
+    compare_code,
+    describe_differences,
+)
 
 if TYPE_CHECKING:
-    from palaestra.cluster.heartbeat import Node
-    from palaestra.cluster.nodes import Answers
+    from palaestra.cluster.nodes import Node, NodeResponses
 
 STATUS_SECONDS = 150.0  # probe, session, and the first answer of a slow node
 UP, SILENT, DEAD = "up", "silent", "dead"
@@ -69,13 +71,19 @@ class ClusterStatus:
 def describe_node(code: dict[str, Any]) -> dict[str, Any]:
     """Runs on a node."""
     ray: Any = import_module("ray")
+    found = compare_code(CodeIdentity(**code))
+    differences = None if found is None else asdict(found)
     versions = {"python": platform.python_version(), "ray": ray.__version__, "palaestra": version("palaestra")}
-    return {"host": platform.node(), "versions": versions, "other_code": other_code(CodeIdentity(**code))}
+    return {
+        "host": platform.node(),
+        "versions": versions,
+        "code_differences": differences,
+    }
 
 
 def cluster_status(ray: Any, address: str) -> ClusterStatus:
     """Of an open session."""
-    answers = ask_nodes(ray, describe_node, asdict(own_code(())))
+    answers = query_nodes(ray, describe_node, asdict(code_of_process(())))
     state: Any = import_module("ray._private.state")
     free = state.available_resources_per_node()
     entries = ray.nodes()
@@ -92,7 +100,7 @@ def cluster_status(ray: Any, address: str) -> ClusterStatus:
     return ClusterStatus(address, sorted(alive, key=lambda node: not node.is_head) + lost, jobs)
 
 
-def _alive(entry: dict[str, Any], answers: Answers, free: dict[str, dict[str, float]], head: str) -> NodeStatus:
+def _alive(entry: dict[str, Any], answers: NodeResponses, free: dict[str, dict[str, float]], head: str) -> NodeStatus:
     node = node_of(entry)
     unused = free.get(node.id, {})
     known: dict[str, Any] = {
@@ -106,10 +114,10 @@ def _alive(entry: dict[str, Any], answers: Answers, free: dict[str, dict[str, fl
     }
     answer = answers.by_node.get(node.id)
     if answer is None:
-        reason = next((one.reason for one in answers.left_out if one.node.id == node.id), "it has just joined")
+        reason = next((one.reason for one in answers.excluded if one.node.id == node.id), "it has just joined")
         return NodeStatus(state=SILENT, reason=reason, **known)
-    different = answer["other_code"]
-    names = [] if different is None else describe_other_code(OtherCode(**different))
+    different = answer["code_differences"]
+    names = [] if different is None else describe_differences(CodeDifferences(**different))
     sign = max(0.0, time.monotonic() - answers.answered_at[node.id])
     return NodeStatus(
         state=UP,

@@ -19,7 +19,7 @@ MODE = "RAY_AUTH_MODE"
 TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105  the names of variables, not secrets
 TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"  # noqa: S105
 BITS = 256
-HOW = f"Copy the head's ~/.ray/auth_token to this machine (or set {TOKEN_PATH}); see docs/cluster.md."
+TOKEN_HINT = f"Copy the head's ~/.ray/auth_token to this machine (or set {TOKEN_PATH}); see docs/cluster.md."
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def find_token(variables: Mapping[str, str], home: Path | None = None) -> Token 
         return Token(TOKEN)
     if named := variables.get(TOKEN_PATH):
         if not _holds_something(Path(named)):
-            raise UsageError(f"{TOKEN_PATH}={named!r} is no file with a token in it that can be read.", HOW)
+            raise UsageError(f"{TOKEN_PATH}={named!r} is no file with a token in it that can be read.", TOKEN_HINT)
         return Token(named)
     usual = default_path(home)
     return Token(str(usual)) if _holds_something(usual) else None
@@ -60,9 +60,9 @@ def access(address: Address, variables: Mapping[str, str], home: Path | None = N
     if find_token(variables, home) is not None:
         return {MODE: "token"}
     if mode == "token":
-        raise UsageError(f"{MODE}=token, but there is no token.", HOW)
+        raise UsageError(f"{MODE}=token, but there is no token.", TOKEN_HINT)
     if not address.is_local:
-        raise UsageError(f"The cluster at {address} is not this machine, and there is no token for it.", HOW)
+        raise UsageError(f"The cluster at {address} is not this machine, and there is no token for it.", TOKEN_HINT)
     return {MODE: "disabled"}
 
 
@@ -71,7 +71,7 @@ def fresh_access() -> dict[str, str]:
     return {MODE: "token", TOKEN: secrets.token_hex(BITS // 8)}
 
 
-def keep_fresh_token(home: Path | None = None) -> Token:
+def write_new_token(home: Path | None = None) -> Token:
     """A new token where Ray looks for one, readable by its owner alone (Ray's own command leaves that to the umask)."""
     path = default_path(home)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ beside a training use it:
 
 - `local.LocalEvaluator` plays in this process,
 - `pool.PoolEvaluator` plays in several processes of this machine,
-- `palaestra.cluster.evaluator.RayEvaluator` plays on a Ray cluster.
+- `palaestra.cluster.evaluation.client.RayEvaluator` plays on a Ray cluster.
 
 `BackgroundEvaluator` evaluates checkpoints while their training goes on: `background.ProcessEvaluator` with a
 `LocalEvaluator` in a process beside the training, `background.RemoteCheckpointEvaluator` on a cluster.

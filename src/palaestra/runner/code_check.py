@@ -1,20 +1,20 @@
-"""Ranks with different code would compute different gradients; they are refused by machine and file."""
+"""Refuses ranks with different code, which would compute different gradients; names machine and files."""
 
 from __future__ import annotations
 
 import json
 import socket
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from palaestra.core.errors import UsageError
 from palaestra.runs.code_identity import (
+    CodeDifferences,
     CodeIdentity,
     code_identity,
-    differences,
-    module_files,
-    package_files,
-    version_differences,
+    compare_code,
+    describe_differences,
+    shorten,
 )
 from palaestra.training.distributed.shared_memory_group import SharedMemoryGroup
 
@@ -22,47 +22,48 @@ if TYPE_CHECKING:
     from palaestra.algorithms.group import Group
     from palaestra.config.train import TrainConfig
 
-SHOWN_FILES = 5
-
 
 @dataclass(frozen=True)
-class CodeDifference:
-    """Of one rank against rank 0."""
+class RankCodeDifference:
+    """What one rank has that differs from rank 0."""
 
     rank: int
     host: str
-    files: list[str]  # of Palaestra and of the user's modules, and packages with other versions
+    files: list[str]  # of Palaestra and of the user's modules, and packages with different versions
 
     def __str__(self) -> str:
-        shown = ", ".join(self.files[:SHOWN_FILES])
-        hidden = len(self.files) - SHOWN_FILES
-        return f"Rank {self.rank} on {self.host} has other code than rank 0: {shown}" + (
-            f" and {hidden} more" if hidden > 0 else ""
-        )
+        return f"Rank {self.rank} on {self.host} has different code than rank 0: {shorten(self.files)}"
 
 
-def demand_same_code(config: TrainConfig, group: Group) -> list[CodeDifference]:
-    """A collective. Raises on the leader; with `distributed.allow_different_code` it gets the differences instead."""
+def require_same_code(config: TrainConfig, group: Group) -> list[RankCodeDifference]:
+    """Compares the code of all ranks (a collective). Raises on the leader, or returns accepted differences."""
     if group.world_size == 1 or isinstance(group, SharedMemoryGroup):  # one launcher started all with its own code
         return []
-    modules = imported_modules(config)
-    own = {"host": socket.gethostname(), "identity": asdict(code_identity(modules))}
+    own = {"host": socket.gethostname(), "identity": asdict(code_identity(imported_modules(config)))}
     ranks = [json.loads(text) for text in group.gather_bytes(json.dumps(own).encode())]
     is_different = any(each["identity"] != ranks[0]["identity"] for each in ranks)
     (has_difference,) = group.agree(int(is_different))
     if not has_difference:
         return []
-    files = {**package_files(), **module_files(modules)}
-    listed = [json.loads(text) for text in group.gather_bytes(json.dumps(files).encode())]
-    found = [_compare(rank, ranks, listed) for rank in range(1, len(ranks))]
-    found = [each for each in found if each.files]
-    is_allowed = config.distributed.allow_different_code or config.cluster.allow_different_code
-    if found and not is_allowed:
+    own_differences = compare_code(CodeIdentity(**ranks[0]["identity"]))
+    fields = None if own_differences is None else asdict(own_differences)
+    gathered = [json.loads(text) for text in group.gather_bytes(json.dumps(fields).encode())]
+    found = [
+        RankCodeDifference(rank, ranks[rank]["host"], _describe(CodeDifferences(**fields)))
+        for rank, fields in enumerate(gathered)
+        if rank and fields is not None
+    ]
+    if found and not accepts_different_ranks(config):
         raise UsageError(
             f"{found[0]}.",
             "Install the same code on every machine, or accept the difference: distributed.allow_different_code=true",
         )
     return found
+
+
+def accepts_different_ranks(config: TrainConfig) -> bool:
+    """`distributed.allow_different_code`; `cluster.allow_different_code` also accepts ranks, as in version 0.1."""
+    return config.distributed.allow_different_code or config.cluster.allow_different_code
 
 
 def imported_modules(config: TrainConfig) -> list[str]:
@@ -71,7 +72,5 @@ def imported_modules(config: TrainConfig) -> list[str]:
     return sorted({text.partition(":")[0] for text in named if text and ":" in text})
 
 
-def _compare(rank: int, ranks: list[dict[str, Any]], listed: list[dict[str, str]]) -> CodeDifference:
-    leader, other = (CodeIdentity(**each["identity"]) for each in (ranks[0], ranks[rank]))
-    versions = [text.replace("(here ", "(rank 0: ") for text in version_differences(leader, other)]
-    return CodeDifference(rank, ranks[rank]["host"], versions + differences(listed[0], listed[rank]))
+def _describe(differences: CodeDifferences) -> list[str]:
+    return [text.replace("(here ", "(rank 0: ") for text in describe_differences(differences)]

@@ -9,7 +9,7 @@ LOCAL = Executor(
     trial_slots="palaestra.sweeps.local_slots:LocalSlots",
 )
 RAY = Executor(
-    launch="palaestra.cluster.placement:launch_on_ray",
-    trial_slots="palaestra.cluster.trials:RaySlots",
-    remote_evaluator="palaestra.cluster.evaluator:open_evaluator",
+    launch="palaestra.cluster.training.launch:launch_on_ray",
+    trial_slots="palaestra.cluster.training.trials:RaySlots",
+    remote_evaluator="palaestra.cluster.evaluation.client:open_evaluator",
 )

@@ -20,7 +20,7 @@ from palaestra.policies.shipped import self_contained
 from palaestra.runner.abort import Abort, exits_reported, explain_crashes
 from palaestra.runner.beginning import find_warm_start
 from palaestra.runner.captures import demand_one_config, share_config
-from palaestra.runner.code_check import demand_same_code
+from palaestra.runner.code_check import require_same_code
 from palaestra.runner.following import FollowerSession
 from palaestra.runner.logs import warnings_on_stderr
 from palaestra.runner.open_files import require_open_files
@@ -86,7 +86,7 @@ def prepare_run(job: TrainingJob, stack: ExitStack) -> PreparedRun | TrainOutcom
     abort.group = group
     store = RunStore(job.runs_root, clock)
     config, found = _agree_on_config(job, own_config, store, group)
-    code_differences = demand_same_code(config, group)
+    code_differences = require_same_code(config, group)
     finished = group.tell(str(found.directory.path).encode() if found and found.is_done else b"").decode()
     if finished:
         return _finished_before(RunDirectory(Path(finished)), config, group, clock)

@@ -1,6 +1,6 @@
 """`distributed.restarts=N`: ranks that failed start again from the last checkpoint, as if a person had typed it again.
 
-Used by the launcher of one machine (`runner/launch.py`) and by that of Ray (`cluster/placement.py`).
+Used by the launcher of one machine (`runner/launch.py`) and by that of Ray (`cluster/training/launch.py`).
 """
 
 from __future__ import annotations

@@ -99,6 +99,53 @@ def version_differences(here: CodeIdentity, there: CodeIdentity) -> list[str]:
     ]
 
 
+@dataclass(frozen=True)
+class CodeDifferences:
+    """What one machine has that differs from the `CodeIdentity` of another; plain types, so that it can be sent."""
+
+    versions: tuple[str, ...]  # `torch 2.9.1 (here 2.10.0)`; "here" is the machine that compares
+    package: FileHashes | None = None  # of its Palaestra; None: the same
+    modules: dict[str, FileHashes] = field(default_factory=dict)  # by module of the user that differs
+
+    @property
+    def affects_all_requests(self) -> bool:
+        """Whether more than the user's modules differ."""
+        return bool(self.versions) or self.package is not None
+
+
+@cache
+def code_of_process(modules: tuple[str, ...]) -> CodeIdentity:
+    """Read once per process: imported code stays the same when its files change."""
+    return code_identity(modules)
+
+
+def compare_code(expected: CodeIdentity) -> CodeDifferences | None:
+    """What this machine has that differs from `expected`; None: nothing. `describe_differences` reads it there."""
+    own = code_of_process(tuple(expected.modules))
+    modules = {name: module_files([name]) for name, found in expected.modules.items() if own.modules.get(name) != found}
+    versions = tuple(version_differences(expected, own))
+    package = package_files() if own.package != expected.package else None
+    if not versions and package is None and not modules:
+        return None
+    return CodeDifferences(versions, package, modules)
+
+
+def describe_differences(code: CodeDifferences) -> list[str]:
+    """On the machine whose code was expected: versions, and the files that differ, by name."""
+    found = list(code.versions)
+    if code.package is not None:
+        found += [f"palaestra/{name}" for name in differences(package_files(), code.package)]
+    for module, files in code.modules.items():
+        found += differences(module_files([module]), files) if files else [f"{module} (not found there)"]
+    return found
+
+
+def shorten(names: list[str], count: int = 5) -> str:
+    """`a.py, b.py and 3 more`."""
+    hidden = len(names) - count
+    return ", ".join(names[:count]) + (f" and {hidden} more" if hidden > 0 else "")
+
+
 def top_level(module: str) -> str:
     """`my_envs` of `my_envs.maze:Maze-v0`."""
     return module.partition(":")[0].partition(".")[0]

@@ -12,7 +12,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from palaestra.cluster.address import asked_address, cluster_of, read_address
+from palaestra.cluster.address import cluster_of, configured_address, read_address
 from palaestra.cluster.status import read_status
 from palaestra.core.errors import NotFound, PalaestraError, UsageError
 from palaestra.web.endpoints import Call, Endpoint
@@ -113,7 +113,7 @@ class ClusterMonitor:
 
 def known_addresses(daemon: Daemon) -> list[str]:
     """RAY_ADDRESS of the daemon, then `cluster.address` of its runs that have not ended."""
-    named = [asked_address(None)]
+    named = [configured_address(None)]
     for entry in daemon.runs():
         if not entry.state.is_over:
             with contextlib.suppress(NotFound):

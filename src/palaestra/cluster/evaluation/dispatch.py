@@ -1,0 +1,194 @@
+"""Which share is to be played next, and what is known of each request; whoever plays them is somebody else's affair.
+
+Shares wait here and not in Ray: what is lost is counted here, and a queue of thousands costs Ray nothing.
+A share may be out twice: when a node falls silent, nobody knows what it was playing, so every share that was out then
+is dealt again once nothing else waits. The first result of a share counts, later ones are dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import asdict, dataclass, field, replace
+from itertools import count
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from palaestra.core.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from palaestra.cluster.evaluation.messages import PlayedShare, Refusal
+    from palaestra.core.evaluation import EvaluationPlan, EvaluationRequest
+
+RETRIES = 3  # of one share, whatever took it down: a lost worker, a lost machine, garbage
+LARGEST_SHARE = 16  # episodes; what is lost with a worker, and how seldom one hears of it
+SHARES_PER_PROCESSOR = 2  # so that all end at about the same time
+
+Message = dict[str, Any]  # for who asked; see `palaestra.cluster.evaluation.client`
+
+
+@dataclass(frozen=True)
+class Work:
+    """A share on its way."""
+
+    number: int  # of the request
+    plan: EvaluationPlan
+    index: int = 0  # of the share; copies of one share have the same
+    attempt: int = 0
+
+
+@dataclass
+class _Open:
+    request: EvaluationRequest
+    plans: deque[EvaluationPlan]  # not dealt yet
+    waiting: deque[Work] = field(default_factory=deque)  # dealt, to be sent
+    backups: deque[Work] = field(default_factory=deque)  # out on a node that may be lost
+    copies: dict[int, int] = field(default_factory=dict)  # by index of a share without a result: how often it is out
+    began: float | None = None  # when the first share was sent
+    retries: int = 0
+    error: str = ""
+    hint: str = ""
+    exit_code: int = 0
+    code_differences: dict[str, list[str]] = field(default_factory=dict)  # by host that played with other code
+
+    @property
+    def is_over(self) -> bool:
+        return not (self.plans or self.waiting or self.copies)
+
+
+class Dispatch:
+    """Requests in the order in which they came."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._open: dict[int, _Open] = {}
+        self._episodes = 0  # not dealt yet, of all requests
+        self._indices = count()
+        self._clock = clock or SystemClock()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, number: int, request: EvaluationRequest) -> None:
+        self._open[number] = _Open(request, deque(request.plans))
+        self._episodes += sum(len(plan.seeds) for plan in request.plans)
+
+    def request_of(self, work: Work) -> EvaluationRequest:
+        return self._open[work.number].request
+
+    def is_open(self, work: Work) -> bool:
+        """Does anybody still want its result?"""
+        return work.number in self._open and work.index in self._open[work.number].copies
+
+    def next(self, processors: int) -> Work | None:
+        """Something to play for a cluster of that size; None when all is under way."""
+        for number, one in self._open.items():
+            if not one.waiting and one.plans:
+                plan = one.plans.popleft()
+                shares = _dealt(plan, self._share_size(processors))
+                one.waiting.extend(Work(number, share, next(self._indices)) for share in shares)
+                self._episodes -= len(plan.seeds)
+            if one.waiting:
+                return self._sent(one, one.waiting.popleft())
+        return self._next_backup()
+
+    def suspect(self, work: Work) -> None:
+        """It may be on a node that is lost: played a second time when nothing else waits, if it is open then."""
+        if self.is_open(work):
+            self._open[work.number].backups.append(work)
+
+    def played(self, work: Work, played: PlayedShare, differences: list[str] | None = None) -> list[Message]:
+        """`differences` are those of the code that played it, where they were accepted."""
+        if not self.is_open(work):  # given up, or its copy was faster
+            return []
+        one = self._open[work.number]
+        del one.copies[work.index]
+        if differences:
+            one.code_differences[played.worker.host] = differences
+        rows = [asdict(episode) for episode in played.episodes]
+        told = {"id": work.number, "simulation": work.plan.simulation, "seconds": played.seconds, "episodes": rows}
+        return [told, *self._ended(work.number)]
+
+    def returned(self, work: Work) -> None:
+        """A node that cannot be used gave it back; that is no attempt."""
+        if self._came_back(work):
+            self._open[work.number].waiting.appendleft(work)
+
+    def lost(self, work: Work, why: str) -> list[Message]:
+        """Played again, as often as that is worth it; then the request goes on without these episodes."""
+        if not self._came_back(work):
+            return []
+        one = self._open[work.number]
+        if work.attempt < RETRIES:
+            one.retries += 1
+            one.waiting.appendleft(replace(work, attempt=work.attempt + 1))
+            return []
+        first, episodes = work.plan.seeds[0], len(work.plan.seeds)
+        one.error = (
+            f"{episodes} episodes of '{work.plan.simulation}' from seed {first} on failed {RETRIES + 1} times: {why}"
+        )
+        one.exit_code = 1
+        return self._ended(work.number)
+
+    def refused(self, work: Work, refusal: Refusal) -> list[Message]:
+        """Nothing of this request can be played; what is under way of it is not waited for."""
+        if work.number not in self._open:
+            return []
+        return self.given_up(work.number, refusal.message, refusal.hint, refusal.exit_code)
+
+    def given_up(self, number: int, error: str, hint: str = "", exit_code: int = 1) -> list[Message]:
+        one = self._open[number]
+        self._episodes -= sum(len(plan.seeds) for plan in one.plans)
+        one.plans.clear()
+        one.waiting.clear()
+        one.copies.clear()
+        one.error, one.hint, one.exit_code = error, hint, exit_code
+        return self._ended(number)
+
+    def numbers(self) -> list[int]:
+        return list(self._open)
+
+    def _sent(self, one: _Open, work: Work) -> Work:
+        one.began = self._clock.monotonic() if one.began is None else one.began
+        one.copies[work.index] = one.copies.get(work.index, 0) + 1
+        return work
+
+    def _next_backup(self) -> Work | None:
+        for one in self._open.values():
+            while one.backups:
+                work = one.backups.popleft()
+                if work.index in one.copies:
+                    one.retries += 1
+                    return self._sent(one, work)
+        return None
+
+    def _came_back(self, work: Work) -> bool:
+        """Without a result. True: no other copy of it is out, so it must be dealt again."""
+        if not self.is_open(work):
+            return False
+        one = self._open[work.number]
+        one.copies[work.index] -= 1
+        if one.copies[work.index]:
+            return False
+        del one.copies[work.index]
+        one.backups = deque(each for each in one.backups if each.index != work.index)
+        return True
+
+    def _share_size(self, processors: int) -> int:
+        """Small where little is to be done and all must be busy, large where there is plenty."""
+        return min(LARGEST_SHARE, max(1, ceil(self._episodes / (SHARES_PER_PROCESSOR * max(1, processors)))))
+
+    def _ended(self, number: int) -> list[Message]:
+        one = self._open[number]
+        if not one.is_over:
+            return []
+        del self._open[number]
+        seconds = 0.0 if one.began is None else self._clock.monotonic() - one.began
+        outcome = {"error": one.error, "hint": one.hint, "exit_code": one.exit_code}
+        code = {"code_differences": one.code_differences} if one.code_differences else {}
+        return [{"id": number, "done": True, "seconds": seconds, "retries": one.retries, **outcome, **code}]
+
+
+def _dealt(plan: EvaluationPlan, size: int) -> Iterator[EvaluationPlan]:
+    for first in range(0, len(plan.seeds), size):
+        yield replace(plan, seeds=plan.seeds[first : first + size])

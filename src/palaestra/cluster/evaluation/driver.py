@@ -1,0 +1,324 @@
+"""Speaks with Ray for somebody else: lines of requests in, shares to Ray, lines of what came of them out."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from palaestra.checkpoints.durable import verify
+from palaestra.checkpoints.names import model_name
+from palaestra.checkpoints.selection import epoch_of_path
+from palaestra.checkpoints.sidecar import encode
+from palaestra.cluster.evaluation.dispatch import Dispatch
+from palaestra.cluster.evaluation.messages import (
+    CodeRefusal,
+    InvalidResponse,
+    Refusal,
+    imported_modules,
+    read_response,
+    share_to_json,
+)
+from palaestra.cluster.nodes import ExcludedNode, NodeMonitor, last_line, no_usable_node, selector
+from palaestra.config.distributed import ClusterConfig
+from palaestra.core.errors import NotFound, PalaestraError
+from palaestra.evaluation.plans import request_from_json
+from palaestra.runs.code_identity import code_of_process, describe_differences, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from palaestra.cluster.connection import RaySession
+    from palaestra.cluster.evaluation.dispatch import Message, Work
+    from palaestra.cluster.evaluation.messages import PlayedShare, Worker
+    from palaestra.cluster.nodes import Change
+    from palaestra.runs.code_identity import CodeIdentity
+
+POLL_SECONDS = 0.05  # how long nothing is heard of new requests while shares are played
+HEARTBEAT_SECONDS = 2.0  # between two signs of life
+PER_PROCESSOR = 4  # shares that Ray is given for each: the next one lies ready when one is done
+NO_PROCESSOR_SECONDS = 60.0  # for so long a cluster may have no processor at all
+DEATH_SECONDS = 10.0  # Ray reports what was on a dead node by itself; what it has not by then is played again
+FAILURES = 2  # shares that fail on a node before their request avoids it
+TASK = {"num_cpus": 1, "max_retries": 0}  # retries are counted by us
+
+
+def play(text: str, sidecar: bytes, weights: bytes) -> str:
+    """On the worker; by name, so that torch is loaded there and not here."""
+    ray: Any = import_module("ray")
+    node = ray.get_runtime_context().get_node_id() if ray.is_initialized() else ""
+    answer: str = import_module("palaestra.cluster.evaluation.tasks").play_share(text, sidecar, weights, node)
+    return answer
+
+
+class Driver:
+    def __init__(self, session: RaySession, answers: int, cluster: ClusterConfig | None = None) -> None:
+        self._ray = session.ray
+        self._answers = answers
+        self._cluster = cluster or ClusterConfig()
+        self._dispatch = Dispatch()
+        self._deliveries = WeightStore(self._ray.put)
+        self._sendings: dict[int, _Sending] = {}  # by number of the request
+        self._in_flight: dict[Any, Work] = {}  # by Ray's reference to the answer
+        self._suspected: dict[Any, Work] = {}  # the same, for those that may be on a lost node
+        self._monitor = NodeMonitor(self._ray, self._cluster.node_timeout)
+        self._excluded: dict[str, ExcludedNode] = {}  # by id of the node, for every request
+        self._checks: list[tuple[float, list[Any]]] = []  # when, and which references should have ended by then
+        self._task = self._ray.remote(**TASK)(play)
+        self._said_at = monotonic()
+        self._fed_at = monotonic()  # when there was a processor
+
+    def run(self, lines: int) -> None:
+        """Until standard input is closed; what is under way then is given up."""
+        text, is_open = b"", True
+        while is_open:
+            is_waited_for = self._in_flight or self._suspected  # in `_hear`
+            wait = 0.0 if is_waited_for else POLL_SECONDS if len(self._dispatch) else HEARTBEAT_SECONDS
+            if select.select([lines], [], [], wait)[0]:
+                data = os.read(lines, 1 << 20)
+                is_open = bool(data)
+                *whole, text = (text + data).split(b"\n")
+                for line in whole:
+                    self._take(json.loads(line))
+            self._watch_nodes()
+            self._send()
+            self._hear()
+            if monotonic() - self._said_at > HEARTBEAT_SECONDS:
+                self.say({"heartbeat": len(self._in_flight)})
+
+    def say(self, message: Message) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(self._answers, data) :]
+        self._said_at = monotonic()
+
+    def _take(self, asked: dict[str, Any]) -> None:
+        number = int(asked["id"])
+        if asked.get("drop"):
+            if number in self._dispatch.numbers():
+                self._report(self._dispatch.given_up(number, "Nobody wants it any more."))
+            return
+        request = request_from_json(asked["request"])
+        self._dispatch.add(number, request)
+        try:
+            parcel = self._deliveries.take(Path(asked["sidecar"]), request.weights)
+        except PalaestraError as error:
+            self._report(self._dispatch.given_up(number, error.message, error.hint, error.exit_code))
+            return
+        code = code_of_process(imported_modules(request.plans, parcel.policy))
+        self._sendings[number] = _Sending(parcel, bool(asked["trust_module"]), code)
+
+    def _watch_nodes(self) -> None:
+        """A node that falls silent or dies is named once; what may have been there is played again elsewhere."""
+        for change in self._monitor.update():
+            if not change.is_lost:
+                self.say({"note": f"Node {change.node.name} answers again and is used."})
+                continue
+            if change.node.cpus:
+                self._note_loss(change)
+            delay = DEATH_SECONDS if change.node.id not in self._monitor.silent else 0.0
+            self._checks.append((monotonic() + delay, list(self._in_flight)))
+        due = [references for at, references in self._checks if at <= monotonic()]
+        self._checks = [check for check in self._checks if check[0] > monotonic()]
+        for reference in (each for references in due for each in references if each in self._in_flight):
+            work = self._suspected[reference] = self._in_flight.pop(reference)
+            self._dispatch.suspect(work)
+
+    def _note_loss(self, change: Change) -> None:
+        self.say({"note": f"Node left out: {change.node.name}: {change.reason}. Its work is done elsewhere."})
+
+    def _send(self) -> None:
+        if not len(self._dispatch):
+            return
+        processors = self._processors()
+        while processors and len(self._in_flight) < PER_PROCESSOR * processors:
+            work = self._dispatch.next(processors)
+            if work is None:
+                return
+            sending = self._sendings[work.number]
+            text = share_to_json(
+                self._dispatch.request_of(work),
+                work.plan,
+                trust_module=sending.trust_module,
+                code=sending.code,
+                allow_different_code=self._cluster.allow_different_code,
+            )
+            avoided = selector(self._monitor.silent | self._excluded.keys() | sending.avoided.keys())
+            task = self._task.options(label_selector=avoided) if avoided else self._task
+            self._in_flight[task.remote(text, sending.parcel.sidecar, sending.parcel.weights)] = work
+
+    def _processors(self) -> int:
+        found = int(sum(node.cpus for node in self._monitor.usable if node.id not in self._excluded))
+        now = monotonic()
+        if found:
+            self._fed_at = now
+        elif now - self._fed_at > NO_PROCESSOR_SECONDS:
+            for number in self._dispatch.numbers():
+                error = f"The Ray cluster has had no processor for {NO_PROCESSOR_SECONDS:g} s."
+                self._report(self._dispatch.given_up(number, error, "Are its workers up? See 'palaestra cluster'."))
+        return found
+
+    def _hear(self) -> None:
+        references = [*self._in_flight, *self._suspected]
+        if not references:
+            return
+        ready, _ = self._ray.wait(references, num_returns=1, timeout=POLL_SECONDS)
+        if ready:
+            ready, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
+        for reference in ready:
+            work = self._in_flight.pop(reference, None) or self._suspected.pop(reference)
+            self._report(self._read(reference, work))
+
+    def _read(self, reference: Any, work: Work) -> list[Message]:
+        try:
+            answer = read_response(self._ray.get(reference), work.plan)
+        except InvalidResponse as garbage:
+            return self._dispatch.lost(work, f"the answer was garbage ({garbage}).")
+        except self._ray.exceptions.RayError as error:
+            self._count_failure(work, error)
+            return self._dispatch.lost(work, describe_ray_error(error, self._ray.exceptions))
+        if isinstance(answer, Refusal):
+            return self._dispatch.refused(work, answer)
+        if isinstance(answer, CodeRefusal):
+            return self._refuse_code(work, answer)
+        return self._dispatch.played(work, answer, self._accepted(answer))
+
+    def _refuse_code(self, work: Work, refusal: CodeRefusal) -> list[Message]:
+        """The worker's node is not asked again; the share goes to another. Without another it is an error."""
+        if not self._dispatch.is_open(work):
+            return []
+        names = shorten(describe_differences(refusal.code))
+        sending = self._sendings[work.number]
+        avoided = self._excluded if refusal.code.affects_all_requests else sending.avoided
+        self._leave_out(avoided, refusal.worker, f"its code differs: {names}")
+        everywhere = {**self._excluded, **sending.avoided}
+        if all(node.id in everywhere for node in self._monitor.usable if node.cpus):
+            error = no_usable_node(everywhere.values())
+            return self._dispatch.given_up(work.number, error.message, error.hint, error.exit_code)
+        self._dispatch.returned(work)
+        return []
+
+    def _leave_out(self, avoided: dict[str, ExcludedNode], worker: Worker, reason: str) -> None:
+        node = self._monitor.node(worker.node)
+        if node is None or node.id in avoided:
+            return
+        avoided[node.id] = ExcludedNode(node, reason, has_different_code=True)
+        self.say({"note": f"Node left out: {avoided[node.id]}"})
+
+    def _accepted(self, played: PlayedShare) -> list[str] | None:
+        return None if played.code is None else describe_differences(played.code)
+
+    def _count_failure(self, work: Work, error: Exception) -> None:
+        """A node on which our function itself fails (a broken installation, a full disk) is avoided by the request.
+
+        The last node is not: then it is the request that is at fault, and its own error must be seen.
+        """
+        node = self._monitor.node_at(getattr(error, "ip", ""))
+        sending = self._sendings.get(work.number)
+        if node is None or sending is None or not isinstance(error, self._ray.exceptions.RayTaskError):
+            return
+        sending.failures[node.id] += 1
+        taken = self._excluded.keys() | sending.avoided.keys()
+        others = [each for each in self._monitor.usable if each.cpus and each.id not in taken and each.id != node.id]
+        if sending.failures[node.id] >= FAILURES and others and node.id not in sending.avoided:
+            sending.avoided[node.id] = ExcludedNode(node, last_line(error))
+            self.say({"note": f"Node left out: {sending.avoided[node.id]}"})
+
+    def _report(self, messages: list[Message]) -> None:
+        for message in messages:
+            self.say(message)
+            if message.get("done"):
+                sending = self._sendings.pop(message["id"], None)
+                if sending is not None:
+                    self._deliveries.give_back(sending.parcel)
+
+
+class _Sending:
+    """What every share of a request is sent with, and which nodes it avoids."""
+
+    def __init__(self, parcel: CheckpointUpload, trust_module: bool, code: CodeIdentity) -> None:
+        self.parcel = parcel
+        self.trust_module = trust_module
+        self.code = code
+        self.avoided: dict[str, ExcludedNode] = {}  # by id of the node
+        self.failures: Counter[str] = Counter()
+
+
+def describe_ray_error(error: Exception, known: Any) -> str:
+    """What Ray says of a share that did not come back, in a line; `known` are its exceptions."""
+    if isinstance(error, known.WorkerCrashedError | known.NodeDiedError):
+        return "the worker that played them was lost."
+    if isinstance(error, known.OutOfMemoryError):
+        return "the worker that played them had no memory left."
+    cause = getattr(error, "cause", None) or error
+    return f"{type(cause).__name__}: {last_line(error)}"
+
+
+BYTES_KEPT = 64 << 20  # of weights that nobody plays just now, in the store of Ray
+
+
+@dataclass(frozen=True)
+class CheckpointUpload:
+    sha256: str  # of the weights
+    sidecar: bytes
+    weights: Any  # a reference into the store of Ray
+    policy: dict[str, Any]  # as the sidecar has it
+
+
+@dataclass
+class _Stored:
+    weights: Any
+    size: int
+    sidecars: dict[Path, tuple[bytes, dict[str, Any]]] = field(default_factory=dict)  # and the policy in each
+    users: int = 0
+
+
+class WeightStore:
+    """What was put into the store; `put` is Ray's. Who takes a parcel gives it back when nobody plays it any more."""
+
+    def __init__(self, put: Callable[[bytes], Any], bytes_kept: int = BYTES_KEPT) -> None:
+        self._put = put
+        self._bytes_kept = bytes_kept
+        self._stored: OrderedDict[str, _Stored] = OrderedDict()  # by sha256; the last one used at the end
+
+    def take(self, path: Path, sha256: str) -> CheckpointUpload:
+        """The checkpoint of that sidecar, if its weights are those that were asked for."""
+        stored = self._stored.get(sha256)
+        if stored is None or path not in stored.sidecars:
+            sidecar, weights, policy = packed(path, sha256)
+            if stored is None:
+                stored = self._stored[sha256] = _Stored(self._put(weights), len(weights))
+            stored.sidecars[path] = sidecar, policy
+        stored.users += 1
+        self._stored.move_to_end(sha256)
+        sidecar, policy = stored.sidecars[path]
+        return CheckpointUpload(sha256, sidecar, stored.weights, policy)
+
+    def give_back(self, parcel: CheckpointUpload) -> None:
+        """Ray frees what nobody refers to; what may be wanted again is kept as far as there is room."""
+        self._stored[parcel.sha256].users -= 1
+        idle = [key for key, stored in self._stored.items() if not stored.users]
+        size = sum(self._stored[key].size for key in idle)
+        for key in idle:
+            if size <= self._bytes_kept:
+                return
+            size -= self._stored.pop(key).size
+
+
+def packed(path: Path, sha256: str) -> tuple[bytes, bytes, dict[str, Any]]:
+    """Sidecar, weights and policy, verified.
+
+    Without what changes later and no player needs: scores and the trainer's state.
+    """
+    checkpoint, parts = verify(path.parent, epoch_of_path(path))
+    name = model_name(checkpoint.epoch)
+    if checkpoint.files[name]["sha256"] != sha256:
+        raise NotFound(f"{path} has other weights by now.", "Ask again.")
+    bare = replace(checkpoint, score=None, avg_reward=None, metrics={}, files={name: checkpoint.files[name]}, path=None)
+    return encode(bare), parts[name], dict(checkpoint.policy)
