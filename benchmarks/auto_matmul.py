@@ -90,9 +90,9 @@ def compare(levels: int, chosen: Any, dtype: str, size: int, seconds: float) -> 
         autos += timed["auto"].samples
         numpys += timed["NumPy"].samples
         ratio = paired_ratio(autos, numpys)
-        if ratio.middle <= ALLOWED:
+        if ratio.median <= ALLOWED:
             break
-    return Row(dtype, size, levels, round(ratio.middle, 4), round(ratio.low, 4), round(ratio.high, 4), len(autos))
+    return Row(dtype, size, levels, round(ratio.median, 4), round(ratio.low, 4), round(ratio.high, 4), len(autos))
 
 
 def main() -> int:

@@ -24,11 +24,11 @@ def test_the_crossover_is_where_every_larger_size_gains():
 
 def test_of_two_measurements_of_one_size_the_fewer_levels_hold():
     other = AutoTable({"float64": ((512, 1), (1024, 2), (2048, 0), (4096, 3)), "float32": ((64, 0),)})
-    agreed = TABLE.agreeing(other)
+    agreed = TABLE.merge(other)
     assert agreed.levels["float64"] == ((64, 0), (512, 0), (1024, 1), (2048, 0), (4096, 3))
     assert agreed.levels["int64"] == TABLE.levels["int64"]
     assert agreed.levels["float32"] == ((64, 0),)
-    assert AutoTable().agreeing(TABLE) == TABLE
+    assert AutoTable().merge(TABLE) == TABLE
 
 
 def test_where_nothing_is_gained_it_is_numpys_own_function(strassen):

@@ -8,7 +8,7 @@ import pytest
 from palaestra.apps.matmul.bench import bench, select_discovery
 from palaestra.apps.matmul.benchmark.report import BenchStore
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance
-from palaestra.apps.matmul.schemes.composition import join
+from palaestra.apps.matmul.schemes.composition import join_schemes
 from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import verify
@@ -43,13 +43,13 @@ def test_a_scheme_over_gf2_is_refused_before_anything_is_compiled(strassen_bits,
 def test_without_a_compiler_it_says_so(strassen, workplace, monkeypatch):
     Archive(Path("runs")).add(verify(strassen), ORIGIN)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(UsageError, match="no C compiler"):
+    with pytest.raises(UsageError, match="No C compiler"):
         bench(asked("2x2x2"))
 
 
 @pytest.mark.parametrize("words", [(), ("2x2x2", "3x3x3")])
 def test_one_discovery_is_wanted(words, workplace):
-    with pytest.raises(UsageError, match="One discovery"):
+    with pytest.raises(UsageError, match="Expected one discovery"):
         bench(asked(*words))
 
 
@@ -59,7 +59,7 @@ ROOT = Path("runs")
 @pytest.fixture
 def entries(strassen, strassen_bits, workplace):
     run = RunStore(ROOT).create(RunRequest("matmul", "", {}), {}, "finder")
-    wide = join(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns")
+    wide = join_schemes(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns")
     claims = {"number": strassen, "bits": strassen_bits, "wide": wide}
     origins = {name: Provenance(run.id if name == "wide" else "", "flip", 1, 2, 3.0, 4.0, 5.0) for name in claims}
     return {name: Archive(ROOT).add(verify(claim), origins[name])[0] for name, claim in claims.items()}
@@ -75,7 +75,7 @@ def test_an_id_a_fingerprint_a_run_or_a_format_will_do(entries):
 
 
 def test_what_is_not_there_is_said_with_what_to_try(entries):
-    with pytest.raises(NotFound, match="No discovery is called 'nothing'"):
+    with pytest.raises(NotFound, match="No discovery named 'nothing'"):
         select_discovery("nothing", ROOT)
     with pytest.raises(NotFound) as refused:
         select_discovery("5x5x5", ROOT)
@@ -83,5 +83,5 @@ def test_what_is_not_there_is_said_with_what_to_try(entries):
 
 
 def test_an_empty_archive_says_how_to_begin(workplace):
-    with pytest.raises(NotFound, match="yet"):
+    with pytest.raises(NotFound, match="no discoveries"):
         select_discovery("2x2x2", ROOT)

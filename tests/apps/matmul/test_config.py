@@ -11,9 +11,9 @@ from palaestra.core.errors import UsageError
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"format": "3x3"}, "not a format"),
-        ({"format": "0x2x2"}, "side of 0"),
-        ({"format": "3x3x99"}, "side of 99"),
+        ({"format": "3x3"}, "Invalid format"),
+        ({"format": "0x2x2"}, "side 0"),
+        ({"format": "3x3x99"}, "side 99"),
         ({"format": "9x9x9"}, "too large"),
         ({"field": "q"}, "no search over q"),
         ({"field": "gf3"}, "Did you mean 'gf2'"),
@@ -68,3 +68,12 @@ def test_what_cannot_be_is_refused(wrong):
 def test_the_first_look_is_brief():
     assert max(BRIEF.sizes) <= 512
     assert BRIEF.seconds * len(BRIEF.sizes) * len(BRIEF.dtypes) < 3
+
+
+def test_values_and_keys_of_version_0_1_are_accepted():
+    old = DiscoverConfig(start="schoolbook", agent={"memory": 10, "plateau_share": 0.5, "most_listed": 7})
+    assert old.start == "naive"
+    assert (old.agent.replay_size, old.agent.naive_share, old.agent.max_listed_moves) == (10, 0.5, 7)
+    stored = {**DiscoverConfig().model_dump(mode="json"), "start": "schoolbook"}
+    assert changed_keys(stored, DiscoverConfig(start="naive")) == []
+    assert changed_keys(stored, DiscoverConfig()) == ["start"]

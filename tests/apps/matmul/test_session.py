@@ -143,7 +143,7 @@ def test_a_wandb_that_fails_is_named_on_stderr_and_the_search_finds_the_same(wor
     assert capsys.readouterr().err.count("Logger 'wandb' failed and is disabled") == 1
 
 
-def test_other_sinks_are_chosen_by_name(workplace):
+def test_other_loggers_are_chosen_by_name(workplace):
     config = DiscoverConfig(format="2x2x2", seconds=5, loggers={"csv": True, "tensorboard": True})
     directory = find_or_create_run(config, "first", "palaestra discover")
     run_flip_search(directory, config, hushed)

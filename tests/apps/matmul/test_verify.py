@@ -27,7 +27,7 @@ def test_one_wrong_file_leaves_with_1_and_the_others_are_still_judged(strassen, 
     wrong = put(tmp_path / "wrong.json", replace(strassen, u=-strassen.u))
     answer = asked(wrong, str(tmp_path / "absent.json"), put(tmp_path / "right.json", strassen))
     assert [one["verified"] for one in answer.data["schemes"]] == [False, False, True]
-    assert "residual has" in answer.data["schemes"][0]["said"]
+    assert "residual has" in answer.data["schemes"][0]["message"]
     assert answer.exit_code == 1
 
 
@@ -53,7 +53,7 @@ def test_a_scheme_that_holds_over_no_field_is_refused_with_all_that_was_tried(st
     wrong[0, 0] += 1
     data = {"n": [2, 2, 2], "u": wrong.tolist(), "v": strassen.v.tolist(), "w": strassen.w.tolist()}
     (tmp_path / "one.json").write_text(json.dumps(data))
-    said = asked(str(tmp_path / "one.json")).data["schemes"][0]["said"]
+    said = asked(str(tmp_path / "one.json")).data["schemes"][0]["message"]
     assert "zt, z, gf2" in said
     assert "as it is or transposed" in said
     assert "wrong in" in said

@@ -1,6 +1,6 @@
-"""How often to apply a scheme at which size: as was measured here, and never on a guess.
+"""Chooses the recursion depth of a scheme by matrix size, from measurements on this machine.
 
-Where nothing was gained the answer is the platform's own function itself, so that it costs nothing to have asked.
+Without a measured gain `choose` returns NumPy's own function, so that asking costs nothing.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 Multiply = Callable[..., Any]
 NUMPY = -1
-WORTHWHILE = 1.03  # of the gain that is sure: what was measured in one hour must still hold in the next
+MIN_SURE_GAIN = 1.03  # lower bound of the gain, so that it also holds in later measurements
 
 
 @dataclass(frozen=True)
 class AutoTable:
-    """For each dtype the measured sizes, ascending, with the levels that paid there.
+    """For each dtype the measured sizes, ascending, with the best levels.
 
-    0: the leaf alone, which for floats is the platform's own function; -1: NumPy's, where our leaf is slower.
+    0: the leaf alone, which for floats is NumPy's function; -1: NumPy's function, where our leaf is slower.
     """
 
     levels: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def levels_at(self, dtype: str, size: int) -> int:
-        """Between two measured sizes the fewer levels of both; beyond the largest as there, below the smallest none."""
+        """Between two sizes the smaller levels of both; above the largest its levels, below the smallest none."""
         rows = self.levels.get(dtype, ())
         below = [levels for at, levels in rows if at <= size]
         above = [levels for at, levels in rows if at >= size]
@@ -37,8 +37,8 @@ class AutoTable:
             return NUMPY
         return min(below[-1], above[0]) if above else below[-1]
 
-    def agreeing(self, other: AutoTable) -> AutoTable:
-        """Of two measurements of one size the fewer levels hold."""
+    def merge(self, other: AutoTable) -> AutoTable:
+        """Merges two tables; where both have a size, the smaller number of levels wins."""
         merged: dict[str, dict[int, int]] = {}
         for table in (self, other):
             for dtype, rows in table.levels.items():
@@ -48,7 +48,7 @@ class AutoTable:
         return AutoTable({dtype: tuple(sorted(rows.items())) for dtype, rows in merged.items()})
 
     def crossover(self, dtype: str) -> int | None:
-        """The smallest measured size from which on every larger one gains, too."""
+        """The smallest measured size from which all larger ones gain as well."""
         found = None
         for size, levels in reversed(self.levels.get(dtype, ())):
             if levels < 1:
@@ -58,7 +58,7 @@ class AutoTable:
 
 
 def choose(table: AutoTable, executors: dict[str, Executor], dtype: str, size: int) -> Multiply:
-    """What to call with (a, b, out) for matrices of this size: NumPy's own function, or the scheme."""
+    """The function to call with (a, b, out) for matrices of this size: NumPy's or the scheme's."""
     levels = table.levels_at(dtype, size)
     if levels == NUMPY or dtype not in executors or (levels == 0 and dtype.startswith("float")):
         return np.matmul

@@ -1,4 +1,4 @@
-"""Discoveries as plain data: for `palaestra discoveries --json`, and by the door `palaestra.catalogues` for a page."""
+"""Discoveries as plain data, for the page and for `palaestra discoveries`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Stamp = tuple[str, int, int]  # path, bytes, time of change
 
 
 class DiscoveryCatalogue:
-    """Each file is proved once and then remembered until it changes: proof and fingerprint take their time."""
+    """Caches verified entries by file until the file changes, since verification and fingerprint take time."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._known: dict[Stamp, Discovery | DamagedFile] = {}
+        self._cache: dict[Stamp, Discovery | DamagedFile] = {}
 
     def listing(self, runs_root: Path, wanted: str) -> SchemeList:
         format_ = parse_format(wanted).ascending if wanted else None
@@ -51,7 +51,7 @@ class DiscoveryCatalogue:
             if entry.file.stem == name:
                 return describe_fully(entry, BenchStore(runs_root).of(name))
         known = [entry.file.stem for entry in entries]
-        raise NotFound(f"No discovery is called '{name}'.", did_you_mean(name, known) or "See: palaestra discoveries")
+        raise NotFound(f"No discovery named '{name}'.", did_you_mean(name, known) or "See: palaestra discoveries")
 
     def entries(self, runs_root: Path) -> list[Discovery | DamagedFile]:
         archive = Archive(runs_root)
@@ -60,15 +60,15 @@ class DiscoveryCatalogue:
             for file in sorted(archive.path.glob("*.json")):
                 status = file.stat()
                 stamp = (str(file), status.st_size, status.st_mtime_ns)
-                fresh[stamp] = self._known.get(stamp) or _read(archive, file)
-            self._known = fresh
+                fresh[stamp] = self._cache.get(stamp) or _read(archive, file)
+            self._cache = fresh
             return list(fresh.values())
 
 
 def describe(entry: Discovery, benchmark_count: int) -> FoundScheme:
-    """One line of the list."""
+    """A discovery without its formulas."""
     scheme, origin = entry.scheme, entry.provenance
-    comparison = compare_with_known(scheme)
+    known = compare_with_known(scheme)
     return {
         "id": entry.file.stem,
         "format": str(scheme.format),
@@ -76,9 +76,9 @@ def describe(entry: Discovery, benchmark_count: int) -> FoundScheme:
         "field_meaning": scheme.field.meaning,
         "rank": scheme.rank,
         "naive_rank": scheme.format.naive_rank,
-        "known": comparison.known,
-        "comparison": comparison.verdict.value,
-        "known_as_of": comparison.as_of,
+        "known": known.known,
+        "comparison": known.comparison.value,
+        "known_as_of": known.as_of,
         "additions_naive": entry.additions_naive,
         "additions_eliminated": entry.additions_eliminated,
         "additions_known": known_additions(scheme.format, scheme.field),
@@ -163,7 +163,7 @@ def _bench_counts(runs_root: Path) -> dict[str, int]:
 CATALOGUE = DiscoveryCatalogue()
 
 COLUMNS = ("format", "field", "rank", "known", "verdict", "additions", "after CSE", "run", "fingerprint", "canonical")
-KEYS = (
+COLUMN_KEYS = (
     "format",
     "field",
     "rank",
@@ -174,8 +174,8 @@ KEYS = (
     "run",
     "fingerprint",
 )
-LETTERS = 12  # of the canonical form's word, in the table; --json has all of them
-NO_FORM = "-"  # too many symmetries of its own: found again, it is recognised by another way
+DIGEST_LETTERS = 12  # of the canonical digest in the table; --json has all
+NO_CANONICAL_FORM = "-"  # no canonical form: the scheme has too many symmetries
 
 
 def list_discoveries(arguments: Namespace) -> CommandResult:
@@ -183,13 +183,13 @@ def list_discoveries(arguments: Namespace) -> CommandResult:
     data: dict[str, Any] = {**listing}
     found, damaged = listing["discoveries"], listing["damaged"]
     rows = tuple(_row({**one}) for one in found)
-    notes = (*damaged, f"Known ranks as of {as_of()}, non-commutative, each of the same field.")
+    notes = (*damaged, f"Best known ranks as of {as_of()}, non-commutative, for the same field.")
     if not found:
-        notes = (*damaged, "Nothing was found yet. Try: palaestra discover 2x2x2 seconds=1")
+        notes = (*damaged, "No discoveries yet. Try: palaestra discover 2x2x2 seconds=1")
     if arguments.format and found:
         data["entries"] = [CATALOGUE.entry(runs_root(), one["id"]) for one in found]
     return CommandResult(data, COLUMNS if found else (), rows, notes)
 
 
 def _row(one: dict[str, Any]) -> tuple[Any, ...]:
-    return (*(one[key] for key in KEYS), one["canonical"][:LETTERS] or NO_FORM)
+    return (*(one[key] for key in COLUMN_KEYS), one["canonical"][:DIGEST_LETTERS] or NO_CANONICAL_FORM)

@@ -1,4 +1,4 @@
-"""The verbs of this app. `palaestra --help` loads this file, so nothing heavy stands here."""
+"""Commands of this app. `palaestra --help` loads this module, so it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def _add_verify_arguments(parser: ArgumentParser) -> None:
-    files = "schemes as .json, or as .npz: with U, V and W, or as AlphaTensor published them"
+    files = "schemes as .json or .npz (members U, V, W, or AlphaTensor's format)"
     parser.add_argument("files", nargs="+", metavar="FILE", help=files)
-    parser.add_argument("--field", help="gf2, zt, z or q, where the file does not say; default: the strictest it holds")
+    parser.add_argument("--field", help="gf2, zt, z or q, if the file does not say; default: the strictest valid one")
 
 
 def _add_discoveries_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("format", nargs="?", help="for example 3x3x3; default: every format with an entry")
+    parser.add_argument("format", nargs="?", help="for example 3x3x3; default: all formats")
 
 
 def _add_discover_arguments(parser: ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def _add_discover_arguments(parser: ArgumentParser) -> None:
         metavar="FORMAT | key=value",
         help="a format such as 3x3x3; method=flip, field=gf2, seconds=60, seed=1, walkers=1, target=RANK, run=NAME",
     )
-    parser.add_argument("--quiet", action="store_true", help="no line for each improvement")
+    parser.add_argument("--quiet", action="store_true", help="do not print improvements")
 
 
 def _add_bench_arguments(parser: ArgumentParser) -> None:
@@ -37,11 +37,11 @@ def _add_bench_arguments(parser: ArgumentParser) -> None:
         metavar="DISCOVERY | key=value",
         help="an id, fingerprint, run or format; dtypes=[float32], sizes=[1024], threads=1, levels=3, seconds=2",
     )
-    parser.add_argument("--quiet", action="store_true", help="no line for each comparison")
+    parser.add_argument("--quiet", action="store_true", help="do not print each comparison")
 
 
 VERIFY = CommandPlugin(
-    summary="prove that a file's scheme multiplies matrices, in exact whole numbers",
+    summary="verify that a scheme multiplies matrices, in exact integers",
     examples=(
         "palaestra verify strassen.json",
         "palaestra verify strassen.json --field z",
@@ -51,7 +51,7 @@ VERIFY = CommandPlugin(
     work="palaestra.apps.matmul.verify:verify_files",
 )
 DISCOVERIES = CommandPlugin(
-    summary="schemes that were found here, beside the best known ranks of the same field",
+    summary="list discovered schemes with the best known ranks of their field",
     examples=("palaestra discoveries", "palaestra discoveries 3x3x3", "palaestra discoveries 2x2x2 --json"),
     add_arguments=_add_discoveries_arguments,
     work="palaestra.apps.matmul.catalogue:list_discoveries",
@@ -67,7 +67,7 @@ DISCOVER = CommandPlugin(
     work="palaestra.apps.matmul.discover:discover",
 )
 BENCH = CommandPlugin(
-    summary="a discovered scheme as compiled code, timed against NumPy and BLAS",
+    summary="benchmark a discovered scheme as compiled code against NumPy and BLAS",
     examples=(
         "palaestra bench 2x2x2 sizes=[64] dtypes=[float64] seconds=0.1",
         "palaestra bench 2x2x2 sizes=[64] dtypes=[int64] seconds=0.1 --quiet",

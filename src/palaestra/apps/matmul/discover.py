@@ -1,4 +1,4 @@
-"""`palaestra discover FORMAT [key=value …]`: a search as an ordinary run; the same words again go on with it."""
+"""`palaestra discover FORMAT [key=value …]`: starts or resumes a search as a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.apps.matmul.agent.config import fits_agent
 from palaestra.apps.matmul.config import DiscoverConfig, changed_keys
 from palaestra.apps.matmul.search.flip_walk import IS_COMPILED, SLOW_WARNING
-from palaestra.apps.matmul.search.run import SearchResult, run_flip_search
+from palaestra.apps.matmul.search.run import run_flip_search
 from palaestra.config.overrides import parse_overrides, split_setting
 from palaestra.config.resolve import resolve_config
 from palaestra.core.app import CommandResult
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
 
-    from palaestra.apps.matmul.search.run import SearchResult
+    from palaestra.apps.matmul.session import SearchResult
     from palaestra.runs.directory import RunDirectory
 
 KIND = "matmul"
@@ -37,26 +37,26 @@ def discover(arguments: Namespace) -> CommandResult:
     if not IS_COMPILED and config.method != "agent":
         print_line(SLOW_WARNING)
     result = run_method(lambda: find_or_create_run(config, name, command), config, print_line)
-    return command_result(result, config) if result else CommandResult({})  # of several processes the leader answers
+    return command_result(result, config) if result else CommandResult({})  # only the leading process has a result
 
 
 def parse_words(words: list[str]) -> tuple[DiscoverConfig, str]:
-    """The configuration, and the run's name, empty for a new one."""
+    """The configuration and the name of the run, empty for a generated one."""
     formats = [word for word in words if "=" not in word]
     if len(formats) != 1:
-        raise UsageError(f"One format is wanted, not {len(formats)}.", "For example: palaestra discover 3x3x3")
+        raise UsageError(f"Expected one format, got {len(formats)}.", "For example: palaestra discover 3x3x3")
     settings = [word for word in words if "=" in word]
     names = [value for key, value in map(split_setting, settings) if key == "run"]
     if len(names) > 1 or "" in names:
-        raise UsageError("'run' wants one name.", "Leave it out for a generated one.")
+        raise UsageError("Expected one name for 'run'.", "Leave it out for a generated name.")
     overrides = parse_overrides(word for word in settings if split_setting(word)[0] != "run")
     if "format" in overrides:
-        raise UsageError("The format stands alone, without 'format='.", f"For example: palaestra discover {formats[0]}")
+        raise UsageError("The format is given without 'format='.", f"For example: palaestra discover {formats[0]}")
     return resolve_config(DiscoverConfig, None, {**overrides, "format": formats[0]}), "".join(names)
 
 
 def find_or_create_run(config: DiscoverConfig, name: str, command: str) -> RunDirectory:
-    """A run of that name goes on, if it is the same search."""
+    """The run of that name if it is the same search, else a new run."""
     store = RunStore()
     known = store.named(name) if name else None
     plain = config.model_dump(mode="json")
@@ -64,11 +64,11 @@ def find_or_create_run(config: DiscoverConfig, name: str, command: str) -> RunDi
         request = RunRequest(KIND, f"discover {config.format}", plain, name, "cli", command)
         return store.create(request, plain, name or None)
     if read_request(known).kind != KIND:
-        raise UsageError(f"'{name}' is a run of another kind.", "Choose another name with run=NAME.")
+        raise UsageError(f"The run '{name}' is of another kind.", "Choose another name with run=NAME.")
     changed = changed_keys(read_config(known), config)
     if changed:
         raise UsageError(
-            f"'{name}' searches with other settings: {', '.join(changed)}.", "Choose another name with run=NAME."
+            f"The run '{name}' has other settings: {', '.join(changed)}.", "Choose another name with run=NAME."
         )
     write_config(known, plain)
     return known
@@ -92,7 +92,7 @@ def command_result(result: SearchResult, config: DiscoverConfig) -> CommandResul
     }
     keys = ("format", "field", "rank", "known", "comparison", "steps", "seconds", "name")
     method = "" if config.method == "flip" else f" method={config.method}"
-    notes = [f"To search on: palaestra discover {config.format}{method} run={result.name}"]
+    notes = [f"To continue: palaestra discover {config.format}{method} run={result.name}"]
     if result.note:
         notes.insert(0, result.note)
     rows = (tuple(data[key] for key in keys),)
@@ -113,10 +113,13 @@ AGENT = "palaestra.apps.matmul.agent.run:run_agent"
 def run_method(
     open_run: Callable[[], RunDirectory], config: DiscoverConfig, print_line: Callable[[str], None]
 ) -> SearchResult | None:
-    """What came of it; None in a process that only helps another. `open_run` finds or makes the run's directory."""
+    """Runs the configured method; None in processes that are not the leader. Torch is loaded only for the agent.
+
+    `open_run` finds or creates the run's directory.
+    """
     if config.method == "flip" or (config.method == "auto" and not fits_agent(config.product)):
         if config.method == "auto":
-            print_line(f"{config.format} is too large for the agent: the walk goes alone.")
+            print_line(f"{config.format} is too large for the agent: only the walk runs.")
         return run_flip_search(open_run(), config, print_line)
     result: SearchResult | None = resolve_name(AGENT)(open_run, config, print_line)
     return result

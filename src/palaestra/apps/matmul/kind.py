@@ -1,4 +1,4 @@
-"""A search as a kind of worker: what `palaestra discover` asks, the daemon can be asked too."""
+"""The worker kind `matmul`: searches that a daemon runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MatmulKind:
         return [sys.executable, "-m", "palaestra.apps.matmul.worker", str(run_directory)]
 
     def command_line(self, request: RunRequest, config: dict[str, Any]) -> list[str]:
-        """The format stands first, without a key."""
+        """The equivalent command: the format first, without a key."""
         default = DiscoverConfig.model_fields["format"].default
         settings = {key: value for key, value in request.config.items() if key != "format"}
         return [

@@ -1,4 +1,4 @@
-"""Makes the environments of this app known to Gymnasium when imported; the rest waits until used."""
+"""Registers the environments of this app with Gymnasium on import; their modules load on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENTRIES = {
 
 
 def register() -> None:
-    """Once; importing this module twice under two names must not warn."""
+    """Registers each environment once, so that importing this module twice does not warn."""
     for name, entry in ENTRIES.items():
         if name not in gymnasium.registry:
             gymnasium.register(name, entry_point=entry)

@@ -1,4 +1,4 @@
-"""How a search ends, told in status and journal: finished, stopped, or failed, and with which code."""
+"""What runs of the flip search and of the agent share: result, loggers, status at the end, archive, brief benchmark."""
 
 from __future__ import annotations
 
@@ -41,9 +41,38 @@ if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
 
 
+logger = logging.getLogger(__name__)
+
+MIN_FINISH_SECONDS = 2.0  # for the end of a session whose search took all its time
+MAX_LOG_ENTRIES = 1000  # of a long search the newest are logged
+ARTIFACT, KIND = "discovery", "algorithm"  # name and type of the W&B artifact
+MIN_BENCHMARK_SECONDS = 2.0  # compiling alone takes about one
+NUMERIC_FIELDS = frozenset({Field.ZT, Field.Z})
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Result of one session of a search."""
+
+    run: str
+    name: str
+    field: str  # of the best scheme
+    rank: int
+    known: int | None
+    comparison: str
+    flips: int
+    seconds: float
+    fingerprint: str
+    is_new: bool  # to this archive
+    file: str  # in the archive; empty if it is no better than the naive scheme
+    exit_code: int
+    note: str = ""
+    unit: str = "flips"  # of `flips`: an agent makes moves
+
+
 @contextmanager
 def record_end(session: RunSession, stop: StopRequest) -> Iterator[None]:
-    """Of the search in the block. A second signal leaves at once, as Ctrl-C does."""
+    """Records how the search in the block ends: finished, cancelled or failed. A second signal aborts like Ctrl-C."""
     try:
         yield
     except StopNow as error:
@@ -58,49 +87,40 @@ def record_end(session: RunSession, stop: StopRequest) -> Iterator[None]:
         session.cancelled(signal.Signals(stop.signal).name, exit_code_of(stop.signal))
 
 
-logger = logging.getLogger(__name__)
-
-
 def open_loggers(config: SearchLoggersConfig, session: RunSession, settings: Mapping[str, Any]) -> LoggerFanout:
-    """A logger that fails is named in the log and the journal; the search continues without it."""
+    """The loggers of a run; one that fails is reported in log and journal, and the search continues without it."""
 
     def on_dropped(name: str, error: Exception) -> None:
         logger.warning("Logger '%s' failed and is disabled: %s", name, error)
         session.journal.record("sink.failed", sink=name, error=str(error))
 
-    asked = LoggersConfig(
+    sinks = LoggersConfig(
         console=False, tensorboard=config.tensorboard, csv=config.csv, wandb=config.wandb, plugins=config.plugins
     )
     header = RunHeader(session.record.name, session.record.recipe, 0, session.directory.path)
-    return build_loggers(asked, session.directory, header, settings, on_dropped)
-
-
-MAX_LOG_ENTRIES = 1000  # of a search that goes on for days the newest
+    return build_loggers(sinks, session.directory, header, settings, on_dropped)
 
 
 def log_checkpoint(directory: Path, flips: int, seconds: float, file: str) -> int:
-    """Its number. A search has one file, which each checkpoint replaces: those before are marked as gone."""
+    """Logs a checkpoint and returns its number. It replaces the file, so earlier entries are marked as removed."""
     try:
         before = read_log(directory)
     except (FileNotFoundError, DamagedFile):
         before = []
-    gone = [replace(entry, removed=True) for entry in before[-MAX_LOG_ENTRIES + 1 :]]
+    removed = [replace(entry, removed=True) for entry in before[-MAX_LOG_ENTRIES + 1 :]]
     number = before[-1].epoch + 1 if before else 1
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    entries = [*gone, LogEntry(number, flips, None, now, round(seconds, 3), file)]
+    entries = [*removed, LogEntry(number, flips, None, now, round(seconds, 3), file)]
     content = {"schema_version": SCHEMA_VERSION, "checkpoints": [entry_fields(entry) for entry in entries]}
     write_json(directory / LOG_NAME, content)
     return number
 
 
-ARTIFACT, KIND = "discovery", "algorithm"  # as W&B calls them
-
-
 @dataclass(frozen=True)
 class ArchivedScheme:
-    file: str = ""  # in the archive; empty when it is no better than the schoolbook's
+    file: str = ""  # in the archive; empty if it is no better than the naive scheme
     is_new: bool = False  # to this archive
-    note: str = ""  # of the first look at its speed
+    note: str = ""  # about the brief benchmark
 
 
 def archive_scheme(
@@ -112,8 +132,8 @@ def archive_scheme(
     bench: bool,
     deadline: float = inf,
 ) -> ArchivedScheme:
-    """`ends` (of time.monotonic): when the session should be over."""
-    if proved.rank >= proved.format.naive_rank:  # what everybody knows is no discovery
+    """Adds the scheme to archive and loggers; `bench`: with a brief benchmark, until `deadline` (time.monotonic)."""
+    if proved.rank >= proved.format.naive_rank:  # no better than the naive scheme
         return ArchivedScheme()
     entry, is_new = Archive(session.directory.path.parent).add(proved, provenance, deadline)
     session.journal.record("artifact.saved", file=str(entry.file), kind="discovery")
@@ -122,35 +142,35 @@ def archive_scheme(
     return ArchivedScheme(str(entry.file), is_new, note)
 
 
-MIN_SECONDS = 2.0  # seconds: compiling alone takes about one
-NUMERIC_FIELDS = frozenset({Field.ZT, Field.Z})
-
-
 def benchmark_briefly(
     entry: Discovery, directory: RunDirectory, journal: Events, loggers: LoggerFanout, deadline: float = inf
 ) -> str:
-    """What to tell the user, empty when there is nothing; a benchmark that fails takes nothing from the discovery.
+    """Benchmarks a new discovery at two small sizes; returns a note for the user, empty for schemes over gf2.
 
-    One that cannot be done before `ends` (of time.monotonic) is left to the user.
+    A failure, or too little time before `deadline` (time.monotonic), becomes part of the note.
     """
     if entry.scheme.field not in NUMERIC_FIELDS:
         return ""
-    left = deadline - time.monotonic()
-    if left < MIN_SECONDS:
-        return f"Not benchmarked: the time was up. To do it: palaestra bench {entry.fingerprint}"
+    seconds_left = deadline - time.monotonic()
+    if seconds_left < MIN_BENCHMARK_SECONDS:
+        return f"Not benchmarked: no time left. Run: palaestra bench {entry.fingerprint}"
     try:
-        made = benchmark_in_subprocess(entry, BRIEF, new_run_id(), verbose=False, timeout=None if left == inf else left)
+        benchmark = benchmark_in_subprocess(
+            entry, BRIEF, new_run_id(), verbose=False, timeout=None if seconds_left == inf else seconds_left
+        )
     except PalaestraError as error:
-        return f"It could not be timed: {error}"
-    file = BenchStore(directory.path.parent).add(made)
+        return f"The benchmark failed: {error}"
+    file = BenchStore(directory.path.parent).add(benchmark)
     journal.record("artifact.saved", file=str(file), kind="benchmark")
-    loggers.table_made(wandb.NAME, wandb.COLUMNS, wandb.table_rows(made))
-    return summary(made)
+    loggers.table_made(wandb.NAME, wandb.COLUMNS, wandb.table_rows(benchmark))
+    return benchmark_summary(benchmark)
 
 
-def summary(made: Benchmark) -> str:
+def benchmark_summary(benchmark: Benchmark) -> str:
     cells = [
         f"{cell.dtype}{' ' + cell.detail if cell.detail else ''} {cell.size}: algorithm {cell.algorithm_gain:.2f} x"
-        for cell in made.cells
+        for cell in benchmark.cells
     ]
-    return f"First look, {made.threads} thread: {'; '.join(cells)}. More: palaestra bench {made.discovery}"
+    return (
+        f"Brief benchmark, {benchmark.threads} thread: {'; '.join(cells)}. More: palaestra bench {benchmark.discovery}"
+    )

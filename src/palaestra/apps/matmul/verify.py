@@ -1,4 +1,4 @@
-"""`palaestra verify FILE…`: each scheme of each file proved, or refused by name."""
+"""`palaestra verify FILE…`: verifies each scheme of each file."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def verify_files(arguments: Namespace) -> CommandResult:
     found = [entry for name in arguments.files for entry in verify_file(Path(name), field)]
     refused = [entry for entry in found if not entry["verified"]]
     rows = tuple(
-        tuple(entry.get(key) for key in ("file", "format", "field", "rank", "known", "said")) for entry in found
+        tuple(entry.get(key) for key in ("file", "format", "field", "rank", "known", "message")) for entry in found
     )
-    notes = (f"{len(refused)} of {len(found)} refused.",) if refused else ()
+    notes = (f"{len(refused)} of {len(found)} schemes failed verification.",) if refused else ()
     return CommandResult({"schemes": found}, COLUMNS, rows, notes, exit_code=1 if refused else 0)
 
 
 def verify_file(path: Path, field: Field | None) -> list[dict[str, Any]]:
-    """A file that cannot be read does not keep the others from being judged."""
+    """The results of one file; an unreadable file is one failed result."""
     try:
         schemes = read_schemes(path, field)
     except PalaestraError as error:
-        return [{"file": str(path), "verified": False, "said": str(error)}]
+        return [{"file": str(path), "verified": False, "message": str(error)}]
     return [verify_scheme(f"{path}:{key}" if key else str(path), readings) for key, readings in schemes.items()]
 
 
@@ -49,8 +49,8 @@ def verify_scheme(name: str, readings: Sequence[Factorization]) -> dict[str, Any
         proved = verify_any(readings)
     except NotAnAlgorithm as error:
         claim = readings[0]
-        return {"file": name, "format": str(claim.format), "verified": False, "said": str(error)}
-    comparison = compare_with_known(proved)
+        return {"file": name, "format": str(claim.format), "verified": False, "message": str(error)}
+    known = compare_with_known(proved)
     return {
         "file": name,
         "format": str(proved.format),
@@ -58,15 +58,15 @@ def verify_scheme(name: str, readings: Sequence[Factorization]) -> dict[str, Any
         "rank": proved.rank,
         "largest_coefficient": proved.claim.largest_coefficient,
         "fingerprint": fingerprint(proved),
-        "known": comparison.known,
-        "comparison": str(comparison.verdict),
+        "known": known.known,
+        "comparison": str(known.comparison),
         "verified": True,
-        "said": f"proved ({proved.field.meaning})",
+        "message": f"verified ({proved.field.meaning})",
     }
 
 
 def verify_any(readings: Sequence[Factorization]) -> VerifiedFactorization:
-    """The first reading that holds; when none does, how near the nearest of them came."""
+    """The first reading that is valid; `NotAnAlgorithm` with the best residual if none is."""
     refusals = []
     for reading in readings:
         try:
@@ -79,9 +79,9 @@ def verify_any(readings: Sequence[Factorization]) -> VerifiedFactorization:
     wrong = min(
         (int(np.count_nonzero(residual(reading))) for reading in readings if reading.field is Field.GF2), default=None
     )
-    nearest = "" if wrong is None else f" Modulo 2 the nearest reading is wrong in {wrong} entries."
+    nearest = "" if wrong is None else f" Modulo 2 the best reading is wrong in {wrong} entries."
     raise NotAnAlgorithm(
-        f"This does not multiply {readings[0].format} matrices over any field that was tried ({tried}), "
+        f"The scheme does not multiply {readings[0].format} matrices over any of the fields {tried}, "
         f"with the third factor as it is or transposed.{nearest}",
-        "Is the file complete, and the format the right one?",
+        "Check that the file is complete and the format is right.",
     )

@@ -1,4 +1,4 @@
-"""`python -m palaestra.apps.matmul.worker RUN_DIRECTORY`: a search that a daemon has written down."""
+"""`python -m palaestra.apps.matmul.worker RUN_DIRECTORY`: runs a search that a daemon has prepared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from palaestra.core.errors import DamagedFile, PalaestraError
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config
 
-INTERRUPTED = 130
+EXIT_INTERRUPTED = 130
 
 
 def main(directory: RunDirectory) -> int:
@@ -24,14 +24,14 @@ def main(directory: RunDirectory) -> int:
         print(f"palaestra: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
 
 
 def stored_config(directory: RunDirectory) -> DiscoverConfig:
     try:
         return DiscoverConfig.model_validate(read_config(directory))
     except ValidationError as error:
-        raise DamagedFile(f"{directory.config_file} does not describe a search: {error}.") from error
+        raise DamagedFile(f"{directory.config_file} is not a valid search configuration: {error}.") from error
 
 
 if __name__ == "__main__":

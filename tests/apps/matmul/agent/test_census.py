@@ -12,7 +12,7 @@ from palaestra.apps.matmul.agent.census import (
 )
 from palaestra.apps.matmul.schemes.factorization import Format
 from palaestra.apps.matmul.schemes.fields import Field, matrix_rank
-from palaestra.apps.matmul.schemes.transformations import change_bases, random_base
+from palaestra.apps.matmul.schemes.transformations import change_bases, random_basis
 from palaestra.apps.matmul.schemes.verification import product_tensor
 
 SMALL, WIDE = Format(2, 2, 2), Format(2, 2, 3)
@@ -44,8 +44,8 @@ def test_a_profile_holds_the_rank_of_the_contraction_with_every_vector(format_):
 
 
 def test_the_product_of_2x2_matrices_is_seen_with_ranks_2_and_4():
-    seen = census_of(product_tensor(SMALL).astype(np.uint8)[None], SMALL)[0].reshape(3, 5)
-    assert np.allclose(seen * 15, [[0, 0, 9, 0, 6]] * 3)  # nine singular 2x2 matrices, six that are not
+    profiles_ = census_of(product_tensor(SMALL).astype(np.uint8)[None], SMALL)[0].reshape(3, 5)
+    assert np.allclose(profiles_ * 15, [[0, 0, 9, 0, 6]] * 3)  # nine singular 2x2 matrices, six that are not
 
 
 @pytest.mark.parametrize("format_", [SMALL, WIDE])
@@ -53,7 +53,7 @@ def test_the_census_is_the_same_in_every_basis_and_not_the_same_for_every_tensor
     rng = np.random.default_rng(3)
     tensors = drawn(format_, 5)
     for tensor in tensors:
-        bases = tuple(random_base(size, Field.GF2, rng) for size in format_.sizes)
+        bases = tuple(random_basis(size, Field.GF2, rng) for size in format_.sizes)
         moved = change_bases(tensor.astype(np.int64), bases, Field.GF2).astype(np.uint8)
         assert (moved != tensor).any()
         assert (census_of(moved[None], format_) == census_of(tensor[None], format_)).all()

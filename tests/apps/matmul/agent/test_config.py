@@ -5,7 +5,13 @@ import sys
 
 import pytest
 
-from palaestra.apps.matmul.agent.config import AgentConfig, GameSettings, fits_agent, read_game_settings, refuse_large
+from palaestra.apps.matmul.agent.config import (
+    AgentConfig,
+    GameSettings,
+    check_fits_agent,
+    fits_agent,
+    read_game_settings,
+)
 from palaestra.apps.matmul.schemes.factorization import Format
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.core.errors import UsageError
@@ -15,7 +21,7 @@ def test_the_agent_plays_up_to_nine_entries_a_matrix():
     assert fits_agent(Format(3, 3, 3))
     assert not fits_agent(Format(2, 2, 5))
     with pytest.raises(UsageError, match="2x2x5 is too large for the agent"):
-        refuse_large(Format(2, 2, 5))
+        check_fits_agent(Format(2, 2, 5))
 
 
 def test_by_default_it_is_shown_no_scheme():
@@ -44,13 +50,13 @@ def test_other_names_of_a_field_are_known():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"format": "3x3"}, "'3x3' is not a format"),
-        ({"format": "0x2x2"}, "side of 0"),
-        ({"format": "9x9x9"}, "too large for a game"),
-        ({"field": "q"}, "no game over q"),
-        ({"field": "gf3"}, "No field is called 'gf3'"),
+        ({"format": "3x3"}, "Invalid format: '3x3'"),
+        ({"format": "0x2x2"}, "side 0"),
+        ({"format": "9x9x9"}, "too large: more than 32,768"),
+        ({"field": "q"}, "invalid field: q"),
+        ({"field": "gf3"}, "No field named 'gf3'"),
         ({"max_rank": -1}, "max_rank"),
-        ({"max_rnak": 1}, "no setting 'max_rnak'"),
+        ({"max_rnak": 1}, "No setting named 'max_rnak'"),
     ],
 )
 def test_what_cannot_be_played_is_refused_with_its_value(settings, said):

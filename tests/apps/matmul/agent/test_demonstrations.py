@@ -17,7 +17,7 @@ from palaestra.apps.matmul.agent.demonstrations import (
 from palaestra.apps.matmul.schemes.bit_masks import from_masks, to_masks
 from palaestra.apps.matmul.schemes.factorization import Format
 from palaestra.apps.matmul.schemes.fields import Field
-from palaestra.apps.matmul.schemes.transformations import change_bases, random_base
+from palaestra.apps.matmul.schemes.transformations import change_bases, random_basis
 from palaestra.apps.matmul.schemes.verification import verify
 
 SMALL = Format(2, 2, 2)
@@ -43,7 +43,7 @@ def test_the_target_is_no_lesson_in_whatever_basis_it_comes():
     rng = np.random.default_rng(3)
     target = target_bits(SMALL)
     moved = [
-        change_bases(target.astype(np.int64), tuple(random_base(4, Field.GF2, rng) for _ in range(3)), Field.GF2)
+        change_bases(target.astype(np.int64), tuple(random_basis(4, Field.GF2, rng) for _ in range(3)), Field.GF2)
         for _ in range(20)
     ]
     planted = np.array([target, *moved], np.uint8)

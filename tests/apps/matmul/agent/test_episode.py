@@ -7,14 +7,12 @@ import pytest
 
 from palaestra.apps.matmul.agent.census import outer_bits
 from palaestra.apps.matmul.agent.config import GameSettings
-from palaestra.apps.matmul.agent.demonstrations import target_bits
+from palaestra.apps.matmul.agent.demonstrations import scheme_examples, target_bits
 from palaestra.apps.matmul.agent.episode import (
     Episode,
     complete_by_slices,
     encode_episode,
     play_episode,
-    random_equivalent,
-    scheme_examples,
     verified_masks,
 )
 from palaestra.apps.matmul.agent.tensor_game import slice_rank
@@ -22,6 +20,7 @@ from palaestra.apps.matmul.schemes.bit_masks import from_masks, to_masks
 from palaestra.apps.matmul.schemes.factorization import Factorization, Format, modulo_2, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.symmetry import are_equivalent
+from palaestra.apps.matmul.schemes.transformations import random_equivalent
 from palaestra.apps.matmul.schemes.verification import NotAnAlgorithm, verify
 
 SMALL = Format(2, 2, 2)

@@ -14,6 +14,7 @@ from palaestra.apps.matmul.agent.learner import AgentLearner, ReplayBuffer
 from palaestra.apps.matmul.schemes.bit_masks import from_masks, to_masks
 from palaestra.apps.matmul.schemes.factorization import Format
 from palaestra.apps.matmul.schemes.verification import verify
+from palaestra.checkpoints.weights import trainer_state_from_bytes, trainer_state_to_bytes
 from palaestra.core.errors import DamagedFile, UsageError
 
 SMALL = Format(2, 2, 2)
@@ -68,11 +69,26 @@ def test_an_agent_that_was_put_away_goes_on_bit_for_bit(strassen_bits):
     assert same(weights(whole), weights(second))
 
 
+def test_a_state_with_the_keys_of_version_0_1_is_read():
+    first = learner()
+    list(islice(first.learn(), 2))
+    state = first.capture()
+    own = trainer_state_from_bytes(state["ranks"][0])
+    buffer = own.pop("replay_buffer")
+    buffer["are_good"] = buffer.pop("has_policy_target")
+    own = {"dice": own.pop("rng"), "memory": buffer, **own}
+    old = {**state, "plateau": state["naive_rank_schemes"], "ranks": [trainer_state_to_bytes(own)]}
+    del old["naive_rank_schemes"]
+    second = learner(seed=99)
+    second.restore(weights(first), old)
+    assert list(islice(first.learn(), 1)) == list(islice(second.learn(), 1))
+
+
 def test_a_state_of_other_processes_or_a_broken_one_is_refused():
     agent = learner()
     list(islice(agent.learn(), 1))
     state = agent.capture()
-    with pytest.raises(UsageError, match="begun by 2 processes"):
+    with pytest.raises(UsageError, match="started with 2 processes"):
         agent.restore(weights(agent), {**state, "ranks": state["ranks"] * 2})
     with pytest.raises(DamagedFile):
         agent.restore(weights(agent), {key: value for key, value in state.items() if key != "counters"})

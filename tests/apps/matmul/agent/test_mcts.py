@@ -14,9 +14,9 @@ VIEWS = views_of(SMALL)
 class Oracle(AgentNetwork):
     """Guesses the rank by what every sum of R products must obey: the profile of an axis is at most 8 R together."""
 
-    def moves_left(self, seen):
+    def moves_left(self, features):
         ranks = torch.arange(5, dtype=torch.float32)
-        sums = (seen.reshape(-1, 3, 5) * ranks).sum(dim=2) * 15 / 8
+        sums = (features.reshape(-1, 3, 5) * ranks).sum(dim=2) * 15 / 8
         return sums.max(dim=1).values
 
 
@@ -30,13 +30,13 @@ def summed(moves):
     return np.bitwise_xor.reduce(outer_bits(np.array(moves), SMALL.sizes), axis=0)
 
 
-@pytest.mark.parametrize("max_listed", [70_000, 0])
-def test_one_product_is_taken_away_in_one_move_when_it_is_among_those_looked_at(max_listed):
+@pytest.mark.parametrize("max_listed_moves", [70_000, 0])
+def test_one_product_is_taken_away_in_one_move_when_it_is_among_those_looked_at(max_listed_moves):
     tensor = summed([[3, 5, 9]])
-    moves, left = planner(max_listed=max_listed, samples=20_000).play(tensor, 4)
+    moves, left = planner(max_listed_moves=max_listed_moves, samples=20_000).play(tensor, 4)
     assert not left.any()
     assert (tensor == summed(moves)).all()
-    if max_listed:
+    if max_listed_moves:
         assert moves.tolist() == [[3, 5, 9]]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from palaestra.apps.matmul.agent.run import REPRODUCED, finish_run, prove, run_agent
+from palaestra.apps.matmul.agent.run import REPRODUCED, finish_run, run_agent, verify_best
 from palaestra.apps.matmul.agent.state import initial_progress, with_demonstrations
 from palaestra.apps.matmul.config import DiscoverConfig
 from palaestra.apps.matmul.discover import find_or_create_run
@@ -94,7 +94,7 @@ def test_the_agent_learns_to_multiply_2x2_matrices_with_seven_products(workplace
 
 
 def test_schemes_to_be_shown_must_be_there(workplace):
-    with pytest.raises(NotFound, match="no scheme for 2x2x2"):
+    with pytest.raises(NotFound, match="No archived scheme for 2x2x2"):
         run_episode("first", agent={**TINY, "demonstrations": "schemes"})
 
 
@@ -149,8 +149,8 @@ def provenance(result):
 def test_what_the_agent_found_by_itself_is_discovered(workplace, found):
     result = settled(found)
     assert (result.rank, result.flips, result.unit, result.note) == (7, 21, "moves", "")
-    kept = provenance(result)
-    assert (kept["method"], kept["origin"], kept["demonstrations"]) == ("agent", "discovered", [])
+    archived = provenance(result)
+    assert (archived["method"], archived["origin"], archived["demonstrations"]) == ("agent", "discovered", [])
 
 
 def test_what_it_was_shown_is_reproduced_and_says_so(workplace, found):
@@ -171,7 +171,7 @@ def test_whole_numbers_are_lifted_from_what_was_found_modulo_2(workplace, found)
 def test_the_schoolbooks_scheme_is_no_discovery(workplace):
     result = settled(initial_progress(DiscoverConfig(method="agent")))
     assert (result.rank, result.file) == (8, "")
-    assert prove(initial_progress(DiscoverConfig()), DiscoverConfig()).field is Field.GF2
+    assert verify_best(initial_progress(DiscoverConfig()), DiscoverConfig()).field is Field.GF2
 
 
 def test_what_is_for_numbers_is_timed_at_once_unless_told_not_to(workplace, found, monkeypatch):

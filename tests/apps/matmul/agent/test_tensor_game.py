@@ -77,7 +77,7 @@ def test_who_gives_up_pays_for_what_is_left():
     result = play(game, rows[:3])
     assert result.have_ended.all()
     assert result.rewards.tolist() == [-1.0 - 5.0]  # five products of the schoolbook were not taken
-    with pytest.raises(NotAnAlgorithm, match="nonzeros"):
+    with pytest.raises(NotAnAlgorithm, match="nonzero entries"):
         verify(game.factorization(0))
 
 
@@ -89,7 +89,7 @@ def test_in_another_basis_the_game_is_solved_by_the_moved_products_and_the_claim
     for place in range(7):
         rows = [
             np.concatenate(
-                [base[0] @ factor[place] % 2 for base, factor in zip(three, strassen_bits.factors, strict=True)]
+                [basis[0] @ factor[place] % 2 for basis, factor in zip(three, strassen_bits.factors, strict=True)]
             )
             for three in bases
         ]
@@ -137,13 +137,13 @@ def test_spaces_follow_the_field():
 def test_a_solved_world_ends_with_its_figures_and_begins_anew(strassen_bits):
     batch = TensorGameBatch([GameSettings()], 3)
     envs = BatchEnvs(batch)
-    seen = np.zeros((3, 4, 4, 4), np.int32)
-    envs.reset([1, 2, 3], seen)
-    start = seen.copy()
+    observation = np.zeros((3, 4, 4, 4), np.int32)
+    envs.reset([1, 2, 3], observation)
+    start = observation.copy()
     for row in np.concatenate(strassen_bits.factors, axis=1):
         actions = np.zeros((3, 12), np.int64)
         actions[1] = row
-        step = envs.step(actions, seen)
+        step = envs.step(actions, observation)
     (ending,) = step.endings
     assert (ending.env_index, ending.episode.length, ending.episode.terminated) == (1, 7, True)
     assert ending.episode.total_reward == -7
@@ -155,20 +155,20 @@ def test_a_solved_world_ends_with_its_figures_and_begins_anew(strassen_bits):
         "solved": 1.0,
     }
     assert not ending.final_observation.any()
-    assert (seen == start).all()
+    assert (observation == start).all()
 
 
 def test_worlds_go_on_from_a_capture():
     batch, twin = (TensorGameBatch([GameSettings(change_of_basis=True)], 2) for _ in range(2))
-    seen, other = (np.zeros((2, 4, 4, 4), np.int32) for _ in range(2))
+    observation, other = (np.zeros((2, 4, 4, 4), np.int32) for _ in range(2))
     rewards = np.zeros(2, np.float32)
-    batch.reset([0, 1], [4, 5], [0, 0], seen)
+    batch.reset([0, 1], [4, 5], [0, 0], observation)
     actions = np.ones((2, 12), np.int64)
-    batch.step(actions, seen, rewards)
+    batch.step(actions, observation, rewards)
     twin.restore(batch.capture())
-    batch.step(actions * [[1], [0]], seen, rewards)
+    batch.step(actions * [[1], [0]], observation, rewards)
     twin.step(actions * [[1], [0]], other, rewards)
-    assert (seen == other).all()
+    assert (observation == other).all()
 
 
 def test_a_world_is_drawn_as_its_factors():
@@ -202,8 +202,8 @@ def test_a_solved_episode_terminates_and_one_out_of_moves_is_cut(strassen_bits):
     env = gymnasium.make(ID, disable_env_checker=True)
     env.reset(seed=1)
     for row in np.concatenate(strassen_bits.factors, axis=1):
-        seen, reward, terminated, truncated, info = env.step(row)
-    assert (terminated, truncated, seen.any()) == (True, False, False)
+        observation, reward, terminated, truncated, info = env.step(row)
+    assert (terminated, truncated, observation.any()) == (True, False, False)
     assert set(info) >= {"reward", "residual_norm", "rank_used", "action_valid"}
     assert info["reward"] == reward
     assert verify(env.unwrapped.factorization()).rank == 7

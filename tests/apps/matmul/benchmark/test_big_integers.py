@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from palaestra.apps.matmul.benchmark.big_integers import BigIntegerExecutor, number_steps
-from palaestra.apps.matmul.schemes.composition import join
+from palaestra.apps.matmul.schemes.composition import join_schemes
 from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.straight_line import Program, find_short_program, naive_program
@@ -29,7 +29,7 @@ def test_long_integers_are_multiplied_exactly(strassen, levels, shape):
 
 
 def test_sides_may_differ_and_what_is_left_below_the_last_level_is_multiplied_by_hand(strassen):
-    wide = join(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns")
+    wide = join_schemes(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns")
     a, b = long_matrix(12, 8, 3), long_matrix(8, 27, 4)
     for levels in (1, 2):
         assert (BigIntegerExecutor(verify(wide))(a, b, levels) == np.matmul(a, b)).all()

@@ -1,9 +1,9 @@
-from palaestra.apps.matmul.benchmark.c_source import factor_order, made_sums, scheme_source
+from palaestra.apps.matmul.benchmark.c_source import computed_outputs, factor_order, scheme_source
 from palaestra.apps.matmul.schemes.straight_line import naive_program, scheme_programs
 
 
 def test_factors_that_are_one_block_are_not_copied(strassen):
-    assert made_sums(naive_program(strassen.u)) == [0, 1, 4, 5, 6]  # the third and fourth are a11 and a22
+    assert computed_outputs(naive_program(strassen.u)) == [0, 1, 4, 5, 6]  # the third and fourth are a11 and a22
 
 
 def test_whole_numbers_are_computed_without_a_sign(strassen):

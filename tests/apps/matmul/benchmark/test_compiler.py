@@ -24,7 +24,7 @@ def test_code_that_is_wrong_is_refused_with_what_the_compiler_says():
 def test_a_machine_without_a_compiler_is_told_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CC", raising=False)
-    with pytest.raises(UsageError, match="no C compiler") as refused:
+    with pytest.raises(UsageError, match="No C compiler") as refused:
         compiler.find_compiler()
     assert "gcc" in refused.value.hint
 
@@ -32,7 +32,7 @@ def test_a_machine_without_a_compiler_is_told_what_to_install(monkeypatch):
 def test_a_folder_that_others_may_write_to_is_not_trusted(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     compiler.kernel_folder().chmod(0o777)
-    with pytest.raises(UsageError, match="Others may write"):
+    with pytest.raises(UsageError, match="Other users can write"):
         compiler.kernel_folder()
 
 

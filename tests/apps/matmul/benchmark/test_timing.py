@@ -6,7 +6,7 @@ import random
 import pytest
 
 from palaestra.apps.matmul.benchmark import timing
-from palaestra.apps.matmul.benchmark.timing import LEAST_ROUNDS, Ratio, Timing, paired_ratio, ratio_of, time_interleaved
+from palaestra.apps.matmul.benchmark.timing import MIN_ROUNDS, Ratio, Timing, paired_ratio, ratio_of, time_interleaved
 
 
 @pytest.fixture
@@ -28,10 +28,10 @@ def work(clock, *seconds):
 
 def test_the_best_and_the_middle_of_all_rounds_are_told(clock):
     timings = time_interleaved({"one": work(clock, 9.0, 3.0, 2.0, 4.0, 6.0, 5.0)}, 0.0)
-    assert timings["one"].rounds == LEAST_ROUNDS
+    assert timings["one"].rounds == MIN_ROUNDS
     assert timings["one"].samples == (3.0, 2.0, 4.0, 6.0, 5.0)  # the first, 9.0, was the trial
     assert timings["one"].best == 2.0
-    assert timings["one"].middle == 4.0
+    assert timings["one"].median == 4.0
 
 
 def test_a_way_that_is_far_behind_is_asked_once(clock):
@@ -43,19 +43,19 @@ def test_a_way_that_is_far_behind_is_asked_once(clock):
 def test_a_first_call_that_pays_for_new_memory_is_not_held_against_a_way(clock):
     candidates = {"one": work(clock, 1.0), "new": work(clock, 2.0, *[0.75] * 9)}
     timings = time_interleaved(candidates, 0.0)
-    assert timings["new"].rounds == LEAST_ROUNDS
+    assert timings["new"].rounds == MIN_ROUNDS
     assert timings["new"].best == 0.75
 
 
 def test_two_that_ran_in_the_same_rounds_are_compared_round_by_round():
     slow, fast = Timing(1.0, 2.0, 2, (1.0, 8.0)), Timing(1.0, 1.0, 2, (1.0, 2.0))
     assert (ratio_of(slow, fast).low, ratio_of(slow, fast).high) == (1.0, 4.0)
-    assert ratio_of(Timing(6.0, 6.0, 1, (6.0,)), fast).middle == 6.0  # not asked again: all that is known
+    assert ratio_of(Timing(6.0, 6.0, 1, (6.0,)), fast).median == 6.0  # not asked again: all that is known
 
 
 def test_a_way_that_must_be_compared_is_kept(clock):
     timings = time_interleaved({"fast": work(clock, 1.0), "slow": work(clock, 10.0)}, 0.0, frozenset({"slow"}))
-    assert timings["slow"].rounds == LEAST_ROUNDS
+    assert timings["slow"].rounds == MIN_ROUNDS
 
 
 def test_what_is_short_is_repeated_within_a_sample(clock):
@@ -67,7 +67,7 @@ def test_what_is_short_is_repeated_within_a_sample(clock):
 
     timing = time_interleaved({"short": short}, 0.0)["short"]
     assert timing.best == pytest.approx(0.0005)
-    assert len(calls) == 1 + LEAST_ROUNDS * 4
+    assert len(calls) == 1 + MIN_ROUNDS * 4
 
 
 def test_rounds_are_compared_one_by_one():

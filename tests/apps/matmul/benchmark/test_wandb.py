@@ -60,7 +60,7 @@ def test_the_table_goes_to_the_run_that_found_the_scheme(run, fake):
     said = upload_to_wandb(
         made_by(run.id), WandbConfig(enabled=True, grace_seconds=60), find_source_run(run.id, Path("runs"))
     )
-    assert said == f"W&B has it as tables/benchmark of {run.id}."
+    assert said == f"Uploaded to W&B as tables/benchmark of {run.id}."
     (begun,) = fake("init")
     assert (begun["given"]["id"], begun["given"]["name"], begun["given"]["resume"]) == (run.id, "first", "allow")
     (call,) = fake("log")
@@ -76,5 +76,5 @@ def test_what_wandb_cannot_take_is_said_and_costs_nothing_else(run, fake, monkey
 
 @pytest.mark.parametrize("name", ["", "01ABSENT"])
 def test_a_scheme_whose_run_is_not_here_has_no_page(name, workplace):
-    with pytest.raises(NotFound, match="no page"):
+    with pytest.raises(NotFound, match="no W&B run"):
         find_source_run(name, Path("runs"))

@@ -37,7 +37,7 @@ def test_the_threads_are_set_before_blas_is_loaded(entry, monkeypatch):
 
 def test_what_the_child_could_not_do_is_told(entry):
     entry.file.write_text("{")
-    with pytest.raises(RunFailed, match="ended with 1"):
+    with pytest.raises(RunFailed, match="exit code 1"):
         benchmark_in_subprocess(entry, QUICK, "01B", verbose=False)
 
 

@@ -50,7 +50,7 @@ def test_masks_hold_the_whole_scheme(strassen):
 
 
 def test_larger_coefficients_do_not_fit(strassen):
-    with pytest.raises(UsageError, match="coefficient is 2"):
+    with pytest.raises(UsageError, match="Coefficient 2"):
         to_signed_masks(replace(strassen, field=Field.Z, u=2 * strassen.u))
 
 

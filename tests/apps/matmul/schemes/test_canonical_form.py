@@ -21,7 +21,7 @@ from palaestra.apps.matmul.schemes.composition import tensor_product
 from palaestra.apps.matmul.schemes.factorization import Factorization, Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.symmetry import are_equivalent
-from palaestra.apps.matmul.schemes.transformations import from_trace_form, random_base, trace_form, view
+from palaestra.apps.matmul.schemes.transformations import from_trace_form, random_basis, trace_form, view
 from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.apps.matmul.search.flip_search import SearchSettings, advance_search, start_search
 from palaestra.apps.matmul.search.flip_walk import resume_walk
@@ -39,7 +39,7 @@ def found(format_, rank, seed):
 
 def random_image(claim, rng):
     """Other bases, another order of the three factors and of the rows, and signs."""
-    bases = [random_base(side, claim.field, rng) for side in claim.format.sides]
+    bases = [random_basis(side, claim.field, rng) for side in claim.format.sides]
     factors = trace_form(claim)
     factors = [bases[k].matrix @ factors[k] @ bases[(k + 1) % 3].inverse for k in range(3)]
     factors = view(tuple(factors), list(permutations(range(3)))[rng.integers(6)])
@@ -185,7 +185,7 @@ def triples(factors, prime):
 def rebased(claim, seed):
     rng = np.random.default_rng(seed)
     factors = trace_form(claim)
-    bases = [random_base(side, claim.field, rng) for side in claim.format.sides]
+    bases = [random_basis(side, claim.field, rng) for side in claim.format.sides]
     return [bases[k].matrix @ factors[k] @ bases[(k + 1) % 3].inverse for k in range(3)]
 
 

@@ -8,7 +8,7 @@ from palaestra.apps.matmul.schemes.factorization import (
     Format,
     naive_factorization,
     parse_format,
-    whole_numbers,
+    to_integers,
 )
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.core.errors import UsageError
@@ -50,11 +50,11 @@ def test_factors_cannot_be_changed_afterwards(strassen):
 )
 def test_what_is_not_whole_is_refused_and_never_rounded(values):
     with pytest.raises(UsageError):
-        whole_numbers(values)
+        to_integers(values)
 
 
 def test_whole_numbers_written_as_floats_are_whole():
-    assert whole_numbers([[1.0, -2.0]]).tolist() == [[1, -2]]
+    assert to_integers([[1.0, -2.0]]).tolist() == [[1, -2]]
 
 
 def test_a_format_is_read_as_it_is_written():

@@ -11,9 +11,9 @@ from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.formulas import (
     GAP,
     MINUS,
-    NOTHING,
     PLUS,
     SQUARE,
+    ZERO,
     draw_factors,
     format_sum,
     formulas,
@@ -75,7 +75,7 @@ def test_fractions_are_divided():
 def test_every_coefficient_has_its_square_and_its_colour(strassen):
     picture = draw_factors(strassen, 8)
     assert picture.shape == (2 * GAP + 8 * SQUARE, 4 * GAP + 12 * SQUARE, 3)
-    colours = {1: PLUS, 0: NOTHING, -1: MINUS}
+    colours = {1: PLUS, 0: ZERO, -1: MINUS}
     left = GAP
     for factor in strassen.factors:
         for row, column in np.ndindex(factor.shape):

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from palaestra.apps.matmul.schemes.composition import join
+from palaestra.apps.matmul.schemes.composition import join_schemes
 from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization, parse_format
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.known_ranks import (
@@ -31,7 +31,7 @@ def test_additions_are_at_most_those_of_winograds_scheme_joined(columns, additio
     while whole.format.columns < columns:
         left = columns - whole.format.columns
         part = block if left >= 2 else naive_factorization(Format(2, 2, 1), Field.ZT)
-        whole = join(whole, part, "columns")
+        whole = join_schemes(whole, part, "columns")
     assert verify(whole).rank == known_rank(whole.format, Field.ZT)
     assert count_additions(whole, 24).eliminated == additions
     assert known_additions(whole.format, Field.ZT) <= additions
@@ -52,12 +52,12 @@ def test_ranks_of_the_table_are_consistent(name):
 
 
 def test_a_proof_gets_its_place(strassen):
-    assert compare_with_known(verify(strassen)).verdict is Comparison.MATCHES
-    assert compare_with_known(verify(naive_factorization(Format(2, 2, 2), Field.GF2))).verdict is Comparison.ABOVE
-    assert compare_with_known(verify(naive_factorization(Format(1, 1, 7), Field.Z))).verdict is Comparison.UNKNOWN
+    assert compare_with_known(verify(strassen)).comparison is Comparison.MATCHES
+    assert compare_with_known(verify(naive_factorization(Format(2, 2, 2), Field.GF2))).comparison is Comparison.ABOVE
+    assert compare_with_known(verify(naive_factorization(Format(1, 1, 7), Field.Z))).comparison is Comparison.UNKNOWN
 
 
 def test_fewer_than_known_is_below(strassen, monkeypatch):
     monkeypatch.setattr("palaestra.apps.matmul.schemes.known_ranks.known_rank", lambda _format, _field: 8)
     place = compare_with_known(verify(replace(strassen)))
-    assert (place.verdict, place.known, place.as_of) == (Comparison.BELOW, 8, as_of())
+    assert (place.comparison, place.known, place.as_of) == (Comparison.BELOW, 8, as_of())

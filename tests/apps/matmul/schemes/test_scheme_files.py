@@ -164,7 +164,7 @@ def test_a_shape_that_its_bytes_do_not_fill_is_refused_before_memory_is_taken(tm
     np.lib.format.write_array_header_1_0(stream, header)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("2,2,2.npy", stream.getvalue())
-    with pytest.raises(DamagedFile, match="not as long"):
+    with pytest.raises(DamagedFile, match="does not match"):
         read_npz(tmp_path / "a.npz")
 
 
@@ -172,7 +172,7 @@ def test_a_shape_that_its_bytes_do_not_fill_is_refused_before_memory_is_taken(tm
     ("members", "said"),
     [
         ({"weights": np.zeros((2, 2))}, "'weights' is not a scheme"),
-        ({"U": np.zeros((7, 4)), "V": np.zeros((7, 5)), "W": np.zeros((7, 4))}, "fit no product"),
+        ({"U": np.zeros((7, 4)), "V": np.zeros((7, 5)), "W": np.zeros((7, 4))}, "do not match any matrix product"),
         ({"2,2,2": np.zeros((2, 4, 7))}, "u, v and w as"),
     ],
 )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from palaestra.apps.matmul.benchmark.c_source import made_sums
+from palaestra.apps.matmul.benchmark.c_source import computed_outputs
 from palaestra.apps.matmul.schemes.factorization import Factorization, Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.straight_line import (
@@ -120,8 +120,8 @@ def test_the_product_is_the_same_whichever_signs_the_rows_had(strassen):
 
 def test_a_block_with_a_minus_is_not_copied(strassen):
     programs = scheme_programs(turned(strassen, SIGNS, np.ones(7, dtype=np.int64)))
-    assert len(made_sums(programs.left)) == 7
-    assert len(made_sums(without_negated_factors(programs).left)) == 5
+    assert len(computed_outputs(programs.left)) == 7
+    assert len(computed_outputs(without_negated_factors(programs).left)) == 5
 
 
 def test_additions_stay_as_many(strassen):

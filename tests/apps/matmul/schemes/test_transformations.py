@@ -12,8 +12,8 @@ from palaestra.apps.matmul.schemes.transformations import (
     change_bases,
     from_trace_form,
     permute_sides,
-    random_base,
-    standard_base,
+    random_basis,
+    standard_basis,
     trace_form,
 )
 from palaestra.apps.matmul.schemes.verification import product_tensor, verify
@@ -51,26 +51,26 @@ def test_the_way_back_is_the_way_there_turned_around(strassen):
 def test_a_base_and_its_inverse_undo_each_other(field, size):
     rng = np.random.default_rng(5)
     for _ in range(20):
-        base = random_base(size, field, rng)
-        product = base.matrix @ base.inverse
+        basis = random_basis(size, field, rng)
+        product = basis.matrix @ basis.inverse
         assert ((product % 2 if field is Field.GF2 else product) == np.eye(size)).all()
 
 
 def test_every_base_of_two_bits_is_drawn():
     rng = np.random.default_rng(1)
-    drawn = {random_base(2, Field.GF2, rng).matrix.tobytes() for _ in range(300)}
+    drawn = {random_basis(2, Field.GF2, rng).matrix.tobytes() for _ in range(300)}
     assert len(drawn) == 6  # (4 - 1) * (4 - 2) invertible matrices of two bits
 
 
 def test_the_standard_base_changes_nothing(strassen):
     tensor = product_tensor(strassen.format)
-    bases = tuple(standard_base(4) for _ in range(3))
+    bases = tuple(standard_basis(4) for _ in range(3))
     assert (change_bases(tensor, bases, Field.ZT) == tensor).all()
 
 
 def test_factors_found_in_other_bases_come_back_as_they_were(strassen):
     rng = np.random.default_rng(2)
-    base = random_base(4, Field.ZT, rng)
-    moved = strassen.u @ base.matrix.T
+    basis = random_basis(4, Field.ZT, rng)
+    moved = strassen.u @ basis.matrix.T
     assert (moved != strassen.u).any()
-    assert (change_back(moved, base, Field.ZT) == strassen.u).all()
+    assert (change_back(moved, basis, Field.ZT) == strassen.u).all()

@@ -31,7 +31,7 @@ def test_other_bases_keep_the_product(strassen):
 
 
 def test_a_product_of_known_schemes_is_taken_where_it_is_lighter(strassen, monkeypatch):
-    monkeypatch.setattr(reduce_additions, "THOROUGH", 1)
+    monkeypatch.setattr(reduce_additions, "MANY_TRIES", 1)
     heavy = verify(reduce_additions.find_tensor_products(Format(4, 4, 4), [strassen])[0][0])
     winograd = minimize_additions(verify(strassen), 60.0, 1)
     light, parents = find_fewest_additions(heavy, [("mark", winograd)], 0.0, 1)

@@ -101,10 +101,10 @@ def test_a_lift_that_is_not_done_in_time_leaves_the_search_as_it_was(workplace, 
 
     monkeypatch.setattr(ladder, "lift", late)
     monkeypatch.setattr(ladder, "_LIFTED", {})
-    _, result = searched("first", field="zt", start="schoolbook", seconds=3, target=7, bench=False)
+    _, result = searched("first", field="zt", start="naive", seconds=3, target=7, bench=False)
     assert (result.rank, result.exit_code) == (8, 0)
     monkeypatch.undo()
-    _, second = searched("first", field="zt", start="schoolbook", seconds=30, target=7, bench=False)
+    _, second = searched("first", field="zt", start="naive", seconds=30, target=7, bench=False)
     assert second.rank == 7
 
 

@@ -1,9 +1,11 @@
-"""One episode of the agent: planned, played in the exact game, and what is to be learned from it."""
+"""One episode of the agent: planned moves, played in the exact game, and the training examples from it.
+
+A residual that the agent leaves is completed slice by slice, so that every episode ends with a verified scheme.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import permutations
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +13,7 @@ import numpy as np
 from palaestra.apps.matmul.agent.census import Bits, outer_bits, unpacked
 from palaestra.apps.matmul.agent.demonstrations import TrainingExamples
 from palaestra.apps.matmul.agent.tensor_game import TensorGame
-from palaestra.apps.matmul.schemes.bit_masks import Masks, from_masks, to_masks
-from palaestra.apps.matmul.schemes.fields import Field
-from palaestra.apps.matmul.schemes.transformations import random_base, trace_form, view
+from palaestra.apps.matmul.schemes.bit_masks import Masks, to_masks
 from palaestra.apps.matmul.schemes.verification import verify
 
 if TYPE_CHECKING:
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.agent.demonstrations import Moves
     from palaestra.apps.matmul.agent.mcts import Planner
     from palaestra.apps.matmul.schemes.bit_masks import Masks
-    from palaestra.apps.matmul.schemes.factorization import Factorization, Format, Integers
+    from palaestra.apps.matmul.schemes.factorization import Factorization
 
 
 @dataclass(frozen=True)
 class Episode:
     seed: int
     moves: int
-    residual: int  # entries that are left
-    reward: float  # -1 for each move, and what is left, slice by slice
-    scheme: Masks  # proved, in the product's own basis; what was left is completed slice by slice
+    residual: int  # nonzero entries left by the agent
+    reward: float  # minus the moves and the slice rank of the residual
+    scheme: Masks  # verified, in the standard basis, with the completion
 
     @property
     def is_solved(self) -> bool:
@@ -49,73 +49,44 @@ def encode_episode(episode: Episode) -> dict[str, Any]:
 
 
 def play_episode(planner: Planner, settings: GameSettings, seed: int) -> tuple[Episode, TrainingExamples]:
-    """`settings.moves` is how many moves the agent has; the game itself goes on until the completion is played, too."""
-    roomy = settings.model_copy(update={"max_rank": settings.moves + 3 * settings.product.naive_rank})
-    game = TensorGame(roomy, 1)
+    """Plays at most `settings.moves` moves, then the completion of the residual."""
+    longer = settings.model_copy(update={"max_rank": settings.moves + 3 * settings.product.naive_rank})
+    game = TensorGame(longer, 1)
     game.reset([0], [seed])
     start = game.residuals[0].astype(np.uint8)
-    moves, left = planner.play(start, settings.moves)
-    rest = complete_by_slices(left)
-    for move in np.concatenate([moves, rest]):
+    moves, residual = planner.play(start, settings.moves)
+    completion = complete_by_slices(residual)
+    for move in np.concatenate([moves, completion]):
         bits = [unpacked(move[k : k + 1], size) for k, size in enumerate(settings.product.sizes)]
         game.step(np.concatenate(bits, axis=1).astype(np.int64))
-    scheme = verified_masks(game.factorization(0))  # proves it
-    episode = Episode(seed, len(moves), int(left.sum()), -float(len(moves) + len(rest)), scheme)
-    return episode, _examples(start, moves, len(rest))
+    scheme = verified_masks(game.factorization(0))  # verifies it
+    episode = Episode(seed, len(moves), int(residual.sum()), -float(len(moves) + len(completion)), scheme)
+    return episode, _examples(start, moves, len(completion))
 
 
-def _examples(start: Bits, moves: Moves, rest: int) -> TrainingExamples:
-    """Every position of the episode; its moves are worth learning when they solved it."""
+def _examples(start: Bits, moves: Moves, completion: int) -> TrainingExamples:
+    """All positions of the episode; the moves are policy targets if they solved it."""
     taken = outer_bits(moves, (start.shape[0], start.shape[1], start.shape[2]))
     before = np.concatenate([start[None], taken[:-1]]) if len(moves) else start[None][:0]
     tensors = np.bitwise_xor.accumulate(before, axis=0) if len(moves) else before
-    remaining = np.arange(len(moves), 0, -1, dtype=np.int64) + rest
-    return TrainingExamples(tensors, moves, remaining, np.full(len(moves), rest == 0))
+    remaining = np.arange(len(moves), 0, -1, dtype=np.int64) + completion
+    return TrainingExamples(tensors, moves, remaining, np.full(len(moves), completion == 0))
 
 
-SIDES = 8  # of each batch of lessons; to look from another one takes milliseconds
-
-
-def random_equivalent(claim: Factorization, rng: np.random.Generator) -> Factorization:
-    """The same scheme under a random symmetry of the product: other bases, and a turn or transposition if it fits."""
-    orders = [order for order in permutations(range(3)) if _sides(view(trace_form(claim), order)) == claim.format.sides]
-    x, y, z = view(trace_form(claim), orders[rng.integers(len(orders))])
-    rows, inner, columns = (random_base(side, Field.GF2, rng) for side in claim.format.sides)
-    u = rows.matrix @ x @ inner.inverse
-    v = inner.matrix @ y @ columns.inverse
-    w = (columns.matrix @ z @ rows.inverse).transpose(0, 2, 1)
-    u, v, w = (np.ascontiguousarray(factor.reshape(claim.rank, -1) % 2) for factor in (u, v, w))
-    return replace(claim, u=u, v=v, w=w)
-
-
-def scheme_examples(schemes: list[Masks], format_: Format, count: int, rng: np.random.Generator) -> TrainingExamples:
-    """Parts of the schemes, each seen from another side: a scheme without some of its rows solves what they leave."""
-    chosen = [schemes[rng.integers(len(schemes))] for _ in range(min(count, SIDES))]
-    seen = [to_masks(random_equivalent(from_masks(scheme, format_), rng)) for scheme in chosen]
-    tensors, moves, remaining = [], [], []
-    for _ in range(count):
-        rows = np.array(seen[rng.integers(len(seen))], np.int64)
-        kept = rng.permutation(rows)[: rng.integers(1, len(rows) + 1)]
-        tensors.append(np.bitwise_xor.reduce(outer_bits(kept, format_.sizes), axis=0))
-        moves.append(kept[0])
-        remaining.append(len(kept))
-    return TrainingExamples(np.array(tensors), np.array(moves), np.array(remaining, np.int64), np.ones(count, bool))
-
-
-def complete_by_slices(left: Bits) -> Moves:
-    """Moves [moves, 3] that take away all that is left [A, B, C], slice by slice along the cheapest axis."""
-    ways = [_slices(np.moveaxis(left, axis, 0), axis) for axis in range(3)]
-    return min(ways, key=len)
+def complete_by_slices(residual: Bits) -> Moves:
+    """Moves [moves, 3] that complete a residual [A, B, C], slice by slice along the cheapest axis."""
+    completions = [_slices(np.moveaxis(residual, axis, 0), axis) for axis in range(3)]
+    return min(completions, key=len)
 
 
 def verified_masks(claim: Factorization) -> Masks:
-    """A scheme for the walk to start from: proved, its double rows gone."""
+    """The masks of a verified scheme, without pairs of equal rows, which cancel over gf2."""
     masks = to_masks(verify(claim).claim)
-    kept: dict[tuple[int, ...], list[int]] = {}
+    rows_: dict[tuple[int, ...], list[int]] = {}
     for row in masks:
-        if kept.pop(tuple(row), None) is None:
-            kept[tuple(row)] = row
-    return list(kept.values())
+        if rows_.pop(tuple(row), None) is None:
+            rows_[tuple(row)] = row
+    return list(rows_.values())
 
 
 def _slices(parts: Bits, axis: int) -> Moves:
@@ -129,7 +100,7 @@ def _slices(parts: Bits, axis: int) -> Moves:
 
 
 def _rank_one_parts(matrix: Bits) -> list[tuple[int, int]]:
-    """Masks of columns and rows whose products sum to the matrix, as many as its rank."""
+    """Masks of columns and rows whose outer products sum to the matrix, as many as its rank."""
     rows = [int(row) for row in (matrix.astype(np.int64) << np.arange(matrix.shape[1])).sum(axis=1)]
     parts = []
     while any(rows):
@@ -139,7 +110,3 @@ def _rank_one_parts(matrix: Bits) -> list[tuple[int, int]]:
         rows = [row ^ pivot if row & lowest else row for row in rows]
         parts.append((column, pivot))
     return parts
-
-
-def _sides(factors: tuple[Integers, ...]) -> tuple[int, ...]:
-    return tuple(factor.shape[1] for factor in factors)

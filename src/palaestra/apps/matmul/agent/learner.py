@@ -1,7 +1,7 @@
-"""The agent as a state that learns and plays; it yields a report for each round and never calls up.
+"""Training of the agent: a generator that yields a report for each round.
 
-A round: a few updates on demonstrations and on positions of its own episodes, then one episode in every process of the
-group. Everything that decides how it goes on is in `capture`, so that a run that goes on is the same run.
+A round is a number of updates on demonstrations and on the replay buffer, then one episode in every process of the
+group. `capture` returns the complete state, so that a resumed run continues bit for bit.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ import numpy as np
 import torch
 
 from palaestra.apps.matmul.agent.census import views_of
-from palaestra.apps.matmul.agent.config import GameSettings, refuse_large
+from palaestra.apps.matmul.agent.config import GameSettings, check_fits_agent
 from palaestra.apps.matmul.agent.demonstrations import (
     TrainingExamples,
     concatenate,
     naive_rank_examples,
     sample_naive_rank_schemes,
     sample_synthetic,
+    scheme_examples,
 )
-from palaestra.apps.matmul.agent.episode import Episode, encode_episode, play_episode, scheme_examples
+from palaestra.apps.matmul.agent.episode import Episode, encode_episode, play_episode
 from palaestra.apps.matmul.agent.mcts import Planner, PlannerSettings
 from palaestra.apps.matmul.agent.network import AgentNetwork, both_inputs
 from palaestra.checkpoints.weights import trainer_state_from_bytes, trainer_state_to_bytes
@@ -47,56 +48,56 @@ OLD_KEYS = {
     "plateau": "naive_rank_schemes",
     "are_good": "has_policy_target",
 }
-POLICY_WEIGHT = 0.3  # its loss is an order of magnitude larger than the value's
-NAIVE_RANK_SCHEMES = 64  # schemes of the schoolbook's rank
+POLICY_WEIGHT = 0.3  # the policy loss is an order of magnitude larger than the value loss
+NAIVE_RANK_SCHEMES = 64  # number of schemes
 
 
 @dataclass(frozen=True)
 class RoundReport:
     round: int
-    updates: int  # so far
-    moves: int  # made so far, in all processes
+    updates: int  # in total
+    moves: int  # in total, of all processes
     value_loss: float
     policy_loss: float
-    episodes: tuple[Episode, ...]  # of this round, in the order of ranks
+    episodes: tuple[Episode, ...]  # of this round, ordered by process
 
 
 class AgentLearner:
     def __init__(self, format_: Format, config: AgentConfig, seed: int, group: Group) -> None:
-        refuse_large(format_)
+        check_fits_agent(format_)
         self.format, self.config, self.group = format_, config, group
         self.views = views_of(format_)
-        self.most_rank = format_.naive_rank  # that the value knows of
+        self.max_rank = format_.naive_rank  # largest number of moves left that the value predicts
         self.settings = GameSettings(
-            format=str(format_), max_rank=self.most_rank - 1, change_of_basis=config.change_of_basis
+            format=str(format_), max_rank=self.max_rank - 1, change_of_basis=config.change_of_basis
         )
         torch.manual_seed(seed)
-        self.network = AgentNetwork(self.views, self.most_rank, config.width)
+        self.network = AgentNetwork(self.views, self.max_rank, config.width)
         self.network.to(choose_device(config.device, group.local_rank))
         equalize(self.network, group)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
         self.rng = np.random.default_rng([seed, group.rank])
-        self.replay_buffer = ReplayBuffer(self.views, config.memory)
+        self.replay_buffer = ReplayBuffer(self.views, config.replay_size)
         self._naive_rank_schemes = sample_naive_rank_schemes(format_, NAIVE_RANK_SCHEMES, np.random.default_rng(seed))
-        self.schemes: list[Masks] = []  # shown to it; empty: what it finds it finds by itself
+        self.schemes: list[Masks] = []  # demonstrated schemes; empty without
         self.rounds = self.updates = self.moves = 0
         self._losses = (0.0, 0.0)
 
     def learn(self) -> Iterator[RoundReport]:
-        """Without end; whoever listens decides when it is enough."""
+        """Runs rounds endlessly; the consumer decides when to stop."""
         while True:
-            due = self.config.updates if self.rounds else self.config.warmup
-            for _ in range(due):
+            update_count = self.config.updates if self.rounds else self.config.warmup
+            for _ in range(update_count):
                 self._update()
             episode, examples = play_episode(self._planner(), self.settings, int(self.rng.integers(SEEDS)))
             self.replay_buffer.add(examples)
-            episodes = self._shared(episode)
+            episodes = self._gather_episodes(episode)
             self.rounds += 1
             self.moves += sum(one.moves for one in episodes)
             yield RoundReport(self.rounds, self.updates, self.moves, *self._losses, tuple(episodes))
 
     def capture(self) -> dict[str, Any]:
-        """Of all processes, for the leader; every process must call it."""
+        """The state of all processes, for the leader; every process must call it."""
         own = trainer_state_to_bytes(
             {"rng": json.dumps(self.rng.bit_generator.state), "replay_buffer": self.replay_buffer.capture()}
         )
@@ -115,8 +116,8 @@ class AgentLearner:
             ranks = list(state["ranks"])
             if len(ranks) != self.group.world_size:
                 raise UsageError(
-                    f"This run was begun by {len(ranks)} processes, not {self.group.world_size}.",
-                    "Start as many again.",
+                    f"The run was started with {len(ranks)} processes, not {self.group.world_size}.",
+                    f"Start it with {len(ranks)} processes.",
                 )
             self.network.load_state_dict(weights)
             self.optimizer.load_state_dict(state["optimizer"])
@@ -128,15 +129,15 @@ class AgentLearner:
             self.rng.bit_generator.state = json.loads(own["rng"])
             self.replay_buffer.restore(own["replay_buffer"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise DamagedFile(f"The agent's state cannot be read: {error!r}.", "Begin again with run=NAME.") from error
+            raise DamagedFile(f"The saved agent is damaged: {error!r}.", "Start a new run=NAME.") from error
 
     def _planner(self) -> Planner:
         config = self.config
         planning = PlannerSettings(
             simulations=config.simulations,
             width=config.children,
-            noise=float(self.rng.uniform(config.least_noise, max(config.least_noise, config.most_noise))),
-            max_listed=config.most_listed,
+            noise=float(self.rng.uniform(config.min_noise, max(config.min_noise, config.max_noise))),
+            max_listed_moves=config.max_listed_moves,
             samples=config.samples,
         )
         return Planner(self.network, self.views, planning, self.rng)
@@ -144,7 +145,7 @@ class AgentLearner:
     def _update(self) -> None:
         examples = self._examples()
         value_input, policy_input = (part.to(self.network.device) for part in both_inputs(examples.tensors, self.views))
-        remaining = torch.from_numpy(examples.remaining.clip(0, self.most_rank)).to(self.network.device)
+        remaining = torch.from_numpy(examples.remaining.clip(0, self.max_rank)).to(self.network.device)
         good = torch.from_numpy(examples.has_policy_target)
         moves = torch.from_numpy(examples.moves - 1)[good].to(self.network.device)
         value_loss = self.network.value_loss(value_input, remaining)
@@ -159,22 +160,22 @@ class AgentLearner:
         self._losses = (value_loss.item(), policy_loss.item())
 
     def _examples(self) -> TrainingExamples:
-        """Demonstrations, some positions of its own, and parts of the schemes that it was shown."""
+        """A batch: replay buffer, shown schemes, schemes of naive rank, and synthetic demonstrations."""
         config = self.config
-        parts = [self.replay_buffer.draw(int(config.batch * config.own_share), self.rng)]
+        parts = [self.replay_buffer.draw(int(config.batch * config.replay_share), self.rng)]
         if self.schemes:
             count = int(config.batch * config.scheme_share)
             parts.append(scheme_examples(self.schemes, self.format, count, self.rng))
-        if config.plateau_share:
-            count = int(config.batch * config.plateau_share)
+        if config.naive_share:
+            count = int(config.batch * config.naive_share)
             parts.append(naive_rank_examples(self._naive_rank_schemes, self.views.sizes, count, self.rng))
         rest = config.batch - sum(map(len, parts))
-        return concatenate([*parts, sample_synthetic(self.format, max(rest, 1), self.most_rank - 1, self.rng)])
+        return concatenate([*parts, sample_synthetic(self.format, max(rest, 1), self.max_rank - 1, self.rng)])
 
-    def _shared(self, episode: Episode) -> list[Episode]:
+    def _gather_episodes(self, episode: Episode) -> list[Episode]:
         gathered = self.group.gather_bytes(json.dumps(encode_episode(episode)).encode())
-        told = self.group.tell(b"[" + b",".join(gathered) + b"]")
-        return [Episode(**one) for one in json.loads(told)]
+        shared = self.group.tell(b"[" + b",".join(gathered) + b"]")
+        return [Episode(**one) for one in json.loads(shared)]
 
 
 def _with_new_keys(state: dict[str, Any]) -> dict[str, Any]:
@@ -192,17 +193,17 @@ class ReplayBuffer:
         self.examples = concatenate([self.examples, examples]).select(slice(-self._size, None))
 
     def draw(self, count: int, rng: np.random.Generator) -> TrainingExamples:
-        """With repetition; fewer where there are not that many."""
+        """Samples with replacement; at most as many as are stored."""
         count = min(count, len(self.examples))
         return self.examples.select(rng.integers(0, max(len(self.examples), 1), size=count))
 
     def capture(self) -> dict[str, Any]:
-        kept = self.examples
+        stored = self.examples
         return {
-            "tensors": torch.from_numpy(kept.tensors.copy()),
-            "moves": torch.from_numpy(kept.moves.copy()),
-            "remaining": torch.from_numpy(kept.remaining.copy()),
-            "has_policy_target": torch.from_numpy(kept.has_policy_target.copy()),
+            "tensors": torch.from_numpy(stored.tensors.copy()),
+            "moves": torch.from_numpy(stored.moves.copy()),
+            "remaining": torch.from_numpy(stored.remaining.copy()),
+            "has_policy_target": torch.from_numpy(stored.has_policy_target.copy()),
         }
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The factors of a discovery as live pictures: what the newest episode proposes, and beside it the best so far."""
+"""Live view of the factors: the scheme of the newest episode and the best so far."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LARGEST_SIDE = 512  # pixels
-BUDGET = 0.05  # share of the time that may go into drawing
+BUDGET = 0.05  # maximum share of time for rendering
 
 
 class FactorView:
-    """Two tiles: the newest proposal and the best. Drawn only while somebody watches."""
+    """Two tiles: the newest scheme and the best. Rendered only while a viewer is connected."""
 
     tiles = 2
 
@@ -53,7 +53,7 @@ class FactorView:
         return range(self.tiles)
 
     def describable(self, slot: int) -> None:
-        """Only this process can render it."""
+        """The factors are rendered in this process only."""
 
     def numbers(self, slot: int) -> Numbers:
         size = len(self._shown[slot])
@@ -67,14 +67,14 @@ class FactorView:
 
 @contextmanager
 def factor_view(format_: Format, session: RunSession) -> Iterator[FactorView]:
-    """For the block's duration. Where the lane cannot be made, the run goes on without being seen."""
+    """A live view for the duration of the block; without a frame buffer the run continues without it."""
 
-    def tell(reason: str) -> None:
+    def record_failure(reason: str) -> None:
         session.journal.record("frames.failed", reason=reason, role="train")
 
     def warn(reason: str) -> None:
-        logger.warning("The live view is off from here on; the run goes on as before. %s.", reason)
-        tell(reason)
+        logger.warning("The live view is disabled; the run continues. %s.", reason)
+        record_failure(reason)
 
     with ExitStack() as stack:
         view = None
@@ -89,6 +89,6 @@ def factor_view(format_: Format, session: RunSession) -> Iterator[FactorView]:
             view = stack.enter_context(closing(LiveView(writer, BUDGET, LARGEST_SIDE, on_failure=warn)))
         except (OSError, PalaestraError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            logger.warning("This run cannot be watched and goes on without: its lane could not be made. %s.", reason)
-            tell(reason)
+            logger.warning("No live view: the frame buffer could not be created. %s.", reason)
+            record_failure(reason)
         yield FactorView(format_, view)

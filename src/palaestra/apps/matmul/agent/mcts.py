@@ -1,8 +1,8 @@
-"""Planning by a sampled tree search: in each state a few moves are drawn, the good ones more often, and looked into.
+"""Planning by Monte-Carlo tree search with sampled actions (as in Sampled MuZero).
 
-A node's worth is one move plus the least worth of its children; a child that was not looked into has the network's
-guess. What is looked into next: the least worth, less a bonus for a good chance and few visits. When every move of a
-state can be listed, all are judged and the sample is drawn from all; else from what the policy says.
+The cost of a node is one move plus the lowest cost of its children; an unexpanded child has the network's prediction.
+Selection minimizes the cost minus a PUCT bonus. Where all moves of a state can be listed, all are evaluated and the
+children sampled from them (Gumbel noise); otherwise moves are sampled from the policy first.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ Kinds = NDArray[np.int64]  # moves with the same census afterwards share a numbe
 @dataclass(frozen=True)
 class PlannerSettings:
     simulations: int = 24  # before each move
-    width: int = 16  # moves drawn in each state
-    noise: float = 0.3  # how far the draw departs from the best, in moves
-    prior_weight: float = 0.1  # moves that one unit of log chance is worth
-    exploration: float = 0.5  # moves that a chance of one is worth on the first visit
-    max_listed: int = 70_000  # beyond so many moves of a state they are sampled from the policy
-    samples: int = 512  # so many then
+    width: int = 16  # sampled children of a node
+    noise: float = 0.3  # scale of the Gumbel noise, in moves
+    prior_weight: float = 0.1  # moves per unit of log probability
+    exploration: float = 0.5  # PUCT constant, in moves
+    max_listed_moves: int = 70_000  # with more moves they are sampled from the policy
+    samples: int = 512  # moves sampled from the policy
 
 
 @dataclass(eq=False)
 class Node:
     tensor: Bits  # [A, B, C]
-    moves: Moves | None = None  # [children, 3]; None: not looked into
-    costs: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # [children] moves left after it
+    moves: Moves | None = None  # [children, 3]; None: not expanded
+    costs: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # [children] moves left afterwards
     priors: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     visits: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     children: dict[int, Node] = field(default_factory=dict)
 
     @property
     def cost(self) -> float:
-        """Moves left, by what is known now."""
+        """Current estimate of the moves left."""
         return 1.0 + float(self.costs.min())
 
 
@@ -62,16 +62,16 @@ class Planner:
         self._rng = rng
         counts = [(1 << size) - 1 for size in views.sizes]
         self._shape = (counts[0], counts[1], counts[2])
-        self._every: Moves | None = None  # [moves, 3], where they can be listed
-        if int(np.prod(self._shape)) <= settings.max_listed:
-            self._every = np.indices(self._shape).reshape(3, -1).T + 1
+        self._all_moves: Moves | None = None  # [moves, 3] if they can be listed
+        if int(np.prod(self._shape)) <= settings.max_listed_moves:
+            self._all_moves = np.indices(self._shape).reshape(3, -1).T + 1
 
-    def play(self, tensor: Bits, most_moves: int) -> tuple[Moves, Bits]:
-        """Moves until nothing is left or there are no more; and what is left."""
+    def play(self, tensor: Bits, max_moves: int) -> tuple[Moves, Bits]:
+        """Plays until the tensor is zero or `max_moves` is reached; returns the moves and the residual."""
         node, made = Node(tensor), list[NDArray[np.int64]]()
-        while len(made) < most_moves and node.tensor.any():
+        while len(made) < max_moves and node.tensor.any():
             for _ in range(self._settings.simulations):
-                self._simulate(node, most_moves - len(made))
+                self._simulate(node, max_moves - len(made))
             best = self._best_child(node)
             assert node.moves is not None
             made.append(node.moves[best])
@@ -83,10 +83,10 @@ class Planner:
             self._expand(node)
         return int(np.lexsort((-node.visits, node.costs))[0])
 
-    def _simulate(self, root: Node, most_moves: int) -> None:
+    def _simulate(self, root: Node, max_moves: int) -> None:
         path: list[tuple[Node, int]] = []
         node = root
-        while node.moves is not None and len(path) < most_moves:
+        while node.moves is not None and len(path) < max_moves:
             bonus = node.priors * np.sqrt(1.0 + node.visits.sum()) / (1.0 + node.visits)
             chosen = int(np.argmin(node.costs - self._settings.exploration * bonus))
             path.append((node, chosen))
@@ -113,15 +113,15 @@ class Planner:
     def _expand(self, node: Node) -> None:
         moves, costs, logs, kinds = self._evaluate_moves(node.tensor)
         scores = -costs + self._settings.prior_weight * logs
-        kept = self._sample_moves(scores, kinds)
-        kept = np.unique(np.append(kept, np.argmin(costs)))  # a move that solves is never missed
-        node.moves, node.costs = moves[kept], costs[kept].astype(np.float64)
-        weights = np.exp((scores[kept] - scores[kept].max()) / max(self._settings.noise, 1e-3))
+        indices = self._sample_moves(scores, kinds)
+        indices = np.unique(np.append(indices, np.argmin(costs)))  # always keep the best predicted move
+        node.moves, node.costs = moves[indices], costs[indices].astype(np.float64)
+        weights = np.exp((scores[indices] - scores[indices].max()) / max(self._settings.noise, 1e-3))
         node.priors = (weights / weights.sum()).astype(np.float64)
-        node.visits = np.zeros(len(kept), np.int64)
+        node.visits = np.zeros(len(indices), np.int64)
 
     def _sample_moves(self, scores: NDArray[np.float32], kinds: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Half of them the best of all, half the best of each kind: two of one kind are often one move, turned."""
+        """Half the best of all, half the best of each kind: moves of one kind are often symmetric."""
         noisy = scores + self._settings.noise * self._rng.gumbel(size=len(scores))
         half = min(max(self._settings.width // 2, 1), len(scores))
         best = np.argpartition(-noisy, half - 1)[:half]
@@ -132,20 +132,22 @@ class Planner:
 
     @torch.no_grad()
     def _evaluate_moves(self, tensor: Bits) -> tuple[Moves, Floats, Floats, Kinds]:
-        """Moves [moves, 3], the moves left after each, the logarithm of the policy's chance of it, and its kind."""
-        seen = policy_input(tensor[None], profiles(tensor[None], self._views), self._views)[0].to(self._network.device)
-        if self._every is not None:
+        """Moves [moves, 3], the predicted cost, log prior and kind of each."""
+        features = policy_input(tensor[None], profiles(tensor[None], self._views), self._views)[0].to(
+            self._network.device
+        )
+        if self._all_moves is not None:
             after, kinds = census_of_moves(tensor, self._views)
-            logs = self._network.log_priors(seen).reshape(-1).cpu().numpy()
-            return self._every, self._predict_costs(after)[kinds], logs, kinds
-        throws = torch.from_numpy(self._rng.random((self._settings.samples, 3), np.float32)).to(seen.device)
-        moves = np.unique(self._network.sample(seen, throws).cpu().numpy() + 1, axis=0)
+            logs = self._network.log_priors(features).reshape(-1).cpu().numpy()
+            return self._all_moves, self._predict_costs(after)[kinds], logs, kinds
+        uniform = torch.from_numpy(self._rng.random((self._settings.samples, 3), np.float32)).to(features.device)
+        moves = np.unique(self._network.sample(features, uniform).cpu().numpy() + 1, axis=0)
         children = tensor ^ outer_bits(moves, self._views.sizes)
         after = census(profiles(children, self._views), self._views)
         return moves, self._predict_costs(after), np.zeros(len(moves), np.float32), np.arange(len(moves))
 
     def _predict_costs(self, after: Counts) -> NDArray[np.float32]:
-        """The network's guess; zero where the census says that nothing is left."""
+        """The predicted moves left; zero where the census is that of the zero tensor."""
         costs = self._network.moves_left(torch.from_numpy(after).to(self._network.device)).cpu().numpy().copy()
         costs[after[:, 0] == 1.0] = 0.0
         return costs

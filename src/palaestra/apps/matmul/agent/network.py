@@ -1,7 +1,7 @@
-"""The agent's network: how many moves are left (value), and which one to make (policy).
+"""The policy-value network of the agent.
 
-The value sees the census only, which is the same in every basis. The policy names u, then v when it knows u, then w
-when it knows both: so it can speak of moves, where three separate guesses could only speak of their parts.
+The value predicts the number of moves left from the census, which does not depend on the basis. The policy is
+autoregressive: it predicts u, then v given u, then w given both.
 """
 
 from __future__ import annotations
@@ -20,36 +20,37 @@ if TYPE_CHECKING:
 
 
 class AgentNetwork(nn.Module):
-    def __init__(self, views: Views, most_rank: int, width: int) -> None:
+    def __init__(self, views: Views, max_rank: int, width: int) -> None:
         super().__init__()
         self.views = views
         classes = [(1 << size) - 1 for size in views.sizes]
-        seen = views.profile_size + int(np.prod(views.sizes))
+        features = views.profile_size + int(np.prod(views.sizes))
         self.value = nn.Sequential(
             nn.Linear(views.census_size, width),
             nn.ReLU(),
             nn.Linear(width, width),
             nn.ReLU(),
-            nn.Linear(width, most_rank + 1),  # a chance for each number of moves left
+            nn.Linear(width, max_rank + 1),  # logits of the number of moves left
         )
-        self.trunk = nn.Sequential(nn.Linear(seen, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
+        self.trunk = nn.Sequential(nn.Linear(features, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
         self.heads = nn.ModuleList(nn.Linear(width, count) for count in classes)
-        self.after = nn.ModuleList(nn.Linear(width, width) for _ in range(2))  # u is known, v is known
+        # Checkpoints have the parameter names `after` and `words`.
+        self.after = nn.ModuleList(nn.Linear(width, width) for _ in range(2))  # conditioning on u, on v
         self.words = nn.ModuleList(nn.Embedding(count, width) for count in classes[:2])
         self._counts: Tensor
-        self.register_buffer("_counts", torch.arange(most_rank + 1, dtype=torch.float32), persistent=False)
+        self.register_buffer("_counts", torch.arange(max_rank + 1, dtype=torch.float32), persistent=False)
 
     @property
     def device(self) -> torch.device:
         return self._counts.device
 
-    def moves_left(self, seen: Tensor) -> Tensor:
-        """Expected, [tensors], of censuses [tensors, census_size]."""
-        return functional.softmax(self.value(seen), dim=-1) @ self._counts
+    def moves_left(self, features: Tensor) -> Tensor:
+        """Expected moves left [tensors] for censuses [tensors, census_size]."""
+        return functional.softmax(self.value(features), dim=-1) @ self._counts
 
-    def log_priors(self, seen: Tensor) -> Tensor:
-        """[u, v, w] for one tensor: the logarithm of the policy's chance of every move."""
-        hidden = self.trunk(seen)  # [width]
+    def log_priors(self, features: Tensor) -> Tensor:
+        """Log probabilities [u, v, w] of every move for one tensor."""
+        hidden = self.trunk(features)  # [width]
         first = functional.log_softmax(self.heads[0](hidden), dim=-1)  # [u]
         after_first = self._condition(0, hidden, self._all_embeddings(0))  # [u, width]
         second = functional.log_softmax(self.heads[1](after_first), dim=-1)  # [u, v]
@@ -57,32 +58,32 @@ class AgentNetwork(nn.Module):
         third = functional.log_softmax(self.heads[2](after_second), dim=-1)  # [u, v, w]
         return first[:, None, None] + second[:, :, None] + third
 
-    def value_loss(self, seen: Tensor, remaining: Tensor) -> Tensor:
-        return functional.cross_entropy(self.value(seen), remaining)
+    def value_loss(self, features: Tensor, remaining: Tensor) -> Tensor:
+        return functional.cross_entropy(self.value(features), remaining)
 
-    def policy_loss(self, seen: Tensor, moves: Tensor) -> Tensor:
-        """Minus the logarithm of the chance of the moves [tensors, 3] (from 0), in the mean."""
-        hidden = self.trunk(seen)
+    def policy_loss(self, features: Tensor, moves: Tensor) -> Tensor:
+        """Mean negative log probability of the moves [tensors, 3] (from 0)."""
+        hidden = self.trunk(features)
         loss = functional.cross_entropy(self.heads[0](hidden), moves[:, 0])
         for step in range(2):
             hidden = self._condition(step, hidden, self.words[step](moves[:, step]))
             loss = loss + functional.cross_entropy(self.heads[step + 1](hidden), moves[:, step + 1])
         return loss
 
-    def sample(self, seen: Tensor, uniform: Tensor) -> Tensor:
-        """Moves [samples, 3] (from 0) of one tensor; `uniform` [samples, 3] are the throws that decide."""
-        hidden = self.trunk(seen).expand(len(uniform), -1)
-        drawn: list[Tensor] = []
+    def sample(self, features: Tensor, uniform: Tensor) -> Tensor:
+        """Samples moves [samples, 3] (from 0) for one tensor; `uniform` [samples, 3] are random numbers in [0, 1)."""
+        hidden = self.trunk(features).expand(len(uniform), -1)
+        samples: list[Tensor] = []
         for step in range(3):
-            chances = functional.softmax(self.heads[step](hidden), dim=-1).cumsum(dim=-1)
-            choice = torch.searchsorted(chances, uniform[:, step : step + 1] * chances[:, -1:]).squeeze(1)
-            drawn.append(choice.clamp(max=chances.shape[1] - 1))
+            probabilities = functional.softmax(self.heads[step](hidden), dim=-1).cumsum(dim=-1)
+            choice = torch.searchsorted(probabilities, uniform[:, step : step + 1] * probabilities[:, -1:]).squeeze(1)
+            samples.append(choice.clamp(max=probabilities.shape[1] - 1))
             if step < 2:
-                hidden = self._condition(step, hidden, self.words[step](drawn[-1]))
-        return torch.stack(drawn, dim=1)
+                hidden = self._condition(step, hidden, self.words[step](samples[-1]))
+        return torch.stack(samples, dim=1)
 
     def _all_embeddings(self, step: int) -> Tensor:
-        """[words, width]"""
+        """All embeddings of a factor, [masks, width]."""
         table = self.words[step]
         assert isinstance(table, nn.Embedding)
         return table.weight
@@ -91,14 +92,14 @@ class AgentNetwork(nn.Module):
         return functional.relu(self.after[step](hidden) + word)
 
 
-def policy_input(tensors: Bits, seen: list[NDArray[np.uint8]], views: Views) -> Tensor:
-    """[tensors, profiles and entries]"""
-    scaled = [profile / np.float32(bins - 1) for profile, bins in zip(seen, views.bins, strict=True)]
+def policy_input(tensors: Bits, profile_list: list[NDArray[np.uint8]], views: Views) -> Tensor:
+    """Input of the policy: profiles and entries, [tensors, features]."""
+    scaled = [profile / np.float32(bins - 1) for profile, bins in zip(profile_list, views.bins, strict=True)]
     entries = tensors.reshape(len(tensors), -1).astype(np.float32)
     return torch.from_numpy(np.concatenate([*scaled, entries], axis=1).astype(np.float32))
 
 
 def both_inputs(tensors: Bits, views: Views) -> tuple[Tensor, Tensor]:
-    """For the value and for the policy."""
-    seen = profiles(tensors, views)
-    return torch.from_numpy(census(seen, views)), policy_input(tensors, seen, views)
+    """Inputs of the value and of the policy."""
+    features = profiles(tensors, views)
+    return torch.from_numpy(census(features, views)), policy_input(tensors, features, views)

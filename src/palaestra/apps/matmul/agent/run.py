@@ -1,6 +1,6 @@
-"""One session of the learning agent as an ordinary run: rounds, episodes, checkpoints, and the best scheme, proved.
+"""A session of the agent as a run: rounds, metrics, checkpoints, and the best scheme verified and archived.
 
-All processes of a group take the same way through this file; the leader has a book to write into, the others have none.
+All processes of a group run the same code; only the leader has a `LeaderOutput`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from palaestra.apps.matmul.schemes.fingerprint import fingerprint
 from palaestra.apps.matmul.schemes.known_ranks import compare_with_known
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
 from palaestra.apps.matmul.search.lifting import lift
-from palaestra.apps.matmul.search.run import MIN_FINISH_SECONDS, SearchResult
-from palaestra.apps.matmul.session import archive_scheme, open_loggers, record_end
+from palaestra.apps.matmul.session import MIN_FINISH_SECONDS, SearchResult, archive_scheme, open_loggers, record_end
 from palaestra.checkpoints.weights import trainer_state_from_bytes
 from palaestra.config.distributed import DistributedConfig
 from palaestra.core.clock import SystemClock
@@ -62,20 +61,20 @@ if TYPE_CHECKING:
     from palaestra.runner.signals import StopRequest
     from palaestra.runs.directory import RunDirectory
 
-THREADS = 1  # the network is small: more threads only wait for each other
+THREADS = 1  # the network is too small to gain from more threads
 
 
 def run_agent(
     open_run: Callable[[], RunDirectory], config: DiscoverConfig, print_line: Callable[[str], None]
 ) -> SearchResult | None:
-    """What came of it; None in processes that are not the leader. `open_run` is called by the leader only."""
+    """Runs a session; None in processes that are not the leader, which alone calls `open_run`."""
     torch.set_num_threads(THREADS)
     with open_group(DistributedConfig()) as group, ExitStack() as stack:
-        learner = AgentLearner(config.product, config.agent, config.seed, group)  # refuses before anything is on disk
+        learner = AgentLearner(config.product, config.agent, config.seed, group)  # raises before anything is written
         directory = open_run() if group.is_leader else None
         stop = stack.enter_context(stop_on_signals())
         if directory is None:
-            run_rounds(learner, _opened(learner, config, None), config, stop, None)
+            run_rounds(learner, _restore_or_start(learner, config, None), config, stop, None)
             return None
         stack.enter_context(run_lock(directory))
         stack.enter_context(run_log(directory))
@@ -85,7 +84,7 @@ def run_agent(
 
 @dataclass(frozen=True)
 class LeaderOutput:
-    """Where the leader writes down what happens."""
+    """Outputs of the leading process."""
 
     session: RunSession
     loggers: LoggerFanout
@@ -102,7 +101,7 @@ def _run_leader(
 ) -> SearchResult:
     deadline = time.monotonic() + config.seconds
     with record_end(session, stop):
-        progress = _opened(learner, config, session)
+        progress = _restore_or_start(learner, config, session)
         with (
             open_loggers(config.loggers, session, config.model_dump(mode="json")) as loggers,
             factor_view(config.product, session) as view,
@@ -117,8 +116,8 @@ def _run_leader(
 def run_rounds(
     learner: AgentLearner, progress: Progress, config: DiscoverConfig, stop: StopRequest, output: LeaderOutput | None
 ) -> Progress:
-    """Until the time is up, the target is reached, or somebody says stop; at least one."""
-    begun_at = round_began = time.monotonic()
+    """Runs rounds until the time limit, the target or a stop signal; at least one."""
+    started_at = round_started = time.monotonic()
     first = learner.rounds
     if progress.best_rank <= config.search_settings.target:
         return progress
@@ -127,21 +126,22 @@ def run_rounds(
         progress = update_progress(progress, report, config)
         progress = _show_walk_result(learner, progress)
         is_done = progress.best_rank <= config.search_settings.target
-        took, round_began = time.monotonic() - round_began, time.monotonic()
-        is_late = output is not None and round_began + took - begun_at >= config.seconds  # the next one would end late
-        enough, due = learner.group.agree(int(is_done or is_late or bool(stop)), int(progress.best_rank < before))
+        elapsed, round_started = time.monotonic() - round_started, time.monotonic()
+        # The next round would exceed the limit.
+        is_late = output is not None and round_started + elapsed - started_at >= config.seconds
+        stops, must_save = learner.group.agree(int(is_done or is_late or bool(stop)), int(progress.best_rank < before))
         if output is not None:
-            rate = (report.round - first) / max(time.monotonic() - begun_at, 1e-9)
+            rate = (report.round - first) / max(time.monotonic() - started_at, 1e-9)
             _report_round(output, report, progress, rate)
-        if enough or due or report.round % config.agent.save_interval == 0:
+        if stops or must_save or report.round % config.agent.save_interval == 0:
             _save(learner, progress, config, output)
-        if enough:
+        if stops:
             break
     return progress
 
 
-def _opened(learner: AgentLearner, config: DiscoverConfig, session: RunSession | None) -> Progress:
-    """Where the last session stopped, bit for bit; else at the beginning. The leader reads, and tells the others."""
+def _restore_or_start(learner: AgentLearner, config: DiscoverConfig, session: RunSession | None) -> Progress:
+    """Restores the last session bit for bit, or starts a new one. The leader reads and broadcasts."""
     point = learner.group.tell(read_agent_checkpoint(session.directory) if session else b"")
     if point:
         state = trainer_state_from_bytes(point)
@@ -164,7 +164,7 @@ def _opened(learner: AgentLearner, config: DiscoverConfig, session: RunSession |
 
 
 def _read_demonstrations(session: RunSession, config: DiscoverConfig) -> bytes:
-    """Schemes of this very format that the agent shall be shown, with their names; empty where none is wanted."""
+    """Archived schemes of this format as demonstrations, with their names; empty unless requested."""
     if config.agent.demonstrations != "schemes":
         return b""
     entries = [
@@ -174,7 +174,7 @@ def _read_demonstrations(session: RunSession, config: DiscoverConfig) -> bytes:
     ]
     if not entries:
         raise NotFound(
-            f"There is no scheme for {config.product} to show to the agent.",
+            f"No archived scheme for {config.product} to demonstrate.",
             f"Find one first: palaestra discover {config.product} method=flip",
         )
     masks = [to_masks(modulo_2(entry.scheme.claim)) for entry in entries]
@@ -182,7 +182,7 @@ def _read_demonstrations(session: RunSession, config: DiscoverConfig) -> bytes:
 
 
 def _show_walk_result(learner: AgentLearner, progress: Progress) -> Progress:
-    """What the walk found the agent is shown; from then on it reproduces."""
+    """Shows the agent the walk's best scheme; results of that rank are then reproduced, not discovered."""
     walk = progress.walk
     if walk is None or walk.best_rank >= walk.format.naive_rank:
         return progress
@@ -195,7 +195,7 @@ def _show_walk_result(learner: AgentLearner, progress: Progress) -> Progress:
 
 
 def _report_round(output: LeaderOutput, report: RoundReport, progress: Progress, rate: float) -> None:
-    """A row for each episode: Episode, Reward, Residual, Rank."""
+    """Logs metrics and episodes of a round."""
     first = (report.round - 1) * len(report.episodes) + 1
     for number, episode in enumerate(report.episodes, first):
         output.print_line(
@@ -226,15 +226,15 @@ def _row(episode: Episode, step: int, index: int) -> EpisodeResult:
 
 
 def _save(learner: AgentLearner, progress: Progress, config: DiscoverConfig, output: LeaderOutput | None) -> None:
-    """Every process gives its part; the leader writes."""
+    """Saves a checkpoint; every process contributes its state, the leader writes."""
     state = {"agent": learner.capture(), "run": encode_progress(progress)}
     if output is not None:
         output.loggers.flush()
         output.loggers.checkpoint_saved(save_agent(learner, state, output.session, config.seed))
 
 
-REPRODUCED = "The agent was shown a scheme of this rank or better: this is reproduced, not discovered."
-NOT_LIFTED = "None of the schemes could be lifted to that field; what was kept holds modulo 2 only."
+REPRODUCED = "The agent was shown a scheme of this rank or lower: the result is reproduced, not discovered."
+NOT_LIFTED = "No scheme lifts to that field; the archived one is valid modulo 2 only."
 
 
 def finish_run(
@@ -246,8 +246,8 @@ def finish_run(
     exit_code: int,
     deadline: float = inf,
 ) -> SearchResult:
-    """`ends` (of time.monotonic): when the session should be over."""
-    proved = prove(progress, config)
+    """Verifies and archives the best scheme, until `deadline` (time.monotonic)."""
+    proved = verify_best(progress, config)
     method = progress.found_by if proved.field is Field.GF2 else f"{progress.found_by} and lift"
     provenance = Provenance(
         run=session.record.id,
@@ -264,32 +264,34 @@ def finish_run(
     notes = [REPRODUCED] if progress.is_reproduced else []
     if proved.field is Field.GF2 and config.field != Field.GF2:
         notes.append(NOT_LIFTED)
-    kept = archive_scheme(proved, provenance, session, loggers, bench=config.bench and not exit_code, deadline=deadline)
-    notes.append(kept.note)
-    comparison = compare_with_known(proved)
+    archived = archive_scheme(
+        proved, provenance, session, loggers, bench=config.bench and not exit_code, deadline=deadline
+    )
+    notes.append(archived.note)
+    known = compare_with_known(proved)
     return SearchResult(
         run=session.record.id,
         name=session.record.name,
         field=str(proved.field),
         rank=proved.rank,
-        known=comparison.known,
-        comparison=str(comparison.verdict),
+        known=known.known,
+        comparison=str(known.comparison),
         flips=moves,
         seconds=session.seconds,
         fingerprint=fingerprint(proved),
-        is_new=kept.is_new,
-        file=kept.file,
+        is_new=archived.is_new,
+        file=archived.file,
         exit_code=exit_code,
         note=" ".join(filter(None, notes)),
         unit="moves",
     )
 
 
-def prove(progress: Progress, config: DiscoverConfig) -> VerifiedFactorization:
-    """Over the field that was asked for, if one of the schemes can be lifted to it; else modulo 2."""
+def verify_best(progress: Progress, config: DiscoverConfig) -> VerifiedFactorization:
+    """The best scheme over the requested field if one lifts to it, else modulo 2."""
     schemes = [verify(from_masks(masks, config.product)) for masks in progress.pool]
     if config.field == Field.GF2:
         return schemes[0]
     lifted = (lift(scheme) for scheme in schemes)
-    fitting = (one for one in lifted if one is not None and (config.field != Field.ZT or one.field is Field.ZT))
-    return next(fitting, schemes[0])
+    valid = (one for one in lifted if one is not None and (config.field != Field.ZT or one.field is Field.ZT))
+    return next(valid, schemes[0])

@@ -1,7 +1,7 @@
-"""What a run of the agent has found so far, and with method=auto the walk that goes beside it; frozen, as it flows.
+"""State of an agent's run: the best schemes so far, the parallel walk of method=auto, and checkpoints.
 
-Every process of a group keeps the same: what enters are the episodes of all, and a walk takes the same steps
-everywhere.
+All processes of a group hold the same `Progress`: it is updated with the episodes of all, and the walk is
+deterministic.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from palaestra.runner.session import RunSession
     from palaestra.runs.directory import RunDirectory
 
-MAX_POOL = 8  # schemes of the best rank; not every scheme can be lifted
-NEAR = 2  # a proposal so far above the walk's best is still worth a start
+MAX_POOL = 8  # schemes of the best rank, since not every scheme lifts
+RESTART_MARGIN = 2  # a walker restarts from a scheme up to this much above the walk's best
 
 
 @dataclass(frozen=True)
 class Progress:
-    pool: tuple[Masks, ...]  # of the lowest rank so far; the schoolbook's scheme at first
+    pool: tuple[Masks, ...]  # of the lowest rank so far; initially the naive scheme
     found_by: str = ""  # "agent" or "flip"
     walk: Search | None = None  # with method=auto
-    shown: tuple[str, ...] = ()  # names of the schemes that the agent was shown
-    shown_rank: int = 0  # the lowest rank among them; 0: none
+    shown: tuple[str, ...] = ()  # names of the demonstrated schemes
+    shown_rank: int = 0  # their lowest rank; 0: none
 
     @property
     def best_rank(self) -> int:
@@ -58,7 +58,7 @@ class Progress:
 
     @property
     def is_reproduced(self) -> bool:
-        """The agent was shown a scheme of that rank, or a better one, and so did not find it by itself."""
+        """The agent was shown a scheme of this rank or lower."""
         return self.found_by == "agent" and 0 < self.shown_rank <= self.best_rank
 
 
@@ -74,7 +74,7 @@ def with_demonstrations(progress: Progress, names: list[str], ranks: list[int]) 
 
 
 def update_progress(progress: Progress, report: RoundReport, config: DiscoverConfig) -> Progress:
-    """The episodes of a round, and then some flips of the walk, which may start from what they propose."""
+    """Adds the episodes of a round, then runs the walk, which may restart from their best scheme."""
     for episode in report.episodes:
         progress = _with_scheme(progress, episode.scheme, "agent")
     if progress.walk is None:
@@ -101,7 +101,7 @@ def decode_progress(data: dict[str, Any], format_: Format) -> Progress:
         pool = tuple(json.loads(data["pool"]))
         return Progress(pool, str(data["found_by"]), walk, tuple(data["shown"]), int(data["shown_rank"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedFile(f"The agent's progress cannot be read: {error!r}.", "Begin again with run=NAME.") from error
+        raise DamagedFile(f"The saved progress is damaged: {error!r}.", "Start a new run=NAME.") from error
 
 
 def _with_scheme(progress: Progress, scheme: Masks, found_by: str) -> Progress:
@@ -118,8 +118,8 @@ def _with_scheme(progress: Progress, scheme: Masks, found_by: str) -> Progress:
 
 
 def _restart_walker(walk: Search, scheme: Masks, round_: int) -> Search:
-    """One walker after the other takes up what the agent proposes."""
-    if len(scheme) > walk.best_rank + NEAR:
+    """Restarts the walkers in turn from the agent's scheme."""
+    if len(scheme) > walk.best_rank + RESTART_MARGIN:
         return walk
     index = round_ % len(walk.walkers)
     old = walk.walkers[index]
@@ -135,8 +135,8 @@ NETWORK = "palaestra.apps.matmul.agent.network:AgentNetwork"
 
 
 def save_agent(learner: AgentLearner, state: dict[str, Any], session: RunSession, seed: int) -> Checkpoint:
-    """Durable when it returns. `state`: all that decides how the run goes on beside the weights, as plain data."""
-    begun = time.monotonic()
+    """Saves a checkpoint durably. `state`: the trainer state besides the weights, as plain data."""
+    started = time.monotonic()
     manager = CheckpointManager(session.directory, RETENTION)
     saved = manager.save(learner.network, _describe(learner, session, seed), state)
     session.journal.record(
@@ -145,13 +145,13 @@ def save_agent(learner: AgentLearner, state: dict[str, Any], session: RunSession
         step=saved.agent_step,
         file=saved.path.name if saved.path else "",
         bytes=sum(int(file["size"]) for file in saved.files.values()),
-        seconds=round(time.monotonic() - begun, 3),
+        seconds=round(time.monotonic() - started, 3),
     )
     return saved
 
 
 def read_agent_checkpoint(directory: RunDirectory) -> bytes:
-    """The newest checkpoint that verifies, with its weights, to be told to every process; empty when there is none."""
+    """The newest valid checkpoint with its weights, to broadcast to all processes; empty if there is none."""
     point = CheckpointManager(directory, RETENTION).load_for_resume()
     return b"" if point is None else trainer_state_to_bytes({"weights": point.weights, **point.trainer_state})
 

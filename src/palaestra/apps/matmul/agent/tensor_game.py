@@ -1,7 +1,7 @@
-"""TensorGame: take the product's tensor away, one rank-one tensor at a time, in as few moves as possible.
+"""TensorGame: subtract rank-one tensors from the matrix-multiplication tensor until it is zero, in few moves.
 
-Many games of one kind side by side, in whole numbers. A game is solved when every entry of what is left is zero, and
-only then: neither a norm nor a tolerance decides.
+`TensorGame` plays a batch in exact integers: a game is solved if and only if all entries of the residual are zero.
+`TensorGameBatch` is the batch for the trainer, `TensorGameEnv` the Gymnasium environment.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from palaestra.apps.matmul.agent.config import HIGHEST, LOWEST, read_game_settings
+from palaestra.apps.matmul.agent.config import MAX_COEFFICIENT, MIN_COEFFICIENT, read_game_settings
 from palaestra.apps.matmul.schemes.factorization import Factorization
 from palaestra.apps.matmul.schemes.fields import Field, matrix_rank
 from palaestra.apps.matmul.schemes.fingerprint import prime_of
 from palaestra.apps.matmul.schemes.formulas import draw_factors
-from palaestra.apps.matmul.schemes.transformations import Base, change_back, change_bases, random_base, standard_base
+from palaestra.apps.matmul.schemes.transformations import Basis, change_back, change_bases, random_basis, standard_basis
 from palaestra.apps.matmul.schemes.verification import product_tensor
 from palaestra.core.errors import UsageError
 from palaestra.core.spaces import EnvInterface
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MoveResult:
-    """What one move did in every game."""
+    """The result of one move in every game."""
 
-    rewards: NDArray[np.float64]  # [games] -1 for a move; a game that is given up also pays what is left
-    residual_norms: NDArray[np.float64]  # [games] root of the sum of squares; to look at, never to decide by
-    ranks_used: NDArray[np.int64]  # [games] moves that took something away
-    are_valid: NDArray[np.bool_]  # [games] False: a factor was nothing, and the move changed nothing
+    rewards: NDArray[np.float64]  # [games] -1 for a move; unsolved at the end: minus the slice rank of the residual
+    residual_norms: NDArray[np.float64]  # [games] Frobenius norm, for information only
+    ranks_used: NDArray[np.int64]  # [games] valid moves
+    are_valid: NDArray[np.bool_]  # [games] False: a factor was zero, so the move had no effect
     are_solved: NDArray[np.bool_]  # [games]
     have_ended: NDArray[np.bool_]  # [games] solved, or out of moves
 
@@ -55,14 +55,14 @@ class TensorGame:
         self._target = product_tensor(settings.product)
         size = settings.action_size
         self.residuals: Integers = np.repeat(self._target[None], count, axis=0)
-        self._bases = [tuple(standard_base(size) for size in settings.product.sizes) for _ in range(count)]
-        self._moves: Integers = np.zeros((count, settings.moves, size), np.int64)  # those that were valid, in order
+        self._bases = [tuple(standard_basis(size) for size in settings.product.sizes) for _ in range(count)]
+        self._moves: Integers = np.zeros((count, settings.moves, size), np.int64)  # valid moves, in order
         self.ranks_used = np.zeros(count, np.int64)
         self.steps = np.zeros(count, np.int64)
 
     def reset(self, games: Sequence[int], seeds: Sequence[int]) -> None:
         for game, seed in zip(games, seeds, strict=True):
-            self._bases[game] = self._drawn_bases(seed)
+            self._bases[game] = self._sample_bases(seed)
             first, second, third = self._bases[game]
             self.residuals[game] = change_bases(self._target, (first, second, third), self.field)
             self._moves[game] = 0
@@ -89,17 +89,17 @@ class TensorGame:
         return MoveResult(rewards, norms, self.ranks_used.copy(), valid, solved, ended)
 
     def factorization(self, game: int) -> Factorization:
-        """The moves so far in the product's own basis: a claim, which `verify` may refuse."""
+        """The moves so far in the standard basis, unverified."""
         found = self._moves[game, : self.ranks_used[game]]
         parts = zip(self._split(found), self._bases[game], strict=True)
-        u, v, w = (np.ascontiguousarray(change_back(part, base, self.field)) for part, base in parts)
+        u, v, w = (np.ascontiguousarray(change_back(part, basis, self.field)) for part, basis in parts)
         field = self.field
         if field is Field.ZT and max(int(np.abs(part).max(initial=0)) for part in (u, v, w)) > 1:
-            field = Field.Z  # another basis may need larger coefficients
+            field = Field.Z  # the change of basis may produce larger coefficients
         return Factorization(self.settings.product, field, u, v, w)
 
     def capture(self) -> dict[str, Any]:
-        bases = [[[base.matrix.copy(), base.inverse.copy()] for base in three] for three in self._bases]
+        bases = [[[basis.matrix.copy(), basis.inverse.copy()] for basis in three] for three in self._bases]
         return {
             "residuals": self.residuals.copy(),
             "bases": bases,
@@ -110,17 +110,17 @@ class TensorGame:
 
     def restore(self, state: dict[str, Any]) -> None:
         self.residuals[:] = state["residuals"]
-        self._bases = [tuple(Base(matrix, inverse) for matrix, inverse in three) for three in state["bases"]]
+        self._bases = [tuple(Basis(matrix, inverse) for matrix, inverse in three) for three in state["bases"]]
         self._moves[:] = state["moves"]
         self.ranks_used[:] = state["ranks_used"]
         self.steps[:] = state["steps"]
 
-    def _drawn_bases(self, seed: int) -> tuple[Base, ...]:
+    def _sample_bases(self, seed: int) -> tuple[Basis, ...]:
         sizes = self.settings.product.sizes
         if not self.settings.change_of_basis:
-            return tuple(standard_base(size) for size in sizes)
+            return tuple(standard_basis(size) for size in sizes)
         rng = np.random.default_rng(seed)
-        return tuple(random_base(size, self.field, rng) for size in sizes)
+        return tuple(random_basis(size, self.field, rng) for size in sizes)
 
     def _split(self, actions: Integers) -> list[Integers]:
         first, second, _ = self.settings.product.sizes
@@ -128,10 +128,10 @@ class TensorGame:
 
 
 def slice_rank(tensor: Integers, field: Field) -> int:
-    """So many moves are enough for what is left: each slice is a matrix, and its rank is what it costs."""
+    """An upper bound of the tensor rank: the lowest sum of the ranks of slices along an axis."""
     prime = prime_of(field)
-    turned = (np.moveaxis(tensor, axis, 0).tolist() for axis in range(3))
-    return min(sum(matrix_rank(part, prime) for part in parts) for parts in turned)
+    slices = (np.moveaxis(tensor, axis, 0).tolist() for axis in range(3))
+    return min(sum(matrix_rank(part, prime) for part in parts) for parts in slices)
 
 
 METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}
@@ -139,15 +139,15 @@ LARGEST_ENTRY = 1 << 20
 
 
 def observation_space(settings: GameSettings) -> spaces.Box:
-    """What is left of the tensor, [A, B, C]."""
+    """The residual tensor [A, B, C]."""
     if settings.field == "gf2":
         return spaces.Box(0, 1, settings.product.sizes, np.int32)
     return spaces.Box(-LARGEST_ENTRY, LARGEST_ENTRY, settings.product.sizes, np.int32)
 
 
 def action_space(settings: GameSettings) -> spaces.MultiDiscrete:
-    """A coefficient for each entry of u, of v and of w."""
-    lowest, highest = LOWEST[settings.coefficients], HIGHEST[settings.coefficients]
+    """A coefficient for each entry of u, v and w."""
+    lowest, highest = MIN_COEFFICIENT[settings.coefficients], MAX_COEFFICIENT[settings.coefficients]
     size = settings.action_size
     return spaces.MultiDiscrete([highest - lowest + 1] * size, start=[lowest] * size)
 
@@ -169,7 +169,7 @@ class TensorGameBatch:
 
     def __init__(self, tasks: Sequence[GameSettings], world_count: int) -> None:
         if len(set(tasks)) > 1:
-            raise UsageError("The tasks of a tensor game differ.", "One format, field and limit is played at a time.")
+            raise UsageError("The tasks of a TensorGame differ.", "All need the same format, field and limit.")
         settings = tasks[0]
         self.game = TensorGame(settings, world_count)
         self.world_count = world_count
@@ -211,15 +211,15 @@ class TensorGameBatch:
         self._returns[:] = state["returns"]
 
     def close(self) -> None:
-        """Nothing is held beyond memory."""
+        """Nothing to release."""
 
 
 def _rows(out: Arrays) -> np.ndarray:
-    assert isinstance(out, np.ndarray), "a tensor game has one array to see"
+    assert isinstance(out, np.ndarray), "a tensor game has one observation array"
     return out
 
 
-SEEDS = 2**63  # as many may be drawn for an episode that was given none
+SEEDS = 2**63  # bound of seeds drawn for episodes without one
 
 
 class TensorGameEnv(gymnasium.Env[Any, Any]):
@@ -233,7 +233,7 @@ class TensorGameEnv(gymnasium.Env[Any, Any]):
         self.observation_space = observation_space(self.settings)
         self.action_space = action_space(self.settings)
         self._batch = TensorGameBatch([self.settings], 1)
-        self._seen = np.zeros((1, *self.settings.product.sizes), np.int32)
+        self._observation = np.zeros((1, *self.settings.product.sizes), np.int32)
 
     @classmethod
     def native_batch(
@@ -246,18 +246,24 @@ class TensorGameEnv(gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         drawn = int(self.np_random.integers(SEEDS)) if seed is None else seed
-        self._batch.reset([0], [drawn], [0], self._seen)
-        return self._seen[0].copy(), {}
+        self._batch.reset([0], [drawn], [0], self._observation)
+        return self._observation[0].copy(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Solving ends the episode; running out of moves cuts it, as a time limit does."""
+        """A solved game terminates; running out of moves truncates the episode."""
         result = self._batch.move(np.asarray(action, np.int64)[None])
         solved = bool(result.are_solved[0])
-        seen = self._batch.game.residuals[0].astype(np.int32)
-        return seen, float(result.rewards[0]), solved, bool(result.have_ended[0]) and not solved, encode_info(result, 0)
+        observation = self._batch.game.residuals[0].astype(np.int32)
+        return (
+            observation,
+            float(result.rewards[0]),
+            solved,
+            bool(result.have_ended[0]) and not solved,
+            encode_info(result, 0),
+        )
 
     def factorization(self) -> Factorization:
-        """What the moves so far claim, in the product's own basis."""
+        """The moves so far in the standard basis, unverified."""
         return self._batch.game.factorization(0)
 
     def render(self) -> Any:

@@ -1,7 +1,7 @@
-"""C for one scheme and one type of numbers: the sums of A's blocks, those of B's, and those of the products.
+"""Generates C for a scheme and a dtype: functions for the sums of A's blocks, of B's blocks and of the products.
 
-Each is one pass over memory: entry by entry all blocks are read, and all sums written. Whole numbers are computed
-without a sign, where running over is defined and exact modulo 2^64.
+Each function is one pass over memory that reads all blocks and writes all sums, entry by entry. Integers are unsigned,
+so that overflow is defined and exact modulo 2^64.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HEAD = """#include <stddef.h>
 typedef {type} T;
 typedef struct {{ T *at; ptrdiff_t wide; }} Matrix;
 """
-# `in` and `out` are blocks: where each begins, and how many entries lie from one of its rows to the next.
+# `in` and `out` are arrays of blocks: the address of each, and its row stride in entries.
 FUNCTION = """
 void {name}(const Matrix *in, const Matrix *out, ptrdiff_t rows, ptrdiff_t columns, int threads) {{
   (void)threads;
@@ -38,21 +38,25 @@ def scheme_source(programs: SchemePrograms, dtype: str) -> str:
 
 
 def sums_source(programs: SchemePrograms) -> str:
-    """Functions `left`, `right` and `product`; factors that are a single block are not copied."""
-    wanted = (made_sums(programs.left), made_sums(programs.right), list(range(len(programs.product.outputs))))
+    """The functions `left`, `right` and `product`; factors that are a single block are not copied."""
+    outputs = (
+        computed_outputs(programs.left),
+        computed_outputs(programs.right),
+        list(range(len(programs.product.outputs))),
+    )
     sides = (programs.left, programs.right, programs.product)
     names = ("left", "right", "product")
-    return "".join(_function(*each) for each in zip(names, sides, wanted, strict=True))
+    return "".join(_function(*each) for each in zip(names, sides, outputs, strict=True))
 
 
 def factor_order(program: Program) -> list[int]:
-    """For each product: its factor's number among the given blocks, or behind them among the sums."""
-    sums = {output: program.inputs + k for k, output in enumerate(made_sums(program))}
+    """For each product the index of its factor among the input blocks followed by the sums."""
+    sums = {output: program.inputs + k for k, output in enumerate(computed_outputs(program))}
     return [sums.get(output, terms[0][0] if terms else 0) for output, terms in enumerate(program.outputs)]
 
 
-def made_sums(program: Program) -> list[int]:
-    """Outputs that are more than one of the inputs itself: only these take room and time."""
+def computed_outputs(program: Program) -> list[int]:
+    """Indices of the outputs that are not simply an input; only these are computed and stored."""
     return [k for k, terms in enumerate(program.outputs) if not is_input(terms, program.inputs)]
 
 
@@ -60,12 +64,12 @@ def is_input(terms: tuple[Term, ...], inputs: int) -> bool:
     return len(terms) == 1 and terms[0][1] == 1 and terms[0][0] < inputs
 
 
-def _function(name: str, program: Program, wanted: list[int]) -> str:
+def _function(name: str, program: Program, outputs: list[int]) -> str:
     pointers = [f"    const T *x{k} = in[{k}].at + i * in[{k}].wide;" for k in range(program.inputs)]
-    pointers += [f"    T *y{k} = out[{k}].at + i * out[{k}].wide;" for k in range(len(wanted))]
+    pointers += [f"    T *y{k} = out[{k}].at + i * out[{k}].wide;" for k in range(len(outputs))]
     body = [f"      const T v{k} = x{k}[j];" for k in range(program.inputs)]
     body += [f"      const T v{program.inputs + k} = {_expression(pair)};" for k, pair in enumerate(program.steps)]
-    body += [f"      y{k}[j] = {_expression(program.outputs[output])};" for k, output in enumerate(wanted)]
+    body += [f"      y{k}[j] = {_expression(program.outputs[output])};" for k, output in enumerate(outputs)]
     used = "".join(f"(void)x{k}; " for k in range(program.inputs))
     return FUNCTION.format(name=name, pointers="\n".join([*pointers, f"    {used}"]), body="\n".join(body))
 

@@ -1,4 +1,4 @@
-"""One comparison: a type of numbers and a size, the scheme at several levels against what the platform has."""
+"""One comparison of a benchmark: a dtype and a size, the scheme at several levels against the platform's product."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.apps.matmul.auto import NUMPY, WORTHWHILE
+from palaestra.apps.matmul.auto import MIN_SURE_GAIN, NUMPY
 from palaestra.apps.matmul.benchmark.timing import Timing, ratio_of, time_interleaved
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.benchmark.executor import Executor, Matrix
     from palaestra.apps.matmul.config import BenchConfig
 
-EVEN = 0.02  # gains within 2 % of 1 are neither won nor lost
-ROWS_CHECKED = 8  # of the product, against longer numbers
-SMALL = 1 << 20  # entries of int64 lie below it: 4096 products of two stay below 2^53, where float64 is exact
+EVEN_MARGIN = 0.02  # gains within 2 % of 1 are even
+ROWS_CHECKED = 8  # rows of the product compared in higher precision
+INT64_BOUND = 1 << 20  # bound of int64 entries: sums of 4096 products stay below 2^53, where float64 is exact
 FLOAT_EXACT = 2**53
 BASELINE, LEAF, FLOATS = "NumPy", "leaf", "float64 BLAS"
 
@@ -27,30 +27,30 @@ class Cell:
     dtype: str
     size: int
     baseline: str
-    baseline_seconds: float | None  # None: it would have taken too long
+    baseline_seconds: float | None  # None: skipped, too slow
     seconds: float  # of the scheme, at its best number of levels
     levels: int
-    gain: float | None  # of everything against the baseline
-    kernel_gain: float | None  # of the leaf alone against the baseline; 1 where the leaf is the baseline
+    gain: float | None  # of the scheme against the baseline
+    kernel_gain: float | None  # of the leaf against the baseline; 1 if the leaf is the baseline
     algorithm_gain: float  # of the scheme against its own leaf
     verdict: str  # win, even, loss
     auto_levels: int
-    detail: str = ""  # bits of the integers, or the modulus
-    error: float | None = None  # largest, over the product's largest entry; floats only
+    detail: str = ""  # bit length or modulus
+    error: float | None = None  # maximum error relative to the largest entry; floats only
     baseline_error: float | None = None
-    is_exact: bool | None = None  # whole numbers: bit for bit the baseline's, or the leaf's where there is none
-    others: dict[str, float] = field(default_factory=dict)  # seconds of further ways
-    sure_gain: float | None = None  # the algorithm's, at least, 39 times of 40: what `auto` goes by
+    is_exact: bool | None = None  # integers: equal to the baseline, or to the leaf without one
+    others: dict[str, float] = field(default_factory=dict)  # seconds of the other candidates
+    sure_gain: float | None = None  # lower bound of algorithm_gain, one-sided 97.5 %; used by `auto`
 
 
 def classify_gain(gain: float) -> str:
-    if gain > 1 + EVEN:
+    if gain > 1 + EVEN_MARGIN:
         return "win"
-    return "loss" if gain < 1 - EVEN else "even"
+    return "loss" if gain < 1 - EVEN_MARGIN else "even"
 
 
 def levels_for(sides: tuple[int, int, int], size: int, config: BenchConfig) -> list[int]:
-    """At least one, also where it must lose."""
+    """Levels to time; at least one."""
     side = max(sides)
     return [1, *(k for k in range(2, config.levels + 1) if size // side**k >= config.smallest_block)]
 
@@ -61,13 +61,13 @@ def float_cell(executor: Executor, size: int, config: BenchConfig) -> Cell:
     out, other = np.empty_like(a), np.empty_like(a)
     candidates: dict[str, Any] = {BASELINE: lambda: np.matmul(a, b, out=other)}
     for levels in levels_for(executor.scheme.format.sides, size, config):
-        candidates[str(levels)] = _work(executor, a, b, out, levels)
+        candidates[str(levels)] = _call(executor, a, b, out, levels)
     timings = time_interleaved(candidates, config.seconds, frozenset({BASELINE, "1"}))
     levels = _best_level(timings)
     executor(a, b, out, levels)
     np.matmul(a, b, out=other)
-    exact = _longer_rows(a, b)
-    return _beside_numpy(
+    exact = _reference_rows(a, b)
+    return _compare_with_numpy(
         executor.dtype.name,
         size,
         "NumPy (BLAS)",
@@ -80,36 +80,36 @@ def float_cell(executor: Executor, size: int, config: BenchConfig) -> Cell:
 
 
 def integer_cell(executor: Executor, size: int, config: BenchConfig, modulus: int = 0) -> Cell:
-    """int64 as it is, or reduced at the end: the product's sums stay below 2^63, so reducing once is exact."""
+    """int64, or modular with one reduction at the end: sums stay below 2^63, so it is exact."""
     rng = np.random.default_rng([config.seed, size])
-    top = modulus or SMALL
-    a, b = (rng.integers(0 if modulus else -top + 1, top, (size, size)) for _ in range(2))
+    bound = modulus or INT64_BOUND
+    a, b = (rng.integers(0 if modulus else -bound + 1, bound, (size, size)) for _ in range(2))
     out = np.empty_like(a)
-    candidates: dict[str, Any] = {LEAF: _reduced(_work(executor, a, b, out, 0), modulus)}
+    candidates: dict[str, Any] = {LEAF: _reduced(_call(executor, a, b, out, 0), modulus)}
     for levels in levels_for(executor.scheme.format.sides, size, config):
-        candidates[str(levels)] = _reduced(_work(executor, a, b, out, levels), modulus)
-    if size * top * top < FLOAT_EXACT:
-        candidates[FLOATS] = _reduced(lambda: _by_floats(a, b), modulus)
+        candidates[str(levels)] = _reduced(_call(executor, a, b, out, levels), modulus)
+    if size * bound * bound < FLOAT_EXACT:
+        candidates[FLOATS] = _reduced(lambda: _multiply_as_float64(a, b), modulus)
     if _numpy_seconds(size) <= config.longest:
         candidates[BASELINE] = _reduced(lambda: np.matmul(a, b), modulus)
     timings = time_interleaved(candidates, config.seconds, frozenset({LEAF, "1", FLOATS}))
     levels = _best_level(timings)
     reference = candidates[BASELINE if BASELINE in candidates else LEAF]().copy()
     is_exact = bool((candidates[str(levels)]() == reference).all())
-    return _integer_result("modular" if modulus else "int64", size, modulus, timings, levels, is_exact)
+    return _build_integer_cell("modular" if modulus else "int64", size, modulus, timings, levels, is_exact)
 
 
 def object_cell(executor: BigIntegerExecutor, size: int, bits: int, config: BenchConfig) -> Cell:
     rng = np.random.default_rng([config.seed, size, bits])
-    a, b = (_long_integers(size, bits, rng) for _ in range(2))
+    a, b = (_random_integers(size, bits, rng) for _ in range(2))
     side = max(executor.scheme.format.sides)
-    deepest = next((k for k in range(6, 0, -1) if side**k <= size), 1)
+    max_levels = next((k for k in range(6, 0, -1) if side**k <= size), 1)
     candidates: dict[str, Any] = {BASELINE: lambda: np.matmul(a, b)}
-    for levels in range(1, deepest + 1):
+    for levels in range(1, max_levels + 1):
         candidates[str(levels)] = lambda levels=levels: executor(a, b, levels)
     timings = time_interleaved(candidates, config.seconds, frozenset({BASELINE, "1"}))
     levels = _best_level(timings)
-    return _beside_numpy(
+    return _compare_with_numpy(
         "object",
         size,
         "NumPy (Python integers)",
@@ -120,17 +120,31 @@ def object_cell(executor: BigIntegerExecutor, size: int, bits: int, config: Benc
     )
 
 
-def _beside_numpy(dtype: str, size: int, rival: str, timings: dict[str, Timing], levels: int, **further: Any) -> Cell:
-    """Where the leaf is NumPy's own product, all of the gain is the algorithm's."""
+def _compare_with_numpy(
+    dtype: str, size: int, baseline: str, timings: dict[str, Timing], levels: int, **further: Any
+) -> Cell:
+    """A cell whose leaf is NumPy's product, so that the gain is the algorithm's."""
     numpy, scheme = timings[BASELINE].best, timings[str(levels)].best
     gain = numpy / scheme
     sure, used = _best_lower_bound(timings, BASELINE)
     return Cell(
-        dtype, size, rival, numpy, scheme, levels, gain, 1.0, gain, classify_gain(gain), used, sure_gain=sure, **further
+        dtype,
+        size,
+        baseline,
+        numpy,
+        scheme,
+        levels,
+        gain,
+        1.0,
+        gain,
+        classify_gain(gain),
+        used,
+        sure_gain=sure,
+        **further,
     )
 
 
-def _integer_result(
+def _build_integer_cell(
     dtype: str, size: int, modulus: int, timings: dict[str, Timing], levels: int, is_exact: bool
 ) -> Cell:
     scheme, leaf = timings[str(levels)].best, timings[LEAF].best
@@ -163,13 +177,13 @@ def _integer_result(
 
 
 def _best_lower_bound(timings: dict[str, Timing], rival: str) -> tuple[float, int]:
-    """The levels whose gain is surest, and how much that is at least; no levels where it may be luck."""
+    """The highest lower bound of a gain and its levels; 0 levels if the bound is below MIN_SURE_GAIN."""
     sure = {int(name): ratio_of(timings[rival], each).low for name, each in timings.items() if name.isdigit()}
     levels = max(sure, key=lambda name: sure[name])
-    return sure[levels], levels if sure[levels] >= WORTHWHILE else 0
+    return sure[levels], levels if sure[levels] >= MIN_SURE_GAIN else 0
 
 
-def _work(executor: Executor, a: Matrix, b: Matrix, out: Matrix, levels: int) -> Any:
+def _call(executor: Executor, a: Matrix, b: Matrix, out: Matrix, levels: int) -> Any:
     return lambda: executor(a, b, out, levels)
 
 
@@ -177,7 +191,7 @@ def _reduced(work: Any, modulus: int) -> Any:
     return (lambda: work() % modulus) if modulus else work
 
 
-def _by_floats(a: Matrix, b: Matrix) -> Matrix:
+def _multiply_as_float64(a: Matrix, b: Matrix) -> Matrix:
     product: Matrix = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
     return product
 
@@ -187,12 +201,12 @@ def _best_level(timings: dict[str, Timing]) -> int:
 
 
 def _numpy_seconds(size: int) -> float:
-    """NumPy multiplies whole numbers one by one: some 0.5 to 2 ns each, more where rows leave the cache."""
+    """An estimate: NumPy takes 0.5 to 2 ns for each integer multiplication."""
     return 2e-9 * size**3
 
 
-def _longer_rows(a: Matrix, b: Matrix) -> Matrix:
-    """The first rows of the product in longer numbers."""
+def _reference_rows(a: Matrix, b: Matrix) -> Matrix:
+    """The first rows of the product in higher precision."""
     longer = np.float64 if a.dtype == np.float32 else np.longdouble
     rows: Matrix = np.matmul(a[:ROWS_CHECKED].astype(longer), b.astype(longer))
     return rows
@@ -202,8 +216,8 @@ def _error(made: Matrix, exact: Matrix) -> float:
     return float(np.abs(made[: len(exact)] - exact).max() / np.abs(exact).max())
 
 
-def _long_integers(size: int, bits: int, rng: np.random.Generator) -> Matrix:
-    words = [int.from_bytes(rng.bytes(bits // 8), "little") | 1 << (bits - 1) for _ in range(size * size)]
+def _random_integers(size: int, bits: int, rng: np.random.Generator) -> Matrix:
+    numbers = [int.from_bytes(rng.bytes(bits // 8), "little") | 1 << (bits - 1) for _ in range(size * size)]
     made = np.empty(size * size, dtype=object)
-    made[:] = words
+    made[:] = numbers
     return made.reshape(size, size)

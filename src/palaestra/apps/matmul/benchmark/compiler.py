@@ -1,4 +1,4 @@
-"""C to a library that Python can call, with the machine's own compiler; what was compiled once is kept."""
+"""Compiles C to a shared library with the system compiler; libraries are cached."""
 
 from __future__ import annotations
 
@@ -20,46 +20,44 @@ COMPILERS = ("cc", "gcc", "clang")
 
 
 def find_compiler() -> str:
-    """What $CC names, else what the machine has."""
+    """The compiler of $CC, else cc, gcc or clang."""
     asked = os.environ.get("CC", "").split()
     for name in (*asked[:1], *COMPILERS):
         path = shutil.which(name)
         if path:
             return path
     raise UsageError(
-        "There is no C compiler on this machine (looked for cc, gcc and clang).",
-        "Install one, for example with: apt install gcc; or name it in CC.",
+        "No C compiler found (tried cc, gcc and clang).",
+        "Install one, for example with: apt install gcc; or set CC.",
     )
 
 
 def compile_source(source: str) -> ctypes.CDLL:
     compiler = find_compiler()
-    file = kernel_folder() / f"{_mark(source, compiler)}.so"
+    file = kernel_folder() / f"{_cache_key(source, compiler)}.so"
     if not file.exists():
         _build(source, compiler, file)
     return ctypes.CDLL(str(file))
 
 
 def kernel_folder() -> Path:
-    """Ours alone: what lies there is loaded."""
+    """The cache directory; only the user may write to it, since its libraries are loaded."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = base / "palaestra" / "kernels"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
     if status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise UsageError(
-            f"Others may write to {folder}.", "Kernels are loaded from it: chmod 700 makes it yours alone."
-        )
+        raise UsageError(f"Other users can write to {folder}.", "Kernels are loaded from it; run chmod 700 on it.")
     return folder
 
 
 def compiler_version(compiler: str) -> str:
-    told = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=SECONDS, check=False)
-    return told.stdout.splitlines()[0] if told.stdout else "unknown"
+    output = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=SECONDS, check=False)
+    return output.stdout.splitlines()[0] if output.stdout else "unknown"
 
 
-def _mark(source: str, compiler: str) -> str:
-    """The same word for the same code on the same machine: `native` code of one processor may not run on another."""
+def _cache_key(source: str, compiler: str) -> str:
+    """A cache key of code, compiler, flags and CPU: native code of one CPU may not run on another."""
     parts = [source, compiler, compiler_version(compiler), *FLAGS, platform.machine(), _processor()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
@@ -74,7 +72,7 @@ def _build(source: str, compiler: str, file: Path) -> None:
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         text, made = Path(folder) / "kernel.c", Path(folder) / "kernel.so"
         text.write_text(source)
-        tried = [[*FLAGS, THREADS_FLAG], list(FLAGS)]  # a compiler without OpenMP makes kernels of one thread
+        tried = [[*FLAGS, THREADS_FLAG], list(FLAGS)]  # without OpenMP kernels have one thread
         for flags in tried:
             done = subprocess.run(
                 [compiler, *flags, str(text), "-o", str(made)],
@@ -86,4 +84,4 @@ def _build(source: str, compiler: str, file: Path) -> None:
             if done.returncode == 0:
                 made.replace(file)
                 return
-    raise RunFailed(f"{compiler} refused a kernel's code: {done.stderr.strip()[:500]}", "Is the compiler complete?")
+    raise RunFailed(f"{compiler} failed to compile a kernel: {done.stderr.strip()[:500]}", "Check the compiler.")

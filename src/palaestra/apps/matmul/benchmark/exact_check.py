@@ -1,7 +1,7 @@
-"""Proof through the generated code: products of whole numbers against Python's own, before anything is timed.
+"""Checks the generated code before timing: integer products against Python's integers, entry by entry.
 
-Blocks do not commute, so a scheme that is right for single numbers only would be found out here; so would a wrong
-compiler, a wrong rim and a wrong sign.
+Since blocks do not commute, this also detects schemes that hold for scalars only, and errors of the compiler, of
+borders and of signs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.verification import VerifiedFactorization
 
 SHAPES = ((12, 12, 12), (17, 11, 23), (40, 24, 31))  # rows, inner, columns: even, odd, not square
-SMALL = 4  # entries up to this: every sum stays exact, in float32 as well
+MAX_ENTRY = 4  # bound of entries: every sum is exact, also in float32
 WORD = 2**64
 
 
 def check_exact(scheme: VerifiedFactorization, dtypes: tuple[str, ...], threads: int, seed: int) -> int:
-    """How many products were compared, entry by entry; `RunFailed` at the first that differs."""
+    """Returns the number of products compared; raises `RunFailed` at the first that differs."""
     checked = 0
     for dtype in dtypes:
         run = _multiplier(scheme, dtype, threads)
@@ -37,7 +37,7 @@ def check_exact(scheme: VerifiedFactorization, dtypes: tuple[str, ...], threads:
 
 
 def exact_product(a: Matrix, b: Matrix) -> Matrix:
-    """In Python's own integers."""
+    """The product in Python integers."""
     product: Matrix = np.matmul(a.astype(object), b.astype(object))
     return product
 
@@ -49,32 +49,32 @@ def _multiplier(scheme: VerifiedFactorization, dtype: str, threads: int) -> Any:
 
 
 def _entries(dtype: str, shape: tuple[int, int, int], rng: np.random.Generator) -> tuple[Matrix, Matrix]:
-    """Zeros and negative numbers among them; all 64 bits for int64."""
+    """Random entries with zeros and negative numbers; the full range for int64."""
     rows, inner, columns = shape
     sides = ((rows, inner), (inner, columns))
     if dtype in {"int64", "modular"}:
         limits = np.iinfo(np.int64)
         a, b = (rng.integers(limits.min, limits.max, side, dtype=np.int64, endpoint=True) for side in sides)
     else:
-        a, b = (rng.integers(-SMALL, SMALL, side, endpoint=True).astype(dtype) for side in sides)
+        a, b = (rng.integers(-MAX_ENTRY, MAX_ENTRY, side, endpoint=True).astype(dtype) for side in sides)
     if dtype == "object":
         a, b = a * (1 << 200) + 1, b * (1 << 200) - 1
     a[0], b[:, -1] = 0, 0
     return a, b
 
 
-def _compare(made: Matrix, a: Matrix, b: Matrix, where: str) -> None:
-    wanted = exact_product(_whole(a), _whole(b))
-    got = _whole(made).astype(object)
+def _compare(product: Matrix, a: Matrix, b: Matrix, where: str) -> None:
+    expected = exact_product(_to_integers(a), _to_integers(b))
+    actual = _to_integers(product).astype(object)
     if a.dtype == np.int64:
-        wanted, got = wanted % WORD, got % WORD
-    wrong = int(np.count_nonzero(got != wanted))
-    if wrong or got.shape != wanted.shape:
-        raise RunFailed(f"The generated code is wrong: {wrong} of {wanted.size} entries differ ({where}).")
+        expected, actual = expected % WORD, actual % WORD
+    wrong = int(np.count_nonzero(actual != expected))
+    if wrong or actual.shape != expected.shape:
+        raise RunFailed(f"The generated code is wrong: {wrong} of {expected.size} entries differ ({where}).")
 
 
-def _whole(matrix: Matrix) -> Matrix:
-    """Floats that are not whole would be rounded here, so they are kept as they are, and differ."""
+def _to_integers(matrix: Matrix) -> Matrix:
+    """Integral floats as int64; others unchanged, so that they compare unequal."""
     if matrix.dtype.kind == "f" and (matrix == np.rint(matrix)).all():
         return matrix.astype(np.int64)
     return matrix

@@ -1,7 +1,7 @@
-"""A scheme as a function of two matrices of one type: sums of blocks, products one level below, and sums again.
+"""Executes a scheme on matrices of one dtype: sums of blocks, products one level below, sums of products.
 
-Below the last level the platform's BLAS multiplies floats, and tiles of our own whole numbers of 64 bits (modulo 2^64,
-bit for bit what NumPy gives).
+The leaf of floats is BLAS; that of int64 is a tiled kernel, modulo 2^64, bit for bit equal to NumPy. Borders of sides
+that the format does not divide are multiplied by the leaf.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palaestra.apps.matmul.benchmark.c_source import C_TYPES, factor_order, made_sums, scheme_source, sums_source
+from palaestra.apps.matmul.benchmark.c_source import C_TYPES, computed_outputs, factor_order, scheme_source, sums_source
 from palaestra.apps.matmul.benchmark.compiler import compile_source
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.straight_line import scheme_programs, without_negated_factors
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.straight_line import SchemePrograms
     from palaestra.apps.matmul.schemes.verification import VerifiedFactorization
 
-THOROUGH = 32  # tries for the fewest additions
+CSE_TRIES = 32  # of the CSE
 
 
 class Executor:
-    """Call it with two matrices of its dtype; `levels` is how often the scheme is applied inside itself."""
+    """Multiplies two matrices of its dtype; `levels` is the recursion depth of the scheme."""
 
     def __init__(self, scheme: VerifiedFactorization, dtype: str, threads: int = 1) -> None:
         check_executable(scheme, dtype)
         self.scheme = scheme
         self.dtype = np.dtype(dtype)
-        programs = without_negated_factors(scheme_programs(scheme.claim, THOROUGH))
+        programs = without_negated_factors(scheme_programs(scheme.claim, CSE_TRIES))
         self._product: FloatProduct | IntegerProduct = (
             IntegerProduct(scheme.format, programs, threads)
             if dtype == "int64"
@@ -44,49 +44,51 @@ class Executor:
         )
 
     def __call__(self, a: Matrix, b: Matrix, out: Matrix | None = None, levels: int = 1) -> Matrix:
-        a, b = (row_by_row(each, self.dtype) for each in (a, b))
+        a, b = (with_contiguous_rows(each, self.dtype) for each in (a, b))
         if a.shape[1] != b.shape[0]:
-            raise UsageError(f"A has {a.shape[1]} columns and B has {b.shape[0]} rows.", "They must be as many.")
+            raise UsageError(f"A has {a.shape[1]} columns, but B has {b.shape[0]} rows.", "They must be equal.")
         made = np.empty((a.shape[0], b.shape[1]), self.dtype) if out is None else out
-        if made.shape != (a.shape[0], b.shape[1]) or row_by_row(made, self.dtype) is not made:
-            raise UsageError(f"'out' is {made.dtype} of shape {list(made.shape)}.", "It must be as the product is.")
+        if made.shape != (a.shape[0], b.shape[1]) or with_contiguous_rows(made, self.dtype) is not made:
+            raise UsageError(
+                f"Invalid 'out': {made.dtype} of shape {list(made.shape)}.", "Expected dtype and shape of the product."
+            )
         self._product(a, b, made, levels)
         return made
 
     def release_buffers(self) -> None:
-        """Give the memory back."""
+        """Releases the memory of intermediate results."""
         self._product.release_buffers()
 
 
 def check_executable(scheme: VerifiedFactorization, dtype: str) -> None:
     if dtype not in C_TYPES:
         hint = did_you_mean(dtype, C_TYPES) or f"Known: {', '.join(C_TYPES)}."
-        raise UsageError(f"There is no compiled executor for {dtype}.", hint)
+        raise UsageError(f"No compiled executor for {dtype}.", hint)
     check_field(scheme, dtype)
 
 
 def check_field(scheme: VerifiedFactorization, dtype: str) -> None:
     if scheme.field is Field.GF2:
         raise UsageError(
-            f"A scheme over gf2 is wrong for numbers of the type {dtype}: it holds modulo 2 only.",
-            "Search with field=zt or field=z, or lift it.",
+            f"A scheme over gf2 cannot multiply {dtype}: it is valid modulo 2 only.",
+            "Search with field=zt or field=z.",
         )
     if scheme.field is Field.Q and not dtype.startswith("float"):
-        raise UsageError(f"A scheme over q divides, which {dtype} cannot.", "Choose float32 or float64.")
+        raise UsageError(f"A scheme over q needs division, which {dtype} does not support.", "Use float32 or float64.")
 
 
-def row_by_row(matrix: Matrix, dtype: Any) -> Matrix:
-    """As compiled code reads it: two sides, the right type, entries of a row beside each other."""
+def with_contiguous_rows(matrix: Matrix, dtype: Any) -> Matrix:
+    """The matrix, or a copy, with contiguous rows; checks dimensions and dtype."""
     if matrix.ndim != 2 or matrix.dtype != dtype:
         raise UsageError(
-            f"A matrix is {matrix.dtype} with {matrix.ndim} sides.", f"Two sides and the type {dtype} are wanted."
+            f"Invalid matrix: {matrix.dtype} with {matrix.ndim} dimensions.", f"Expected {dtype} with 2 dimensions."
         )
-    beside = matrix.strides[1] == matrix.itemsize and matrix.strides[0] >= matrix.shape[1] * matrix.itemsize
-    return matrix if beside else np.ascontiguousarray(matrix)
+    is_contiguous = matrix.strides[1] == matrix.itemsize and matrix.strides[0] >= matrix.shape[1] * matrix.itemsize
+    return matrix if is_contiguous else np.ascontiguousarray(matrix)
 
 
 class FloatProduct:
-    """Call it with A, B, where C goes, and levels. BLAS has as many threads as the process was started with."""
+    """Computes C = A B for floats. BLAS uses the threads that the process was started with."""
 
     def __init__(self, claim: Factorization, programs: SchemePrograms, dtype: np.dtype[Any], threads: int) -> None:
         self.sides = claim.format.sides
@@ -119,33 +121,33 @@ class FloatProduct:
     def _multiply_blocks(self, a: Matrix, b: Matrix, out: Matrix, block: tuple[int, int, int], levels: int) -> None:
         buffers = self._buffers_for(block, levels)
         n, m, p = self.sides
-        left = self._summed("left", split(a, n, m), buffers.left)
-        right = self._summed("right", split(b, m, p), buffers.right)
+        left = self._factors("left", split(a, n, m), buffers.left)
+        right = self._factors("right", split(b, m, p), buffers.right)
         for one, other, product in zip(left, right, buffers.products.planes, strict=True):
             self(one, other, product, levels - 1)
         self._call("product", buffers.products, split(out, n, p))
         if self.scale != 1:
             out /= self.scale
 
-    def _summed(self, name: str, given: Blocks, made: Blocks) -> list[Matrix]:
-        """The factors of all products: blocks as they lie there, or sums."""
+    def _factors(self, name: str, inputs: Blocks, made: Blocks) -> list[Matrix]:
+        """The factors of all products: views of blocks, or sums."""
         if len(made):
-            self._call(name, given, made)
-        planes = given.planes + made.planes
+            self._call(name, inputs, made)
+        planes = inputs.planes + made.planes
         return [planes[k] for k in self._orders[name]]
 
-    def _call(self, name: str, given: Blocks, made: Blocks) -> None:
+    def _call(self, name: str, inputs: Blocks, made: Blocks) -> None:
         rows, columns = made.planes[0].shape
         self._library[name](
-            ctypes.c_void_p(given.places.ctypes.data),
-            ctypes.c_void_p(made.places.ctypes.data),
+            ctypes.c_void_p(inputs.addresses.ctypes.data),
+            ctypes.c_void_p(made.addresses.ctypes.data),
             ctypes.c_ssize_t(rows),
             ctypes.c_ssize_t(columns),
             ctypes.c_int(self.threads),
         )
 
     def _buffers_for(self, block: tuple[int, int, int], levels: int) -> _Buffers:
-        """Kept for the next call of the same sizes."""
+        """Reused by calls with the same sizes."""
         key = (*block, levels)
         if key not in self._buffers:
             self._buffers[key] = _Buffers(self.programs, block, self.dtype)
@@ -155,8 +157,8 @@ class FloatProduct:
 class _Buffers:
     def __init__(self, programs: SchemePrograms, block: tuple[int, int, int], dtype: np.dtype[Any]) -> None:
         rows, inner, columns = block
-        self.left = empty_planes(len(made_sums(programs.left)), rows, inner, dtype)
-        self.right = empty_planes(len(made_sums(programs.right)), inner, columns, dtype)
+        self.left = empty_planes(len(computed_outputs(programs.left)), rows, inner, dtype)
+        self.right = empty_planes(len(computed_outputs(programs.right)), inner, columns, dtype)
         self.products = empty_planes(programs.product.inputs, rows, columns, dtype)
 
 
@@ -168,12 +170,12 @@ static const int RIGHT_ORDER[] = {{{right}}};
 
 
 class IntegerProduct:
-    """Call it with A, B, where C goes, and levels; 0 levels are the tiles alone."""
+    """Computes C = A B for int64, all levels in one compiled call; 0 levels: the tiled kernel alone."""
 
     def __init__(self, format_: Format, programs: SchemePrograms, threads: int) -> None:
         self.threads = threads
         self._library = compile_source(integer_source(format_, programs))
-        self._library.room_for.restype = ctypes.c_ssize_t
+        self._library.workspace_size.restype = ctypes.c_ssize_t
         self._buffers: dict[tuple[int, int, int, int], Matrix] = {}
 
     def __call__(self, a: Matrix, b: Matrix, out: Matrix, levels: int) -> None:
@@ -182,25 +184,25 @@ class IntegerProduct:
             out[:] = 0
             return
         failed = self._library.multiply(
-            *_place(a),
-            *_place(b),
-            *_place(out),
+            *_address(a),
+            *_address(b),
+            *_address(out),
             *(ctypes.c_ssize_t(side) for side in sides),
             ctypes.c_int(levels),
             ctypes.c_void_p(self._buffers_for(sides, levels).ctypes.data),
             ctypes.c_int(self.threads),
         )
         if failed:
-            raise RunFailed("There is no memory for a product.")
+            raise RunFailed("Out of memory for a matrix product.")
 
     def release_buffers(self) -> None:
         self._buffers.clear()
 
     def _buffers_for(self, sides: tuple[int, int, int], levels: int) -> Matrix:
-        """Kept for the next call of the same sizes: memory that is new costs more than a level's additions."""
+        """Reused by calls with the same sizes: allocating costs more than the additions of a level."""
         key = (*sides, levels)
         if key not in self._buffers:
-            entries = self._library.room_for(*(ctypes.c_ssize_t(side) for side in sides), ctypes.c_int(levels))
+            entries = self._library.workspace_size(*(ctypes.c_ssize_t(side) for side in sides), ctypes.c_int(levels))
             self._buffers[key] = aligned_empty(entries, np.dtype(np.int64))
         return self._buffers[key]
 
@@ -209,7 +211,7 @@ def integer_source(format_: Format, programs: SchemePrograms) -> str:
     tables = TABLES.format(
         sides=format_.sides,
         rank=programs.product.inputs,
-        sums=[len(made_sums(program)) for program in (programs.left, programs.right)],
+        sums=[len(computed_outputs(program)) for program in (programs.left, programs.right)],
         left=", ".join(map(str, factor_order(programs.left))),
         right=", ".join(map(str, factor_order(programs.right))),
     )
@@ -220,27 +222,27 @@ def _text(name: str) -> str:
     return files("palaestra.apps.matmul.benchmark").joinpath(name).read_text("utf-8")
 
 
-def _place(matrix: Matrix) -> tuple[ctypes.c_void_p, ctypes.c_ssize_t]:
-    return ctypes.c_void_p(matrix.ctypes.data), ctypes.c_ssize_t(row_width(matrix))
+def _address(matrix: Matrix) -> tuple[ctypes.c_void_p, ctypes.c_ssize_t]:
+    return ctypes.c_void_p(matrix.ctypes.data), ctypes.c_ssize_t(row_stride(matrix))
 
 
 Matrix = NDArray[Any]
-Places = NDArray[np.int64]
+Addresses = NDArray[np.int64]
 LINE = 64  # bytes
-STAGGER = 17  # lines between two planes: without it all of them fall on the same places of the cache
+STAGGER = 17  # cache lines between planes; without it they conflict in the cache
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
     planes: list[Matrix]
-    places: Places  # [planes, 2]: address, and entries from one row to the next
+    addresses: Addresses  # [planes, 2]: address and row stride in entries
 
     def __len__(self) -> int:
         return len(self.planes)
 
 
-def row_width(matrix: Matrix) -> int:
-    """Entries from one row to the next."""
+def row_stride(matrix: Matrix) -> int:
+    """The row stride in entries."""
     return matrix.strides[0] // matrix.itemsize
 
 
@@ -251,7 +253,7 @@ def split(matrix: Matrix, high: int, wide: int) -> Blocks:
 
 
 def empty_planes(count: int, rows: int, columns: int, dtype: np.dtype[Any]) -> Blocks:
-    """Room in one piece of memory; every row begins with a line of the cache."""
+    """Uninitialized planes in one allocation; every row starts at a cache line."""
     line = LINE // dtype.itemsize
     width = -(-columns // line) * line + line
     size = rows * width + STAGGER * line
@@ -260,13 +262,13 @@ def empty_planes(count: int, rows: int, columns: int, dtype: np.dtype[Any]) -> B
 
 
 def aligned_empty(entries: int, dtype: np.dtype[Any]) -> Matrix:
-    """From the beginning of a line of the cache on: vectors that lie across two lines take twice as long."""
+    """An array aligned to a cache line: vectors across two lines take twice as long."""
     line = LINE // dtype.itemsize
     flat = np.empty(entries + line, dtype)
-    begin = -(flat.ctypes.data // dtype.itemsize) % line
-    return flat[begin : begin + entries]
+    offset = -(flat.ctypes.data // dtype.itemsize) % line
+    return flat[offset : offset + entries]
 
 
 def _blocks(planes: list[Matrix]) -> Blocks:
-    places = [(plane.ctypes.data, row_width(plane)) for plane in planes]
-    return Blocks(planes, np.array(places, dtype=np.int64).reshape(len(planes), 2))
+    addresses = [(plane.ctypes.data, row_stride(plane)) for plane in planes]
+    return Blocks(planes, np.array(addresses, dtype=np.int64).reshape(len(planes), 2))

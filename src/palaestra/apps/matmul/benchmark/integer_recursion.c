@@ -27,7 +27,7 @@ static int ends(Sides sides, int levels) {
 }
 
 // Entries that `multiply` wants for its sums and products, of all levels.
-ptrdiff_t room_for(ptrdiff_t rows, ptrdiff_t inner, ptrdiff_t columns, int levels) {
+ptrdiff_t workspace_size(ptrdiff_t rows, ptrdiff_t inner, ptrdiff_t columns, int levels) {
   ptrdiff_t total = 0;
   for (Sides sides = {rows, inner, columns}; !ends(sides, levels); --levels) {
     sides = block_sides(sides);

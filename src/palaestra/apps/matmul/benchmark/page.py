@@ -1,4 +1,4 @@
-"""A benchmark as one HTML file: gains over sizes as a picture, every comparison as a row; nothing from elsewhere."""
+"""A benchmark as a self-contained HTML page: a plot of gains by size, and a table of all comparisons."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ COLUMNS = (
     "algorithm's",
     "error",
     "NumPy's error",
-    "other ways, ms",
+    "other candidates, ms",
 )
 
-Row = dict[str, Any]  # a Cell, as it lies in the file
+Row = dict[str, Any]  # a Cell as JSON data
 
 
 def make_page(benchmark: dict[str, Any]) -> str:
@@ -42,7 +42,7 @@ def make_page(benchmark: dict[str, Any]) -> str:
         f"Benchmark {benchmark['id']} of discovery {benchmark['discovery']}, source run "
         f"{benchmark['source_run_id'] or 'none'}, {made:%Y-%m-%d %H:%M} UTC. {benchmark['hardware'].get('cpu', '')}, "
         f"{benchmark['threads']} thread(s), {benchmark['software']['blas']}, {benchmark['software']['compiler']}. "
-        f"{benchmark['additions']} additions. {benchmark['products_checked']} products were exact before the clock ran."
+        f"{benchmark['additions']} additions. {benchmark['products_checked']} products were checked to be exact."
     )
     body = (
         f"<h1>{escape(title)}</h1><p class='muted'>{escape(facts)}</p>"
@@ -61,32 +61,32 @@ def make_page(benchmark: dict[str, Any]) -> str:
 
 
 def gain_plot(cells: list[Row]) -> str:
-    """The algorithm's gain over the size, on a logarithmic scale; a line for each type."""
+    """The algorithm's gain by size (log scale), a line for each dtype."""
     lines: dict[str, list[tuple[int, float]]] = {}
     for cell in cells:
         label = f"{cell['dtype']} {cell['detail']}".strip()
         lines.setdefault(label, []).append((cell["size"], cell["algorithm_gain"]))
     if not lines:
-        return "<p>Nothing was compared.</p>"
+        return "<p>No comparisons.</p>"
     sizes = [size for points in lines.values() for size, _ in points]
     across = make_axis([math.log2(size) for size in sizes], LEFT, WIDTH - RIGHT, margin=0.02)
     up = make_axis([1.0, *(gain for points in lines.values() for _, gain in points)], HEIGHT - BOTTOM, TOP)
     parts = [_frame(across, up, sorted({1 << round(math.log2(size)) for size in sizes}))]
     for index, (label, points) in enumerate(lines.items()):
         colour = f"c{index % len(LINES_ON_LIGHT)}"
-        places = [f"{across.place(math.log2(size)):.1f} {up.place(gain):.1f}" for size, gain in sorted(points)]
-        parts.append(f'<path class="line {colour}" d="M{"L".join(places)}"/>')
-        parts += [f'<circle class="dot {colour}" cx="{x}" cy="{y}" r="3"/>' for x, y in map(str.split, places)]
+        coordinates = [f"{across.place(math.log2(size)):.1f} {up.place(gain):.1f}" for size, gain in sorted(points)]
+        parts.append(f'<path class="line {colour}" d="M{"L".join(coordinates)}"/>')
+        parts += [f'<circle class="dot {colour}" cx="{x}" cy="{y}" r="3"/>' for x, y in map(str.split, coordinates)]
         middle = HEIGHT + LEGEND_ROW * (index + 0.5)
         parts.append(f'<path class="line {colour}" d="M{LEFT:g} {middle:g}h22"/>')
         parts.append(f'<text class="ink" x="{LEFT + 30:g}" y="{middle + 4:g}">{escape(label)}</text>')
     size = f'viewBox="0 0 {WIDTH:.0f} {HEIGHT + LEGEND_ROW * len(lines):.0f}"'
-    told = "gain of the algorithm over sizes"
-    return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{told}" {size}>{"".join(parts)}</svg>'
+    label_text = "gain of the algorithm over sizes"
+    return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label_text}" {size}>{"".join(parts)}</svg>'
 
 
 def float_gain(cell: Row) -> float | None:
-    """Of a scheme for whole numbers against float64 BLAS, which is exact for small ones; None where it is not timed."""
+    """Gain of an integer scheme against float64 BLAS, which is exact for small integers; None if not timed."""
     floats: float | None = cell["others"].get(FLOATS)
     return None if floats is None else floats / float(cell["seconds"])
 

@@ -1,4 +1,4 @@
-"""A benchmark as it is kept: what was compared, on which machine, by which code, and whose scheme it is."""
+"""Running benchmarks, and their storage beside the discoveries: a JSON file and an HTML page each."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class Benchmark:
     format: str
     field: str
     rank: int
-    additions: int  # of the program that was compiled
+    additions: int  # of the compiled program
     made_at: float  # seconds since 1970
     threads: int
     hardware: dict[str, Any]
     software: dict[str, str]
-    products_checked: int  # exactly, through the generated code
+    products_checked: int  # by the exactness check
     cells: tuple[Cell, ...]
-    crossovers: dict[str, int | None]  # by dtype: from this size on the scheme gains
+    crossovers: dict[str, int | None]  # by dtype: the scheme gains from this size on
 
 
 def run_benchmark(entry: Discovery, config: BenchConfig, name: str, print_line: Callable[[str], None]) -> Benchmark:
     checked = check_exact(entry.scheme, config.dtypes, config.threads, config.seed)
-    print_line(f"{checked} products through the generated code are exact.")
+    print_line(f"{checked} products of the generated code are exact.")
     cells = []
     for cell in _cells(entry, config):
         cells.append(cell)
@@ -79,7 +79,7 @@ def run_benchmark(entry: Discovery, config: BenchConfig, name: str, print_line: 
 
 
 def auto_table(cells: list[Cell]) -> AutoTable:
-    """Python's own integers are not in it: there the length decides more than the size."""
+    """The best levels by dtype and size; without Python integers, whose length matters more than the size."""
     found: dict[str, list[tuple[int, int]]] = {}
     for cell in cells:
         if cell.dtype != "object":
@@ -92,7 +92,7 @@ def encode_benchmark(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def decode_benchmark(data: dict[str, Any], source: str) -> Benchmark:
-    """From plain data; `DamagedFile` when a key is missing or unknown."""
+    """A benchmark from JSON data; raises `DamagedFile` for missing or unknown keys."""
     try:
         return Benchmark(**{**data, "cells": tuple(Cell(**cell) for cell in data["cells"])})
     except (KeyError, TypeError) as error:
@@ -107,12 +107,12 @@ def describe_software() -> dict[str, str]:
         "numpy": np.__version__,
         "blas": f"{blas['name']} {blas['version']}",
         "compiler": compiler_version(find_compiler()),
-        "cupy": "not used: there is no executor for GPUs",
+        "cupy": "not used: no GPU executor",
     }
 
 
 def summarize_cell(cell: Cell) -> str:
-    """One comparison in words; a loss is said as plainly as a win."""
+    """One comparison as a line of text."""
     detail = f" {cell.detail}" if cell.detail else ""
     against = f"{cell.gain:.2f} x {cell.baseline}" if cell.gain is not None else f"{cell.baseline} not timed"
     return (
@@ -155,16 +155,16 @@ class BenchStore:
         return self.path / f"{name}.html"
 
     def of(self, discovery: str) -> list[Benchmark]:
-        """All of one discovery, the newest first; one that cannot be read is left out, it proves nothing."""
+        """All benchmarks of a discovery, newest first; unreadable ones are skipped."""
         return [benchmark for benchmark in self.all() if benchmark.discovery == discovery]
 
     def auto_table(self, discovery: str, threads: int) -> AutoTable:
-        """What was measured on a processor, BLAS and compiler like ours; all measurements must agree on a gain."""
+        """Merges the measurements with the same CPU, BLAS, compiler and threads as here; all must agree on a gain."""
         ours = (describe_hardware().get("cpu"), describe_software(), threads)
         table = AutoTable()
         for made in self.of(discovery):
             if (made.hardware.get("cpu"), made.software, made.threads) == ours:
-                table = table.agreeing(auto_table(list(made.cells)))
+                table = table.merge(auto_table(list(made.cells)))
         return table
 
     def all(self) -> list[Benchmark]:

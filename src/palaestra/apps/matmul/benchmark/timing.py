@@ -1,4 +1,8 @@
-"""How long each of several ways takes: in turns, so that whatever else the machine does meets them all alike."""
+"""Interleaved timing of several candidates, and paired comparison of their rounds.
+
+Other load on a machine affects all candidates of a round alike. So rounds are compared one by one; the median of the
+ratios counts, with distribution-free confidence bounds.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +17,32 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Work = Callable[[], object]
-LEAST_SAMPLE = 0.002  # seconds: what is shorter is repeated within a sample
-LEAST_ROUNDS, MOST_ROUNDS = 5, 60
-DROP_FACTOR = 1.6  # times the best: not asked again
-SKIP_FACTOR = 8.0  # times the best: not even a second time, although the first call also pays for new memory
+MIN_SAMPLE = 0.002  # seconds; shorter work is repeated within a sample
+MIN_ROUNDS, MAX_ROUNDS = 5, 60
+DROP_FACTOR = 1.6  # times the fastest: not timed again
+SKIP_FACTOR = 8.0  # times the fastest: no second sample, although the first includes memory allocation
 
 
 @dataclass(frozen=True)
 class Timing:
-    best: float  # seconds of one product
-    middle: float
+    best: float  # seconds
+    median: float
     rounds: int
-    samples: tuple[float, ...] = ()  # of the rounds, in order
+    samples: tuple[float, ...] = ()  # by round
 
 
 def time_interleaved(
     candidates: Mapping[str, Work], seconds: float, always: frozenset[str] = frozenset()
 ) -> dict[str, Timing]:
-    """`seconds` for all together, at least five rounds; ways that are far behind drop out, those in `keep` never."""
-    first = _first_looks(candidates)
-    repeats = {name: max(1, round(LEAST_SAMPLE / max(taken, 1e-7))) for name, taken in first.items()}
+    """Times all candidates for `seconds` in total, at least five rounds; slow ones drop out unless in `always`."""
+    first = _first_samples(candidates)
+    repeats = {name: max(1, round(MIN_SAMPLE / max(taken, 1e-7))) for name, taken in first.items()}
     fastest = min(first.values())
     running = [name for name in candidates if name in always or first[name] <= DROP_FACTOR * fastest]
     samples = {name: [taken] for name, taken in first.items() if name not in running}
     samples |= {name: [] for name in running}
-    begun, rounds = time.perf_counter(), 0
-    while rounds < LEAST_ROUNDS or (rounds < MOST_ROUNDS and time.perf_counter() - begun < seconds):
+    started, rounds = time.perf_counter(), 0
+    while rounds < MIN_ROUNDS or (rounds < MAX_ROUNDS and time.perf_counter() - started < seconds):
         for name in running if rounds % 2 == 0 else reversed(running):
             samples[name].append(_sample(candidates[name], repeats[name]))
         rounds += 1
@@ -46,51 +50,51 @@ def time_interleaved(
 
 
 def ratio_of(slow: Timing, fast: Timing) -> Ratio:
-    """How many times longer the first takes; of two that ran in the same rounds."""
+    """Time of `slow` relative to `fast`, from common rounds."""
     if len(slow.samples) != len(fast.samples) or not slow.samples:
         once = slow.best / fast.best
         return Ratio(once, once, once)
     return paired_ratio(slow.samples, fast.samples)
 
 
-def _first_looks(candidates: Mapping[str, Work]) -> dict[str, float]:
-    """A second look where the first is far behind: it may have paid for memory that is new."""
+def _first_samples(candidates: Mapping[str, Work]) -> dict[str, float]:
+    """First samples; slow candidates get a second one, since the first includes memory allocation."""
     first = {name: _sample(work, 1) for name, work in candidates.items()}
     fastest = min(first.values())
-    again = [name for name, taken in first.items() if DROP_FACTOR * fastest < taken <= SKIP_FACTOR * fastest]
-    return {**first, **{name: min(first[name], _sample(candidates[name], 1)) for name in again}}
+    slow_candidates = [name for name, taken in first.items() if DROP_FACTOR * fastest < taken <= SKIP_FACTOR * fastest]
+    return {**first, **{name: min(first[name], _sample(candidates[name], 1)) for name in slow_candidates}}
 
 
 def _sample(work: Work, repeats: int) -> float:
-    begun = time.perf_counter()
+    started = time.perf_counter()
     for _ in range(repeats):
         work()
-    return (time.perf_counter() - begun) / repeats
+    return (time.perf_counter() - started) / repeats
 
 
-DOUBT = 0.025  # on each side
+TAIL_PROBABILITY = 0.025  # probability on each side
 
 
 @dataclass(frozen=True)
 class Ratio:
     low: float
-    middle: float
+    median: float
     high: float
 
 
 def paired_ratio(one: Sequence[float], other: Sequence[float]) -> Ratio:
-    """`one` over `other`, round by round; of fewer than six rounds the bounds are the extremes."""
+    """Ratios of `one` to `other` by round; with fewer than six rounds the bounds are the extremes."""
     ratios = sorted(first / second for first, second in zip(one, other, strict=True))
-    left_out = _left_out(len(ratios))
-    return Ratio(ratios[left_out], median(ratios), ratios[-1 - left_out])
+    dropped = _dropped_count(len(ratios))
+    return Ratio(ratios[dropped], median(ratios), ratios[-1 - dropped])
 
 
-def _left_out(rounds: int) -> int:
-    """From each end: so few that the bound lies beyond the true middle once in 40 times at most."""
-    below, left_out = 0.0, 0
-    while left_out < rounds // 2:
-        below += comb(rounds, left_out) / 2**rounds
-        if below > DOUBT:
+def _dropped_count(rounds: int) -> int:
+    """Number of extreme ratios to drop on each side, so that each bound fails with probability 2.5 % at most."""
+    tail, dropped = 0.0, 0
+    while dropped < rounds // 2:
+        tail += comb(rounds, dropped) / 2**rounds
+        if tail > TAIL_PROBABILITY:
             break
-        left_out += 1
-    return max(left_out - 1, 0)
+        dropped += 1
+    return max(dropped - 1, 0)

@@ -1,4 +1,4 @@
-"""A benchmark as one table for W&B: a row for each comparison, each with the run that found the scheme."""
+"""A benchmark as a W&B table, uploaded to the run that found the scheme."""
 
 from __future__ import annotations
 
@@ -47,13 +47,14 @@ COLUMNS = (
 )
 
 
-def table_rows(made: Benchmark) -> list[list[Any]]:
-    whose = [made.id, made.source_run_id, made.discovery, made.format, made.field, made.rank, made.additions]
-    machine = [made.threads, str(made.hardware.get("cpu", "")), made.software["blas"]]
-    return [[*whose, *_comparison(cell), *machine] for cell in made.cells]
+def table_rows(benchmark: Benchmark) -> list[list[Any]]:
+    source = [benchmark.id, benchmark.source_run_id, benchmark.discovery]
+    scheme = [benchmark.format, benchmark.field, benchmark.rank, benchmark.additions]
+    machine = [benchmark.threads, str(benchmark.hardware.get("cpu", "")), benchmark.software["blas"]]
+    return [[*source, *scheme, *_cell_values(cell), *machine] for cell in benchmark.cells]
 
 
-def _comparison(cell: Cell) -> list[Any]:
+def _cell_values(cell: Cell) -> list[Any]:
     return [
         f"{cell.dtype} {cell.detail}".strip(),
         cell.size,
@@ -71,20 +72,20 @@ def _comparison(cell: Cell) -> list[Any]:
 
 
 def find_source_run(run_id: str, runs_root: Path) -> RunDirectory:
-    """Refuses before the clock runs: without that run there is no page to send a table to."""
+    """The run that found the scheme; raises `NotFound` before the benchmark starts."""
     found = RunStore(runs_root).find(run_id) if run_id else None
     if found is None:
         raise NotFound(
-            f"The run '{run_id}' that found this scheme is not here, so W&B has no page for its benchmark.",
-            "Leave out wandb.enabled; the table is kept as JSON and as a page anyway.",
+            f"The run '{run_id}' that found this scheme does not exist, so there is no W&B run for its benchmark.",
+            "Leave out wandb.enabled; the table is also stored as JSON and HTML.",
         )
     return found
 
 
-def upload_to_wandb(made: Benchmark, config: WandbConfig, run: RunDirectory) -> str:
-    """What became of it, in words; W&B's failures take nothing from a benchmark."""
+def upload_to_wandb(benchmark: Benchmark, config: WandbConfig, run: RunDirectory) -> str:
+    """Uploads the table; returns a note, which may be an error of W&B."""
     failures: list[str] = []
     with LoggerFanout(lambda _name, error: failures.append(str(error))) as loggers:
         loggers.add("wandb", lambda: WandbLogger(config, run, read_record(run).name, read_config(run)))
-        loggers.table_made(NAME, COLUMNS, table_rows(made))
-    return failures[0] if failures else f"W&B has it as tables/{NAME} of {run.id}."
+        loggers.table_made(NAME, COLUMNS, table_rows(benchmark))
+    return failures[0] if failures else f"Uploaded to W&B as tables/{NAME} of {run.id}."

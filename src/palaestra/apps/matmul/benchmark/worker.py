@@ -1,6 +1,6 @@
-"""`python -m palaestra.apps.matmul.benchmark.worker REQUEST ANSWER`: a benchmark in a process of its own.
+"""`python -m palaestra.apps.matmul.benchmark.worker REQUEST RESULT`: a benchmark in a child process.
 
-BLAS reads how many threads it may have when it is loaded, and never again: so the number is set before.
+BLAS reads its number of threads once, when it is loaded; so it is set in the environment of the child.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ THREAD_COUNTS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "
 def benchmark_in_subprocess(
     entry: Discovery, config: BenchConfig, name: str, *, verbose: bool, timeout: float | None = None
 ) -> Benchmark:
-    """The benchmark, made by a child; what it says goes to stderr, or nowhere."""
+    """Runs a benchmark in a child process; its output goes to stderr if `verbose`."""
     with tempfile.TemporaryDirectory(prefix="palaestra-bench-") as folder:
-        request, answer = Path(folder) / "request.json", Path(folder) / "answer.json"
-        asked = {"file": str(entry.file), "name": name, "config": config.model_dump(mode="json")}
-        request.write_text(json.dumps(asked))
+        request, result = Path(folder) / "request.json", Path(folder) / "result.json"
+        content = {"file": str(entry.file), "name": name, "config": config.model_dump(mode="json")}
+        request.write_text(json.dumps(content))
         try:
             done = subprocess.run(
-                [sys.executable, "-m", MODULE, str(request), str(answer)],
+                [sys.executable, "-m", MODULE, str(request), str(result)],
                 env={**os.environ, **dict.fromkeys(THREAD_COUNTS, str(config.threads))},
                 stdout=subprocess.DEVNULL,
                 stderr=None if verbose else subprocess.PIPE,
@@ -45,24 +45,24 @@ def benchmark_in_subprocess(
                 timeout=timeout,
             )
         except subprocess.TimeoutExpired as error:
-            raise RunFailed(f"The benchmark did not end within {timeout:.0f} s.") from error
-        if not answer.exists():
-            told = (done.stderr or "").strip().splitlines()[-1:] or ["see above"]
-            raise RunFailed(f"The benchmark ended with {done.returncode}: {told[0]}")
-        return decode_benchmark(json.loads(answer.read_text()), "The worker's report")
+            raise RunFailed(f"The benchmark exceeded its time limit of {timeout:.0f} s.") from error
+        if not result.exists():
+            message = (done.stderr or "").strip().splitlines()[-1:] or ["see above"]
+            raise RunFailed(f"The benchmark failed with exit code {done.returncode}: {message[0]}")
+        return decode_benchmark(json.loads(result.read_text()), "The result of the benchmark process")
 
 
-def main(request: Path, answer: Path) -> int:
-    asked = json.loads(request.read_text())
-    file = Path(asked["file"])
+def main(request: Path, result: Path) -> int:
+    content = json.loads(request.read_text())
+    file = Path(content["file"])
     try:
         entry = Archive(file.parent.parent).read(file)
-        config = BenchConfig.model_validate(asked["config"])
-        made = run_benchmark(entry, config, asked["name"], lambda text: print(text, file=sys.stderr, flush=True))
+        config = BenchConfig.model_validate(content["config"])
+        benchmark = run_benchmark(entry, config, content["name"], lambda text: print(text, file=sys.stderr, flush=True))
     except PalaestraError as error:
         print(f"palaestra: {error}", file=sys.stderr)
         return error.exit_code
-    answer.write_text(json.dumps(encode_benchmark(made)))
+    result.write_text(json.dumps(encode_benchmark(benchmark)))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Schemes that were found and proved, one file each; what is read is proved again."""
+"""The archive of discoveries: one JSON file for each verified scheme; reading verifies again."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 FOLDER = "discoveries"  # beside the runs
-TRIES = 24  # to find the fewest additions
+TRIES = 24  # of the CSE
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a scheme comes from."""
+    """Origin of a scheme."""
 
-    run: str  # id; empty when it was brought in
-    method: str  # "flip", "agent"; "… and lift" when it was found modulo 2
+    run: str  # id; empty for an imported scheme
+    method: str  # "flip", "agent"; "… and lift" if it was found modulo 2 and lifted
     seed: int
-    step: int  # flips or moves made until then
+    step: int  # flips or moves until it was found
     wall_seconds: float
     cpu_seconds: float
     found_at: float  # seconds since 1970
-    parents: tuple[str, ...] = ()  # fingerprints of schemes it was grown from
-    demonstrations: tuple[str, ...] = ()  # schemes that a learner was shown
-    machine: dict[str, Any] = field(default_factory=dict)  # hardware and versions
-    origin: str = "discovered"  # "reproduced": by a learner that was shown a scheme of that rank, or a better one
+    parents: tuple[str, ...] = ()  # fingerprints of the schemes it was built from
+    demonstrations: tuple[str, ...] = ()  # schemes that the agent was shown
+    machine: dict[str, Any] = field(default_factory=dict)  # hardware and software versions
+    origin: str = "discovered"  # or "reproduced": the agent was shown a scheme of this rank or lower
 
 
 @dataclass(frozen=True, eq=False)
 class Discovery:
     scheme: VerifiedFactorization
     fingerprint: str
-    canonical: str  # the word of its canonical form; empty when it has none within reach
+    canonical: str  # digest of the canonical form; empty if there is none
     additions_naive: int
     additions_eliminated: int
     provenance: dict[str, Any]
@@ -60,31 +60,31 @@ class Archive:
     def add(
         self, scheme: VerifiedFactorization, provenance: Provenance, deadline: float = inf
     ) -> tuple[Discovery, bool]:
-        """The entry, and whether it is new; a scheme that is known from another side is not.
+        """Returns the entry and whether it is new; equivalent schemes share one entry.
 
-        After `ends` (of time.monotonic) no more is tried to count fewer additions.
+        After `deadline` (time.monotonic) the CSE makes no further tries.
         """
-        mark, word = fingerprint(scheme), canonical_hash(scheme)
-        stem = f"{scheme.format.ascending}-{scheme.field}-r{scheme.rank}-{mark}"
-        kin = sorted(self.path.glob(f"{stem}*.json"))
-        for file in kin:
+        digest, canonical = fingerprint(scheme), canonical_hash(scheme)
+        stem = f"{scheme.format.ascending}-{scheme.field}-r{scheme.rank}-{digest}"
+        candidates = sorted(self.path.glob(f"{stem}*.json"))
+        for file in candidates:
             known = self.read(file)
-            if _is_this(known, scheme, word):
-                return self._lighter(known, scheme, provenance, deadline), False
+            if _is_same_scheme(known, scheme, canonical):
+                return self._replace_if_lighter(known, scheme, provenance, deadline), False
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         additions = count_additions(scheme.claim, TRIES, deadline)
-        file = self.path / (f"{stem}-{len(kin) + 1}.json" if kin else f"{stem}.json")
-        entry = Discovery(scheme, mark, word, additions.naive, additions.eliminated, asdict(provenance), file)
+        file = self.path / (f"{stem}-{len(candidates) + 1}.json" if candidates else f"{stem}.json")
+        entry = Discovery(scheme, digest, canonical, additions.naive, additions.eliminated, asdict(provenance), file)
         write_json(file, stamped(_encode(entry), SCHEMA_VERSION))
         return entry, True
 
-    def _lighter(
+    def _replace_if_lighter(
         self, known: Discovery, scheme: VerifiedFactorization, provenance: Provenance, deadline: float
     ) -> Discovery:
-        """The same scheme seen from bases in which it takes fewer additions stands in the entry from then on."""
+        """Replaces the stored form if the new, equivalent one needs fewer additions."""
         additions = count_additions(scheme.claim, TRIES, deadline)
-        is_alike = known.scheme.field is scheme.field
-        if not is_alike or additions.eliminated >= known.additions_eliminated:
+        has_same_field = known.scheme.field is scheme.field
+        if not has_same_field or additions.eliminated >= known.additions_eliminated:
             return known
         origin = {**known.provenance, "lighter_form": {"run": provenance.run, "found_at": provenance.found_at}}
         entry = replace(
@@ -102,15 +102,15 @@ class Archive:
         try:
             scheme = verify(decode_scheme(data["scheme"]))
             counts = data["additions"]
-            marks = fingerprint(scheme), canonical_hash(scheme)
-            return Discovery(scheme, *marks, counts["naive"], counts["eliminated"], dict(data["provenance"]), file)
+            digests = fingerprint(scheme), canonical_hash(scheme)
+            return Discovery(scheme, *digests, counts["naive"], counts["eliminated"], dict(data["provenance"]), file)
         except PalaestraError as error:
-            raise DamagedFile(f"{file} is not to be trusted: {error.message}", "Remove it.") from error
+            raise DamagedFile(f"Verification of {file} failed: {error.message}", "Remove the file.") from error
         except (KeyError, TypeError, ValueError) as error:
-            raise DamagedFile(f"{file} does not describe a discovery ({error!r}).", "Remove it.") from error
+            raise DamagedFile(f"{file} is not a valid discovery ({error!r}).", "Remove the file.") from error
 
     def entries(self) -> Iterator[Discovery | DamagedFile]:
-        """All of them; one that is damaged is named, and hides no other."""
+        """All entries; a damaged file yields its error."""
         for file in sorted(self.path.glob("*.json")):
             try:
                 yield self.read(file)
@@ -118,9 +118,9 @@ class Archive:
                 yield error
 
 
-def _is_this(known: Discovery, scheme: VerifiedFactorization, word: str) -> bool:
-    """By the canonical form where both have one; else a symmetry is looked for."""
-    return known.canonical == word if known.canonical and word else are_equivalent(known.scheme, scheme)
+def _is_same_scheme(known: Discovery, scheme: VerifiedFactorization, canonical: str) -> bool:
+    """Compares canonical forms where both exist; otherwise searches for a symmetry."""
+    return known.canonical == canonical if known.canonical and canonical else are_equivalent(known.scheme, scheme)
 
 
 def readable_entries(archive: Archive) -> list[Discovery]:

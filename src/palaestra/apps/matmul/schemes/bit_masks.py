@@ -1,4 +1,9 @@
-"""Schemes over GF(2) as bit masks: entry k of a factor is bit k."""
+"""Schemes as bit masks: entry k of a factor is bit k. Over GF(2), over zt with signs, and cyclic-symmetric ones.
+
+The trace of XYZ equals that of YZX and ZXY, so schemes for square matrices can be symmetric under the cyclic rotation
+of the factors: with a row (a, b, c), in trace form, they contain (b, c, a) and (c, a, b). One row represents such an
+orbit; a cube (a, a, a) represents itself.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +18,13 @@ from palaestra.core.errors import UsageError
 if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.factorization import Format
 
-Masks = list[list[int]]  # rows of three
+Masks = list[list[int]]  # rows of three masks
 BITS = 64
 
 
 def check_fits(format_: Format) -> None:
     if max(format_.sizes) > BITS:
-        raise UsageError(f"{format_} is too large to be searched.", f"A matrix may have {BITS} entries: up to 8x8x8.")
+        raise UsageError(f"{format_} is too large for a search.", f"Matrices may have up to {BITS} entries (8x8x8).")
 
 
 def to_masks(claim: Factorization) -> Masks:
@@ -41,13 +46,15 @@ def _bits(column: list[int], size: int) -> Integers:
     return np.array([[mask >> place & 1 for place in range(size)] for mask in column], dtype=np.int64).reshape(-1, size)
 
 
-SignedMasks = list[list[int]]  # rows of six: plus and minus of u, of v and of w
+SignedMasks = list[list[int]]  # rows of six masks: the coefficients 1 and -1 of u, v and w
 
 
 def to_signed_masks(claim: Factorization) -> SignedMasks:
     check_fits(claim.format)
     if claim.largest_coefficient > 1:
-        raise UsageError(f"A coefficient is {claim.largest_coefficient}.", "Only -1, 0 and 1 fit into masks.")
+        raise UsageError(
+            f"Coefficient {claim.largest_coefficient} does not fit into masks.", "Only -1, 0, 1 are allowed."
+        )
     tables = [factor.tolist() for factor in claim.factors]
     return [[_signed_mask(table[row], sign) for table in tables for sign in (1, -1)] for row in range(claim.rank)]
 
@@ -66,7 +73,7 @@ def _signs(pairs: list[list[int]], size: int) -> Integers:
     return np.array(rows, dtype=np.int64).reshape(-1, size)
 
 
-MIN_CYCLIC_SIDE = 5  # sides; smaller formats are reached as soon, or sooner, by climbing
+MIN_CYCLIC_SIDE = 5  # below this side the ladder without symmetry is at least as fast
 
 
 def supports_cyclic_search(format_: Format) -> bool:
@@ -74,7 +81,7 @@ def supports_cyclic_search(format_: Format) -> bool:
 
 
 def naive_cyclic_masks(side: int) -> Masks:
-    """The schoolbook's products x_ij y_jk z_ki, one of each three turns."""
+    """The naive scheme x_ij y_jk z_ki, one row of each orbit."""
     places = [(i, j, k) for i in range(side) for j in range(side) for k in range(side)]
     return [
         [1 << i * side + j, 1 << j * side + k, 1 << k * side + i]
@@ -84,7 +91,7 @@ def naive_cyclic_masks(side: int) -> Masks:
 
 
 def cyclic_rank(masks: Masks) -> int:
-    """Of all turns together."""
+    """The rank of the full scheme."""
     return sum(1 if is_cube(row) else 3 for row in masks)
 
 
@@ -93,7 +100,7 @@ def is_cube(row: list[int]) -> bool:
 
 
 def expand_cyclic(masks: Masks, side: int) -> Masks:
-    """The whole scheme, as others write it: the third factor is that of the product, not of the trace."""
+    """All rows of the scheme, with w of the product instead of the trace form."""
     found = []
     for a, b, c in masks:
         turns = [(a, b, c)] if a == b == c else [(a, b, c), (b, c, a), (c, a, b)]

@@ -1,12 +1,13 @@
-"""One form for all schemes that are one up to symmetry: equal forms prove it, and different forms disprove it.
+"""Canonical form of a scheme: two schemes are equivalent under symmetry exactly if their forms are equal.
 
-Symmetries are other bases of the three spaces (the sandwich), the cyclic turn, the transposition, the order of rows
-and scalars within a row. Over gf2 the form is exact; for whole numbers and fractions it is that of the scheme modulo
-the prime 2^31 - 1, which tells schemes apart over that field.
+Symmetries are changes of basis of the three spaces (sandwiching), cyclic rotation, transposition, the order of rows
+and scalars within a row. Over gf2 the form is exact; for integers and rationals it is the form modulo the prime
+2^31 - 1, which decides equivalence over that field.
 
-Rows are told apart by what they see in the others. Where that leaves a choice, every choice is followed (those that
-a symmetry of the scheme itself carries into each other, once) until the rows that are alone in their kind bring
-bases for all three spaces; of all forms that come about so, the smallest counts.
+The search is individualization and refinement, as in graph canonical labelling: rows are coloured by their relations
+to the others; where colours are shared, each row of the smallest class is individualized in turn (rows in one orbit of
+a known automorphism once), until the rows with unique colours determine bases of all three spaces. The smallest of all
+forms found is the canonical one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.factorization import Integers
     from palaestra.apps.matmul.schemes.verification import VerifiedFactorization
 
-MAX_NODES = 400  # of the search; a scheme that needs more has no form here, and `symmetry` decides
+MAX_NODES = 400  # of the search; beyond it a scheme has no form, and `symmetry` decides
 Form = list[list[int]]  # rows, sorted
 Permutation = tuple[int, ...]
 
@@ -36,11 +37,11 @@ Permutation = tuple[int, ...]
 class CanonicalForm:
     format: str  # sides ascending
     field: str  # gf2 or z
-    rows: tuple[tuple[int, ...], ...]  # the three factors in trace form; for z also a scalar
+    rows: tuple[tuple[int, ...], ...]  # the three factors in trace form, and for z a scalar
 
     @property
     def word(self) -> str:
-        """SHA-256 of the whole form."""
+        """SHA-256 of the form."""
         return hashlib.sha256(f"{self.format} {self.field} {self.rows}".encode()).hexdigest()
 
 
@@ -50,19 +51,21 @@ class _TooManyNodes(Exception):
 
 @dataclass
 class _Search:
-    """One view of a scheme; what was found on the way spares ways that are the same."""
+    """The search for one order of the factors; automorphisms found on the way prune it."""
 
     rows: list[Triple]
     relations: Integers  # [rank, rank]
     sides: tuple[int, ...]
     prime: int
     nodes: int = 0
-    leaves: dict[str, tuple[list[int], list[int]]] = field(default_factory=dict)  # form -> rows in order, choices
+    leaves: dict[str, tuple[list[int], list[int]]] = field(
+        default_factory=dict
+    )  # form -> order of rows, individualized rows
     symmetries: list[Permutation] = field(default_factory=list)
     best: Form | None = None
 
     def visit(self, colours: Integers, chosen: list[int]) -> int:
-        """Follows all choices below; returns how many of `chosen` are still worth following others beside."""
+        """Searches the subtree below `chosen`; returns the depth to return to (less than its length: skip siblings)."""
         self.nodes += 1
         if self.nodes > MAX_NODES:
             raise _TooManyNodes
@@ -74,19 +77,19 @@ class _Search:
             if any(row in self._orbit(other, chosen) for other in tried):
                 continue
             tried.append(row)
-            worth = self.visit(finer, [*chosen, row])
-            if worth < len(chosen):
-                return worth
+            depth = self.visit(finer, [*chosen, row])
+            if depth < len(chosen):
+                return depth
         return len(chosen)
 
     def _choices(self, colours: Integers) -> list[tuple[int, Integers]]:
-        """Rows of the smallest class, each set apart; only those after which the least is seen."""
+        """The smallest class with each row individualized; only those with the smallest refinement digest."""
         rows = smallest_class(colours)
         if not rows:
-            raise _TooManyNodes  # all rows are alone, and still give no bases
+            raise _TooManyNodes  # all colours are unique, but the rows determine no bases
         finer = [refine_colours(individualize(colours, row), self.relations) for row in rows]
-        least = min(told for _, told in finer)
-        return [(row, each) for row, (each, told) in zip(rows, finer, strict=True) if told == least]
+        least = min(digest for _, digest in finer)
+        return [(row, each) for row, (each, digest) in zip(rows, finer, strict=True) if digest == least]
 
     def _leaf(self, normal: Form, chosen: list[int]) -> int:
         order = sorted(range(len(normal)), key=lambda row: normal[row])
@@ -97,38 +100,38 @@ class _Search:
             return len(chosen)
         images = dict(zip(known[0], order, strict=True))
         self.symmetries.append(tuple(images[row] for row in range(len(order))))
-        if [images[row] for row in known[1]] != chosen:  # a symmetry, but not one of the ways that led here
+        if [images[row] for row in known[1]] != chosen:  # an automorphism, but not one that maps the choices
             return len(chosen)
         return next(place for place, row in enumerate(known[1]) if row != chosen[place])
 
     def _orbit(self, row: int, fixed: list[int]) -> set[int]:
-        """Where symmetries that leave the fixed rows alone carry this one."""
+        """The orbit of a row under the known automorphisms that fix the given rows."""
         usable = [images for images in self.symmetries if all(images[one] == one for one in fixed)]
-        reached, waiting = {row}, [row]
-        while waiting:
-            one = waiting.pop()
+        reached, pending = {row}, [row]
+        while pending:
+            one = pending.pop()
             fresh = {images[one] for images in usable} - reached
             reached |= fresh
-            waiting.extend(fresh)
+            pending.extend(fresh)
         return reached
 
 
 def canonical_form(proved: VerifiedFactorization) -> CanonicalForm | None:
-    """None for a scheme with more choices than are followed, such as the schoolbook's."""
+    """None if the search is too large, as for the naive schemes over the integers."""
     claim = proved.claim
     wanted, prime = claim.format.ascending.sides, prime_of(claim.field)
     factors = trace_form(claim)
-    begun = []
+    views = []
     for order, sides, pairs in pair_views(proved):
         if sides == wanted:
             relations = pairs @ (16 ** np.arange(pairs.shape[-1]))  # a rank is at most 12
-            colours, told = refine_colours(np.diagonal(relations).copy(), relations)
-            begun.append((told, order, relations, colours))
-    least = min(told for told, *_ in begun)
+            colours, digest = refine_colours(np.diagonal(relations).copy(), relations)
+            views.append((digest, order, relations, colours))
+    least = min(digest for digest, *_ in views)
     scale = pow(prod(claim.denominators), -1, prime)
     forms = []
-    for told, order, relations, colours in begun:
-        if told == least:
+    for digest, order, relations, colours in views:
+        if digest == least:
             search = _Search(_triples(view(factors, order), prime, scale), relations, wanted, prime)
             try:
                 search.visit(colours, [])
@@ -147,7 +150,7 @@ def canonical_hash(proved: VerifiedFactorization) -> str:
 
 
 def _triples(factors: tuple[Integers, ...], prime: int, scale: int) -> list[Triple]:
-    """Plain integers; the denominators' share goes to the first factor."""
+    """Rows as Python integers modulo the prime; the first factor is scaled by the denominators."""
     x, y, z = (factor.astype(object) for factor in factors)
     return [
         ((a * scale % prime).tolist(), (b % prime).tolist(), (c % prime).tolist())
@@ -156,80 +159,82 @@ def _triples(factors: tuple[Integers, ...], prime: int, scale: int) -> list[Trip
 
 
 def refine_colours(colours: Integers, relations: Integers) -> tuple[Integers, str]:
-    """The finest colours [rank] that `relations` [rank, rank] between rows give, and a word for all that was seen."""
-    told = hashlib.sha256()
-    colours = _numbered(colours[:, None], told)
+    """Refines colours [rank] by `relations` [rank, rank] until stable; also a digest of all signatures."""
+    digest = hashlib.sha256()
+    colours = _numbered(colours[:, None], digest)
     while True:
         neighbours = np.sort(relations * len(colours) + colours[None, :], axis=1)
-        finer = _numbered(np.concatenate([colours[:, None], neighbours], axis=1), told)
+        finer = _numbered(np.concatenate([colours[:, None], neighbours], axis=1), digest)
         if finer.max() == colours.max():
-            return finer, told.hexdigest()
+            return finer, digest.hexdigest()
         colours = finer
 
 
 def individualize(colours: Integers, row: int) -> Integers:
-    """This row before the others of its colour."""
+    """Gives a row a colour of its own, just before its class."""
     split = 2 * colours + 1
     split[row] -= 1
     return split
 
 
 def single_rows(colours: Integers) -> list[int]:
-    """Rows with a colour of their own, by colour."""
+    """Rows with a unique colour, ordered by colour."""
     counts = np.bincount(colours)
     return [int(row) for row in np.argsort(colours, kind="stable") if counts[colours[row]] == 1]
 
 
 def smallest_class(colours: Integers) -> list[int]:
-    """The fewest rows that still share a colour; of several such, those with the lowest. None: an empty list."""
+    """The smallest class of more than one row, the lowest colour first; empty if all colours are unique."""
     counts = np.bincount(colours)
     shared = [(int(count), colour) for colour, count in enumerate(counts) if count > 1]
     return np.flatnonzero(colours == min(shared)[1]).tolist() if shared else []
 
 
-def _numbered(seen: Integers, told: hashlib._Hash) -> Integers:
-    """What each row saw, as a number: the place of it among all that was seen."""
-    different, numbers, counts = np.unique(seen, axis=0, return_inverse=True, return_counts=True)
-    told.update(different.tobytes())
-    told.update(counts.tobytes())
+def _numbered(signatures: Integers, digest: hashlib._Hash) -> Integers:
+    """Numbers the signatures by their sort order."""
+    different, numbers, counts = np.unique(signatures, axis=0, return_inverse=True, return_counts=True)
+    digest.update(different.tobytes())
+    digest.update(counts.tobytes())
     return numbers.reshape(-1).astype(np.int64)
 
 
-Triple = tuple[Rows, Rows, Rows]  # factor k leads from space k + 1 to space k
+Triple = tuple[Rows, Rows, Rows]  # factor k maps space k + 1 to space k
 Vector = list[int]
-Edge = tuple[int, int, int, int]  # a space, two of its vectors, and how much longer the second must be
+Edge = tuple[int, int, int, int]  # a space, two of its vectors, and the ratio of their scales
 
 
-def normal_rows(rows: list[Triple], asked: list[int], sides: tuple[int, ...], prime: int) -> list[Vector] | None:
-    """Every row in the coordinates that the asked ones give; None when they do not give any."""
-    bases = _bases([rows[row] for row in asked], sides, prime)
+def normal_rows(rows: list[Triple], frame_rows: list[int], sides: tuple[int, ...], prime: int) -> list[Vector] | None:
+    """All rows in the coordinates that `frame_rows` determine; None if they determine none."""
+    bases = _bases([rows[row] for row in frame_rows], sides, prime)
     if bases is None:
         return None
     inverses = [invert_matrix(base, prime) for base in bases]
     moved = [_transform(row, bases, inverses, prime) for row in rows]
     if prime == 2:
         return [[entry for factor in row for line in factor for entry in line] for row in moved]
-    lengths = _lengths([moved[row] for row in asked], sides, prime)
-    return None if lengths is None else [_normalize_row(row, lengths, prime) for row in moved]
+    scales = _scales([moved[row] for row in frame_rows], sides, prime)
+    return None if scales is None else [_normalize_row(row, scales, prime) for row in moved]
 
 
-def _bases(asked: list[Triple], sides: tuple[int, ...], prime: int) -> list[Rows] | None:
-    """For each space the first independent lines, as columns."""
-    waiting = [(k, line) for row in asked for k in range(3) if (line := _line(row[k], prime)) is not None]
+def _bases(frame_rows: list[Triple], sides: tuple[int, ...], prime: int) -> list[Rows] | None:
+    """For each space the first independent vectors, as columns."""
+    pending = [
+        (k, line) for row in frame_rows for k in range(3) if (line := _spanning_column(row[k], prime)) is not None
+    ]
     spans = [Echelon(prime) for _ in sides]
     found: list[list[Vector]] = [[] for _ in sides]
-    for space, vector in waiting:  # grows while it is read
+    for space, vector in pending:  # the list grows during the loop
         if len(found[space]) < sides[space] and spans[space].add(vector):
             found[space].append(vector)
             onward = (space + 2) % 3
-            waiting.extend((onward, _applied(row[onward], vector, prime)) for row in asked)
+            pending.extend((onward, _applied(row[onward], vector, prime)) for row in frame_rows)
     if any(len(vectors) < side for vectors, side in zip(found, sides, strict=True)):
         return None
     return [[list(column) for column in zip(*vectors, strict=True)] for vectors in found]
 
 
-def _line(factor: Rows, prime: int) -> Vector | None:
-    """What all columns are multiples of, when they are."""
+def _spanning_column(factor: Rows, prime: int) -> Vector | None:
+    """The column that spans a factor of rank one; None for other ranks."""
     columns = [list(column) for column in zip(*factor, strict=True)]
     span = Echelon(prime)
     lines = [column for column in columns if span.add(column)]
@@ -245,27 +250,27 @@ def _transform(row: Triple, bases: list[Rows], inverses: list[Rows], prime: int)
     return x, y, z
 
 
-def _lengths(asked: list[Triple], sides: tuple[int, ...], prime: int) -> list[Vector] | None:
-    """A length for each vector of each space, so that entries become equal one by one; None when some are left open."""
-    lengths = [[1] * side for side in sides]
-    parts = [list(range(side)) for side in sides]  # vectors whose lengths hang together have one number
-    for space, one, other, ratio in _edges(asked, prime):
-        part = parts[space]
-        if part[one] == part[other]:
+def _scales(frame_rows: list[Triple], sides: tuple[int, ...], prime: int) -> list[Vector] | None:
+    """A scale for each basis vector that makes connected entries equal; None if some scales stay undetermined."""
+    scales = [[1] * side for side in sides]
+    components = [list(range(side)) for side in sides]  # connected components of vectors
+    for space, one, other, ratio in _edges(frame_rows, prime):
+        component = components[space]
+        if component[one] == component[other]:
             continue
-        factor = lengths[space][one] * ratio * pow(lengths[space][other], -1, prime) % prime
-        joined = part[other]
-        for place, number in enumerate(part):
+        factor = scales[space][one] * ratio * pow(scales[space][other], -1, prime) % prime
+        joined = component[other]
+        for place, number in enumerate(component):
             if number == joined:
-                part[place] = part[one]
-                lengths[space][place] = lengths[space][place] * factor % prime
-    return lengths if all(len(set(part)) == 1 for part in parts) else None
+                component[place] = component[one]
+                scales[space][place] = scales[space][place] * factor % prime
+    return scales if all(len(set(component)) == 1 for component in components) else None
 
 
-def _edges(asked: list[Triple], prime: int) -> list[Edge]:
-    """An entry (i, j) grows with vector j of the space it comes from, and shrinks with vector i of where it leads."""
+def _edges(frame_rows: list[Triple], prime: int) -> list[Edge]:
+    """Ratios of neighbouring entries; entry (i, j) scales with vector j of the source and inversely with i."""
     found: list[Edge] = []
-    for row in asked:
+    for row in frame_rows:
         for k, factor in enumerate(row):
             places = [(i, j) for i, line in enumerate(factor) for j, entry in enumerate(line) if entry]
             for (i, j), (m, n) in pairwise(places):
@@ -278,12 +283,12 @@ def _edges(asked: list[Triple], prime: int) -> list[Edge]:
     return found
 
 
-def _normalize_row(row: Triple, lengths: list[Vector], prime: int) -> Vector:
-    """Each factor divided by its first nonzero, and the product of the three that were taken out."""
+def _normalize_row(row: Triple, scales: list[Vector], prime: int) -> Vector:
+    """Each factor divided by its first nonzero entry, then the product of these three entries."""
     words: Vector = []
     scale = 1
     for k, factor in enumerate(row):
-        target, source = lengths[k], lengths[(k + 1) % 3]
+        target, source = scales[k], scales[(k + 1) % 3]
         entries = [
             entry * source[j] * pow(target[i], -1, prime) % prime
             for i, line in enumerate(factor)

@@ -1,4 +1,7 @@
-"""A claim: these rows multiply matrices. `verify` makes a proof of it, or refuses."""
+"""Formats of matrix products and factorizations of their tensors.
+
+A `Factorization` is a claim that its rows multiply matrices; `verification.verify` checks it.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.core.errors import UsageError
 
 Integers = NDArray[np.int64]
-LARGEST_COEFFICIENT = 1 << 20  # schemes of use have 1 or 2; beyond this a file is damaged
+LARGEST_COEFFICIENT = 1 << 20  # useful schemes have 1 or 2; larger values mean a damaged file
 
 
 @dataclass(frozen=True, eq=False)
 class Factorization:
-    """Row r multiplies (u[r] . A) by (v[r] . B) and adds the product, w[r] times, to C; all matrices row by row.
+    """Row r computes (u[r] . A) * (v[r] . B) and adds w[r] times the product to C; all matrices in row-major order.
 
-    Over the fractions each of the three is divided by its denominator.
+    Over the rationals each of u, v and w is divided by its denominator.
     """
 
     format: Format
@@ -35,12 +38,12 @@ class Factorization:
         for name, factor, size in zip("uvw", self.factors, self.format.sizes, strict=True):
             if factor.dtype != np.int64 or factor.shape != (rank, size):
                 raise UsageError(
-                    f"{name} is {factor.dtype} of shape {list(factor.shape)}.",
-                    f"For {self.format} with {rank} rows it is int64 of shape [{rank}, {size}].",
+                    f"Invalid {name}: {factor.dtype} of shape {list(factor.shape)}.",
+                    f"For {self.format} with {rank} rows it must be int64 of shape [{rank}, {size}].",
                 )
             factor.setflags(write=False)
         if any(denominator < 1 for denominator in self.denominators):
-            raise UsageError(f"The denominators are {self.denominators}.", "They are positive whole numbers.")
+            raise UsageError(f"Invalid denominators: {self.denominators}.", "They must be positive integers.")
 
     @property
     def factors(self) -> tuple[Integers, Integers, Integers]:
@@ -55,19 +58,19 @@ class Factorization:
         return max((int(np.abs(factor).max()) for factor in self.factors if factor.size), default=0)
 
 
-def whole_numbers(values: Any, name: str = "a factor") -> Integers:
-    """What a file holds, as integers; 0.5 and 1e30 are refused, never rounded."""
+def to_integers(values: Any, name: str = "a factor") -> Integers:
+    """Values from a file as int64; fractions and huge values raise UsageError, nothing is rounded."""
     try:
         array = np.asarray(values)
     except ValueError as error:  # rows of different lengths
-        raise UsageError(f"{name} is not a table of numbers: {error}.", "Rows of one length are wanted.") from error
+        raise UsageError(f"{name} is not a table of numbers: {error}.", "All rows need one length.") from error
     if array.ndim != 2 or array.dtype.kind not in "iuf":
-        raise UsageError(f"{name} is not a table of whole numbers.", "Rows of whole numbers are wanted.")
+        raise UsageError(f"{name} is not a table of integers.", "Rows of integers are expected.")
     if array.size and not (np.abs(array.astype(np.float64)) <= LARGEST_COEFFICIENT).all():
-        raise UsageError(f"{name} has a coefficient beyond {LARGEST_COEFFICIENT}.", "Is the file damaged?")
+        raise UsageError(f"{name} has a coefficient above {LARGEST_COEFFICIENT}.", "Is the file damaged?")
     whole = array.astype(np.int64)
     if not (whole == array).all():
-        raise UsageError(f"{name} has a coefficient that is not whole.", "Fractions are given with 'denominators'.")
+        raise UsageError(f"{name} has a coefficient that is not an integer.", "Use 'denominators' for fractions.")
     return whole
 
 
@@ -81,14 +84,14 @@ def naive_factorization(format_: Format, field: Field) -> Factorization:
 
 
 def modulo_2(claim: Factorization) -> Factorization:
-    """A scheme over whole numbers holds modulo 2, too; rows that become nothing are left out."""
+    """An integer scheme reduced modulo 2; rows that become zero are removed."""
     factors = [factor % 2 for factor in claim.factors]
     kept = np.logical_and.reduce([factor.any(axis=1) for factor in factors])
     u, v, w = (np.ascontiguousarray(factor[kept]) for factor in factors)
     return replace(claim, field=Field.GF2, u=u, v=v, w=w)
 
 
-LARGEST_SIDE = 12  # the tensor of 12x12x12 has three million entries; beyond that a proof needs another way
+LARGEST_SIDE = 12  # the tensor of 12x12x12 has three million entries
 SHAPE = re.compile(r"(\d{1,9})x(\d{1,9})x(\d{1,9})")
 EXAMPLE = "Write rows x inner x columns, for example 3x3x3."
 
@@ -102,7 +105,7 @@ class Format:
     def __post_init__(self) -> None:
         for side in self.sides:
             if not 1 <= side <= LARGEST_SIDE:
-                raise UsageError(f"The format {self} has a side of {side}.", f"Sides go from 1 to {LARGEST_SIDE}.")
+                raise UsageError(f"Invalid format {self}: side {side}.", f"Sides must be between 1 and {LARGEST_SIDE}.")
 
     def __str__(self) -> str:
         return "x".join(map(str, self.sides))
@@ -122,13 +125,13 @@ class Format:
 
     @property
     def ascending(self) -> Format:
-        """Formats with the same sides have the same rank: one stands for all."""
+        """The representative of all formats with the same sides, which have the same rank."""
         return Format(*sorted(self.sides))
 
 
 def parse_format(text: str) -> Format:
     match = SHAPE.fullmatch(text.strip().lower())
     if match is None:
-        raise UsageError(f"'{text}' is not a format.", EXAMPLE)
+        raise UsageError(f"Invalid format: '{text}'.", EXAMPLE)
     rows, inner, columns = map(int, match.groups())
     return Format(rows, inner, columns)

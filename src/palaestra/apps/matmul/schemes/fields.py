@@ -1,4 +1,4 @@
-"""Where the coefficients of a scheme live. A rank over one field says nothing about another."""
+"""Fields of coefficients, and exact linear algebra modulo a prime. Ranks over different fields are not comparable."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Field(StrEnum):
-    GF2 = "gf2"  # 0 and 1, and 1 + 1 = 0: right for bits, wrong for numbers
+    GF2 = "gf2"  # 0 and 1, modulo 2: valid for bits, not for numbers
     ZT = "zt"  # -1, 0, 1
-    Z = "z"  # whole numbers
-    Q = "q"  # fractions
+    Z = "z"  # integers
+    Q = "q"  # rationals
 
     @property
     def meaning(self) -> str:
@@ -25,19 +25,19 @@ class Field(StrEnum):
 MEANINGS = {
     Field.GF2: "modulo 2",
     Field.ZT: "coefficients -1, 0 and 1",
-    Field.Z: "whole coefficients",
+    Field.Z: "integer coefficients",
     Field.Q: "fractions",
 }
-LIBRARY_KEYS = {"ternary": Field.ZT, "z2": Field.GF2, "int": Field.Z}
+ALIASES = {"ternary": Field.ZT, "z2": Field.GF2, "int": Field.Z}
 
 
 def parse_field(text: str) -> Field:
     word = text.strip().lower()
-    if word in LIBRARY_KEYS:
-        return LIBRARY_KEYS[word]
+    if word in ALIASES:
+        return ALIASES[word]
     if word not in set(Field):
-        hint = did_you_mean(word, [*Field, *LIBRARY_KEYS]) or f"Known: {', '.join(Field)}."
-        raise UsageError(f"No field is called '{text}'.", hint)
+        hint = did_you_mean(word, [*Field, *ALIASES]) or f"Known: {', '.join(Field)}."
+        raise UsageError(f"No field named '{text}'.", hint)
     return Field(word)
 
 
@@ -50,11 +50,11 @@ def matrix_rank(matrix: Sequence[Sequence[int]], prime: int) -> int:
 
 
 class Echelon:
-    """Equations in reduced form; each new one is brought to what is known already."""
+    """Linear equations in row echelon form modulo a prime."""
 
     def __init__(self, prime: int) -> None:
         self._prime = prime
-        self._rows: dict[int, list[int]] = {}  # pivot -> row with a 1 there
+        self._rows: dict[int, list[int]] = {}  # pivot column -> row with a 1 there
 
     def copy(self) -> Echelon:
         twin = Echelon(self._prime)
@@ -62,18 +62,18 @@ class Echelon:
         return twin
 
     def add(self, row: list[int]) -> bool:
-        """Whether it said something new."""
+        """Adds an equation; True if it is independent of the earlier ones."""
         prime = self._prime
         row = [value % prime for value in row]
-        for place in range(len(row)):
-            if not row[place]:
+        for column in range(len(row)):
+            if not row[column]:
                 continue
-            known = self._rows.get(place)
+            known = self._rows.get(column)
             if known is None:
-                inverse = pow(row[place], -1, prime)
-                self._rows[place] = [value * inverse % prime for value in row]
+                inverse = pow(row[column], -1, prime)
+                self._rows[column] = [value * inverse % prime for value in row]
                 return True
-            factor = row[place]
+            factor = row[column]
             row = [(value - factor * other) % prime for value, other in zip(row, known, strict=True)]
         return False
 
@@ -82,16 +82,16 @@ class Echelon:
         return len(self._rows)
 
     def kernel(self, size: int) -> Rows:
-        """A basis of all that satisfies the equations."""
-        free = [place for place in range(size) if place not in self._rows]
-        return [self._solve(place, size) for place in free]
+        """A basis of the solutions, for equations of `size` unknowns."""
+        free = [column for column in range(size) if column not in self._rows]
+        return [self._solve(column, size) for column in free]
 
     def _solve(self, free: int, size: int) -> list[int]:
         solution = [0] * size
         solution[free] = 1
-        for place in sorted(self._rows, reverse=True):
-            row = self._rows[place]
-            solution[place] = -sum(row[k] * solution[k] for k in range(place + 1, size) if row[k]) % self._prime
+        for column in sorted(self._rows, reverse=True):
+            row = self._rows[column]
+            solution[column] = -sum(row[k] * solution[k] for k in range(column + 1, size) if row[k]) % self._prime
         return solution
 
 
@@ -101,16 +101,16 @@ def matmul(left: Rows, right: Rows, prime: int) -> Rows:
 
 
 def invert_matrix(base: Rows, prime: int) -> Rows:
-    """Of a square matrix that has one."""
+    """The inverse of an invertible square matrix."""
     side = len(base)
     work = [[value % prime for value in row] + [int(i == k) for k in range(side)] for i, row in enumerate(base)]
-    for place in range(side):
-        pivot = next(i for i in range(place, side) if work[i][place])
-        work[place], work[pivot] = work[pivot], work[place]
-        inverse = pow(work[place][place], -1, prime)
-        work[place] = [value * inverse % prime for value in work[place]]
+    for column in range(side):
+        pivot = next(i for i in range(column, side) if work[i][column])
+        work[column], work[pivot] = work[pivot], work[column]
+        inverse = pow(work[column][column], -1, prime)
+        work[column] = [value * inverse % prime for value in work[column]]
         for i in range(side):
-            if i != place and work[i][place]:
-                factor = work[i][place]
-                work[i] = [(a - factor * b) % prime for a, b in zip(work[i], work[place], strict=True)]
+            if i != column and work[i][column]:
+                factor = work[i][column]
+                work[i] = [(a - factor * b) % prime for a, b in zip(work[i], work[column], strict=True)]
     return [row[side:] for row in work]

@@ -1,4 +1,4 @@
-"""A scheme to read and to copy: formulas line by line, and a Python function that multiplies blocks with it."""
+"""Formulas, Python code and an image of a scheme."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def formulas(claim: Factorization) -> list[str]:
 
 
 def straight_line(claim: Factorization, sign: str = "*") -> list[str]:
-    """The same with each recurring sum made once: what the counted additions are."""
+    """The formulas after common-subexpression elimination, with the counted additions."""
     programs = scheme_programs(claim)
     a, b, c = entry_names(claim)
     lines, left = _named(programs.left, a, "s")
@@ -40,7 +40,7 @@ def straight_line(claim: Factorization, sign: str = "*") -> list[str]:
 
 
 def python_code(claim: Factorization) -> str:
-    """A function of two NumPy arrays whose sides the format's sides divide."""
+    """A Python function for two NumPy arrays with sides divisible by the format's."""
     rows, inner, columns = claim.format.sides
     a, b, c = entry_names(claim)
     about = f"Blocks of a ({rows} x {inner}) times blocks of b ({inner} x {columns})"
@@ -54,13 +54,13 @@ def python_code(claim: Factorization) -> str:
         f"return np.block([{blocks}]){end}",
     ]
     if claim.field is Field.GF2:
-        body.insert(1, "# over gf2: right for 0 and 1, and 1 + 1 = 0; wrong for other numbers")
+        body.insert(1, "# over gf2: valid for 0 and 1, modulo 2; wrong for other numbers")
     name = f"multiply_{claim.format}"
     return "\n".join(["import numpy as np", "", "", f"def {name}(a, b):", *(f"    {line}" for line in body)]) + "\n"
 
 
 def entry_names(claim: Factorization) -> tuple[list[str], list[str], list[str]]:
-    """a11, a12, …; with a line between the numbers where a side has two digits."""
+    """a11, a12, …; with an underscore between the indices if a side has two digits."""
     rows, inner, columns = claim.format.sides
     between = "_" if max(claim.format.sides) > 9 else ""
 
@@ -71,12 +71,12 @@ def entry_names(claim: Factorization) -> tuple[list[str], list[str], list[str]]:
 
 
 def format_sum(terms: Iterable[Term], names: Sequence[str]) -> str:
-    """a11 - 2 * a12; what is added first stands first, so that it begins without a sign where it can."""
+    """a11 - 2 * a12; positive terms first, to avoid a leading sign."""
     text = ""
-    for value, times in sorted(terms, key=lambda term: term[1] < 0):
-        size = names[value] if abs(times) == 1 else f"{abs(times)} * {names[value]}"
-        sign = "-" if times < 0 else "+"
-        text += f" {sign} {size}" if text else (f"-{size}" if times < 0 else size)
+    for value, coefficient in sorted(terms, key=lambda term: term[1] < 0):
+        size = names[value] if abs(coefficient) == 1 else f"{abs(coefficient)} * {names[value]}"
+        sign = "-" if coefficient < 0 else "+"
+        text += f" {sign} {size}" if text else (f"-{size}" if coefficient < 0 else size)
     return text or "0"
 
 
@@ -123,34 +123,37 @@ def _split(names: list[str], wide: int) -> list[list[str]]:
 
 
 def _unpacked(names: list[str], wide: int) -> str:
-    """(a11, a12), (a21, a22); a comma after a single one makes it a tuple all the same."""
+    """Target list of an assignment: (a11, a12), (a21, a22),"""
     rows = (f"({', '.join(row)}{',' if len(row) == 1 else ''})" for row in _split(names, wide))
     return "".join(f"{row}, " for row in rows)
 
 
 SQUARE = 12  # pixels
-GAP = 6  # pixels between u, v and w, and around them
-GROUND = (24, 26, 30)
-NOTHING = (52, 56, 64)
+GAP = 6  # pixels between u, v and w, and at the border
+BACKGROUND = (24, 26, 30)
+ZERO = (52, 56, 64)
 PLUS = (247, 183, 51)
 MINUS = (79, 148, 255)
 
 
 def draw_factors(claim: Factorization, rows: int) -> NDArray[np.uint8]:
-    """[height, width, 3]; `rows` are kept free from the start, so that the picture does not grow."""
+    """An image [height, width, 3] of the factors: a row for each multiplication; u, v and w side by side.
+
+    `rows` is the minimum number of rows, so that the image does not grow during a search.
+    """
     height = 2 * GAP + max(rows, claim.rank, 1) * SQUARE
     width = 4 * GAP + sum(claim.format.sizes) * SQUARE
-    picture = np.full((height, width, 3), GROUND, np.uint8)
+    image = np.full((height, width, 3), BACKGROUND, np.uint8)
     left = GAP
     for factor, size in zip(claim.factors, claim.format.sizes, strict=True):
-        picture[GAP : GAP + claim.rank * SQUARE, left : left + size * SQUARE] = _squares(factor)
+        image[GAP : GAP + claim.rank * SQUARE, left : left + size * SQUARE] = _squares(factor)
         left += size * SQUARE + GAP
-    return picture
+    return image
 
 
 def _squares(factor: Integers) -> NDArray[np.uint8]:
-    """Larger coefficients are as bright as 1: the sign is what a person looks for."""
-    colours = np.array([MINUS, NOTHING, PLUS], np.uint8)[np.sign(factor) + 1]  # [rank, size, 3]
+    """[rows, columns, 3] pixels; colours show the sign of a coefficient."""
+    colours = np.array([MINUS, ZERO, PLUS], np.uint8)[np.sign(factor) + 1]  # [rank, size, 3]
     large: NDArray[np.uint8] = colours.repeat(SQUARE, axis=0).repeat(SQUARE, axis=1)
-    large[SQUARE - 1 :: SQUARE] = large[:, SQUARE - 1 :: SQUARE] = GROUND
+    large[SQUARE - 1 :: SQUARE] = large[:, SQUARE - 1 :: SQUARE] = BACKGROUND
     return large

@@ -1,4 +1,4 @@
-"""The best ranks that are known, by field, as of a date; a result is compared with those of its own field only."""
+"""Table of the best known ranks by format and field; a scheme is compared within its own field only."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
 
 class Comparison(StrEnum):
     MATCHES = "matches"
-    ABOVE = "above"  # more multiplications than are known to be enough
-    BELOW = "below"  # fewer than the table knows: look at it twice
-    UNKNOWN = "unknown"  # the table has no such format
+    ABOVE = "above"  # more multiplications than the best known scheme
+    BELOW = "below"  # fewer than the table: check twice
+    UNKNOWN = "unknown"  # the table does not have the format
 
 
 @dataclass(frozen=True)
 class RankComparison:
-    """Where a rank stands in the table."""
+    """A rank compared with the table."""
 
-    verdict: Comparison
+    comparison: Comparison
     known: int | None  # the best known rank over the same field
     as_of: str  # year and month of the table
 
 
 def known_rank(format_: Format, field: Field) -> int | None:
-    """Formats that differ in the order of their sides have one rank."""
+    """The best known rank of a format, in any order of its sides; None if unknown."""
     row = _table()["ranks"].get(str(format_.ascending), {})
     rank: int | None = row.get(str(field))
     return rank
 
 
 def known_additions(format_: Format, field: Field) -> int | None:
-    """The fewest that are known after elimination, at the best rank over zt; they say nothing about other fields."""
+    """The fewest known additions after CSE, at the best rank over zt; None for other fields."""
     row = _table()["ranks"].get(str(format_.ascending), {})
     additions: int | None = row.get("additions") if field == "zt" else None
     return additions
 
 
 def known_table() -> list[KnownRank]:
-    """Every format with its ranks by field."""
+    """All formats with their ranks by field."""
     return [
         cast("KnownRank", {"format": name, "naive": parse_format(name).naive_rank, **row})
         for name, row in _table()["ranks"].items()
@@ -60,16 +60,16 @@ def known_formats() -> list[str]:
 
 
 def compare_with_known(proved: VerifiedFactorization) -> RankComparison:
-    """Only a proof has a place."""
+    """Compares the rank of a verified scheme with the best known one of its field."""
     known = known_rank(proved.format, proved.field)
-    return RankComparison(_verdict(proved.rank, known), known, as_of())
+    return RankComparison(_compare_ranks(proved.rank, known), known, as_of())
 
 
 def as_of() -> str:
     return str(_table()["as_of"])
 
 
-def _verdict(rank: int, known: int | None) -> Comparison:
+def _compare_ranks(rank: int, known: int | None) -> Comparison:
     if known is None:
         return Comparison.UNKNOWN
     if rank == known:

@@ -1,7 +1,8 @@
-"""Sums as a program of single additions: what recurs is made once. Counted, printed and compiled from the same steps.
+"""Straight-line programs of additions, after greedy common-subexpression elimination (CSE).
 
-Greedy: the pair that recurs most gets a name, and again; ties are settled by lot, the best of several tries is kept.
-A program turned around computes the transposed table, so each table is tried from both sides.
+The most frequent pair of terms becomes a new value, repeatedly; ties are broken at random and the best of several
+tries is returned. A transposed program computes the transposed table, so each table is tried in both directions. The
+same programs are counted, printed and compiled.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ if TYPE_CHECKING:
 
     from palaestra.apps.matmul.schemes.factorization import Factorization, Integers
 
-Term = tuple[int, int]  # a value, and how many times it is taken
-Sum = dict[int, int]  # the same for several values
-Pair = tuple[int, int, int, int]  # two values and their coefficients, the first of them positive, without common factor
+Term = tuple[int, int]  # index of a value, and its coefficient
+Sum = dict[int, int]  # index of a value -> coefficient
+Pair = tuple[int, int, int, int]  # two values, then their coefficients: first positive, gcd 1
 
 
 @dataclass(frozen=True)
 class Program:
-    """Values 0 … inputs - 1 are given; step k makes the value inputs + k from two of those before it."""
+    """Values 0 … inputs - 1 are the inputs; step k computes value inputs + k from two earlier values."""
 
     inputs: int
     steps: tuple[tuple[Term, Term], ...]
-    outputs: tuple[tuple[Term, ...], ...]  # the terms that are left to add
+    outputs: tuple[tuple[Term, ...], ...]  # remaining terms of each output, to be added
 
     @property
     def additions(self) -> int:
@@ -55,15 +56,15 @@ def scheme_programs(claim: Factorization, tries: int = 4, deadline: float = inf)
 
 
 def find_short_program(table: Integers, tries: int, deadline: float = inf) -> Program:
-    """Outputs are `table` times the inputs; [outputs, inputs]. The same tries give the same program.
+    """A short program for outputs = table @ inputs; table is [outputs, inputs]. Deterministic for a number of tries.
 
-    After `ends` (of time.monotonic) no further try is begun; one is always made.
+    No further try starts after `deadline` (time.monotonic); the first is always made.
     """
     found = [naive_program(table)]
     for attempt in range(tries):
         if attempt and time.monotonic() >= deadline:
             break
-        rng = random.Random(attempt)  # noqa: S311 - for ties, not for secrets
+        rng = random.Random(attempt)  # noqa: S311 - breaks ties
         found.append(_eliminate_greedily(table, rng))
         found.append(transposed(_eliminate_greedily(table.T, rng), table.shape[1]))
     return min(found, key=lambda program: program.additions)
@@ -74,31 +75,31 @@ def naive_program(table: Integers) -> Program:
 
 
 def evaluate(program: Program, values: Integers) -> Integers:
-    """The outputs for given inputs, [inputs, …]; the meaning of a program."""
+    """The outputs of a program for `values` [inputs, …]."""
     known = list(values)
     for (first, one), (second, other) in program.steps:
         known.append(one * known[first] + other * known[second])
-    nothing = np.zeros_like(values[0])
-    return np.stack([sum((times * known[value] for value, times in terms), nothing) for terms in program.outputs])
+    zero = np.zeros_like(values[0])
+    return np.stack([sum((c * known[value] for value, c in terms), zero) for terms in program.outputs])
 
 
 def transposed(program: Program, outputs: int) -> Program:
-    """Every arrow turned around: what was an output is an input. `outputs`: of the program that is turned."""
+    """The program of the transposed table. `outputs`: number of outputs of `program`, inputs of the result."""
     users: dict[int, list[Term]] = {}
     for index, terms in enumerate(program.outputs):
-        for value, times in terms:
-            users.setdefault(value, []).append((index, times))
+        for value, coefficient in terms:
+            users.setdefault(value, []).append((index, coefficient))
     steps: list[tuple[Term, Term]] = []
     for place in reversed(range(len(program.steps))):
         total = _chained(users.pop(program.inputs + place, []), steps, outputs)
         if total is not None:
-            for value, times in program.steps[place]:
-                users.setdefault(value, []).append((total[0], total[1] * times))
+            for value, coefficient in program.steps[place]:
+                users.setdefault(value, []).append((total[0], total[1] * coefficient))
     return Program(outputs, tuple(steps), tuple(tuple(users.get(value, [])) for value in range(program.inputs)))
 
 
 def _chained(terms: list[Term], steps: list[tuple[Term, Term]], inputs: int) -> Term | None:
-    """The terms added one after the other, as one value."""
+    """Appends steps that add the terms in order; returns the sum as one term."""
     if not terms:
         return None
     total = terms[0]
@@ -120,7 +121,7 @@ def _eliminate_greedily(table: Integers, rng: random.Random) -> Program:
         most = max(counts.values())
         if most < 2:
             break
-        best = rng.choice([pair for pair, times in counts.items() if times == most])
+        best = rng.choice([pair for pair, coefficient in counts.items() if coefficient == most])
         first, second, one, other = best
         name = inputs + len(steps)
         steps.append(((first, one), (second, other)))
@@ -129,10 +130,10 @@ def _eliminate_greedily(table: Integers, rng: random.Random) -> Program:
             if first in each and second in each and _pair(first, each[first], second, each[second]) == best:
                 before = [pair for value in (first, second) for pair in _pairs_with(value, each)]
                 counts.subtract(before)
-                counts[best] += 1  # it stands in both lists
-                times = each[first] // one
+                counts[best] += 1  # subtracted twice: it is in both lists
+                coefficient = each[first] // one
                 del each[first], each[second]
-                each[name] = times
+                each[name] = coefficient
                 counts.update(_pairs_with(name, each))
                 gone.update(before)
         for pair in gone:
@@ -147,17 +148,17 @@ def _pairs(each: Sum) -> Iterable[Pair]:
 
 
 def _pairs_with(value: int, each: Sum) -> list[Pair]:
-    """All pairs of a sum that this value is in, by the other value."""
-    times = each[value]
+    """All pairs of a sum that contain this value."""
+    coefficient = each[value]
     return [
-        _pair(other, factor, value, times) if other < value else _pair(value, times, other, factor)
+        _pair(other, factor, value, coefficient) if other < value else _pair(value, coefficient, other, factor)
         for other, factor in sorted(each.items())
         if other != value
     ]
 
 
 def _pair(first: int, one: int, second: int, other: int) -> Pair:
-    """Sums that differ by a factor are one."""
+    """The normalized pair: pairs that differ by a factor are equal."""
     common = gcd(one, other) if one > 0 else -gcd(one, other)
     return first, second, one // common, other // common
 
@@ -165,40 +166,40 @@ def _pair(first: int, one: int, second: int, other: int) -> Pair:
 @dataclass(frozen=True)
 class Additions:
     naive: int
-    eliminated: int  # greedy: an upper bound of what is possible
+    eliminated: int  # after CSE; an upper bound of the minimum
 
 
 def count_additions(claim: Factorization, tries: int = 4, deadline: float = inf) -> Additions:
-    """Sums of entries of A, sums of entries of B, sums of products; fewer tries when `ends` comes first."""
+    """Additions of entries of A, entries of B and products; fewer tries if `deadline` (time.monotonic) comes first."""
     naive = sum(naive_program(table).additions for table in (claim.u, claim.v, claim.w.T))
     return Additions(naive, scheme_programs(claim, tries, deadline).additions)
 
 
 def without_negated_factors(programs: SchemePrograms) -> SchemePrograms:
     left, right = _negated(programs.left), _negated(programs.right)
-    turned, product = left ^ right, programs.product
-    steps = tuple((_turned(one, turned), _turned(other, turned)) for one, other in product.steps)
-    outputs = tuple(tuple(_turned(term, turned) for term in terms) for terms in product.outputs)
+    negated, product = left ^ right, programs.product
+    steps = tuple((_negate_if(one, negated), _negate_if(other, negated)) for one, other in product.steps)
+    outputs = tuple(tuple(_negate_if(term, negated) for term in terms) for terms in product.outputs)
     return SchemePrograms(
-        _with_turned_outputs(programs.left, left),
-        _with_turned_outputs(programs.right, right),
+        _with_negated_outputs(programs.left, left),
+        _with_negated_outputs(programs.right, right),
         Program(product.inputs, steps, outputs),
     )
 
 
 def _negated(program: Program) -> set[int]:
-    """Outputs that are one value times -1."""
+    """Indices of outputs that are one negated value."""
     return {k for k, terms in enumerate(program.outputs) if len(terms) == 1 and terms[0][1] == -1}
 
 
-def _with_turned_outputs(program: Program, which: set[int]) -> Program:
+def _with_negated_outputs(program: Program, which: set[int]) -> Program:
     outputs = tuple(
-        tuple((value, -times) for value, times in terms) if output in which else terms
+        tuple((value, -coefficient) for value, coefficient in terms) if output in which else terms
         for output, terms in enumerate(program.outputs)
     )
     return Program(program.inputs, program.steps, outputs)
 
 
-def _turned(term: Term, products: set[int]) -> Term:
-    value, times = term
-    return (value, -times) if value in products else term
+def _negate_if(term: Term, products: set[int]) -> Term:
+    value, coefficient = term
+    return (value, -coefficient) if value in products else term

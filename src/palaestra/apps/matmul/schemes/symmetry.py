@@ -1,7 +1,7 @@
-"""Are two schemes one, seen from other bases? A search for the three matrices that lead from one to the other.
+"""Equivalence of two schemes under symmetry: a search for the three basis changes that map one to the other.
 
-In trace form x -> G x H^-1, y -> H y K^-1, z -> K z G^-1 keeps the product. That row r goes to row s is linear in G, H
-and K together; a few such rows leave one solution, which is then checked on all rows.
+In trace form x -> G x H^-1, y -> H y K^-1, z -> K z G^-1 preserves the product. Mapping row r to row s is linear in
+(G, H, K); a few such rows determine one solution, which is then checked on all rows.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 Triple = tuple[Rows, Rows, Rows]
 Bases = tuple[Rows, Rows, Rows]
 SIGNS = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
-MAX_STEPS = 2_000  # of the search; who needs more is not recognised, and stands as an entry of its own
+MAX_STEPS = 2_000  # of the search; beyond it two schemes count as different
 
 
 @dataclass(frozen=True)
-class _Puzzle:
+class _Problem:
     source: list[Triple]
     target: list[Triple]
-    candidates: list[list[int]]  # for each row of the source, in the order of the search
+    candidates: list[list[int]]  # possible images of each source row, in search order
     order: list[int]
     sides: tuple[int, ...]
     prime: int
 
 
 def are_equivalent(first: VerifiedFactorization, second: VerifiedFactorization) -> bool:
-    """True only when a symmetry was found that leads from the first to the second."""
+    """True only if a symmetry that maps the first to the second was found."""
     both = {first.field is Field.GF2, second.field is Field.GF2}
     if first.rank != second.rank or first.format.ascending != second.format.ascending or len(both) > 1:
         return False
@@ -46,59 +46,59 @@ def are_equivalent(first: VerifiedFactorization, second: VerifiedFactorization) 
     source = trace_form(first.claim)
     colours = row_colours(first)[0][1]
     target = trace_form(second.claim)
-    seen = row_colours(second)
-    views = zip(permutations(range(3)), seen, strict=True)
+    coloured = row_colours(second)
+    views = zip(permutations(range(3)), coloured, strict=True)
     return any(
-        _find(_puzzle(source, view(target, order), colours, other, first.format.sides, prime))
+        _find(_build_problem(source, view(target, order), colours, other, first.format.sides, prime))
         for order, (sides, other) in views
         if sides == first.format.sides and Counter(other) == Counter(colours)
     )
 
 
-def _puzzle(
+def _build_problem(
     source: tuple[Integers, ...],
     target: tuple[Integers, ...],
     colours: list[str],
     other: list[str],
     sides: tuple[int, ...],
     prime: int,
-) -> _Puzzle:
-    """Rows whose colour is rare come first: they have the fewest images."""
+) -> _Problem:
+    """Rows with rare colours come first: they have the fewest possible images."""
     frequency = Counter(colours)
     order = sorted(range(len(colours)), key=lambda row: (frequency[colours[row]], row))
     candidates = [[row for row, colour in enumerate(other) if colour == colours[each]] for each in order]
-    return _Puzzle(_triples(source), _triples(target), candidates, order, sides, prime)
+    return _Problem(_triples(source), _triples(target), candidates, order, sides, prime)
 
 
 def _triples(factors: tuple[Integers, ...]) -> list[Triple]:
     return [(x.tolist(), y.tolist(), z.tolist()) for x, y, z in zip(*factors, strict=True)]
 
 
-def _find(puzzle: _Puzzle) -> bool:
-    """Depth first over images of rows; stops where one solution is left."""
-    size = sum(side * side for side in puzzle.sides)
-    signs = SIGNS[:1] if puzzle.prime == 2 else SIGNS
-    waiting: list[tuple[int, Echelon, frozenset[int]]] = [(0, Echelon(puzzle.prime), frozenset())]
+def _find(problem: _Problem) -> bool:
+    """Depth-first search over images of rows; checks the solutions once at most one dimension is left."""
+    size = sum(side * side for side in problem.sides)
+    signs = SIGNS[:1] if problem.prime == 2 else SIGNS
+    pending: list[tuple[int, Echelon, frozenset[int]]] = [(0, Echelon(problem.prime), frozenset())]
     for _ in range(MAX_STEPS):
-        if not waiting:
+        if not pending:
             return False
-        depth, known, used = waiting.pop()
-        if depth == len(puzzle.order) or size - known.rank <= 1:
-            if any(_leads_over(puzzle, _bases(solution, puzzle.sides)) for solution in known.kernel(size)):
+        depth, known, used = pending.pop()
+        if depth == len(problem.order) or size - known.rank <= 1:
+            if any(_maps_onto(problem, _bases(solution, problem.sides)) for solution in known.kernel(size)):
                 return True
             continue
-        row = puzzle.source[puzzle.order[depth]]
-        for image in puzzle.candidates[depth]:
+        row = problem.source[problem.order[depth]]
+        for image in problem.candidates[depth]:
             if image not in used:
                 for sign in signs:
-                    more = _with_image(known, row, puzzle.target[image], sign, puzzle.sides)
+                    more = _with_image(known, row, problem.target[image], sign, problem.sides)
                     if more.rank < size:
-                        waiting.append((depth + 1, more, used | {image}))
+                        pending.append((depth + 1, more, used | {image}))
     return False
 
 
 def _with_image(known: Echelon, row: Triple, image: Triple, signs: tuple[int, ...], sides: tuple[int, ...]) -> Echelon:
-    """Equations M row = sign * image N for M, N = (G, H), (H, K), (K, G); unknowns are G, H and K, row by row."""
+    """Adds the equations M row = sign * image N for (M, N) = (G, H), (H, K), (K, G); unknowns in row-major order."""
     more = known.copy()
     starts = [0, sides[0] ** 2, sides[0] ** 2 + sides[1] ** 2]
     size = sum(side * side for side in sides)
@@ -123,14 +123,14 @@ def _bases(solution: list[int], sides: tuple[int, ...]) -> Bases:
     return found[0], found[1], found[2]
 
 
-def _leads_over(puzzle: _Puzzle, bases: Bases) -> bool:
-    """All three can be undone, and every row finds an image of its own."""
-    prime = puzzle.prime
+def _maps_onto(problem: _Problem, bases: Bases) -> bool:
+    """True if all three matrices are invertible and map the source rows onto the target rows."""
+    prime = problem.prime
     if any(matrix_rank(base, prime) < len(base) for base in bases):
         return False
     inverses = [invert_matrix(base, prime) for base in bases]
-    images = Counter(_normalize_row(triple, prime) for triple in puzzle.target)
-    moved = Counter(_normalize_row(_transform(triple, bases, inverses, prime), prime) for triple in puzzle.source)
+    images = Counter(_normalize_row(triple, prime) for triple in problem.target)
+    moved = Counter(_normalize_row(_transform(triple, bases, inverses, prime), prime) for triple in problem.source)
     return images == moved
 
 
@@ -140,7 +140,7 @@ def _transform(triple: Triple, bases: Bases, inverses: list[Rows], prime: int) -
 
 
 def _normalize_row(triple: Triple, prime: int) -> str:
-    """A row whatever its scalars: each factor is divided by its first nonzero. The three products are 1 together."""
+    """A row up to scalars: each factor is divided by its first nonzero entry; the product of the scalars is 1."""
     words = []
     for factor in triple:
         entries = np.array(factor, dtype=object).ravel() % prime

@@ -1,4 +1,8 @@
-"""A scheme as the trace of a product of three: there the cyclic turn and the transposition are plain to see."""
+"""Symmetries of the matrix product: changes of basis, cyclic rotation and transposition.
+
+In trace form a scheme is a sum of trace(x X) trace(y Y) trace(z Z), where the cyclic rotation and the transposition
+are permutations of the factors.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,11 @@ from palaestra.core.errors import UsageError
 if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.factorization import Factorization, Format, Integers
 
-STRAIGHT = frozenset({(0, 1, 2), (1, 2, 0), (2, 0, 1)})  # the other orders are those of the transposed product
+STRAIGHT = frozenset({(0, 1, 2), (1, 2, 0), (2, 0, 1)})  # the other orders belong to the transposed product
 
 
 def trace_form(claim: Factorization) -> tuple[Integers, Integers, Integers]:
-    """x [rank, rows, inner], y [rank, inner, columns] and z [rank, columns, rows]; z is w, transposed."""
+    """x [rank, rows, inner], y [rank, inner, columns] and z [rank, columns, rows], where z is w transposed."""
     rows, inner, columns = claim.format.sides
     x = claim.u.reshape(claim.rank, rows, inner)
     y = claim.v.reshape(claim.rank, inner, columns)
@@ -27,19 +31,19 @@ def trace_form(claim: Factorization) -> tuple[Integers, Integers, Integers]:
 
 
 def from_trace_form(x: Integers, y: Integers, z: Integers) -> tuple[Integers, Integers, Integers]:
-    """u, v and w again."""
+    """u, v and w of factors in trace form."""
     return _flat(x), _flat(y), _flat(z.transpose(0, 2, 1))
 
 
 def view(factors: tuple[Integers, ...], order: tuple[int, ...]) -> tuple[Integers, ...]:
-    """The same trace with its factors in another order."""
+    """The factors in another order, transposed where the order needs it."""
     if order in STRAIGHT:
         return tuple(factors[k] for k in order)
     return tuple(factors[k].transpose(0, 2, 1) for k in order)
 
 
 def permute_sides(claim: Factorization, format_: Format) -> Factorization:
-    """The same scheme for a format with the same sides in another order."""
+    """The scheme for a format with the same sides in another order."""
     factors = trace_form(claim)
     for order in permutations(range(3)):
         x, y, z = view(factors, order)
@@ -49,32 +53,32 @@ def permute_sides(claim: Factorization, format_: Format) -> Factorization:
             return replace(
                 claim, format=format_, u=u, v=v, w=w, denominators=(denominators[0], denominators[1], denominators[2])
             )
-    raise UsageError(f"A scheme for {claim.format} is none for {format_}.", "The sides must be the same three.")
+    raise UsageError(f"A scheme for {claim.format} has no equivalent for {format_}.", "Both need the same three sides.")
 
 
 def _flat(matrices: Integers) -> Integers:
     return np.ascontiguousarray(matrices).reshape(len(matrices), -1).copy()
 
 
-Bases = tuple["Base", "Base", "Base"]
+Bases = tuple["Basis", "Basis", "Basis"]
 
 
 @dataclass(frozen=True, eq=False)
-class Base:
-    """`matrix` leads to the new coordinates, `inverse` back; both are whole."""
+class Basis:
+    """A unimodular change of basis: `matrix` maps to the new coordinates, `inverse` back."""
 
     matrix: Integers  # [size, size]
     inverse: Integers  # [size, size]
 
 
-def standard_base(size: int) -> Base:
-    return Base(np.eye(size, dtype=np.int64), np.eye(size, dtype=np.int64))
+def standard_basis(size: int) -> Basis:
+    return Basis(np.eye(size, dtype=np.int64), np.eye(size, dtype=np.int64))
 
 
-def random_base(size: int, field: Field, rng: np.random.Generator) -> Base:
-    """Rows are added to others, and the inverse is kept in step, so that no fraction ever appears.
+def random_basis(size: int, field: Field, rng: np.random.Generator) -> Basis:
+    """A product of random row additions, so that matrix and inverse are integer.
 
-    Modulo 2 there are enough additions to reach every base; over the whole numbers few, since entries grow.
+    Over GF(2) there are enough additions to reach every basis; over the integers few, since entries grow.
     """
     matrix = np.eye(size, dtype=np.int64)[rng.permutation(size)]
     inverse = matrix.T.copy()
@@ -87,17 +91,33 @@ def random_base(size: int, field: Field, rng: np.random.Generator) -> Base:
         if field is Field.GF2:
             matrix %= 2
             inverse %= 2
-    return Base(matrix, inverse)
+    return Basis(matrix, inverse)
 
 
 def change_bases(tensor: Integers, bases: Bases, field: Field) -> Integers:
-    """The tensor [A, B, C] in new coordinates."""
-    first, second, third = (base.matrix for base in bases)
+    """The tensor [A, B, C] in the new coordinates."""
+    first, second, third = (basis.matrix for basis in bases)
     changed: Integers = np.einsum("ia,jb,kc,abc->ijk", first, second, third, tensor, optimize=True)
     return changed % 2 if field is Field.GF2 else changed
 
 
-def change_back(factor: Integers, base: Base, field: Field) -> Integers:
-    """Rows [rank, size] that were found in new coordinates, in the old ones."""
-    back: Integers = factor @ base.inverse.T
+def change_back(factor: Integers, basis: Basis, field: Field) -> Integers:
+    """Rows [rank, size] from the new coordinates to the old ones."""
+    back: Integers = factor @ basis.inverse.T
     return back % 2 if field is Field.GF2 else back
+
+
+def random_equivalent(claim: Factorization, rng: np.random.Generator) -> Factorization:
+    """An equivalent scheme over gf2: random bases, and a rotation or transposition that keeps the format."""
+    orders = [order for order in permutations(range(3)) if _sides(view(trace_form(claim), order)) == claim.format.sides]
+    x, y, z = view(trace_form(claim), orders[rng.integers(len(orders))])
+    rows, inner, columns = (random_basis(side, Field.GF2, rng) for side in claim.format.sides)
+    u = rows.matrix @ x @ inner.inverse
+    v = inner.matrix @ y @ columns.inverse
+    w = (columns.matrix @ z @ rows.inverse).transpose(0, 2, 1)
+    u, v, w = (np.ascontiguousarray(factor.reshape(claim.rank, -1) % 2) for factor in (u, v, w))
+    return replace(claim, u=u, v=v, w=w)
+
+
+def _sides(factors: tuple[Integers, ...]) -> tuple[int, ...]:
+    return tuple(factor.shape[1] for factor in factors)

@@ -1,4 +1,4 @@
-"""The only way from a claim to an algorithm: the tensor identity, entry by entry, in whole numbers."""
+"""Verification of a factorization: the tensor identity, entry by entry, in exact integers."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _PROOF = object()
 
 
 class NotAnAlgorithm(PalaestraError):
-    """A claim that does not hold."""
+    """The factorization does not compute the matrix product."""
 
 
 @dataclass(frozen=True, eq=False)
 class VerifiedFactorization:
-    """A factorization whose identity was checked; only `verify` makes one."""
+    """A verified factorization; only `verify` creates instances."""
 
     claim: Factorization
     proof: object = declare(repr=False)
 
     def __post_init__(self) -> None:
         if self.proof is not _PROOF:
-            raise TypeError("only verify() makes a VerifiedFactorization")
+            raise TypeError("only verify() creates a VerifiedFactorization")
 
     @property
     def format(self) -> Format:
@@ -48,23 +48,23 @@ class VerifiedFactorization:
 
 
 def verify(claim: Factorization) -> VerifiedFactorization:
-    """The claim as a proof, or `NotAnAlgorithm` with how far it is from one. Rows that multiply nothing are refused."""
+    """Verifies the claim; raises `NotAnAlgorithm` with the number of wrong entries. Zero rows are refused."""
     _check_coefficients(claim)
     empty = int(sum(not all(factor[row].any() for factor in claim.factors) for row in range(claim.rank)))
     if empty:
-        raise NotAnAlgorithm(f"{empty} of {claim.rank} rows multiply by nothing.", "Leave them out: they are not rank.")
+        raise NotAnAlgorithm(f"{empty} of {claim.rank} rows have a factor of zeros.", "Remove these rows.")
     wrong = int(np.count_nonzero(residual(claim)))
     if wrong:
         raise NotAnAlgorithm(
-            f"This does not multiply {claim.format} matrices ({claim.field.meaning}): "
-            f"unsolved, the residual has {wrong} nonzeros.",
-            "Is the field right, and the third factor not transposed?",
+            f"The scheme does not multiply {claim.format} matrices ({claim.field.meaning}): "
+            f"the residual has {wrong} nonzero entries.",
+            "Check the field, and whether the third factor is transposed.",
         )
     return VerifiedFactorization(claim, _PROOF)
 
 
 def residual(claim: Factorization) -> Integers:
-    """Sum of the rows' outer products minus the tensor, of shape [A, B, C]; all zero when the claim holds."""
+    """Sum of the rows' outer products minus the tensor, [A, B, C]; zero if the claim holds."""
     scale = prod(claim.denominators)
     bound = scale + claim.rank * prod(_largest(factor) for factor in claim.factors)
     u, v, w = claim.factors
@@ -77,7 +77,7 @@ def residual(claim: Factorization) -> Integers:
 
 
 def product_tensor(format_: Format) -> Integers:
-    """1 where an entry of A times an entry of B belongs to an entry of C; shape [A, B, C]."""
+    """The matrix-multiplication tensor [A, B, C]: 1 where an entry of A times an entry of B contributes to one of C."""
     tensor = np.zeros(format_.sizes, dtype=np.int64)
     row, inner, column = np.indices(format_.sides).reshape(3, -1)
     tensor[row * format_.inner + inner, inner * format_.columns + column, row * format_.columns + column] = 1
@@ -85,15 +85,15 @@ def product_tensor(format_: Format) -> Integers:
 
 
 def _check_coefficients(claim: Factorization) -> None:
-    """A field is a promise about coefficients, too."""
+    """Checks that all coefficients are in the field."""
     lowest = min((int(factor.min()) for factor in claim.factors if factor.size), default=0)
     largest = claim.largest_coefficient
     if claim.field is Field.GF2 and (lowest < 0 or largest > 1):
-        raise NotAnAlgorithm(f"Over gf2 coefficients are 0 and 1, not {lowest} to {largest}.", "Is the field right?")
+        raise NotAnAlgorithm(f"Over gf2 coefficients must be 0 or 1, got {lowest} to {largest}.", "Check the field.")
     if claim.field is Field.ZT and largest > 1:
-        raise NotAnAlgorithm(f"Over zt coefficients are -1, 0 and 1, not up to {largest}.", "Is it a scheme over z?")
+        raise NotAnAlgorithm(f"Over zt coefficients must be -1, 0 or 1, got up to {largest}.", "Try the field z.")
     if claim.field is not Field.Q and claim.denominators != (1, 1, 1):
-        raise NotAnAlgorithm(f"Over {claim.field} there are no denominators.", "Is it a scheme over q?")
+        raise NotAnAlgorithm(f"Denominators are not allowed over {claim.field}.", "Try the field q.")
 
 
 def _largest(factor: Integers) -> int:

@@ -1,4 +1,4 @@
-"""`palaestra/FlipGraph-v0`: a scheme over gf2, and a few of its flips to choose from."""
+"""`palaestra/FlipGraph-v0`: an environment whose actions choose among flips of a scheme over gf2."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from palaestra.apps.matmul.schemes.known_ranks import known_rank
 from palaestra.apps.matmul.search.flip_guided_walk import FEATURES, UNIFORM_WEIGHTS, start_guided_walk
 from palaestra.core.errors import UsageError
 
-MOST = 1_000.0  # no feature is larger: a scheme has fewer rows than that
+MOST = 1_000.0  # bound of the features: a scheme has fewer rows
 STEP_COST = 0.01
 SEEDS = 2**63
 
 
 class FlipGraphEnv(gymnasium.Env[Any, Any]):
-    """Each step shows `choices` flips, drawn from all there are (with repetition only where there are fewer).
+    """Each step offers `choices` flips, sampled from all (with repetition only if there are fewer).
 
-    Observation: [choices, features], the numbers of `guided_walks.FEATURES`. A flip costs 0.01; a rank that falls earns
-    1. The episode ends at `target` (0: the best known rank), or where no flip is left; the walk is cut after
-    `max_flips`. "solved" says that the target is reached.
+    Observation: [choices, features], see `flip_guided_walk.FEATURES`. Reward: the reduction of the rank minus 0.01.
+    The episode terminates at `target` (0: the best known rank) or without a possible flip, and is truncated after
+    `max_flips`. `info["solved"]` is 1 if the target is reached.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012  as Gymnasium has it
@@ -41,8 +41,8 @@ class FlipGraphEnv(gymnasium.Env[Any, Any]):
     ) -> None:
         if choices < 1 or max_flips < 1 or target < 0:
             raise UsageError(
-                f"choices={choices}, max_flips={max_flips}, target={target} cannot be.",
-                "The first two are at least 1, and the target at least 0.",
+                f"Invalid settings: choices={choices}, max_flips={max_flips}, target={target}.",
+                "choices and max_flips must be at least 1, target at least 0.",
             )
         self.render_mode = render_mode
         self._format = parse_format(format)
@@ -53,9 +53,9 @@ class FlipGraphEnv(gymnasium.Env[Any, Any]):
         self.action_space = spaces.Discrete(choices)
         self._choices = choices
         self._start = to_masks(naive_factorization(self._format, Field.GF2))
-        self._path: list[int] = []  # the flips taken: with them the walk can be made again
+        self._path: list[int] = []  # flips so far: set_state replays them
         self._walk = start_guided_walk(self._start, UNIFORM_WEIGHTS, 1)
-        self._offered = np.zeros(choices, np.int64)  # flips behind the actions
+        self._offered = np.zeros(choices, np.int64)  # flip index of each action
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed, options=options)
@@ -67,14 +67,14 @@ class FlipGraphEnv(gymnasium.Env[Any, Any]):
         before, flip = self._walk.rank, int(self._offered[int(action)])
         self._walk.take(flip)
         self._path.append(flip)
-        fallen = before - self._walk.rank
-        seen = self._offer()
+        reduction = before - self._walk.rank
+        observation = self._offer()
         solved = self._walk.rank <= self._target
         is_stuck = not self._walk.features()
-        reward = fallen - STEP_COST
+        reward = reduction - STEP_COST
         info = {"rank": float(self._walk.rank), "flips": float(len(self._path)), "solved": float(solved)}
         ended = solved or is_stuck
-        return seen, reward, ended, not ended and len(self._path) >= self._max_flips, info
+        return observation, reward, ended, not ended and len(self._path) >= self._max_flips, info
 
     def factorization(self) -> Factorization:
         return from_masks(self._masks, self._format)
@@ -88,7 +88,7 @@ class FlipGraphEnv(gymnasium.Env[Any, Any]):
         return {"path": np.array(self._path, np.int64), "offered": self._offered.copy()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """The walk is made again, flip by flip: what it has seen before is part of what it shows."""
+        """Replays the walk flip by flip, since the visit counts are part of the observation."""
         self._walk = start_guided_walk(self._start, UNIFORM_WEIGHTS, 1)
         self._path = [int(flip) for flip in state["path"]]
         for flip in self._path:

@@ -1,4 +1,4 @@
-"""The guided walk that this machine has: compiled, or the same in Python."""
+"""Walks on the flip graph with a linear softmax policy over features of flips: compiled, or the same in Python."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 try:
     from palaestra.apps.matmul.search import guided
-except ImportError:  # installed without a compiler
+except ImportError:  # installed without a C++ compiler
     IS_COMPILED = False
 else:
     IS_COMPILED = True
 
 
-# What is known of a flip before it is taken; the same words in every format.
-FEATURES = ("falls", "lighter", "gained_pairs", "lost_pairs", "fall_is_near", "undoes_last", "seen_before")
+# Features of a flip; they have the same meaning in every format.
+FEATURES = ("reduces_rank", "bits_added", "gained_pairs", "lost_pairs", "reduction_is_near", "undoes_last", "visits")
 UNIFORM_WEIGHTS = (0.0,) * len(FEATURES)
 
 
@@ -38,19 +38,19 @@ class GuidedWalk(Protocol):
 
 
 def start_guided_walk(scheme: Scheme, weights: Sequence[float], rng_state: int) -> GuidedWalk:
-    """Weights as in FEATURES; those of RANDOM draw every flip alike."""
+    """Weights in the order of FEATURES; UNIFORM_WEIGHTS draw every flip with equal probability."""
     if IS_COMPILED:
         return guided.GuidedWalk(scheme, weights, rng_state)
     return PythonGuidedWalk(scheme, weights, rng_state)
 
 
-MAX_VISITS = 1 << 20  # schemes remembered; then memory begins anew
-VISIT_CAP = 4.0  # visits beyond which another makes no difference
+MAX_VISITS = 1 << 20  # the table of visits is cleared beyond this
+VISIT_CAP = 4.0  # visits saturate here
 NO_FLIP = (-1, 0, 0)
 
 
 class PythonGuidedWalk:
-    """See guided.pyi."""
+    """The walk of native/matmul/guided_walk.cpp with the same random numbers and steps; see guided.pyi."""
 
     def __init__(self, scheme: Scheme, weights: Sequence[float], rng_state: int) -> None:
         self.current = [list(row) for row in scheme]
@@ -60,7 +60,7 @@ class PythonGuidedWalk:
         self._last = NO_FLIP
         self._visits: dict[int, int] = {}
         self._digest = self._digest_of_all()
-        self._remember()
+        self._count_visit()
 
     @property
     def rank(self) -> int:
@@ -79,10 +79,10 @@ class PythonGuidedWalk:
             scores = [self._score(features) for features in described]
             highest = max(scores)
             mass = [exp(score - highest) for score in scores]
-            whole = 0.0
+            total = 0.0
             for each in mass:
-                whole += each
-            left = (self._rng.next() >> 11) * 2.0**-53 * whole
+                total += each
+            left = (self._rng.next() >> 11) * 2.0**-53 * total
             chosen = 0
             while chosen + 1 < len(mass) and left >= mass[chosen]:
                 left -= mass[chosen]
@@ -104,7 +104,7 @@ class PythonGuidedWalk:
 
     def take(self, flip: int) -> None:
         if flip >= len(self.features()):
-            raise IndexError("there is no such flip")
+            raise IndexError("flip index out of range")
         self._take(flip)
 
     def _score(self, features: list[float]) -> float:
@@ -133,9 +133,9 @@ class PythonGuidedWalk:
         after_a[y], after_b[z] = new_y, new_z
         after = (self._digest - _digest(a) - _digest(b) + _digest(after_a) + _digest(after_b)) & WORD
         lighter = new_y.bit_count() - a[y].bit_count() + new_z.bit_count() - b[z].bit_count()
-        is_back = (x, first, second) == self._last
+        is_reversal = (x, first, second) == self._last
         seen = min(float(self._visits.get(after, 0)), VISIT_CAP) / VISIT_CAP
-        return [float(not (new_y and new_z)), 0.25 * lighter, gained, lost, near, float(is_back), seen]
+        return [float(not (new_y and new_z)), 0.25 * lighter, gained, lost, near, float(is_reversal), seen]
 
     def _take(self, flip: int) -> None:
         x, first, second = self._flips[flip]
@@ -143,31 +143,31 @@ class PythonGuidedWalk:
         self.current[first][y] ^= self.current[second][y]
         self.current[second][z] ^= self.current[first][z]
         self._last = (x, first, second)
-        gone = [row for row, axis in ((first, y), (second, z)) if not self.current[row][axis]]
-        for row in sorted(gone, reverse=True):
+        zero_rows = [row for row, axis in ((first, y), (second, z)) if not self.current[row][axis]]
+        for row in sorted(zero_rows, reverse=True):
             self.current[row] = self.current[-1]
             self.current.pop()
             self._last = NO_FLIP
         self._digest = self._digest_of_all()
-        self._remember()
+        self._count_visit()
 
     def _digest_of_all(self) -> int:
         return sum(map(_digest, self.current)) & WORD
 
-    def _remember(self) -> None:
+    def _count_visit(self) -> None:
         if len(self._visits) >= MAX_VISITS:
             self._visits.clear()
         self._visits[self._digest] = self._visits.get(self._digest, 0) + 1
 
 
-def _mixed(word: int) -> int:
+def _mix(word: int) -> int:
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & WORD
     word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & WORD
     return word ^ (word >> 31)
 
 
 def _digest(row: Sequence[int]) -> int:
-    """Of one row; those of a scheme are added, so that the order of rows does not matter."""
-    word = _mixed((row[0] + 0x9E3779B97F4A7C15) & WORD)
-    word = _mixed((word + row[1]) & WORD)
-    return _mixed((word + row[2]) & WORD)
+    """Digest of a row; a scheme has the sum of them, which does not depend on the order of rows."""
+    word = _mix((row[0] + 0x9E3779B97F4A7C15) & WORD)
+    word = _mix((word + row[1]) & WORD)
+    return _mix((word + row[2]) & WORD)

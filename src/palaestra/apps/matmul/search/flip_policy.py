@@ -1,8 +1,7 @@
-"""Which flip to take: weights for what is known of a flip, found by trying, with no scheme shown.
+"""A policy for flips: feature weights trained with the cross-entropy method, without demonstrations.
 
-The cross-entropy method: a dozen policies are drawn, each walks a few times, and the next dozen are drawn around the
-best. What is judged is the number of flips until the rank falls to the target. The features mean the same in every
-format, so what was learned on 2x2x2 walks elsewhere.
+Each generation samples policies around the mean of the previous elite; a policy's score is the number of flips until
+the rank reaches the target. The features mean the same in every format, so the policy transfers to other formats.
 """
 
 from __future__ import annotations
@@ -28,28 +27,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FlipTraining:
-    format: Format  # what it learns on
-    target: int  # rank at which a walk ends
+    format: Format  # to train on
+    target: int  # rank that ends a walk
     seed: int = 1
     generations: int = 12
     population: int = 20
     elite: int = 5
-    episodes: int = 12  # of each policy
-    max_flips: int = 4_000  # of one episode
-    spread: float = 1.5  # of the first generation
+    episodes: int = 12  # walks of each policy
+    max_flips: int = 4_000  # of one walk
+    spread: float = 1.5  # standard deviation of the first generation
     min_spread: float = 0.15
 
 
 @dataclass(frozen=True)
 class Generation:
     index: int
-    weights: tuple[float, ...]  # the mean of the elite, as in FEATURES
+    weights: tuple[float, ...]  # mean of the elite, in the order of FEATURES
     best_flips: float  # geometric mean over the episodes of the best policy
     mean_flips: float  # the same over all policies
 
 
 def train_flip_policy(training: FlipTraining) -> Iterator[Generation]:
-    """Yields every generation; the last one's weights are the policy."""
+    """Yields every generation; the weights of the last are the trained policy."""
     rng = np.random.default_rng(training.seed)
     mean = np.zeros(len(FEATURES))
     spread = np.full(len(FEATURES), training.spread)
@@ -64,14 +63,14 @@ def train_flip_policy(training: FlipTraining) -> Iterator[Generation]:
 def run_guided_walk(
     format_: Format, target: int, weights: Sequence[float], seed: int, max_flips: int
 ) -> tuple[int, int]:
-    """One walk from the schoolbook's scheme: flips made and rank reached; the scheme is proved."""
+    """One walk from the naive scheme: the number of flips and the verified rank."""
     walk = start_guided_walk(to_masks(naive_factorization(format_, Field.GF2)), weights, derive_seed(seed, 0, 0))
     made = walk.run(max_flips, target)
     return made, verify(from_masks(walk.current, format_)).rank
 
 
 def _evaluate(weights: list[float], training: FlipTraining, generation: int) -> float:
-    """Mean logarithm of the flips; all policies of a generation throw the same dice."""
+    """Mean log number of flips; all policies of a generation use the same random seeds."""
     start = to_masks(naive_factorization(training.format, Field.GF2))
     total = 0.0
     for episode in range(training.episodes):

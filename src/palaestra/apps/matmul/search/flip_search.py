@@ -1,8 +1,8 @@
-"""A search as a value: walkers, the pool of the best, and what is needed to go on as if it had never stopped.
+"""Flip-graph search with several walkers: an immutable state that can be saved and resumed exactly.
 
-Each walker starts from the schoolbook's scheme, or the one it was given; every second time on average, from the pool.
-One that has not fallen for `patience` flips starts again. Rounds are of a fixed number of flips, so that the same seed
-gives the same search, whatever the clock and however many threads carry it out.
+A walker starts from the naive or a given scheme; half of the restarts use a scheme of the pool. A walker without an
+improvement for `patience` flips restarts. Rounds have a fixed number of flips, so a seed determines the search,
+independent of timing and threads.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SearchSettings:
-    plus_period: int = 20_000  # flips without a fall before a row is split
-    margin: int = 2  # how far above its best a walker may climb
-    patience: int = 20_000_000  # flips without a new best before a walker starts again
-    round_flips: int = 1_000_000  # of each walker, between two looks at the clock
+    plus_period: int = 20_000  # flips without a reduction before a plus transition
+    margin: int = 2  # a plus may raise the rank up to this much above a walker's best
+    patience: int = 20_000_000  # flips without a new best before a walker restarts
+    round_flips: int = 1_000_000  # flips of each walker per round
     pool_size: int = 4
     target: int = 0  # a walker stops at this rank
 
@@ -56,10 +56,10 @@ class Search:
     format: Format
     seed: int
     walkers: tuple[Walker, ...]
-    start: Masks  # where walkers begin: the schoolbook's scheme, or a better one
-    pool: tuple[Masks, ...] = ()  # the best first
+    start: Masks  # start scheme of the walkers: naive or better
+    pool: tuple[Masks, ...] = ()  # best first
     flips: int = 0
-    is_cyclic: bool = False  # all masks are those of schemes that can be turned, a third of the rows
+    is_cyclic: bool = False  # all masks represent cyclic-symmetric schemes, one row per orbit
 
     @property
     def best(self) -> Masks:
@@ -73,13 +73,13 @@ class Search:
     def rank_of(self) -> Callable[[Masks], int]:
         return cyclic_rank if self.is_cyclic else len
 
-    def whole(self, masks: Masks) -> Masks:
-        """All rows of a scheme of this search."""
+    def expand(self, masks: Masks) -> Masks:
+        """All rows of a scheme of this search, with the orbits expanded."""
         return expand_cyclic(masks, self.format.rows) if self.is_cyclic else masks
 
 
 def start_search(format_: Format, seed: int, walkers: int, start: Masks | None = None) -> Search:
-    """`start`: a scheme to begin with, instead of the schoolbook's."""
+    """The initial state; `start` replaces the naive scheme."""
     check_fits(format_)
     rows = start or to_masks(naive_factorization(format_, Field.GF2))
     made = tuple(Walker(rows, rows, derive_seed(seed, index, 0)) for index in range(walkers))
@@ -87,43 +87,43 @@ def start_search(format_: Format, seed: int, walkers: int, start: Masks | None =
 
 
 def start_cyclic_search(format_: Format, seed: int, walkers: int, start: Masks | None = None) -> Search:
-    """Among schemes for square matrices that can be turned; `start` is one of them."""
+    """A search among cyclic-symmetric schemes for square matrices; `start` is one of them."""
     check_fits(format_)
     return replace(start_search(format_, seed, walkers, start or naive_cyclic_masks(format_.rows)), is_cyclic=True)
 
 
 def advance_search(search: Search, settings: SearchSettings, pool: ThreadPoolExecutor | None = None) -> Search:
-    """One round of every walker; the compiled walk lets go of Python, so threads run side by side."""
-    mapped = (pool.map if pool else map)(lambda walker: _walk(walker, settings, search), search.walkers)
+    """Runs one round of every walker; the compiled walk releases the GIL, so `pool` runs them in parallel."""
+    mapped = (pool.map if pool else map)(lambda walker: _run_walker(walker, settings, search), search.walkers)
     done = list(mapped)
     kept = best_schemes([*search.pool, *(walker.best for walker, _ in done)], settings.pool_size, search.rank_of)
     flips = search.flips + sum(made for _, made in done)
     walkers = tuple(
-        _start_again(walker, index, search, kept) if walker.since_best >= settings.patience else walker
+        _restart(walker, index, search, kept) if walker.since_best >= settings.patience else walker
         for index, (walker, _) in enumerate(done)
     )
     return replace(search, walkers=walkers, pool=kept, flips=flips)
 
 
 def drop_schemes(search: Search, bad: list[Masks]) -> Search:
-    """They leave the pool, and walkers that had found them start again."""
-    marks = {_mark(masks) for masks in bad}
-    kept = tuple(masks for masks in search.pool if _mark(masks) not in marks)
+    """Removes schemes from the pool and restarts walkers whose best they are."""
+    keys = {_row_key(masks) for masks in bad}
+    kept = tuple(masks for masks in search.pool if _row_key(masks) not in keys)
     walkers = tuple(
-        _start_again(walker, index, search, kept) if _mark(walker.best) in marks else walker
+        _restart(walker, index, search, kept) if _row_key(walker.best) in keys else walker
         for index, walker in enumerate(search.walkers)
     )
     return replace(search, walkers=walkers, pool=kept)
 
 
 def derive_seed(seed: int, walker: int, start: int) -> int:
-    """A word for the dice of a walker's start; neighbouring seeds have nothing in common."""
+    """A 64-bit seed for a walker's start, independent for each combination."""
     digest = hashlib.sha256(f"{seed} {walker} {start}".encode()).digest()
     return int.from_bytes(digest[:8], "little") | 1
 
 
 def encode_search(search: Search) -> dict[str, Any]:
-    """Plain data; masks as hexadecimal text, since JSON has no 64 bits for everybody."""
+    """JSON data; masks as hexadecimal text, since many JSON parsers lose bits of 64-bit integers."""
     walkers = [
         {
             "current": encode_masks(walker.current),
@@ -163,7 +163,9 @@ def decode_search(data: dict[str, Any], format_: Format) -> Search:
         is_cyclic = bool(data.get("is_cyclic", data.get("is_turning", False)))
         return Search(format_, seed, walkers, decode_masks(data["start"]), pool, flips, is_cyclic)
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedFile(f"A search cannot be read: {error!r}.", "Begin again with another run=NAME.") from error
+        raise DamagedFile(
+            f"The saved search is damaged: {error!r}.", "Start a new search with another run=NAME."
+        ) from error
 
 
 def _get(data: dict[str, Any], key: str, old_key: str) -> Any:
@@ -171,7 +173,7 @@ def _get(data: dict[str, Any], key: str, old_key: str) -> Any:
     return data[key] if key in data else data[old_key]
 
 
-def _walk(walker: Walker, settings: SearchSettings, search: Search) -> tuple[Walker, int]:
+def _run_walker(walker: Walker, settings: SearchSettings, search: Search) -> tuple[Walker, int]:
     resume = resume_cyclic_walk if search.is_cyclic else resume_walk
     walk = resume(walker.current, walker.best, walker.rng_state, walker.since_reduction)
     made = walk.run(settings.round_flips, settings.plus_period, settings.margin, settings.target)
@@ -181,7 +183,7 @@ def _walk(walker: Walker, settings: SearchSettings, search: Search) -> tuple[Wal
     return Walker(walk.current, walk.best, walk.rng_state, walk.since_reduction, since, walker.starts), made
 
 
-def _start_again(walker: Walker, index: int, search: Search, pool: tuple[Masks, ...]) -> Walker:
+def _restart(walker: Walker, index: int, search: Search, pool: tuple[Masks, ...]) -> Walker:
     starts = walker.starts + 1
     word = derive_seed(search.seed, index, starts)
     from_pool = bool(pool) and bool(word & 2)
@@ -190,14 +192,14 @@ def _start_again(walker: Walker, index: int, search: Search, pool: tuple[Masks, 
 
 
 def best_schemes(schemes: list[Masks], count: int, rank_of: Callable[[Masks], int] = len) -> tuple[Masks, ...]:
-    """Different ones, none more than one above the best."""
-    different = {_mark(one): one for one in schemes}
+    """The best distinct schemes, at most one rank above the best."""
+    different = {_row_key(one): one for one in schemes}
     ranked = sorted(different.values(), key=rank_of)
     return tuple(one for one in ranked[:count] if rank_of(one) <= rank_of(ranked[0]) + 1)
 
 
-def _mark(masks: Masks) -> tuple[tuple[int, ...], ...]:
-    """The same for the same rows in another order."""
+def _row_key(masks: Masks) -> tuple[tuple[int, ...], ...]:
+    """A key that does not depend on the order of rows."""
     return tuple(sorted(map(tuple, masks)))
 
 
@@ -208,5 +210,5 @@ def encode_masks(masks: Masks) -> list[str]:
 def decode_masks(rows: list[str]) -> Masks:
     found = [[int(word, 16) for word in row.split()] for row in rows]
     if not found or any(len(row) != 3 or not all(0 < mask < 1 << 64 for mask in row) for row in found):
-        raise ValueError("a scheme has rows of three masks")
+        raise ValueError("a scheme needs rows of three nonzero masks")
     return found

@@ -1,4 +1,8 @@
-"""The walk that this machine has: compiled, or the same in Python."""
+"""Random walks on the flip graph: compiled, or PythonWalk with the same steps.
+
+Rows i and j with an equal factor x: (x,y,z) + (x,y',z') = (x,y+y',z) + (x,y',z+z') is a flip. A row with a factor of
+zeros is removed, which reduces the rank.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,16 @@ from palaestra.core.errors import UsageError
 
 try:
     from palaestra.apps.matmul.search import flips
-except ImportError:  # installed without a compiler
+except ImportError:  # installed without a C++ compiler
     IS_COMPILED = False
 else:
     IS_COMPILED = True
 
-SLOW_WARNING = "The search runs in Python here, hundreds of times slower: install Palaestra where a C++ compiler is."
+SLOW_WARNING = "Searching without the compiled walk, hundreds of times slower: reinstall with a C++ compiler."
 
 
 class Walk(Protocol):
-    """A walk that can be put away and taken up: what `resume_walk` takes is all there is to it."""
+    """A walk that can be saved and resumed: the arguments of `resume_walk` are its complete state."""
 
     @property
     def current(self) -> Scheme: ...
@@ -34,7 +38,7 @@ class Walk(Protocol):
 
 
 class TernaryWalk(Protocol):
-    """Over zt; compiled only."""
+    """A walk over zt; compiled only."""
 
     @property
     def best(self) -> Scheme: ...
@@ -46,7 +50,7 @@ class TernaryWalk(Protocol):
 
 
 def resume_ternary_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> TernaryWalk | None:
-    """None where nothing was compiled: polishing then has other bases only."""
+    """None without the compiled module."""
     return flips.TernaryWalk(current, best, rng_state, since_reduction) if IS_COMPILED else None
 
 
@@ -57,8 +61,8 @@ def resume_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: 
 
 
 def resume_cyclic_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> Walk:
-    """Among schemes that can be turned, see `turning`; compiled only."""
-    if not IS_COMPILED:  # it was begun elsewhere
+    """A walk among cyclic-symmetric schemes; compiled only."""
+    if not IS_COMPILED:  # a search from another machine
         raise UsageError(
             "This search walks among schemes that can be turned, which needs the compiled walk.", SLOW_WARNING
         )
@@ -72,7 +76,7 @@ ATTEMPTS = 1000
 
 @dataclass
 class Xorshift64:
-    """xorshift64*"""
+    """The xorshift64* generator."""
 
     state: int
 
@@ -89,7 +93,7 @@ class Xorshift64:
 
 
 class PythonWalk:
-    """See flips.pyi."""
+    """The walk of native/matmul/binary_walk.cpp with the same random numbers and steps; see flips.pyi."""
 
     def __init__(self, current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> None:
         self.current = [list(row) for row in current]
@@ -162,12 +166,12 @@ class PythonWalk:
             first, second = second, first
         self.current[first][y] ^= self.current[second][y]
         self.current[second][z] ^= self.current[first][z]
-        gone = [row for row, axis in ((first, y), (second, z)) if not self.current[row][axis]]
-        if not gone:
+        zero_rows = [row for row, axis in ((first, y), (second, z)) if not self.current[row][axis]]
+        if not zero_rows:
             self._refresh(y, first)
             self._refresh(z, second)
             return False
-        for row in sorted(gone, reverse=True):
+        for row in sorted(zero_rows, reverse=True):
             self.current[row] = self.current[-1]
             self.current.pop()
         self._rebuild()

@@ -1,11 +1,11 @@
-"""A search that climbs: smaller formats first, and each scheme that was found is extended to the next.
+"""Search over a ladder of formats: smaller formats first; each result is extended to the next format.
 
-From the schoolbook's scheme a walk for 4x4x4 stays far above what is known; from a good 3x4x4 and a strip it does not.
-A rung ends at the best known rank, or when nothing fell for a number of flips; what was found there stays on its shelf.
-After the last rung the climb begins again with other dice: at the bottom, or on some rung with a scheme from the shelf
-below, extended, or from the shelf above, cut down. Which 3x4x4 is extended matters more than how long. Where whole
-numbers are wanted, only schemes that lift are extended or kept. For large square matrices, modulo 2, the climb begins
-at the top, among schemes that can be turned (see `turning`), and seven of eight ascents are of this kind.
+A walk for 4x4x4 that starts from the naive scheme stays far above the best known rank; from a good 3x4x4, extended, it
+does not. A rung ends at the best known rank, or after a number of flips without a reduction; its best schemes enter
+the pool of the rung. After the last rung a new ascent starts with another seed: at the bottom, or on any rung from a
+scheme of the rung below (extended) or above (projected), since which scheme is extended matters more than the number
+of flips. For integer fields only schemes that lift are extended or stored. For large square matrices over GF(2) the
+first ascent, and seven of eight later ones, search the last rung among cyclic-symmetric schemes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.schemes.bit_masks import Masks, from_masks, supports_cyclic_search, to_masks
-from palaestra.apps.matmul.schemes.composition import SIDES, join, project
+from palaestra.apps.matmul.schemes.composition import SIDES, join_schemes, project
 from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization, parse_format
 from palaestra.apps.matmul.schemes.fields import Field, parse_field
 from palaestra.apps.matmul.schemes.known_ranks import known_rank
@@ -46,33 +46,31 @@ if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.verification import VerifiedFactorization
 
 LIFTED_COUNT = 64
-# A lift takes seconds, and what was lifted when it was found is asked for again at the end.
+# Cache: a lift takes seconds, and the end of a run lifts the same schemes again.
 _LIFTED: dict[tuple[Format, tuple[tuple[int, ...], ...]], VerifiedFactorization | None] = {}
-MAX_DIRECT_RANK = 27  # products of the schoolbook: up to here a walk from there arrives at once
-ASCENTS_PER_EXTENSION = 16  # after so many ascents each rung gets more flips
-RUNG_SEEDS = 1000  # seeds of rungs lie beyond those of walkers
-ASCENT_SEEDS = 2000  # and the choice of where to begin again beyond those
-RUNG_POOL_SIZE = 8  # schemes kept for each rung
-CYCLIC_ROW_RANK = 3  # rows that a turn counts for: ranks among schemes that can be turned move in such steps
-CYCLIC_PLUS_FACTOR, CYCLIC_RESTART_FACTOR, CYCLIC_FLIPS_FACTOR = (
-    2,
-    4,
-    4,
-)  # there rows are split oftener, walkers start again sooner, and the search goes on
+MAX_DIRECT_RANK = 27  # up to this naive rank a walk from the naive scheme is fast
+ASCENTS_PER_EXTENSION = 16  # after so many ascents the flips of each rung increase
+RUNG_SEEDS = 1000  # offset of the seeds of rungs, beyond those of walkers
+ASCENT_SEEDS = 2000  # offset of the seeds of ascents
+RUNG_POOL_SIZE = 8  # schemes stored for each rung
+CYCLIC_ROW_RANK = 3  # rows of an orbit: ranks of cyclic-symmetric schemes change in such steps
+CYCLIC_PLUS_FACTOR = 2  # a cyclic search has more frequent plus transitions,
+CYCLIC_RESTART_FACTOR = 4  # earlier restarts,
+CYCLIC_FLIPS_FACTOR = 4  # and more flips
 
 
 @dataclass(frozen=True)
 class LadderState:
-    rungs: tuple[Format, ...]  # the last is what is wanted
-    field: Field  # gf2; else what is kept and extended lifts
+    rungs: tuple[Format, ...]  # the last is the target format
+    field: Field  # for others than gf2 only schemes that lift are stored and extended
     seed: int
-    search: Search  # on the present rung
+    search: Search  # on the current rung
     best: Masks  # for the last format, of all ascents
     rung: int = 0
     ascents: int = 0
-    flips_before: int = 0  # of the searches that are done
-    improved_at: int = 0  # flips of the present search when its best last fell
-    rung_pools: tuple[tuple[Masks, ...], ...] = ()  # for each rung the best that ascents left there
+    flips_before: int = 0  # of finished searches
+    improved_at: int = 0  # flips of the current search at its last improvement
+    rung_pools: tuple[tuple[Masks, ...], ...] = ()  # the best schemes of each rung
 
     @property
     def format(self) -> Format:
@@ -92,7 +90,7 @@ class LadderState:
 
 
 def ladder_rungs(format_: Format) -> tuple[Format, ...]:
-    """Each is one longer in its largest side than the one before it."""
+    """The formats from small to `format_`; each step increases one side by 1."""
     found = [format_]
     while found[0].naive_rank > MAX_DIRECT_RANK:
         sides = list(found[0].sides)
@@ -104,10 +102,10 @@ def ladder_rungs(format_: Format) -> tuple[Format, ...]:
 def start_ladder(
     rungs: tuple[Format, ...], field: Field, seed: int, walkers: int, start: Masks | None = None
 ) -> LadderState:
-    """`start`: a scheme for the first rung, instead of the schoolbook's."""
+    """The initial state; `start` replaces the naive scheme of the first rung."""
     best = start if start and len(rungs) == 1 else to_masks(naive_factorization(rungs[-1], Field.GF2))
     state = LadderState(rungs, field, seed, start_search(rungs[0], seed, walkers, start), best)
-    return _turning(state, 0) if uses_cyclic_search(state) and start is None else state
+    return _start_cyclic_ascent(state, 0) if uses_cyclic_search(state) and start is None else state
 
 
 def uses_cyclic_search(state: LadderState) -> bool:
@@ -121,38 +119,38 @@ def advance_ladder(
     pool: ThreadPoolExecutor | None = None,
     deadline: float = inf,
 ) -> LadderState:
-    """One round; `rules.target` is that of the last rung. `OutOfTime` when a lift is not done at `ends`."""
+    """Runs one round; `settings.target` is that of the last rung. Raises `LiftTimeout` if a lift exceeds `deadline`."""
     target = settings.target if state.is_at_top else rung_target(state)
     if state.search.is_cyclic:
-        period, patience = (
-            max(settings.plus_period // CYCLIC_PLUS_FACTOR, 1),
-            settings.patience // CYCLIC_RESTART_FACTOR,
+        settings = replace(
+            settings,
+            margin=settings.margin * CYCLIC_ROW_RANK,
+            plus_period=max(settings.plus_period // CYCLIC_PLUS_FACTOR, 1),
+            patience=settings.patience // CYCLIC_RESTART_FACTOR,
         )
-        settings = replace(settings, margin=settings.margin * CYCLIC_ROW_RANK, plus_period=period, patience=patience)
         rung_flips *= CYCLIC_FLIPS_FACTOR
     search = advance_search(state.search, replace(settings, target=target), pool)
     has_improved = search.best_rank < state.search.best_rank
     state = replace(state, search=search, improved_at=search.flips if has_improved else state.improved_at)
-    spent = search.flips - state.improved_at >= rung_flips * (1 + state.ascents // ASCENTS_PER_EXTENSION)
+    is_exhausted = search.flips - state.improved_at >= rung_flips * (1 + state.ascents // ASCENTS_PER_EXTENSION)
     if state.is_at_top:
         better = [masks for masks in search.pool if search.rank_of(masks) < state.best_rank]
         found, state = _best_valid(state, better, deadline)
         state = state if found is None else replace(state, best=found)
-        may_start_again = spent and len(state.rungs) > 1 and state.best_rank > settings.target
+        may_start_again = is_exhausted and len(state.rungs) > 1 and state.best_rank > settings.target
         return _start_ascent(state, deadline) if may_start_again else state
-    if search.best_rank > target and not spent:
+    if search.best_rank > target and not is_exhausted:
         return state
     found, state = _best_valid(state, search.pool, deadline)
     if found is None:  # none of them lifts
-        return _move_to_rung(state, state.rung, state.ascents + 1, None) if spent else state
+        return _move_to_rung(state, state.rung, state.ascents + 1, None) if is_exhausted else state
     state = _add_to_rung_pool(state, found)
-    return _move_to_rung(
-        state, state.rung + 1, state.ascents, extend_scheme(found, *state.rungs[state.rung : state.rung + 2])
-    )
+    start = extend_scheme(found, *state.rungs[state.rung : state.rung + 2])
+    return _move_to_rung(state, state.rung + 1, state.ascents, start)
 
 
 def best_so_far(state: LadderState, deadline: float = inf) -> Masks:
-    """Also when time ends on a lower rung: what was found there, extended to the format that is wanted."""
+    """The best scheme for the target format; a result of a lower rung is extended to it."""
     try:
         return _best_extended(state, deadline)
     except LiftTimeout:
@@ -160,9 +158,9 @@ def best_so_far(state: LadderState, deadline: float = inf) -> Masks:
 
 
 def _best_extended(state: LadderState, deadline: float) -> Masks:
-    found, _ = (
-        (None, state) if state.is_at_top else _best_valid(state, [state.search.best, *state.search.pool], deadline)
-    )
+    if state.is_at_top:
+        return state.best
+    found, _ = _best_valid(state, [state.search.best, *state.search.pool], deadline)
     if found is None:
         return state.best
     for given, wanted in pairwise(state.rungs[state.rung :]):
@@ -176,16 +174,16 @@ def rung_target(state: LadderState) -> int:
 
 
 def extend_scheme(masks: Masks, given: Format, wanted: Format) -> Masks:
-    """The schoolbook's scheme for the strip that is missing is added."""
+    """Extends a scheme to a larger format with the naive scheme of the missing strip."""
     at = next(k for k in range(3) if given.sides[k] != wanted.sides[k])
     sides = list(wanted.sides)
     sides[at] -= given.sides[at]
     strip = naive_factorization(Format(sides[0], sides[1], sides[2]), Field.GF2)
-    return to_masks(join(from_masks(masks, given), strip, SIDES[at]))
+    return to_masks(join_schemes(from_masks(masks, given), strip, SIDES[at]))
 
 
 def lift_to_field(field: Field, masks: Masks, format_: Format, deadline: float = inf) -> VerifiedFactorization | None:
-    """The scheme over the field that is wanted; None when it cannot be lifted so."""
+    """The scheme verified over `field`; None if it does not lift."""
     if field is Field.GF2:
         return verify(from_masks(masks, format_))
     key = (format_, tuple(map(tuple, masks)))
@@ -224,37 +222,41 @@ def decode_ladder(data: dict[str, Any]) -> LadderState:
         field, seed = parse_field(data["field"]), int(data["seed"])
         return LadderState(rungs, field, seed, search, best, rung, ascents, before, improved_at, rung_pools)
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise DamagedFile(f"A search cannot be read: {error!r}.", "Begin again with another run=NAME.") from error
+        raise DamagedFile(
+            f"The saved search is damaged: {error!r}.", "Start a new search with another run=NAME."
+        ) from error
     except PalaestraError as error:
-        raise DamagedFile(f"A search cannot be read: {error.message}", "Begin again with another run=NAME.") from error
+        raise DamagedFile(
+            f"The saved search is damaged: {error.message}", "Start a new search with another run=NAME."
+        ) from error
 
 
 def _best_valid(state: LadderState, schemes: Iterable[Masks], deadline: float) -> tuple[Masks | None, LadderState]:
-    """The best of them that holds over the field that is wanted, whole; better ones that do not leave the search."""
-    is_below = state.field is Field.ZT and not state.is_at_top  # larger coefficients on the way do no harm
+    """The best scheme that is valid over the field, all rows; better invalid ones are dropped from the search."""
+    is_below = state.field is Field.ZT and not state.is_at_top  # lower rungs may use larger coefficients
     field = Field.Z if is_below else state.field
-    bad: list[Masks] = []
+    invalid: list[Masks] = []
     for masks in sorted(schemes, key=state.search.rank_of):
-        whole = state.search.whole(masks)
-        if lift_to_field(field, whole, state.search.format, deadline) is not None:
-            return whole, _without(state, bad)
-        bad.append(masks)
-    return None, _without(state, bad)
+        expanded = state.search.expand(masks)
+        if lift_to_field(field, expanded, state.search.format, deadline) is not None:
+            return expanded, _without(state, invalid)
+        invalid.append(masks)
+    return None, _without(state, invalid)
 
 
-def _without(state: LadderState, bad: list[Masks]) -> LadderState:
-    return replace(state, search=drop_schemes(state.search, bad)) if bad else state
+def _without(state: LadderState, invalid: list[Masks]) -> LadderState:
+    return replace(state, search=drop_schemes(state.search, invalid)) if invalid else state
 
 
 def _start_ascent(state: LadderState, deadline: float) -> LadderState:
-    """The next ascent: from the bottom, or on some rung from what stands on the shelf below or above."""
+    """Starts the next ascent: at the bottom, or on a rung from a scheme of the rung below or above."""
     found, state = _best_valid(state, state.search.pool, deadline)
     state = state if found is None else _add_to_rung_pool(state, found)
     ascents = state.ascents + 1
     word = derive_seed(state.seed, ASCENT_SEEDS, ascents)
     if uses_cyclic_search(state) and word >> 9 & 7:
-        return _turning(state, ascents)
-    rung = (word >> 32) % len(state.rungs)  # its last bit is always 1
+        return _start_cyclic_ascent(state, ascents)
+    rung = (word >> 32) % len(state.rungs)  # a derived seed is always odd
     below, above = (_rung_pool(state, at) for at in (rung - 1, rung + 1))
     if above and word >> 8 & 1:
         return _move_to_rung(state, rung, ascents, _project_to_rung(state, rung, above[(word >> 16) % len(above)]))
@@ -275,7 +277,7 @@ def _rung_pool(state: LadderState, rung: int) -> tuple[Masks, ...]:
 
 
 def _add_to_rung_pool(state: LadderState, found: Masks) -> LadderState:
-    """On the present rung's shelf, where of equally good ones the newest stay."""
+    """Adds a scheme to the pool of the current rung; of equal ranks the newest stay."""
     rung_pools = [_rung_pool(state, rung) for rung in range(len(state.rungs))]
     rung_pools[state.rung] = best_schemes([found, *rung_pools[state.rung]], RUNG_POOL_SIZE)
     return replace(state, rung_pools=tuple(rung_pools))
@@ -287,7 +289,7 @@ def _move_to_rung(state: LadderState, rung: int, ascents: int, start: Masks | No
     return replace(state, search=search, rung=rung, ascents=ascents, flips_before=state.flips, improved_at=0)
 
 
-def _turning(state: LadderState, ascents: int) -> LadderState:
-    """On the last rung, from the schoolbook's."""
+def _start_cyclic_ascent(state: LadderState, ascents: int) -> LadderState:
+    """A cyclic search on the last rung, from the naive scheme."""
     state = _move_to_rung(state, len(state.rungs) - 1, ascents, None)
     return replace(state, search=start_cyclic_search(state.format, state.search.seed, len(state.search.walkers)))

@@ -1,6 +1,6 @@
-"""From a scheme modulo 2 to one over the whole numbers: modulo 4, 8, 16, … until small coefficients hold exactly.
+"""Hensel lifting of a scheme over gf2 to the integers: modulo 4, 8, 16, … until small coefficients hold exactly.
 
-Each step is one linear system modulo 2 with the same matrix. Many schemes lift; some cannot (4x4x4 with 47 rows).
+Each step solves a linear system modulo 2 with the same matrix. Many schemes lift; some do not (4x4x4 with 47 rows).
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from palaestra.core.errors import UsageError
 if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.factorization import Factorization, Integers
 
-STEPS = 8  # up to modulo 512; larger coefficients are of no use to anybody
+STEPS = 8  # up to modulo 512; larger coefficients are not useful
 Bits = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 
 
 class LiftTimeout(Exception):
-    """A lift was not done when its time was up; nothing is known of the scheme then."""
+    """A lift exceeded its deadline; whether the scheme lifts is unknown."""
 
 
 def lift(proved: VerifiedFactorization, deadline: float = inf) -> VerifiedFactorization | None:
-    """The same scheme over zt, or over z where it needs larger coefficients; None when it cannot be lifted so.
+    """The scheme over zt, or over z if it needs larger coefficients; None if it does not lift.
 
-    `OutOfTime` after `ends` (of time.monotonic): for 5x5x5 the linear system takes a minute.
+    Raises `LiftTimeout` after `deadline` (time.monotonic): for 5x5x5 the linear system takes a minute.
     """
     if proved.field is not Field.GF2:
-        raise UsageError(f"A scheme over {proved.field} need not be lifted.", "Only those over gf2 are.")
+        raise UsageError(f"Cannot lift a scheme over {proved.field}.", "Only schemes over gf2 can be lifted.")
     factors = list(proved.claim.factors)
     system: _System | None = None
     for step in range(1, STEPS + 1):
@@ -43,24 +43,24 @@ def lift(proved: VerifiedFactorization, deadline: float = inf) -> VerifiedFactor
         found = _verify_centered(proved.claim, factors, modulus)
         if found is not None:
             return found
-        wrong = residual(_claim(proved.claim, factors)) // modulus % 2
-        system = system or _System(proved.claim, deadline)  # not needed where the bits themselves hold
-        correction = system.solve(wrong.ravel())
+        error = residual(_to_claim(proved.claim, factors)) // modulus % 2
+        system = system or _System(proved.claim, deadline)  # not needed if the bits themselves are valid
+        correction = system.solve(error.ravel())
         if correction is None:
             return None
         factors = [factor + modulus * part for factor, part in zip(factors, correction, strict=True)]
     return _verify_centered(proved.claim, factors, 2 ** (STEPS + 1))
 
 
-def _claim(origin: Factorization, factors: list[Integers]) -> Factorization:
+def _to_claim(origin: Factorization, factors: list[Integers]) -> Factorization:
     u, v, w = (factor.copy() for factor in factors)
     return replace(origin, field=Field.Z, u=u, v=v, w=w)
 
 
 def _verify_centered(origin: Factorization, factors: list[Integers], modulus: int) -> VerifiedFactorization | None:
-    """With each coefficient as near to 0 as the modulus lets it be, if that is an algorithm."""
+    """The scheme with coefficients centred around 0 modulo `modulus`; None if it is not valid over the integers."""
     reach = modulus // 2 - 1
-    claim = _claim(origin, [(factor + reach) % modulus - reach for factor in factors])
+    claim = _to_claim(origin, [(factor + reach) % modulus - reach for factor in factors])
     field = Field.ZT if claim.largest_coefficient <= 1 else Field.Z
     try:
         return verify(replace(claim, field=field))
@@ -69,19 +69,19 @@ def _verify_centered(origin: Factorization, factors: list[Integers], modulus: in
 
 
 class _System:
-    """The derivative of a scheme modulo 2, reduced once: its matrix is the same in every step."""
+    """The Jacobian of a scheme modulo 2, reduced once for all steps."""
 
     def __init__(self, claim: Factorization, deadline: float) -> None:
         self._shapes = [factor.shape for factor in claim.factors]
         values = np.concatenate([factor.ravel() for factor in claim.factors])
-        self._order = np.argsort(1 - values, kind="stable")  # entries that are 1 first: corrections then are signs
-        matrix = _derivative(claim)[:, self._order]
+        self._order = np.argsort(1 - values, kind="stable")  # entries of 1 first: their corrections are signs
+        matrix = _jacobian(claim)[:, self._order]
         self._equations, self._unknowns = matrix.shape
         self._operations, self._pivots = _reduce(matrix, deadline)
 
-    def solve(self, wrong: Integers) -> list[Integers] | None:
-        """What to add to each factor, in units of the modulus; None when nothing helps."""
-        right = self._operations @ wrong % 2
+    def solve(self, error: Integers) -> list[Integers] | None:
+        """The correction of each factor, in units of the modulus; None if there is none."""
+        right = self._operations @ error % 2
         rank = len(self._pivots)
         if right[rank:].any():
             return None
@@ -91,8 +91,8 @@ class _System:
         return [part.reshape(shape) for part, shape in zip(np.split(solution, boundaries), self._shapes, strict=True)]
 
 
-def _derivative(claim: Factorization) -> Bits:
-    """How each entry of the tensor moves with each coefficient, modulo 2; [entries, coefficients]."""
+def _jacobian(claim: Factorization) -> Bits:
+    """The Jacobian of the tensor with respect to the coefficients, modulo 2; [entries, coefficients]."""
     u, v, w = (factor.astype(np.uint8) for factor in claim.factors)
     a, b, c = claim.format.sizes
     rank = claim.rank
@@ -103,7 +103,7 @@ def _derivative(claim: Factorization) -> Bits:
 
 
 def _reduce(matrix: Bits, deadline: float) -> tuple[Integers, NDArray[np.intp]]:
-    """Gauss and Jordan on packed bits: the operations that were made, [equations, equations], and the pivots."""
+    """Gauss-Jordan elimination on packed bits: the row operations [equations, equations] and the pivot columns."""
     equations, unknowns = matrix.shape
     work = _packed(np.concatenate([matrix, np.eye(equations, dtype=np.uint8)], axis=1))
     pivots: list[int] = []

@@ -1,7 +1,7 @@
-"""From a scheme with signs to one of the same rank with fewer additions.
+"""Reduces the additions of a scheme over zt at the same rank.
 
-Two ways, by turns: walks among schemes of this rank that cool down towards few coefficients, and other bases, a row or
-column added to another at a time. What counts is the number of additions after sums that recur are made once.
+Alternates simulated annealing on the flip graph towards few nonzero coefficients with elementary changes of basis. The
+objective is the number of additions after common-subexpression elimination.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ from palaestra.apps.matmul.search.flip_walk import TernaryWalk, resume_ternary_w
 if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.factorization import Factorization, Integers
 
-TEMPERATURES = (2.0, 1.0, 0.6, 0.4, 0.3, 0.2)  # temperatures, in coefficients
-STEPS = 200_000  # flips at each
+TEMPERATURES = (2.0, 1.0, 0.6, 0.4, 0.3, 0.2)  # in coefficients
+STEPS = 200_000  # flips at each temperature
 PLUS_PERIOD = 50_000
-BASES = 60  # other bases tried for each scheme
-FEW_TRIES, THOROUGH = 1, 24  # tries of the elimination
+BASES = 60  # basis changes tried for each scheme
+FEW_TRIES, MANY_TRIES = 1, 24  # tries of the CSE
 
 
 def minimize_additions(proved: VerifiedFactorization, seconds: float, seed: int) -> VerifiedFactorization:
-    """The same rank, proved again, and never more additions; what is known to be possible ends it early."""
+    """An equally ranked scheme with at most as many additions, verified; stops early at the best known number."""
     if proved.field is not Field.ZT:
         return proved
-    deadline, turn = time.monotonic() + seconds, 0
-    best, count = proved.claim, count_additions(proved.claim, THOROUGH, deadline).eliminated
-    enough = known_additions(proved.format, proved.field) or 0
-    while count > enough and time.monotonic() < deadline:
-        rng = random.Random(derive_seed(seed, turn, 0))  # noqa: S311 - a search, not a secret
-        origin = proved.claim if turn % 2 == 0 else best
-        claim = _improve_bases(_anneal(origin, derive_seed(seed, turn, 1)), rng, deadline)
-        fewer = count_additions(claim, THOROUGH, deadline).eliminated
+    deadline, iteration = time.monotonic() + seconds, 0
+    best, count = proved.claim, count_additions(proved.claim, MANY_TRIES, deadline).eliminated
+    best_known = known_additions(proved.format, proved.field) or 0
+    while count > best_known and time.monotonic() < deadline:
+        rng = random.Random(derive_seed(seed, iteration, 0))  # noqa: S311 - not for cryptography
+        origin = proved.claim if iteration % 2 == 0 else best
+        claim = _improve_bases(_anneal(origin, derive_seed(seed, iteration, 1)), rng, deadline)
+        fewer = count_additions(claim, MANY_TRIES, deadline).eliminated
         if claim.rank <= best.rank and (claim.rank, fewer) < (best.rank, count):
             best, count = claim, fewer
-        turn += 1
+        iteration += 1
     return verify(best)
 
 
 def find_fewest_additions(
     proved: VerifiedFactorization, known: list[tuple[str, VerifiedFactorization]], seconds: float, seed: int
 ) -> tuple[VerifiedFactorization, tuple[str, ...]]:
-    """The polished scheme, or a lighter product of known ones (by fingerprint) of the same rank; and its parents."""
+    """The scheme with fewest additions from `minimize_additions` or tensor products of known schemes; its parents."""
     if proved.field is not Field.ZT:
         return proved, ()
     deadline = time.monotonic() + seconds
     best = minimize_additions(proved, seconds, seed)
     parents: tuple[str, ...] = ()
-    count = count_additions(best.claim, THOROUGH, deadline).eliminated
+    count = count_additions(best.claim, MANY_TRIES, deadline).eliminated
     signed = [(mark, one.claim) for mark, one in known if one.field is Field.ZT]
     for claim, i, j in find_tensor_products(proved.format, [one for _, one in signed]):
         fewer = count_additions(claim, FEW_TRIES).eliminated
@@ -70,7 +70,7 @@ def find_fewest_additions(
 
 
 def _anneal(claim: Factorization, seed: int) -> Factorization:
-    """The scheme of fewest coefficients that a cooling walk meets; the claim itself without a compiled walk."""
+    """The scheme with fewest nonzero coefficients of an annealing walk; the claim itself without a compiled walk."""
     masks = to_signed_masks(claim)
     walk: TernaryWalk | None = resume_ternary_walk(masks, masks, seed, 0)
     if walk is None:
@@ -81,7 +81,7 @@ def _anneal(claim: Factorization, seed: int) -> Factorization:
 
 
 def _improve_bases(claim: Factorization, rng: random.Random, deadline: float) -> Factorization:
-    """Elementary changes of the three bases, as long as they take additions away."""
+    """Random elementary basis changes, accepted if they do not add additions."""
     count = count_additions(claim, FEW_TRIES).eliminated
     for _ in range(BASES):
         if time.monotonic() >= deadline:
@@ -96,17 +96,17 @@ def _improve_bases(claim: Factorization, rng: random.Random, deadline: float) ->
 
 
 def _change_one_basis(claim: Factorization, rng: random.Random) -> Factorization:
-    """x -> G x H^-1, y -> H y K^-1, z -> K z G^-1, where one of the three adds a row to another and the others rest."""
+    """x -> G x H^-1, y -> H y K^-1, z -> K z G^-1, where one of G, H, K adds a row to another."""
     at = rng.randrange(3)
     side = claim.format.sides[at]
     if side < 2:
         return claim
-    base, inverse = np.eye(side, dtype=np.int64), np.eye(side, dtype=np.int64)
+    basis, inverse = np.eye(side, dtype=np.int64), np.eye(side, dtype=np.int64)
     i, j = rng.sample(range(side), 2)
     sign = rng.choice((1, -1))
-    base[i, j], inverse[i, j] = sign, -sign
+    basis[i, j], inverse[i, j] = sign, -sign
     factors: list[Integers] = list(trace_form(claim))
-    factors[at] = base @ factors[at]
+    factors[at] = basis @ factors[at]
     factors[(at + 2) % 3] = factors[(at + 2) % 3] @ inverse
     x, y, z = factors
     u, v, w = from_trace_form(x, y, z)

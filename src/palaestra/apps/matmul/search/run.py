@@ -1,11 +1,10 @@
-"""One session of a search: rounds, figures, checkpoints, and at its end the best scheme, proved, in the archive."""
+"""A session of the flip search as a run: rounds, metrics, checkpoints, and the best scheme verified and archived."""
 
 from __future__ import annotations
 
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance, readable_entries
@@ -29,7 +28,14 @@ from palaestra.apps.matmul.search.ladder import (
 )
 from palaestra.apps.matmul.search.lifting import LiftTimeout
 from palaestra.apps.matmul.search.reduce_additions import find_fewest_additions
-from palaestra.apps.matmul.session import archive_scheme, log_checkpoint, open_loggers, record_end
+from palaestra.apps.matmul.session import (
+    MIN_FINISH_SECONDS,
+    SearchResult,
+    archive_scheme,
+    log_checkpoint,
+    open_loggers,
+    record_end,
+)
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.clock import SystemClock
 from palaestra.core.errors import RunFailed
@@ -53,28 +59,9 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 5  # 2: ladder of formats; 3: pools of the rungs; 4: cyclic-symmetric schemes; 5: names of keys
 SAVE_SECONDS = 10.0
-SECONDS_PER_ROW_PAIR = 4e-4  # seconds for each two rows of a scheme, twice what a quiet machine takes
+SECONDS_PER_ROW_PAIR = 4e-4  # of a fingerprint; twice the time on an idle machine
 BENCH_SECONDS = 6.0
-LARGEST_SHARE = 0.3  # of a session that its end may take
-MIN_FINISH_SECONDS = 2.0  # seconds, when the search itself was late
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    run: str
-    name: str
-    field: str  # of the scheme that was kept
-    rank: int
-    known: int | None
-    comparison: str
-    flips: int
-    seconds: float
-    fingerprint: str
-    is_new: bool  # to this archive
-    file: str  # in the archive; empty when it is no better than the schoolbook's
-    exit_code: int
-    note: str = ""
-    unit: str = "flips"  # of what was counted as `flips`; an agent makes moves
+MAX_FINISH_SHARE = 0.3  # of a session, for its end
 
 
 def run_flip_search(directory: RunDirectory, config: DiscoverConfig, print_line: Callable[[str], None]) -> SearchResult:
@@ -82,7 +69,7 @@ def run_flip_search(directory: RunDirectory, config: DiscoverConfig, print_line:
         session = RunSession(directory, 0, SystemClock())
         with record_end(session, stop):
             deadline = time.monotonic() + config.seconds
-            search = _opened(directory, config, session)
+            search = _open_search(directory, config, session)
             with open_loggers(config.loggers, session, config.model_dump(mode="json")) as loggers:
                 loggers.rewind(search.flips)
                 search = _run_rounds(search, config, session, loggers, stop, print_line, deadline)
@@ -92,19 +79,19 @@ def run_flip_search(directory: RunDirectory, config: DiscoverConfig, print_line:
 
 
 def finishing_seconds(search: LadderState, config: DiscoverConfig) -> float:
-    """What proving, archiving, polishing and a first benchmark of the best scheme take at the end of a session."""
-    needed = SECONDS_PER_ROW_PAIR * search.best_rank**2  # the fingerprint compares each two rows
+    """Estimated time to verify, archive, reduce the additions of and benchmark the best scheme."""
+    needed = SECONDS_PER_ROW_PAIR * search.best_rank**2  # the fingerprint compares all pairs of rows
     if search.field is not Field.GF2 and search.best_rank < search.format.naive_rank:
         needed += (config.polish if search.field is Field.ZT else 0.0) + (BENCH_SECONDS if config.bench else 0.0)
-    return min(needed, LARGEST_SHARE * config.seconds)
+    return min(needed, MAX_FINISH_SHARE * config.seconds)
 
 
 def checkpoint_file(directory: RunDirectory) -> Path:
     return directory.checkpoints / "search.json"
 
 
-def _opened(directory: RunDirectory, config: DiscoverConfig, session: RunSession) -> LadderState:
-    """Where the last session stopped, step for step; else at the beginning."""
+def _open_search(directory: RunDirectory, config: DiscoverConfig, session: RunSession) -> LadderState:
+    """The state of the last session, or a new one."""
     file = checkpoint_file(directory)
     if not file.exists():
         session.journal.record("run.started", pid=os.getpid(), seed=config.seed, world_size=config.walkers)
@@ -118,7 +105,7 @@ def _opened(directory: RunDirectory, config: DiscoverConfig, session: RunSession
 
 
 def _start(directory: RunDirectory, config: DiscoverConfig) -> Masks | None:
-    """What discoveries over this field make of it; kept beside the checkpoint, since the archive grows."""
+    """The best start from archived schemes, for start=archive; stored with the run, since the archive changes."""
     if config.start != "archive":
         return None
     entries = readable_entries(Archive(directory.path.parent))
@@ -135,7 +122,7 @@ def _start(directory: RunDirectory, config: DiscoverConfig) -> Masks | None:
 
 
 def _read_start(directory: RunDirectory) -> VerifiedFactorization | None:
-    """The scheme that the search began with, over its own field; None when it began with the schoolbook's."""
+    """The start scheme over its own field; None if the search started from the naive scheme."""
     file = parents_file(directory)
     scheme = read_json(file).get("scheme") if file.exists() else None
     return None if scheme is None else verify(decode_scheme(scheme))
@@ -159,35 +146,35 @@ def _run_rounds(
     print_line: Callable[[str], None],
     deadline: float,
 ) -> LadderState:
-    """Rounds until the time is up, the target is reached, or somebody says stop; at least one."""
-    settings, begun_with, rounds = config.search_settings, search.flips, 0
+    """Runs rounds until the deadline, the target or a stop signal; at least one."""
+    settings, first_flips, round_count = config.search_settings, search.flips, 0
     rate = 0.0
-    begun_at = saved_at = time.monotonic()
+    started_at = saved_at = time.monotonic()
     with ThreadPoolExecutor(config.walkers) as pool:
         while not stop and search.best_rank > settings.target:
             limit = deadline - finishing_seconds(search, config)
-            if rounds and time.monotonic() >= limit:
+            if round_count and time.monotonic() >= limit:
                 break
             before = (search.ascents, search.rung, -search.search.best_rank)
             try:
                 search = advance_ladder(
                     search, settings, config.rung_flips, pool if config.walkers > 1 else None, limit
                 )
-            except LiftTimeout:  # the round is made again by the next session
+            except LiftTimeout:  # the next session repeats the round
                 break
-            rounds += 1
-            rate = (search.flips - begun_with) / max(time.monotonic() - begun_at, 1e-9)
-            session.beat(rounds, search.flips, rate, {"best_rank": search.best_rank})
+            round_count += 1
+            rate = (search.flips - first_flips) / max(time.monotonic() - started_at, 1e-9)
+            session.beat(round_count, search.flips, rate, {"best_rank": search.best_rank})
             has_improved = (search.ascents, search.rung, -search.search.best_rank) > before
             if has_improved:
                 rung = "" if search.is_at_top else f"{search.search.format} "
-                took = time.monotonic() - begun_at
-                print_line(f"{rung}rank {search.search.best_rank} after {search.flips:,} flips, {took:.2f} s")
+                elapsed = time.monotonic() - started_at
+                print_line(f"{rung}rank {search.search.best_rank} after {search.flips:,} flips, {elapsed:.2f} s")
             if has_improved or time.monotonic() - saved_at >= SAVE_SECONDS:
                 loggers.write(_sample(search, rate))
                 _save(search, session, loggers)
                 saved_at = time.monotonic()
-        if rounds:
+        if round_count:
             loggers.write(_sample(search, rate))
             loggers.flush()
     _save(search, session, loggers)
@@ -207,21 +194,21 @@ def _sample(search: LadderState, rate: float) -> Sample:
 
 def _save(search: LadderState, session: RunSession, loggers: LoggerFanout) -> None:
     file = checkpoint_file(session.directory)
-    begun = time.monotonic()
+    started = time.monotonic()
     write_json(file, stamped(encode_ladder(search), SCHEMA_VERSION))
     number = log_checkpoint(session.directory.checkpoints, search.flips, session.seconds, file.name)
-    loggers.checkpoint_saved(_described(search, session, number, file))
+    loggers.checkpoint_saved(_describe_checkpoint(search, session, number, file))
     session.journal.record(
         "checkpoint.saved",
         step=search.flips,
         file=file.name,
         bytes=file.stat().st_size,
-        seconds=round(time.monotonic() - begun, 3),
+        seconds=round(time.monotonic() - started, 3),
     )
 
 
-def _described(search: LadderState, session: RunSession, number: int, file: Path) -> Checkpoint:
-    """For those who only want to know when and where; a search has no policy."""
+def _describe_checkpoint(search: LadderState, session: RunSession, number: int, file: Path) -> Checkpoint:
+    """Checkpoint metadata for loggers; a search has no policy."""
     return Checkpoint(
         epoch=number,
         agent_step=search.flips,
@@ -246,7 +233,7 @@ def _finish(
 ) -> SearchResult:
     directory = session.directory
     best = _verified_best(search, _read_start(directory), deadline)
-    proved, kin = _reduce_additions(best, Archive(directory.path.parent), config, stop, deadline)
+    proved, used = _reduce_additions(best, Archive(directory.path.parent), config, stop, deadline)
     provenance = Provenance(
         run=directory.id,
         method="flip" if proved.field is Field.GF2 else "flip and lift",
@@ -255,32 +242,32 @@ def _finish(
         wall_seconds=round(session.seconds, 3),
         cpu_seconds=round(time.process_time(), 3),
         found_at=time.time(),
-        parents=(*_parents(directory), *kin),
+        parents=(*_parents(directory), *used),
         machine=read_json(directory.environment_file),
     )
-    comparison = compare_with_known(proved)
-    kept = archive_scheme(proved, provenance, session, loggers, bench=config.bench and not stop, deadline=deadline)
+    known = compare_with_known(proved)
+    archived = archive_scheme(proved, provenance, session, loggers, bench=config.bench and not stop, deadline=deadline)
     return SearchResult(
         run=directory.id,
         name=session.record.name,
         field=str(proved.field),
         rank=proved.rank,
-        known=comparison.known,
-        comparison=str(comparison.verdict),
+        known=known.known,
+        comparison=str(known.comparison),
         flips=search.flips,
         seconds=session.seconds,
         fingerprint=fingerprint(proved),
-        is_new=kept.is_new,
-        file=kept.file,
+        is_new=archived.is_new,
+        file=archived.file,
         exit_code=0 if stop.signal is None else exit_code_of(stop.signal),
-        note=kept.note,
+        note=archived.note,
     )
 
 
 def _reduce_additions(
     proved: VerifiedFactorization, archive: Archive, config: DiscoverConfig, stop: StopRequest, deadline: float
 ) -> tuple[VerifiedFactorization, tuple[str, ...]]:
-    """With fewer additions, where there is time for it; and the discoveries that were used for it."""
+    """Reduces the additions within the remaining time; also the fingerprints of the schemes used for it."""
     if not config.polish or stop or proved.field is not Field.ZT:
         return proved, ()
     known = [(entry.fingerprint, entry.scheme) for entry in readable_entries(archive)]
@@ -290,13 +277,13 @@ def _reduce_additions(
 
 
 def _verified_best(search: LadderState, start: VerifiedFactorization | None, deadline: float) -> VerifiedFactorization:
-    """The best of what the search found and what it began with.
+    """The better of the search's best scheme and the start scheme, verified.
 
-    What is kept was lifted when it was found, and the schoolbook's scheme holds everywhere. The start holds over the
-    field as it was archived; lifted again from its bits, it may come out with larger coefficients.
+    Stored schemes were lifted when found, and the naive scheme is valid over every field. The start is verified as
+    archived: lifted again from its bits it could get larger coefficients.
     """
     found = lift_to_field(search.field, best_so_far(search, deadline), search.format)
     schemes = [one for one in (start, found) if one is not None]
     if not schemes:
-        raise RunFailed(f"No scheme for {search.format} that the search kept holds over {search.field}.")
+        raise RunFailed(f"No scheme of the search for {search.format} is valid over {search.field}.")
     return min(schemes, key=lambda one: one.rank)
