@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import islice
 
 import numpy as np
@@ -72,7 +73,7 @@ def test_an_agent_that_was_put_away_goes_on_bit_for_bit(strassen_bits):
 def test_a_state_with_the_keys_of_version_0_1_is_read():
     first = learner()
     list(islice(first.learn(), 2))
-    state = first.capture()
+    state = deepcopy(first.capture())  # the optimizer shares its tensors
     own = trainer_state_from_bytes(state["ranks"][0])
     buffer = own.pop("replay_buffer")
     buffer["are_good"] = buffer.pop("has_policy_target")
