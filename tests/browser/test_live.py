@@ -46,7 +46,7 @@ class Server:
     def _opened(self, socket):
         self.sockets.append(socket)
         socket.on_message(lambda text: self.heard.append(json.loads(text)))
-        self.tell({"state": "connected", "why": "", "role": "train"})
+        self.tell({"state": "connected", "reason": "", "role": "train"})
         self.tell({"hud": self.hud()})
 
     def hud(self, **more):
@@ -219,14 +219,14 @@ def test_every_state_is_said_in_words_with_the_reason(watched, state, why, words
     page, server = watched()
     server.send(red())
     expect(page.locator("figcaption").first).to_contain_text("return 61.50")
-    server.tell({"state": state, "why": why, "role": "train"})
+    server.tell({"state": state, "reason": why, "role": "train"})
     expect(page.locator(".state")).to_have_text(re.compile(f"{words}\\s*{re.escape(why)}"))
 
 
 def test_of_a_run_that_has_ended_no_empty_boxes_are_shown(watched):
     page, server = watched(slots=16)
     expect(page.locator("figure")).to_have_count(16)
-    server.tell({"state": "closed", "why": "The run has ended.", "role": "train"})
+    server.tell({"state": "closed", "reason": "The run has ended.", "role": "train"})
     expect(page.get_by_role("heading", name="This run is over")).to_be_visible()
     expect(page.locator("figure")).to_have_count(0)
     expect(page.get_by_role("main")).not_to_contain_text(" left")

@@ -24,7 +24,7 @@ from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.run import RunRecord, RunState
 from palaestra.core.spaces import decode_interface
 from palaestra.core.worker_kind import Resources
-from palaestra.daemon.ticket import Ticket, read_ticket, stamped_ticket
+from palaestra.daemon.run_entry import Submission, read_submission, stamped_submission
 from palaestra.rendering.frame_format import (
     ABOUT,
     DEMAND,
@@ -47,9 +47,9 @@ from palaestra.runs.replay_file import ReplayWriter, read_replay_file
 from palaestra.runs.status import read_written_record
 from palaestra.web.files import wanted_span
 from palaestra.web.request_parsing import parse_json
-from palaestra.web.resources.checkpoint_zip import checked_entries, open_archive, read_pieces
-from palaestra.web.sockets.live_view import Said, understood_as
-from palaestra.web.sockets.match import MatchSaid
+from palaestra.web.resources.checkpoint_zip import open_archive, read_pieces, validate_entries
+from palaestra.web.sockets.live_view import ViewerMessage, parse_message
+from palaestra.web.sockets.match import MatchViewerMessage
 from tools.reliability.fuzzing import Parser, fuzz
 
 SAMPLE = 500  # `make test` draws one of so many
@@ -95,7 +95,7 @@ def read_archive(data):
     with open_archive(io.BytesIO(data)) as archive:
         return {
             name: sum(map(len, read_pieces(archive, entry)))
-            for name, entry in checked_entries(archive, 1 << 20).items()
+            for name, entry in validate_entries(archive, 1 << 20).items()
         }
 
 
@@ -170,8 +170,8 @@ def text_parsers():
         b'{"ack": 1}',
         b'{"action": 3, "paused": true}',
     )
-    yield 40_000, Parser("message of a viewer", lambda data: understood_as(Said, text_of(data)), said[:2])
-    yield 40_000, Parser("message of a player", lambda data: understood_as(MatchSaid, text_of(data)), said[1:])
+    yield 40_000, Parser("message of a viewer", lambda data: parse_message(ViewerMessage, text_of(data)), said[:2])
+    yield 40_000, Parser("message of a player", lambda data: parse_message(MatchViewerMessage, text_of(data)), said[1:])
     yield 40_000, Parser("interface", read_interface, (INTERFACE,))
 
 
@@ -185,8 +185,8 @@ def file_parsers(folder):
     run = RunDirectory(folder)
     record = json.dumps({"schema_version": 1, **asdict(RECORD)}).encode()
     yield 20_000, Parser("status", through(run.status_file, lambda _: read_written_record(run)), (record,))
-    ticket = json.dumps(stamped_ticket(Ticket(1, 1, Resources()))).encode()
-    yield 10_000, Parser("ticket", through(run.queue_file, lambda _: read_ticket(run)), (ticket,))
+    submission = json.dumps(stamped_submission(Submission(1, 1, Resources()))).encode()
+    yield 10_000, Parser("ticket", through(run.queue_file, lambda _: read_submission(run)), (submission,))
 
 
 NAMES = [

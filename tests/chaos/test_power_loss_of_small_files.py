@@ -14,7 +14,7 @@ import pytest
 from palaestra.core.errors import PalaestraError
 from palaestra.core.run import RunRequest, RunState
 from palaestra.core.worker_kind import Resources
-from palaestra.daemon.ticket import Ticket, read_ticket, stamped_ticket
+from palaestra.daemon.run_entry import Submission, read_submission, stamped_submission
 from palaestra.runs.files import read_json, write_json
 from palaestra.runs.status import read_written_record
 from palaestra.runs.store import RunStore
@@ -130,7 +130,7 @@ def accepted(root, monkeypatch, leave_out=""):
     """What of an accepted run certainly survives, as relative names; and the run itself."""
     store = RunStore(root)
     recorder = Recorder(monkeypatch, leave_out)
-    queue = stamped_ticket(Ticket(1, 1, Resources()))
+    queue = stamped_submission(Submission(1, 1, Resources()))
     directory = store.create(RunRequest("script", "", {}), {}, "first", queue=queue)
     survivors = recorder.survivors()
     monkeypatch.undo()
@@ -144,7 +144,7 @@ def test_an_accepted_run_survives_with_all_that_a_daemon_needs_to_carry_it_out(t
     figure("files of an accepted run that survive", len(survivors))
     assert survivors >= NEEDED
     assert read_written_record(directory).state is RunState.QUEUED
-    assert read_ticket(directory).sequence == 1
+    assert read_submission(directory).sequence == 1
 
 
 @pytest.mark.fault("X3")

@@ -23,11 +23,11 @@ def test_silence_ends_it_when_asked(served):
 
 
 def test_a_wrong_token_is_said(served):
-    with connect(served) as client, Client(client.url, "wrong") as stranger:
-        with pytest.raises(UsageError, match="does not know this token"):
-            list(follow_events(stranger.connection))
+    with connect(served) as client, Client(client.url, "wrong") as anonymous:
+        with pytest.raises(UsageError, match="does not accept this token"):
+            list(follow_events(anonymous.connection))
 
 
 def test_nobody_there_is_said():
-    with pytest.raises(NotFound, match="cannot be followed"):
+    with pytest.raises(NotFound, match="Cannot follow the events"):
         list(follow_events(Client("http://127.0.0.1:9", "x").connection))

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # daemon_scripts, also for the p
 
 from daemon_scripts import end_and_remove, open_daemon
 
-PATIENCE_SECONDS = 60.0
+MONITOR_TIMEOUT_SECONDS = 60.0
 LONGEST_TURN_SECONDS = 1.0  # of one look; what takes longer was stopped with SIGSTOP, or the machine slept
 ATTEMPTS = 3
 
@@ -55,7 +55,7 @@ def quickest():
 
 @pytest.fixture
 def wait_until():
-    def wait(condition, what, seconds=PATIENCE_SECONDS):
+    def wait(condition, what, seconds=MONITOR_TIMEOUT_SECONDS):
         """Time in which we were stopped ourselves is not counted."""
         left, before = seconds, time.monotonic()
         while left > 0:

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from palaestra.core.run import RunRequest
 from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
-from palaestra.daemon.keeping import read_note, still_there
+from palaestra.daemon.monitor_handle import is_running, read_monitor_record
+from palaestra.daemon.process_tree import find_members, kill_members, send_signal
 from palaestra.daemon.service import Daemon
 from palaestra.daemon.settings import DaemonSettings
-from palaestra.daemon.tree import find_members, kill_members, send
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config
 from palaestra.runs.identity import is_run_id
@@ -62,11 +62,13 @@ def open_daemon(root, **changes):
 def end_everything(root):
     """Keepers and workers of all runs there, for tests that leave some behind."""
     for path in root.iterdir() if root.is_dir() else []:
-        if is_run_id(path.name) and (note := read_note(RunDirectory(path))) is not None:
-            keeper = note.keeper if still_there(note.keeper) else None
-            kill_members(lambda path=path, keeper=keeper: find_members(path.name, keeper.pid if keeper else None), 5.0)
-            if keeper is not None:
-                send(keeper, signal.SIGKILL)
+        if is_run_id(path.name) and (monitor_record := read_monitor_record(RunDirectory(path))) is not None:
+            monitor = monitor_record.monitor if is_running(monitor_record.monitor) else None
+            kill_members(
+                lambda path=path, monitor=monitor: find_members(path.name, monitor.pid if monitor else None), 5.0
+            )
+            if monitor is not None:
+                send_signal(monitor, signal.SIGKILL)
 
 
 def end_and_remove(root):

@@ -8,9 +8,9 @@ import pytest
 from daemon_scripts import script
 
 from palaestra.core.run import RunState
-from palaestra.daemon.keeping import read_note
-from palaestra.daemon.ticket import Terms
-from palaestra.daemon.tree import find_members
+from palaestra.daemon.monitor_handle import read_monitor_record
+from palaestra.daemon.process_tree import find_members
+from palaestra.daemon.run_entry import SubmissionOptions
 
 GRACE_SECONDS = 0.5
 DEAF = "import os, signal, sys, time\nfor number in (1, 2, 3, 10, 12, 15): signal.signal(number, signal.SIG_IGN)\n"
@@ -43,8 +43,8 @@ def test_whoever_does_not_want_to_end_is_gone_within_grace_and_two_seconds(serve
     def seconds_beyond_the_grace():
         entry = daemon.submit(script(ESCAPES[way]))
         wait_until(lambda: is_ready(daemon, entry), "its first words")
-        keeper = read_note(daemon.directory(entry.id)).keeper
-        members = find_members(entry.id, keeper.pid)
+        monitor = read_monitor_record(daemon.directory(entry.id)).monitor
+        members = find_members(entry.id, monitor.pid)
         assert members
         before = time.monotonic()
         daemon.stop(entry.id)
@@ -77,7 +77,9 @@ def test_asked_twice_it_ends_at_once(serve, wait_until, quickest):
 def test_out_of_memory_is_a_failure_of_its_own_and_the_others_go_on(serve):
     daemon = serve()
     other = daemon.submit(script("import time; time.sleep(1); print('unharmed')"))
-    greedy = daemon.submit(script("block = b'x' * (200 << 20); import time; time.sleep(1000)"), Terms(memory_mb=100))
+    greedy = daemon.submit(
+        script("block = b'x' * (200 << 20); import time; time.sleep(1000)"), SubmissionOptions(memory_mb=100)
+    )
     done = daemon.wait(greedy.id, 30)
     assert done.state is RunState.FAILED
     assert done.record.failure.startswith("out of memory: ")
@@ -107,20 +109,20 @@ def test_however_much_is_printed_the_log_is_short_and_the_daemon_as_small_as_bef
     while not daemon.wait(entry.id, 0.05).state.is_over:
         disk_peak = max(disk_peak, sum(path.stat().st_size for path in daemon.directory(entry.id).logs.glob("out*")))
     took = time.monotonic() - began
-    kept = sum(path.stat().st_size for path in daemon.directory(entry.id).logs.glob("output*"))
+    monitored_run = sum(path.stat().st_size for path in daemon.directory(entry.id).logs.glob("output*"))
     grown = process.memory_info().rss - before
     for name, value in {
         "MB printed": megabytes,
         "in s": took,
-        "MB kept": kept >> 20,
+        "MB kept": monitored_run >> 20,
         "MB of disk": disk_peak >> 20,
     }.items():
         figure(name, value)
     figure("KB the daemon grew", grown >> 10)
     assert daemon.get(entry.id).state is RunState.FINISHED
-    assert kept <= 2 * limit + (1 << 20)
+    assert monitored_run <= 2 * limit + (1 << 20)
     assert grown < 8 << 20
-    assert read_note(daemon.directory(entry.id)).dropped_bytes > megabytes * 300_000
+    assert read_monitor_record(daemon.directory(entry.id)).dropped_bytes > megabytes * 300_000
 
 
 @pytest.mark.fault("G7")

@@ -1,19 +1,23 @@
+from __future__ import annotations
+
 import random
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from palaestra.core.run import RunRecord, RunState
 from palaestra.core.worker_kind import Resources
-from palaestra.daemon.entry import Entry
 from palaestra.daemon.errors import DamagedIndex, StoreRefused
-from palaestra.daemon.index import Index, build_index
-from palaestra.daemon.ticket import Ticket
+from palaestra.daemon.index import STEPS, Index, build_index, upgrade, version_of
+from palaestra.daemon.run_entry import RunEntry, Submission
 
 RECORD = RunRecord("01M7H5H1TJ9XS3KR3PDYDV077C", "n", "script", "", RunState.QUEUED, 1.0)
-ENTRY = Entry(RECORD, Ticket(3, 1, Resources()), status_stamp="1-2")
+ENTRY = RunEntry(RECORD, Submission(3, 1, Resources()), status_stamp="1-2")
 
 
 def entries(count):
@@ -24,12 +28,12 @@ def test_what_was_put_is_there_after_opening_again(tmp_path):
     path = tmp_path / "daemon.db"
     with closing(Index(path)) as index:
         index.put(ENTRY)
-        index.count_up_to(3)
+        index.set_sequence(3)
         with_more = replace(ENTRY, gpus=(1,))
         index.put(with_more)
     with closing(Index(path)) as index:
         assert (index.load(), index.sequence()) == ([with_more], 3)
-        index.drop(ENTRY.id)
+        index.remove(ENTRY.id)
         assert index.load() == []
 
 
@@ -100,24 +104,24 @@ def test_a_row_under_another_id_is_refused(tmp_path):
 def test_a_file_that_cannot_grow_refuses_with_the_reason_and_keeps_what_it_has(tmp_path):
     with closing(Index(tmp_path / "daemon.db")) as index:
         index.limit_pages(1)
-        with pytest.raises(StoreRefused, match="full.*Make room"):
+        with pytest.raises(StoreRefused, match="Cannot write.*full.*Free disk space"):
             for entry in entries(500):
                 index.put(entry)
         index.try_put(ENTRY)  # logged, not raised
-        kept = len(index.load())
+        monitored_run = len(index.load())
         index.limit_pages(10_000)
         index.put(ENTRY)
-        assert len(index.load()) == kept + 1
+        assert len(index.load()) == monitored_run + 1
 
 
 def test_many_changes_are_one_and_a_full_disk_leaves_the_old_ones(tmp_path):
     path = tmp_path / "daemon.db"
     with closing(Index(path)) as index:
-        with index.together():
+        with index.transaction():
             for entry in entries(50):
                 index.put(entry)
         index.limit_pages(1)
-        with index.together():
+        with index.transaction():
             for entry in entries(500):
                 index.try_put(entry)
     with closing(Index(path)) as index:
@@ -131,3 +135,96 @@ def test_building_replaces_the_old_one_whole(tmp_path):
     with closing(Index(path)) as index:
         assert (len(index.load()), index.sequence()) == (1, 9)
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".tmp")] == []
+
+
+MORE_STEPS = (
+    *STEPS,
+    (
+        "ALTER TABLE runs ADD COLUMN colour TEXT",
+        "UPDATE runs SET colour = 'red'",
+        "CREATE TABLE notes (text TEXT)",
+        "INSERT INTO notes VALUES ('made')",
+    ),
+)
+
+UPGRADE_AND_DIE = """
+import os, signal, sqlite3, sys
+from pathlib import Path
+from palaestra.daemon.index import upgrade
+from test_migrations import MORE_STEPS
+left = int(sys.argv[2])
+class Connection(sqlite3.Connection):
+    def execute(self, *arguments):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().execute(*arguments)
+upgrade(sqlite3.connect(sys.argv[1], isolation_level=None, factory=Connection), Path(sys.argv[1]), MORE_STEPS)
+"""
+
+
+def make_first(path):
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        upgrade(connection, path)
+        connection.execute("INSERT INTO runs VALUES ('a', 1, 'queued', '{}')")
+
+
+def columns(path):
+    with closing(sqlite3.connect(path)) as connection:
+        names = [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        colours = [row[0] for row in connection.execute("SELECT colour FROM runs")] if "colour" in names else []
+        return version_of(connection), names, "notes" in tables, colours
+
+
+OLD = (1, ["id", "sequence", "state", "entry"], False, [])
+NEW = (2, ["id", "sequence", "state", "entry", "colour"], True, ["red"])
+
+
+def test_an_upgrade_keeps_the_rows_and_a_copy_of_the_old_file(tmp_path):
+    path = tmp_path / "daemon.db"
+    make_first(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        upgrade(connection, path, MORE_STEPS)
+    assert columns(path) == NEW
+    assert columns(tmp_path / "daemon.db.v1") == OLD
+
+
+def test_an_up_to_date_file_is_left_alone(tmp_path):
+    path = tmp_path / "daemon.db"
+    make_first(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        upgrade(connection, path)
+    assert [one.name for one in tmp_path.iterdir()] == ["daemon.db"]
+
+
+@pytest.mark.fault("G13")
+def test_a_newer_one_is_refused_with_both_numbers(tmp_path):
+    path = tmp_path / "daemon.db"
+    make_first(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA user_version = {len(STEPS) + 1}")
+        with pytest.raises(DamagedIndex, match=rf"version {len(STEPS) + 1}; this Palaestra reads 0 to {len(STEPS)}"):
+            upgrade(connection, path)
+
+
+@pytest.mark.fault("G13")
+def test_killed_at_any_statement_it_is_old_or_new_and_never_half(tmp_path):
+    for statement in range(1, 50):
+        path = tmp_path / f"{statement}.db"
+        make_first(path)
+        code = subprocess.run(
+            [sys.executable, "-c", UPGRADE_AND_DIE, str(path), str(statement)],
+            env={"PYTHONPATH": str(Path(__file__).parent)},
+            timeout=60,
+        ).returncode
+        found = columns(path)
+        assert found in (OLD, NEW), statement
+        if code == 0:
+            assert found == NEW
+            break
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            upgrade(connection, path, MORE_STEPS)  # and the next start completes it
+        assert columns(path) == NEW
+    assert statement > 5

@@ -12,7 +12,7 @@ def open_log(tmp_path):
 def test_a_short_log_is_left_alone(tmp_path):
     log = open_log(tmp_path)
     os.write(log.open(), b"few words\n")
-    log.tend()
+    log.trim()
     assert (tmp_path / "output.log").read_bytes() == b"few words\n"
     assert not (tmp_path / "output.1.log").exists()
 
@@ -21,7 +21,7 @@ def test_a_long_one_is_cut_and_its_end_kept_beside(tmp_path):
     log = open_log(tmp_path)
     stream = log.open()
     os.write(stream, bytes(range(256)) * 20)
-    log.tend()
+    log.trim()
     os.write(stream, b"after\n")
     told = f"[palaestra: {5120 - LIMIT // 2} bytes of output or more were dropped here]\n".encode()
     assert (tmp_path / "output.1.log").read_bytes() == told + (bytes(range(256)) * 20)[-LIMIT // 2 :]
@@ -34,7 +34,7 @@ def test_however_much_is_written_two_pieces_remain(tmp_path):
     stream = log.open()
     for _ in range(200):
         os.write(stream, b"x" * 300)
-        log.tend()
+        log.trim()
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
     assert len(sizes) == 2
     assert abs(log.dropped + sum(sizes) - 200 * 300) < 10_000  # but for our own words about it
@@ -47,18 +47,18 @@ def test_a_writer_that_does_not_append_is_kept_short_too(tmp_path):
     stream = os.open(tmp_path / "output.log", os.O_WRONLY | os.O_CREAT)
     for _ in range(10):
         os.write(stream, b"y" * 900)
-        log.tend()
+        log.trim()
     assert (tmp_path / "output.1.log").stat().st_size <= LIMIT
     assert (tmp_path / "output.log").stat().st_blocks * 512 < 16_384
 
 
 def test_who_writes_fast_is_looked_at_often(tmp_path):
     log = open_log(tmp_path)
-    assert log.tend() == SLOWEST_SECONDS
+    assert log.trim() == SLOWEST_SECONDS
     os.write(log.open(), b"z" * 950)
-    assert FASTEST_SECONDS <= log.tend() < SLOWEST_SECONDS
+    assert FASTEST_SECONDS <= log.trim() < SLOWEST_SECONDS
 
 
 def test_a_directory_that_is_gone_does_not_matter(tmp_path):
     log = OutputLog(tmp_path / "gone" / "a", tmp_path / "gone" / "b", LIMIT)
-    assert log.tend() == SLOWEST_SECONDS
+    assert log.trim() == SLOWEST_SECONDS

@@ -4,57 +4,56 @@ from hypothesis import strategies as st
 
 from palaestra.core.run import RunRecord, RunState
 from palaestra.core.worker_kind import Resources
-from palaestra.daemon.entry import Entry
-from palaestra.daemon.queue import find_places, in_order, occupied
-from palaestra.daemon.ticket import Terms, Ticket
+from palaestra.daemon.queue import find_placements, sort_queue, used_resources
+from palaestra.daemon.run_entry import RunEntry, Submission, SubmissionOptions
 
 
 def entry(sequence, cpus=1, gpus=0, memory=0, priority=0, state=RunState.QUEUED, devices=()):
     record = RunRecord(f"{sequence:026d}", f"n{sequence}", "script", "", state, 0.0)
-    ticket = Ticket(sequence, 1, Resources(cpus, gpus, memory), Terms(priority))
-    return Entry(record, ticket, devices)
+    submission = Submission(sequence, 1, Resources(cpus, gpus, memory), SubmissionOptions(priority))
+    return RunEntry(record, submission, devices)
 
 
-def sequences(places):
-    return [place.entry.ticket.sequence for place in places]
+def sequences(placements):
+    return [place.entry.submission.sequence for place in placements]
 
 
 @pytest.mark.fault("G14")
 def test_order_is_priority_then_acceptance_whatever_the_clock_says():
     waiting = [entry(3), entry(1), entry(2, priority=1), entry(4, state=RunState.RUNNING)]
-    assert [one.ticket.sequence for one in in_order(waiting)] == [2, 1, 3]
+    assert [one.submission.sequence for one in sort_queue(waiting)] == [2, 1, 3]
 
 
 def test_a_run_without_a_ticket_never_waits_here():
-    assert in_order([Entry(entry(1).record, None)]) == []
+    assert sort_queue([RunEntry(entry(1).record, None)]) == []
 
 
 def test_as_many_start_as_fit():
-    places = find_places([entry(1), entry(2), entry(3)], [], Resources(2, 0, 0))
-    assert sequences(places) == [1, 2]
+    placements = find_placements([entry(1), entry(2), entry(3)], [], Resources(2, 0, 0))
+    assert sequences(placements) == [1, 2]
 
 
 def test_who_does_not_fit_keeps_its_place_reserved():
     """The wide one waits for both cores; the narrow one behind it must not take one of them for ever."""
     running = [entry(9, state=RunState.RUNNING)]
-    assert sequences(find_places([entry(1, cpus=2), entry(2)], running, Resources(2, 0, 0))) == []
+    assert sequences(find_placements([entry(1, cpus=2), entry(2)], running, Resources(2, 0, 0))) == []
 
 
 def test_who_waits_for_a_card_holds_up_nobody_who_needs_none_beyond_its_own_core():
     running = [entry(9, gpus=1, state=RunState.RUNNING, devices=(0,))]
     waiting = [entry(1, gpus=1), entry(2), entry(3)]
-    assert sequences(find_places(waiting, running, Resources(3, 1, 0))) == [2]
+    assert sequences(find_placements(waiting, running, Resources(3, 1, 0))) == [2]
 
 
 def test_who_takes_nothing_here_always_starts():
     crowded = [entry(9, cpus=5, state=RunState.RUNNING)]
-    assert sequences(find_places([entry(1), entry(2, cpus=0)], crowded, Resources(2, 0, 0))) == [2]
+    assert sequences(find_placements([entry(1), entry(2, cpus=0)], crowded, Resources(2, 0, 0))) == [2]
 
 
 def test_devices_are_given_out_once():
     running = [entry(9, gpus=1, state=RunState.RUNNING, devices=(1,))]
-    places = find_places([entry(1, gpus=1), entry(2, gpus=1)], running, Resources(9, 3, 0))
-    assert [place.gpus for place in places] == [(0,), (2,)]
+    placements = find_placements([entry(1, gpus=1), entry(2, gpus=1)], running, Resources(9, 3, 0))
+    assert [place.gpus for place in placements] == [(0,), (2,)]
 
 
 @given(
@@ -63,10 +62,10 @@ def test_devices_are_given_out_once():
 )
 def test_never_more_is_given_than_there_is(wishes, machine):
     has = Resources(*machine)
-    places = find_places([entry(number, *wish) for number, wish in enumerate(wishes)], [], has)
-    used = occupied([place.entry for place in places])
+    placements = find_placements([entry(number, *wish) for number, wish in enumerate(wishes)], [], has)
+    used = used_resources([place.entry for place in placements])
     assert used.cpus <= has.cpus
     assert used.gpus <= has.gpus
     assert used.memory_mb <= has.memory_mb
-    devices = [device for place in places for device in place.gpus]
+    devices = [device for place in placements for device in place.gpus]
     assert len(set(devices)) == len(devices)

@@ -8,9 +8,9 @@ from daemon_scripts import open_daemon, script
 
 from palaestra.core.run import RunRequest, RunState
 from palaestra.daemon.errors import DamagedIndex, StoreInUse
-from palaestra.daemon.home import DaemonHome
 from palaestra.daemon.repair import repair_index
-from palaestra.daemon.ticket import Terms
+from palaestra.daemon.run_entry import SubmissionOptions
+from palaestra.daemon.settings import DaemonDirectory
 from palaestra.runs.store import RunStore
 
 SLEEP = "import time; time.sleep(1000)"
@@ -26,14 +26,14 @@ def served(home, wait_until):
         daemon.submit(script(SLEEP, nproc=2, name="running"))
         wait_until(lambda: daemon.get("running").record.pid, "its process")
         daemon.submit(script("pass", name="later"))
-        daemon.submit(script("pass", name="urgent"), Terms(priority=3))
+        daemon.submit(script("pass", name="urgent"), SubmissionOptions(priority=3))
         return {entry.record.name: entry for entry in daemon.runs()}
 
 
 @pytest.mark.fault("G12")
 @pytest.mark.parametrize("damage", ["zero bytes", "cut", "noise", "gone with its log", "newer"])
 def test_after_any_damage_the_index_is_rebuilt_from_the_runs(home, served, damage):
-    path = DaemonHome(home).index_file
+    path = DaemonDirectory(home).index_file
     if damage == "zero bytes":
         path.write_bytes(b"")
     elif damage == "cut":
@@ -51,7 +51,7 @@ def test_after_any_damage_the_index_is_rebuilt_from_the_runs(home, served, damag
             raise AssertionError("served from a damaged index")
     repaired = repair_index(home)
     assert (repaired.runs, repaired.waiting, repaired.unreadable) == (5, 2, ())
-    assert (repaired.kept is not None) == (damage != "gone with its log")
+    assert (repaired.backup is not None) == (damage != "gone with its log")
     with open_daemon(home) as daemon:
         found = {entry.record.name: entry for entry in daemon.runs()}
         assert {name: entry.id for name, entry in found.items()} == {name: entry.id for name, entry in served.items()}
@@ -59,7 +59,7 @@ def test_after_any_damage_the_index_is_rebuilt_from_the_runs(home, served, damag
         assert [entry.record.name for entry in daemon.waiting()] == ["urgent", "later"]
         assert found["done"].record.exit_code == 0
         fresh = daemon.submit(script("pass"))
-        assert fresh.ticket.sequence > served["urgent"].ticket.sequence
+        assert fresh.submission.sequence > served["urgent"].submission.sequence
         daemon.stop("running", grace_seconds=0)
         daemon.wait("running", 30)
 

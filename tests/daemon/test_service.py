@@ -15,8 +15,8 @@ from palaestra.core.run import RunRequest, RunState
 from palaestra.core.worker_kind import Prepared, RequestRefused, Resources
 from palaestra.daemon.errors import Conflict, QueueFull, StoreRefused
 from palaestra.daemon.index import Index
+from palaestra.daemon.run_entry import SubmissionOptions, read_submission
 from palaestra.daemon.service import Daemon
-from palaestra.daemon.ticket import Terms, read_ticket
 from palaestra.runs.documents import read_config, read_request
 from palaestra.runs.journal import read_journal
 from palaestra.runs.names import RunNames
@@ -49,7 +49,7 @@ def test_a_failed_script_is_told_with_its_code_and_its_last_words(serve):
     entry = daemon.submit(script("import sys; print('before', flush=True); sys.exit('it broke')"))
     done = daemon.wait(entry.id, 30)
     assert done.state is RunState.FAILED
-    assert done.record.failure == "its process ended with exit code 1: it broke"
+    assert done.record.failure == "the process ended with exit code 1: it broke"
     ended = [one for one in read_journal(daemon.directory(entry.id).journal_file) if one.event == "worker.ended"]
     assert ended[0].data["output"] == ["before", "it broke"]
 
@@ -74,14 +74,14 @@ def test_everything_wrong_with_a_request_is_said_at_once_and_nothing_is_left(ser
     daemon = serve()
     wrong = RunRequest("script", "", {"kode": 1, "cod": 2}, name="../up", executor="rey", nproc=0)
     with pytest.raises(RequestRefused) as refused:
-        daemon.submit(wrong, Terms(priority=10**6))
+        daemon.submit(wrong, SubmissionOptions(priority=10**6))
     assert [one.key for one in refused.value.field_errors] == ["name", "executor", "nproc", "priority", "cod", "kode"]
     assert daemon.runs() == []
     assert [path.name for path in home.iterdir()] == [".palaestra"]
 
 
 def test_more_than_the_machine_has_is_refused_and_not_queued_for_ever(serve):
-    with pytest.raises(RequestRefused, match="needs 3 CPUs.*this daemon has 2"):
+    with pytest.raises(RequestRefused, match="needs 3 CPUs.*the daemon has 2"):
         serve().submit(script("", nproc=3))
 
 
@@ -95,7 +95,7 @@ def test_equal_requests_are_two_runs(serve):
 def test_a_taken_name_is_refused(serve):
     daemon = serve()
     daemon.submit(script("pass", name="mine"))
-    with pytest.raises(RequestRefused, match="already a run called 'mine'"):
+    with pytest.raises(RequestRefused, match="A run named 'mine' exists already"):
         daemon.submit(script("pass", name="mine"))
 
 
@@ -103,13 +103,15 @@ def test_slots_bound_how_many_run_and_order_is_by_priority_then_acceptance(serve
     daemon = serve()
     wide = daemon.submit(script(SLEEP, nproc=2))
     wait_until(lambda: daemon.get(wide.id).state is RunState.RUNNING, "the first to start")
-    late, later, urgent = (daemon.submit(script("pass", nproc=2), Terms(priority=priority)) for priority in (0, 0, 5))
+    late, later, urgent = (
+        daemon.submit(script("pass", nproc=2), SubmissionOptions(priority=priority)) for priority in (0, 0, 5)
+    )
     assert [entry.id for entry in daemon.waiting()] == [urgent.id, late.id, later.id]
     assert (daemon.slots().used.cpus, daemon.slots().running, daemon.slots().waiting) == (2, 1, 3)
     daemon.stop(wide.id)
     for entry in (late, later, urgent):
         daemon.wait(entry.id, 30)
-    started = [news.run for news in daemon.news.since(0) if news.happening == "started"]
+    started = [event.run for event in daemon.events.since(0) if event.change == "started"]
     assert started == [wide.id, urgent.id, late.id, later.id]
     assert daemon.slots().used.cpus == 0
 
@@ -119,9 +121,9 @@ def test_a_waiting_run_can_be_moved_within_the_queue(serve, wait_until):
     wide = daemon.submit(script(SLEEP, nproc=2))
     wait_until(lambda: daemon.get(wide.id).state is RunState.RUNNING, "the first to start")
     early, late = (daemon.submit(script("pass", nproc=2)) for _ in range(2))
-    assert daemon.prioritise(late.id, 3).ticket.terms.priority == 3
+    assert daemon.prioritise(late.id, 3).submission.options.priority == 3
     assert [entry.id for entry in daemon.waiting()] == [late.id, early.id]
-    assert read_ticket(daemon.directory(late.id)).terms.priority == 3, "it must outlive the daemon"
+    assert read_submission(daemon.directory(late.id)).options.priority == 3, "it must outlive the daemon"
     with pytest.raises(Conflict, match="is running"):
         daemon.prioritise(wide.id, 3)
 
@@ -133,8 +135,8 @@ def test_each_run_gets_graphics_cards_of_its_own(serve):
     entries = [daemon.submit(request) for _ in range(2)]
     for entry in entries:
         daemon.wait(entry.id, 30)
-    seen = {daemon.directory(entry.id).output_file().read_text().strip() for entry in entries}
-    assert seen == {"0", "1"}
+    refresh_external = {daemon.directory(entry.id).output_file().read_text().strip() for entry in entries}
+    assert refresh_external == {"0", "1"}
 
 
 def test_a_full_queue_refuses_and_keeps_what_it_has(serve, wait_until):
@@ -142,7 +144,7 @@ def test_a_full_queue_refuses_and_keeps_what_it_has(serve, wait_until):
     busy = daemon.submit(script(SLEEP, nproc=2))
     wait_until(lambda: daemon.get(busy.id).state is RunState.RUNNING, "its start")
     waiting = [daemon.submit(script("pass")) for _ in range(2)]
-    with pytest.raises(QueueFull, match="2 runs wait already"):
+    with pytest.raises(QueueFull, match=r"queue is full \(2 runs\)"):
         daemon.submit(script("pass"))
     assert [entry.id for entry in daemon.waiting()] == [entry.id for entry in waiting]
     daemon.cancel(waiting[0].id)
@@ -157,7 +159,7 @@ def test_a_waiting_run_is_cancelled_at_once_and_never_starts(serve):
     daemon.stop(busy.id)
     daemon.wait(busy.id, 30)
     assert not daemon.directory(waiting.id).output_file().exists()
-    with pytest.raises(Conflict, match="cancelled already"):
+    with pytest.raises(Conflict, match="already cancelled"):
         daemon.cancel(waiting.id)
 
 
@@ -170,8 +172,8 @@ def test_a_stopped_run_is_cancelled_and_can_be_retried_in_its_own_directory(serv
     stopped = daemon.wait("again", 30)
     assert (stopped.state, stopped.record.exit_code, stopped.record.failure) == (RunState.CANCELLED, 143, "")
     retried = daemon.retry("again")
-    assert (retried.id, retried.ticket.attempt, retried.state) == (entry.id, 2, RunState.QUEUED)
-    assert retried.ticket.sequence > entry.ticket.sequence
+    assert (retried.id, retried.submission.attempt, retried.state) == (entry.id, 2, RunState.QUEUED)
+    assert retried.submission.sequence > entry.submission.sequence
     wait_until(lambda: len(output.read_text().split()) == 2, "a second process")
     daemon.stop("again", grace_seconds=0)
     daemon.wait("again", 30)
@@ -190,11 +192,11 @@ def test_what_runs_waits_or_is_finished_is_not_retried(serve, wait_until):
 
 def test_a_clone_is_a_new_run_of_the_same_request_with_changes(serve):
     daemon = serve()
-    first = daemon.submit(script("print(1)", name="one"), Terms(priority=7))
+    first = daemon.submit(script("print(1)", name="one"), SubmissionOptions(priority=7))
     copy = daemon.clone("one", name="two")
     other = daemon.clone("one", changes={"code": "print(2)"})
     assert read_config(daemon.directory("two")) == read_config(daemon.directory("one"))
-    assert copy.ticket.terms.priority == 7
+    assert copy.submission.options.priority == 7
     assert len({first.id, copy.id, other.id}) == 3
     daemon.wait(other.id, 30)
     assert daemon.directory(other.id).output_file().read_text() == "2\n"
@@ -202,13 +204,13 @@ def test_a_clone_is_a_new_run_of_the_same_request_with_changes(serve):
 
 def test_train_again_repeats_the_last_request(serve):
     daemon = serve()
-    with pytest.raises(Conflict, match="Nothing has been submitted"):
-        daemon.again()
+    with pytest.raises(Conflict, match="No request has been submitted"):
+        daemon.rerun_latest()
     daemon.submit(script("print('a')"))
     daemon.submit(script("print('b')"))
-    again = daemon.again(submitted_by="web:ada")
-    assert read_request(daemon.directory(again.id)).config == {"code": "print('b')"}
-    assert read_request(daemon.directory(again.id)).submitted_by == "web:ada"
+    rerun_latest = daemon.rerun_latest(submitted_by="web:ada")
+    assert read_request(daemon.directory(rerun_latest.id)).config == {"code": "print('b')"}
+    assert read_request(daemon.directory(rerun_latest.id)).submitted_by == "web:ada"
 
 
 def test_a_running_or_waiting_run_is_never_removed(serve, wait_until):
@@ -217,7 +219,7 @@ def test_a_running_or_waiting_run_is_never_removed(serve, wait_until):
     wait_until(lambda: daemon.get(running.id).state is RunState.RUNNING, "its start")
     waiting = daemon.submit(script("pass"))
     for entry in (running, waiting):
-        with pytest.raises(Conflict, match="not removed"):
+        with pytest.raises(Conflict, match="is (running|queued)"):
             daemon.remove(entry.id)
     daemon.cancel(waiting.id)
     daemon.remove(waiting.id)
@@ -229,14 +231,14 @@ def test_a_running_or_waiting_run_is_never_removed(serve, wait_until):
 def test_news_tell_the_life_of_a_run_in_order(serve):
     daemon = serve()
     heard = []
-    forget = daemon.news.listen(heard.append)
+    unsubscribe = daemon.events.subscribe(heard.append)
     entry = daemon.submit(script("pass"))
     daemon.wait(entry.id, 30)
-    forget()
+    unsubscribe()
     daemon.remove(entry.id)
-    happened = [news.happening for news in heard if news.run == entry.id]
+    happened = [event.change for event in heard if event.run == entry.id]
     assert (happened[0], happened[1], happened[-1]) == ("accepted", "started", "ended")
-    assert [news.happening for news in daemon.news.since(heard[-1].number)] == ["removed"]
+    assert [event.change for event in daemon.events.since(heard[-1].sequence)] == ["removed"]
 
 
 def test_runs_that_others_make_are_listed_and_followed(serve, home, wait_until):
@@ -244,7 +246,7 @@ def test_runs_that_others_make_are_listed_and_followed(serve, home, wait_until):
     store = RunStore(home)
     directory = store.create(RunRequest("native", "cartpole", {}), {}, "by-hand")
     entry = wait_until(lambda: next(iter(daemon.runs()), None), "the run of somebody else")
-    assert (entry.record.name, entry.ticket) == ("by-hand", None)
+    assert (entry.record.name, entry.submission) == ("by-hand", None)
     assert daemon.waiting() == []  # it is not ours to start
     store.remove(directory.id)
     wait_until(lambda: not daemon.runs(), "its removal")
@@ -270,7 +272,7 @@ def test_submits_from_many_threads_all_arrive_once_in_one_order(serve):
     for thread in threads:
         thread.join()
     assert len({entry.id for entry in accepted}) == 12
-    assert sorted(entry.ticket.sequence for entry in accepted) == list(range(1, 13))
+    assert sorted(entry.submission.sequence for entry in accepted) == list(range(1, 13))
 
 
 def test_a_nickname_that_another_was_given_in_the_same_instant_is_drawn_anew(serve, home, monkeypatch):
@@ -289,12 +291,12 @@ def test_a_nickname_that_another_was_given_in_the_same_instant_is_drawn_anew(ser
 def test_two_hundred_submits_at_once_are_all_accepted_in_order(serve, figure):
     daemon = serve(tick_seconds=5.0)
     daemon.submit(script(SLEEP, nproc=2))
-    guard, accepted = threading.Lock(), []
+    lock, accepted = threading.Lock(), []
 
     def submit_some():
         for _ in range(25):
             entry = daemon.submit(script("pass", nproc=2))
-            with guard:
+            with lock:
                 accepted.append(entry)
 
     threads = [threading.Thread(target=submit_some) for _ in range(8)]
@@ -306,7 +308,7 @@ def test_two_hundred_submits_at_once_are_all_accepted_in_order(serve, figure):
     figure("200 submits in s", time.monotonic() - began)
     waiting = daemon.waiting()
     assert {entry.id for entry in accepted} == {entry.id for entry in waiting}
-    assert [entry.ticket.sequence for entry in waiting] == list(range(2, 202))
+    assert [entry.submission.sequence for entry in waiting] == list(range(2, 202))
 
 
 class JumpingClock:
@@ -391,18 +393,18 @@ def test_a_daemon_never_loads_torch(home):
 def test_ten_thousand_waiting_runs_are_listed_at_once(serve, monkeypatch):
     """The directories are not made: listing must not need them."""
     daemon = serve(scan_seconds=1e9)
-    busy = daemon.submit(script(SLEEP, nproc=2), Terms(priority=1))
+    busy = daemon.submit(script(SLEEP, nproc=2), SubmissionOptions(priority=1))
     model = daemon.submit(script("pass", nproc=2))
     for number in range(10_000):
         run_id = f"01M7H5H1TJ9XS3KR3P{number:08d}"
         record = replace(model.record, id=run_id, name=f"n{number}")
-        ticket = replace(model.ticket, sequence=1000 + number)
-        daemon._roster._entries[run_id] = replace(model, record=record, ticket=ticket)
+        submission = replace(model.submission, sequence=1000 + number)
+        daemon._run_table._entries[run_id] = replace(model, record=record, submission=submission)
     took = []
     for _ in range(3):
         before = time.thread_time()  # whoever else is at work
         assert len(daemon.runs()) == 10_002
         took.append(time.thread_time() - before)
     assert min(took) < 0.1
-    assert daemon.waiting()[1].ticket.sequence == 1000
-    assert daemon.get(busy.id).ticket.sequence == 1
+    assert daemon.waiting()[1].submission.sequence == 1000
+    assert daemon.get(busy.id).submission.sequence == 1

@@ -14,8 +14,8 @@ from daemon_scripts import open_daemon, script
 from palaestra.core import plugins
 from palaestra.core.run import RunRequest, RunState
 from palaestra.daemon import supervisor
-from palaestra.daemon.keeping import read_note
-from palaestra.daemon.tree import find_process
+from palaestra.daemon.monitor_handle import read_monitor_record
+from palaestra.daemon.process_tree import find_process
 from palaestra.rendering.frame_buffer import frame_buffer_path, remove_dead_frame_buffers
 from palaestra.runs.status import moved, read_written_record, write_record
 from palaestra.runs.store import RunStore
@@ -48,7 +48,7 @@ def test_a_run_that_says_it_is_over_counts_as_running_until_its_process_has_gone
     shown = daemon.get(entry.id).record
     assert (shown.state, shown.exit_code, shown.ended_at) == (RunState.RUNNING, None, None)
     assert daemon.slots().used.cpus == 2
-    os.kill(read_note(directory).worker.pid, signal.SIGKILL)
+    os.kill(read_monitor_record(directory).worker.pid, signal.SIGKILL)
     ended = daemon.wait(entry.id, 30).record
     assert (ended.state, ended.exit_code, ended.ended_at) == (RunState.FINISHED, 0, 5.0)
 
@@ -74,13 +74,13 @@ def test_a_run_of_somebody_else_that_dies_is_seen_as_lost_and_can_be_stopped(ser
     write_record(directory, moved(read_written_record(directory), RunState.RUNNING, pid=2**22 - 1, pid_started_at=1.0))
     wait_until(lambda: daemon.runs() and daemon.get("by-hand").state is RunState.LOST, "its loss")
     retried = daemon.retry("by-hand")
-    assert (retried.ticket.attempt, retried.id) == (1, directory.id)
+    assert (retried.submission.attempt, retried.id) == (1, directory.id)
     assert daemon.wait("by-hand", 30).state is RunState.FINISHED
 
 
 @pytest.mark.fault("G15")
 def test_without_descriptors_nothing_new_starts_and_it_recovers(serve, wait_until, monkeypatch):
-    monkeypatch.setattr(supervisor, "START_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(supervisor, "RETRY_START_SECONDS", 0.1)
     daemon = serve()
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     busy = daemon.submit(script(SLEEP, nproc=2))
@@ -109,19 +109,21 @@ def test_a_kind_that_is_gone_fails_its_runs_by_name(home, monkeypatch):
         daemon.stop(busy.id, grace_seconds=0)
         done = daemon.wait(waiting.id, 30)
     assert done.state is RunState.FAILED
-    assert "No kind of worker is called 'script'" in done.record.failure
+    assert "No worker kind named 'script'" in done.record.failure
 
 
 def test_a_keeper_that_does_not_obey_is_done_without(serve, wait_until):
     daemon = serve(grace_seconds=0.2)
     entry = daemon.submit(script(SLEEP))
     directory = daemon.directory(entry.id)
-    note = wait_until(lambda: (found := read_note(directory)) and found.worker and found, "its worker")
-    os.kill(note.keeper.pid, signal.SIGSTOP)
+    monitor_record = wait_until(
+        lambda: (found := read_monitor_record(directory)) and found.worker and found, "its worker"
+    )
+    os.kill(monitor_record.monitor.pid, signal.SIGSTOP)
     daemon.stop(entry.id)
     assert daemon.wait(entry.id, 30).state.is_over
     assert daemon.get(entry.id).state is RunState.CANCELLED
-    assert find_process(note.worker.pid) is None
+    assert find_process(monitor_record.worker.pid) is None
 
 
 DIE_WITH_A_LANE = f"""

@@ -13,8 +13,8 @@ import pytest
 from daemon_scripts import open_daemon, script
 
 from palaestra.core.run import RunState
-from palaestra.daemon.keeping import read_note
-from palaestra.daemon.tree import find_members, find_process, send
+from palaestra.daemon.monitor_handle import read_monitor_record
+from palaestra.daemon.process_tree import find_members, find_process, send_signal
 from palaestra.runs.journal import read_journal
 
 PROGRAM = Path(__file__).with_name("daemon_scripts.py")
@@ -97,10 +97,10 @@ def test_a_killed_worker_is_noticed_within_two_seconds_with_cause_and_last_words
         output = daemon.directory(entry.id).output_file()
         wait_until(lambda: output.exists() and output.read_text(), "its first words")
         before = time.monotonic()
-        os.kill(read_note(daemon.directory(entry.id)).worker.pid, signal.SIGKILL)
+        os.kill(read_monitor_record(daemon.directory(entry.id)).worker.pid, signal.SIGKILL)
         done = daemon.wait(entry.id, 30)
         took = time.monotonic() - before
-        assert (done.state, done.record.failure) == (RunState.FAILED, "its process was ended by SIGKILL")
+        assert (done.state, done.record.failure) == (RunState.FAILED, "the process was ended by SIGKILL")
         assert done.record.exit_code == 137
         ended = [one for one in read_journal(daemon.directory(entry.id).journal_file) if one.event == "worker.ended"]
         assert (ended[0].data["signal"], ended[0].data["output"]) == ("SIGKILL", ["working"])
@@ -116,17 +116,17 @@ def test_a_killed_keeper_harms_no_worker_and_it_can_still_be_stopped(serve, wait
     entry = daemon.submit(script("print('on', flush=True); " + SLEEP))
     directory = daemon.directory(entry.id)
     wait_until(lambda: directory.output_file().exists() and directory.output_file().read_text(), "its first words")
-    note = read_note(directory)
-    os.kill(note.keeper.pid, signal.SIGKILL)
-    wait_until(lambda: find_process(note.keeper.pid) is None, "the keeper's end")
+    monitor_record = read_monitor_record(directory)
+    os.kill(monitor_record.monitor.pid, signal.SIGKILL)
+    wait_until(lambda: find_process(monitor_record.monitor.pid) is None, "the keeper's end")
     fresh = daemon.submit(script("pass"))
     daemon.wait(fresh.id, 30)  # by now the daemon has looked at all of its runs
     assert daemon.get(entry.id).state is RunState.RUNNING
-    assert find_process(note.worker.pid) is not None
+    assert find_process(monitor_record.worker.pid) is not None
     daemon.stop(entry.id)
     done = daemon.wait(entry.id, 30)
     assert done.state is RunState.CANCELLED
-    assert find_process(note.worker.pid) is None
+    assert find_process(monitor_record.worker.pid) is None
 
 
 @pytest.mark.fault("G1")
@@ -135,19 +135,22 @@ def test_a_daemon_that_comes_later_finds_each_run_finished_running_or_lost(home,
         ends, stays = daemon.submit(script("import time; time.sleep(0.3)")), daemon.submit(script(SLEEP))
         for entry in (ends, stays):
             wait_until(lambda entry=entry: daemon.get(entry.id).record.pid, "its process")
-        notes = {entry.id: read_note(daemon.directory(entry.id)) for entry in (ends, stays)}
-    wait_until(lambda: find_process(notes[ends.id].keeper.pid) is None, "its end")
+        monitor_records = {entry.id: read_monitor_record(daemon.directory(entry.id)) for entry in (ends, stays)}
+    wait_until(lambda: find_process(monitor_records[ends.id].monitor.pid) is None, "its end")
     with open_daemon(home) as daemon:
         assert daemon.wait(ends.id, 30).state is RunState.FINISHED
         assert daemon.get(stays.id).state is RunState.RUNNING
-    for process in (notes[stays.id].keeper, notes[stays.id].worker):  # as if the machine had stopped
-        send(process, signal.SIGKILL)
-    wait_until(lambda: find_process(notes[stays.id].worker.pid) is None, "its death")
+    for process in (
+        monitor_records[stays.id].monitor,
+        monitor_records[stays.id].worker,
+    ):  # as if the machine had stopped
+        send_signal(process, signal.SIGKILL)
+    wait_until(lambda: find_process(monitor_records[stays.id].worker.pid) is None, "its death")
     with open_daemon(home) as daemon:
         lost = daemon.wait(stays.id, 30)
         assert lost.state is RunState.LOST
-        assert "nobody saw how it ended" in lost.record.failure
-        assert daemon.retry(stays.id).ticket.attempt == 2
+        assert "its exit code is unknown" in lost.record.failure
+        assert daemon.retry(stays.id).submission.attempt == 2
         wait_until(lambda: daemon.get(stays.id).record.pid, "its second process")
 
 
@@ -157,17 +160,21 @@ def test_a_stranger_with_the_worker_s_pid_is_neither_adopted_nor_signalled(home,
     with open_daemon(home) as daemon:
         entry = daemon.submit(script(SLEEP))
         directory = daemon.directory(entry.id)
-        note = wait_until(lambda: (found := read_note(directory)) and found.worker and found, "its worker")
-    for process in (note.keeper, note.worker):
-        send(process, signal.SIGKILL)
-    wait_until(lambda: find_process(note.worker.pid) is None, "its death")
-    wait_until(lambda: seconds_since_boot() > note.worker.started_at + 0.02, "a tick that is not the worker's own")
+        monitor_record = wait_until(
+            lambda: (found := read_monitor_record(directory)) and found.worker and found, "its worker"
+        )
+    for process in (monitor_record.monitor, monitor_record.worker):
+        send_signal(process, signal.SIGKILL)
+    wait_until(lambda: find_process(monitor_record.worker.pid) is None, "its death")
+    wait_until(
+        lambda: seconds_since_boot() > monitor_record.worker.started_at + 0.02, "a tick that is not the worker's own"
+    )
     stranger = subprocess.Popen([sys.executable, "-S", "-c", SLEEP])
     try:
-        text = directory.keeper_file.read_text()
-        for pid in (note.keeper.pid, note.worker.pid):
+        text = directory.monitor_file.read_text()
+        for pid in (monitor_record.monitor.pid, monitor_record.worker.pid):
             text = text.replace(f'"pid": {pid}', f'"pid": {stranger.pid}')
-        directory.keeper_file.write_text(text)
+        directory.monitor_file.write_text(text)
         with open_daemon(home) as daemon:
             assert daemon.wait(entry.id, 30).state is RunState.LOST
             daemon.stop(entry.id, grace_seconds=0)
@@ -188,7 +195,10 @@ def test_a_stop_goes_on_when_the_daemon_dies_in_the_middle_of_it(home, wait_unti
     wait_until(lambda: not find_members(entry.id, None), "its end without any daemon")
     with open_daemon(home) as daemon:
         done = daemon.wait(entry.id, 30)
-        assert (done.state, done.record.failure) == (RunState.CANCELLED, "it did not stop when asked, and was killed")
+        assert (done.state, done.record.failure) == (
+            RunState.CANCELLED,
+            "killed, because it did not stop within the grace period",
+        )
 
 
 @pytest.mark.fault("G9")
@@ -203,6 +213,6 @@ def test_a_second_daemon_is_refused_with_the_pid_of_the_first(home, tmp_path):
             timeout=60,
         )
         assert other.returncode != 0
-        assert f"served by a daemon already (process {served.process.pid})" in other.stderr
+        assert f"A daemon already serves {home} (process {served.process.pid})" in other.stderr
     finally:
         served.kill()

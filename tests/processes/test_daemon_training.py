@@ -10,10 +10,10 @@ import pytest
 
 from palaestra.core.run import RunRequest, RunState
 from palaestra.core.worker_kind import Resources
-from palaestra.daemon.keeping import read_note
+from palaestra.daemon.monitor_handle import read_monitor_record
+from palaestra.daemon.process_tree import find_members
 from palaestra.daemon.service import Daemon
 from palaestra.daemon.settings import DaemonSettings
-from palaestra.daemon.tree import find_members
 from palaestra.runs.journal import read_journal
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
@@ -109,9 +109,9 @@ def test_a_killed_trainer_of_two_ranks_is_noticed_and_no_rank_is_left(palaestra,
         directory = daemon.directory(entry.id)
         wait_until(lambda: saved(directory) >= 1, "a checkpoint")
         assert len(find_members(entry.id, None)) >= 3  # launcher and two ranks
-        os.kill(read_note(directory).worker.pid, signal.SIGKILL)
+        os.kill(read_monitor_record(directory).worker.pid, signal.SIGKILL)
         done = daemon.wait(entry.id, 60)
-        assert (done.state, done.record.failure) == (RunState.FAILED, "its process was ended by SIGKILL")
+        assert (done.state, done.record.failure) == (RunState.FAILED, "the process was ended by SIGKILL")
         assert find_members(entry.id, None) == []
 
 

@@ -39,8 +39,8 @@ def test_damage_kills_first_and_then_cuts_the_newest_weights(tmp_path, monkeypat
     weights = tmp_path / "model_0002.safetensors"
     weights.write_bytes(bytes(5000))
     summary = []
-    monkeypatch.setattr(soak_faults, "read_note", lambda _: SimpleNamespace(worker="worker"))
-    monkeypatch.setattr(soak_faults, "send", lambda *what: summary.append((*what, weights.stat().st_size)))
+    monkeypatch.setattr(soak_faults, "read_monitor_record", lambda _: SimpleNamespace(worker="worker"))
+    monkeypatch.setattr(soak_faults, "send_signal", lambda *what: summary.append((*what, weights.stat().st_size)))
     cut = []
     audits = dict.fromkeys(RUNS, SimpleNamespace(cut=cut.append))
     services = SimpleNamespace(directory=lambda _: None, newest_weights=lambda _: weights, run_audits=audits)

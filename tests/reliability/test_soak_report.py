@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from palaestra.daemon.tree import find_process
+from palaestra.daemon.process_tree import find_process
 from palaestra.runs.directory import RunDirectory
 from tools.reliability import soak_services
 from tools.reliability.soak_report import LEFT, LINES, PANEL, PANELS, WIDTH, collect_evidence, draw_curve, last_lines

@@ -8,8 +8,8 @@ import pytest
 
 from palaestra.core.errors import NotFound, PalaestraError, RunFailed
 from palaestra.core.metrics_logger import Sample
-from palaestra.daemon.keeping import Note
-from palaestra.daemon.tree import find_process
+from palaestra.daemon.monitor_handle import MonitorRecord
+from palaestra.daemon.process_tree import find_process
 from palaestra.evaluation.summary import append_batch
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.metrics_writer import MetricsWriter
@@ -83,7 +83,7 @@ def test_the_newest_weights_are_those_of_the_highest_number_not_of_the_last_name
 def test_a_training_is_at_work_when_it_has_written_something_since(services, monkeypatch, state, written_at, is_right):
     me = find_process(os.getpid())
     monkeypatch.setattr(services, "state", lambda _: state)
-    monkeypatch.setattr(soak_services, "read_note", lambda _: Note(1, me, me))
+    monkeypatch.setattr(soak_services, "read_monitor_record", lambda _: MonitorRecord(1, me, me))
     with MetricsWriter(services.directory(RUNS[0]).metrics_file) as writer:
         if written_at is not None:
             writer.write(Sample(1, {"a": 1.0}, at=written_at))

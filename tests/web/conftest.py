@@ -27,10 +27,10 @@ from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config
 from palaestra.runs.store import RunStore
 from palaestra.web.app import all_routes, build_app
-from palaestra.web.context import House
+from palaestra.web.context import AppContext
 from palaestra.web.openapi import build_openapi
 from palaestra.web.security.login import LoginCodes
-from palaestra.web.security.origin import Place
+from palaestra.web.security.origin import ServerAddress
 from palaestra.web.security.tokens import TokenFile
 from palaestra.web.server import Server, ServeSettings, open_listener
 
@@ -76,10 +76,10 @@ def daemon(tmp_path):
 
 
 @pytest.fixture
-def house(daemon):
+def context(daemon):
     token = TokenFile(daemon.root / ".palaestra" / "token")
     token.ensure()
-    return House(daemon, token, LoginCodes(), Place("127.0.0.1", PORT))
+    return AppContext(daemon, token, LoginCodes(), ServerAddress("127.0.0.1", PORT))
 
 
 class DeclaredResponses:
@@ -115,26 +115,26 @@ def declared_responses():
 
 
 @pytest.fixture
-def stranger(house, declared_responses):
+def anonymous(context, declared_responses):
     """Somebody without a token, at the right address."""
-    with TestClient(build_app(house), base_url=house.place.url, follow_redirects=False) as client:
+    with TestClient(build_app(context), base_url=context.address.url, follow_redirects=False) as client:
         client.event_hooks = {"response": [declared_responses.check]}
         yield client
 
 
 @pytest.fixture
-def client(house, stranger):
-    stranger.headers["authorization"] = f"Bearer {house.token.read()}"
-    return stranger
+def client(context, anonymous):
+    anonymous.headers["authorization"] = f"Bearer {context.token.read()}"
+    return anonymous
 
 
 class Live:
     """A real server on a real port, in a thread of its own."""
 
-    def __init__(self, house, server):
-        self.house, self.server = house, server
-        self.port, self.url = house.place.port, house.place.url
-        self.bearer = {"authorization": f"Bearer {house.token.read()}"}
+    def __init__(self, context, server):
+        self.context, self.server = context, server
+        self.port, self.url = context.address.port, context.address.url
+        self.bearer = {"authorization": f"Bearer {context.token.read()}"}
 
     def raw(self, content, seconds=TIMEOUT_SECONDS):
         """Send bytes, read until the other side closes; None when it does not within `seconds`."""
@@ -159,15 +159,15 @@ class Live:
 
 
 @pytest.fixture
-def live(house, daemon):
+def live(context, daemon):
     listener = open_listener(ServeSettings(port=0), daemon.root)
-    house = replace(house, place=Place("127.0.0.1", listener.getsockname()[1]))
+    context = replace(context, address=ServerAddress("127.0.0.1", listener.getsockname()[1]))
     ready = threading.Event()
-    server = Server(build_app(house), None, ready.set)
+    server = Server(build_app(context), None, ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     assert ready.wait(TIMEOUT_SECONDS)
-    yield Live(house, server)
+    yield Live(context, server)
     server.should_exit = True
     thread.join(TIMEOUT_SECONDS)
     assert not thread.is_alive()
@@ -179,7 +179,7 @@ def make_run(daemon):
 
     def make(name="first", kind="native", recipe="cartpole", config=None):
         directory = RunStore(daemon.root).create(RunRequest(kind, recipe, {}, name), config or {"seed": 1})
-        daemon._supervisor.gather()
+        daemon._supervisor.scan_all()
         return directory
 
     return make

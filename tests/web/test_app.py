@@ -18,16 +18,16 @@ from palaestra.web.endpoints import Endpoint
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 
 
-def addresses(house):
+def addresses(context):
     """Every path of the live table, holes filled with a plain word."""
-    paths = [route.path for route in build_inner_app(house).routes if isinstance(route, Route)]
+    paths = [route.path for route in build_inner_app(context).routes if isinstance(route, Route)]
     return [path.replace("{name:path}", "x.js").replace("{", "").replace("}", "") for path in paths]
 
 
 @pytest.mark.fault("W1")
-def test_without_a_token_every_route_refuses_every_method(house, stranger, figure):
-    asked = [(method, path) for path in addresses(house) for method in METHODS]
-    answers = {pair: stranger.request(*pair).status_code for pair in asked if not is_public(*pair)}
+def test_without_a_token_every_route_refuses_every_method(context, anonymous, figure):
+    asked = [(method, path) for path in addresses(context) for method in METHODS]
+    answers = {pair: anonymous.request(*pair).status_code for pair in asked if not is_public(*pair)}
     assert len(answers) > 30
     figure("routes x methods", len(answers))
     assert {pair: status for pair, status in answers.items() if status != 401} == {}
@@ -42,21 +42,21 @@ def test_what_is_public_is_the_page_and_signing_in():
 
 
 @pytest.mark.fault("W1")
-def test_without_a_token_every_socket_is_closed(house, stranger):
-    paths = [route.path for route in build_inner_app(house).routes if isinstance(route, WebSocketRoute)]
+def test_without_a_token_every_socket_is_closed(context, anonymous):
+    paths = [route.path for route in build_inner_app(context).routes if isinstance(route, WebSocketRoute)]
     for path in [*(path.replace("{", "").replace("}", "") for path in paths), "/api/nowhere"]:
         with (
-            stranger.websocket_connect(f"ws://127.0.0.1:7878{path}") as socket,
+            anonymous.websocket_connect(f"ws://127.0.0.1:7878{path}") as socket,
             pytest.raises(WebSocketDisconnect) as closed,
         ):
             socket.receive_text()
         assert closed.value.code == 4401
 
 
-def test_a_path_that_is_not_declared_is_401_for_strangers_and_404_for_us(client, stranger):
+def test_a_path_that_is_not_declared_is_401_for_strangers_and_404_for_us(client, anonymous):
     assert client.get("/api/nowhere").status_code == 404
-    del stranger.headers["authorization"]
-    assert stranger.get("/api/nowhere").status_code == 401
+    del anonymous.headers["authorization"]
+    assert anonymous.get("/api/nowhere").status_code == 401
 
 
 def test_every_file_with_routes_is_in_the_list():
@@ -77,13 +77,13 @@ def test_every_route_says_what_it_is_for():
     assert [one.path for one in all_routes() if not one.summary] == []
 
 
-def test_what_begins_with_the_daemon_ends_with_it_the_last_first(house, monkeypatch):
+def test_what_begins_with_the_daemon_ends_with_it_the_last_first(context, monkeypatch):
     told = []
 
     def named(name):
         @asynccontextmanager
         async def begin(found):
-            assert found is house
+            assert found is context
             told.append(f"{name} begins")
             yield
             told.append(f"{name} ends")
@@ -91,7 +91,7 @@ def test_what_begins_with_the_daemon_ends_with_it_the_last_first(house, monkeypa
         return begin
 
     monkeypatch.setattr(app_module, "LIFESPANS", (named("a"), named("b")))
-    with TestClient(build_app(house)):
+    with TestClient(build_app(context)):
         assert told == ["a begins", "b begins"]
     assert told == ["a begins", "b begins", "b ends", "a ends"]
 

@@ -3,20 +3,20 @@ from __future__ import annotations
 import pytest
 
 from palaestra.runs.annotations import Annotations
-from palaestra.web.context import FactBook, House, read_facts
+from palaestra.web.context import AppContext, RunFactsCache, read_run_facts
 
 
 def test_two_houses_share_no_rooms_and_no_book():
-    first, second = House(None, None, None, None), House(None, None, None, None)
-    first.rooms["x"] = 1
-    assert second.rooms == {}
-    assert first.book is not second.book
-    assert first.book.boot != second.book.boot
+    first, second = AppContext(None, None, None, None), AppContext(None, None, None, None)
+    first.services["x"] = 1
+    assert second.services == {}
+    assert first.run_facts is not second.run_facts
+    assert first.run_facts.boot != second.run_facts.boot
 
 
 def test_seed_environment_and_group_are_read_from_the_config(make_run):
     def facts(name, config):
-        return read_facts(make_run(name, config=config))
+        return read_run_facts(make_run(name, config=config))
 
     first = facts("a", {"seed": 1, "env": {"id": "CartPole-v1", "settings": {}}, "ppo": {"gamma": 0.9}})
     other_seed = facts("b", {"seed": 2, "env": {"id": "CartPole-v1", "settings": {}}, "ppo": {"gamma": 0.9}})
@@ -28,7 +28,7 @@ def test_seed_environment_and_group_are_read_from_the_config(make_run):
 def test_seed_environment_and_group_of_a_script_are_read_from_its_arguments(make_run):
     def facts(name, seed, env_id, words):
         settings = {"exp_name": "ppo", "seed": seed, "env_id": env_id, "gamma": 0.9}
-        return read_facts(make_run(name, config={"script": "/a/ppo.py", "argv": words, "settings": settings}))
+        return read_run_facts(make_run(name, config={"script": "/a/ppo.py", "argv": words, "settings": settings}))
 
     first = facts("a", 1, "CartPole-v1", [])
     other_seed = facts("b", 2, "CartPole-v1", ["--seed", "2"])
@@ -40,25 +40,25 @@ def test_seed_environment_and_group_of_a_script_are_read_from_its_arguments(make
 
 @pytest.mark.parametrize("env", ["ALE/Breakout-v5", "module:Env-v0", "a: b", "yes", "1.5", "ä # b"])
 def test_whatever_the_environment_is_called_it_is_told_as_it_is(make_run, env):
-    assert read_facts(make_run(config={"seed": 3, "env": {"id": env}})).env == env
+    assert read_run_facts(make_run(config={"seed": 3, "env": {"id": env}})).env == env
 
 
 def test_a_seed_inside_a_section_is_not_the_run_s(make_run):
-    found = read_facts(make_run(config={"evaluation": {"seed": 7}, "x": {"env": {"id": "no"}}}))
+    found = read_run_facts(make_run(config={"evaluation": {"seed": 7}, "x": {"env": {"id": "no"}}}))
     assert (found.seed, found.env) == (None, None)
 
 
 def test_a_run_without_a_config_has_no_facts(make_run):
     directory = make_run()
     directory.config_file.unlink()
-    assert read_facts(directory).seed is None
+    assert read_run_facts(directory).seed is None
 
 
 def test_a_book_remembers_until_it_is_told_otherwise(make_run):
-    directory, book = make_run(), FactBook()
-    assert book.annotations(directory) == Annotations()
-    book.annotate(directory, Annotations(("x",)))
-    assert book.annotations(directory).tags == ("x",)
-    assert FactBook().annotations(directory).tags == ("x",)  # it is on disk
-    book.forget(directory.id)
-    assert book.annotations(directory).tags == ("x",)
+    directory, cache = make_run(), RunFactsCache()
+    assert cache.annotations(directory) == Annotations()
+    cache.annotate(directory, Annotations(("x",)))
+    assert cache.annotations(directory).tags == ("x",)
+    assert RunFactsCache().annotations(directory).tags == ("x",)  # it is on disk
+    cache.invalidate(directory.id)
+    assert cache.annotations(directory).tags == ("x",)

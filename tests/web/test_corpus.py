@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from palaestra.web.app import build_inner_app
 from palaestra.web.request_parsing import parse_json
-from palaestra.web.responses import Refusal
+from palaestra.web.responses import HttpError
 
 SOURCE = Path(__file__).parents[2] / "src"
 WATCHED: list[set[str] | None] = [None]  # paths opened while a test listens; a hook cannot be taken out again
@@ -71,9 +71,9 @@ def traversals(secret):
     return list(dict.fromkeys(words))
 
 
-def addresses(house, word):
+def addresses(context, word):
     """Each path of the live table with the word in one hole after the other, said plainly and quoted."""
-    for route in build_inner_app(house).routes:
+    for route in build_inner_app(context).routes:
         if not isinstance(route, Route) or "{" not in route.path:
             continue
         holes = re.findall(r"\{\w+(?::\w+)?\}", route.path)
@@ -101,11 +101,11 @@ def store(tmp_path, make_run, save_checkpoint):
     return secret
 
 
-def ask_all(client, house, root, words, every):
+def ask_all(client, context, root, words, every):
     """(files opened outside of the store, how often each status came) when every so-manieth address is asked."""
     opened: set[str] = set()
     counts: Counter[int] = Counter()
-    asked = [address for word in words for address in addresses(house, word)][::every]
+    asked = [address for word in words for address in addresses(context, word)][::every]
     WATCHED[0] = opened
     try:
         for address in asked:
@@ -126,10 +126,10 @@ def ask_all(client, house, root, words, every):
         pytest.param(1, marks=[pytest.mark.chaos, pytest.mark.timeout(1800)], id="all"),
     ],
 )
-def test_no_word_opens_a_file_outside_of_the_store(client, house, daemon, store, every, figure):
+def test_no_word_opens_a_file_outside_of_the_store(client, context, daemon, store, every, figure):
     words = traversals(str(store))
     assert len(words) >= 300
-    outside, counts = ask_all(client, house, str(daemon.root), words, every)
+    outside, counts = ask_all(client, context, str(daemon.root), words, every)
     figure("words", len(words))
     figure("requests", sum(counts.values()))
     figure("files opened outside", len(outside))
@@ -195,6 +195,6 @@ def test_malformed_bodies_are_refused_and_never_our_fault(client, path):
 def test_whatever_bytes_come_they_are_data_or_a_refusal(content):
     try:
         parse_json(content)
-    except Refusal as refusal:
+    except HttpError as refusal:
         if refusal.status != 400:
             raise

@@ -17,12 +17,12 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response
 from starlette.testclient import TestClient
 
-from palaestra.client.doorplate import token_file
+from palaestra.client.daemon_address import token_file
 from palaestra.core.errors import NotFound
 from palaestra.core.run import RunRequest
 from palaestra.runs.store import RunStore
 from palaestra.web import dispatch
-from palaestra.web.dispatch import CLIENT_LEFT, NICENESS, Workbench, build_routes, step_back
+from palaestra.web.dispatch import CLIENT_LEFT, NICENESS, LowPriorityPool, build_routes, lower_thread_priority
 from palaestra.web.endpoints import Endpoint, Socket
 
 
@@ -38,15 +38,15 @@ def in_thread(call):
     return {"thread": threading.current_thread().name}
 
 
-async def greet(house, websocket):
+async def greet(context, websocket):
     await websocket.accept()
-    await websocket.send_text(f"{house} {websocket.path_params['id']}")
+    await websocket.send_text(f"{context} {websocket.path_params['id']}")
     await websocket.close()
 
 
 ROUTES = (
     Endpoint("GET", "/thing/{id}", lambda call: {"id": call.path["id"]}, "x"),
-    Endpoint("POST", "/thing/{id}", lambda call: {"made": call.house}, "x", status=201),
+    Endpoint("POST", "/thing/{id}", lambda call: {"made": call.context}, "x", status=201),
     Endpoint("DELETE", "/thing/{id}", lambda call: None, "x", status=204),
     Endpoint("GET", "/thing/best", lambda call: "the best", "x"),
     Endpoint("GET", "/none", raises, "x"),
@@ -122,7 +122,7 @@ def niceness():
 
 def test_what_is_worked_on_there_steps_back_and_nobody_else_does():
     before = niceness()
-    answer = asyncio.run(Workbench().work(Asking(), lambda: Response(str(niceness()))))
+    answer = asyncio.run(LowPriorityPool().run(Asking(), lambda: Response(str(niceness()))))
     assert int(answer.body) == min(before + NICENESS, 19)
     assert niceness() == before
 
@@ -133,7 +133,7 @@ def test_a_daemon_of_little_priority_has_its_curves_worked_out_with_less():
 
     def play():
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 15)
-        found.append(int(asyncio.run(Workbench().work(Asking(), lambda: Response(str(niceness())))).body))
+        found.append(int(asyncio.run(LowPriorityPool().run(Asking(), lambda: Response(str(niceness())))).body))
 
     thread = threading.Thread(target=play)
     thread.start()
@@ -146,13 +146,13 @@ def test_what_goes_wrong_there_is_told_to_whoever_asked():
         raise NotFound("No such curve.")
 
     with pytest.raises(NotFound, match="No such curve"):
-        asyncio.run(Workbench().work(Asking(), refuse))
+        asyncio.run(LowPriorityPool().run(Asking(), refuse))
 
 
-@pytest.mark.parametrize(("cores", "places"), [(1, 1), (2, 1), (3, 1), (8, 4)])
-def test_half_of_the_cores_are_for_others(monkeypatch, cores, places):
+@pytest.mark.parametrize(("cores", "max_threads"), [(1, 1), (2, 1), (3, 1), (8, 4)])
+def test_half_of_the_cores_are_for_others(monkeypatch, cores, max_threads):
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
-    assert Workbench().places == places
+    assert LowPriorityPool().max_threads == max_threads
 
 
 def test_nothing_is_worked_out_for_somebody_who_left_while_waiting(monkeypatch):
@@ -160,7 +160,7 @@ def test_nothing_is_worked_out_for_somebody_who_left_while_waiting(monkeypatch):
     done = []
 
     async def play():
-        bench, patient, gone = Workbench(), Asking(), Asking()
+        pool, patient, gone = LowPriorityPool(), Asking(), Asking()
         is_working, may_end = threading.Event(), threading.Event()
 
         def first():
@@ -168,9 +168,9 @@ def test_nothing_is_worked_out_for_somebody_who_left_while_waiting(monkeypatch):
             assert may_end.wait(60)
             return Response()
 
-        busy = asyncio.create_task(bench.work(patient, first))
+        busy = asyncio.create_task(pool.run(patient, first))
         await asyncio.to_thread(is_working.wait)
-        waiting = asyncio.create_task(bench.work(gone, lambda: done.append(1) or Response()))
+        waiting = asyncio.create_task(pool.run(gone, lambda: done.append(1) or Response()))
         await asyncio.sleep(0)  # it has taken its place in the queue
         gone.has_left = True
         may_end.set()
@@ -186,7 +186,7 @@ def test_where_threads_have_no_priority_of_their_own_nothing_changes(monkeypatch
 
     before = niceness()
     monkeypatch.setattr(dispatch.os, "uname", Elsewhere)
-    step_back()
+    lower_thread_priority()
     assert niceness() == before
 
 

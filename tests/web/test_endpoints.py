@@ -9,10 +9,10 @@ class Asked:
         self.path_params = path
 
 
-def test_a_call_finds_its_run_by_lookup(house, make_run):
+def test_a_call_finds_its_run_by_lookup(context, make_run):
     directory = make_run("first")
     for word in (directory.id, directory.id.lower(), "first", "latest"):
-        call = Call(house, Asked(id=word), None, None)
+        call = Call(context, Asked(id=word), None, None)
         assert call.entry().id == directory.id
         assert call.directory().path == directory.path
 
@@ -20,8 +20,8 @@ def test_a_call_finds_its_run_by_lookup(house, make_run):
 @pytest.mark.parametrize(
     "word", ["..", ".", "first/../..", "/etc", "first\x00", "%2e%2e", "by-name", ".palaestra", "~"]
 )
-def test_nothing_that_is_asked_becomes_a_path(house, make_run, word):
+def test_nothing_that_is_asked_becomes_a_path(context, make_run, word):
     make_run("first")
-    call = Call(house, Asked(id=word), None, None)
+    call = Call(context, Asked(id=word), None, None)
     with pytest.raises(NotFound):
         call.directory()

@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 from starlette.requests import ClientDisconnect, Request
 
 from palaestra.core.errors import NotFound
-from palaestra.web.files import PIECE, FileAnswer, Span, attachment, is_known, list_files, open_listed, wanted_span
-from palaestra.web.responses import Refusal
+from palaestra.web.files import (
+    PIECE,
+    Span,
+    StoredFileResponse,
+    attachment,
+    is_known,
+    list_files,
+    open_listed,
+    wanted_span,
+)
+from palaestra.web.responses import HttpError
 
 
 def content_of(opened):
@@ -98,7 +107,7 @@ def answer(tmp_path, method="GET", **headers):
         (tmp_path / "file").write_bytes(CONTENT)
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     request = Request({"type": "http", "method": method, "headers": raw, "path": "/", "query_string": b""})
-    return FileAnswer(open_listed(tmp_path, "file"), request, "video/mp4")
+    return StoredFileResponse(open_listed(tmp_path, "file"), request, "video/mp4")
 
 
 async def sent_by(response, break_after=None):
@@ -154,7 +163,7 @@ def test_the_file_is_closed_whatever_becomes_of_the_answer(tmp_path):
     asyncio.run(sent_by(answer(tmp_path)))
     with pytest.raises(ClientDisconnect):
         asyncio.run(sent_by(answer(tmp_path), break_after=1))
-    with pytest.raises(Refusal):
+    with pytest.raises(HttpError):
         answer(tmp_path, range="bytes=99999999-")
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
@@ -269,7 +278,7 @@ def test_what_cannot_be_read_or_asks_for_several_means_all_of_it(header):
     [("bytes=100-", 100), ("bytes=100-200", 100), ("bytes=-0", 100), ("bytes=0-", 0), ("bytes=-5", 0)],
 )
 def test_what_lies_behind_the_end_is_refused_with_the_size(header, size):
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HttpError) as refused:
         span(header, size)
     assert refused.value.status == 416
     assert refused.value.headers["content-range"] == f"bytes */{size}"
@@ -294,7 +303,7 @@ def test_who_has_it_already_is_told_so():
 def test_no_header_makes_it_fail_and_every_span_lies_inside(header, size):
     try:
         found = wanted_span(f"bytes={header}", size, None, ETAG)
-    except Refusal:
+    except HttpError:
         return  # its status is looked at elsewhere
     assert found is None or 0 <= found.start < found.end <= size
 
@@ -305,7 +314,7 @@ def test_a_span_is_what_slicing_gives(first, last, size):
     expected = content[first : last + 1]
     try:
         found = wanted_span(f"bytes={first}-{last}", size, None, ETAG)
-    except Refusal:
+    except HttpError:
         assert expected == b""
         assert first <= last
         return

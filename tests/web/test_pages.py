@@ -8,7 +8,7 @@ from palaestra.web.security.headers import PAGE_POLICY
 
 
 @pytest.fixture
-def built(tmp_path, house, monkeypatch):
+def built(tmp_path, context, monkeypatch):
     folder = tmp_path / "static"
     (folder / "assets" / "fonts").mkdir(parents=True)
     (folder / "index.html").write_text("<title>page</title>")
@@ -19,7 +19,7 @@ def built(tmp_path, house, monkeypatch):
     (folder / "secret.txt").write_text("secret")
     files = load_files(folder)
     monkeypatch.setattr(app_module, "load_files", lambda: files)
-    with TestClient(build_app(house), base_url=house.place.url) as client:
+    with TestClient(build_app(context), base_url=context.address.url) as client:
         yield client
 
 
@@ -61,13 +61,13 @@ def test_files_beside_the_page_are_not_public(built):
     assert built.get("/secret.txt").status_code == 401
 
 
-def test_without_a_build_the_page_says_how_to_make_one(house, monkeypatch):
+def test_without_a_build_the_page_says_how_to_make_one(context, monkeypatch):
     monkeypatch.setattr(app_module, "load_files", dict)
-    with TestClient(build_app(house), base_url=house.place.url) as client:
+    with TestClient(build_app(context), base_url=context.address.url) as client:
         answer = client.get("/")
         assert (answer.status_code, "make ui" in answer.text) == (200, True)
-        assert str(house.daemon.root) not in answer.text
-        assert house.token.read() not in answer.text
+        assert str(context.daemon.root) not in answer.text
+        assert context.token.read() not in answer.text
         assert client.get("/assets/x.js").status_code == 404
 
 

@@ -12,7 +12,15 @@ from palaestra.core.errors import DamagedFile, MissingExtra, NotFound, RunFailed
 from palaestra.core.run import RunState
 from palaestra.core.worker_kind import FieldError, RequestRefused
 from palaestra.daemon.errors import Conflict, DamagedIndex, QueueFull, StoreRefused
-from palaestra.web.responses import Refusal, answer_http_error, encode, error_answer, json_answer, plain, status_of
+from palaestra.web.responses import (
+    HttpError,
+    encode_json,
+    error_response,
+    handle_http_error,
+    json_response,
+    status_of,
+    to_plain,
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +31,7 @@ class Thing:
 
 
 def test_numbers_that_are_not_finite_are_null():
-    assert json.loads(encode({"a": math.nan, "b": [math.inf, 1.5], "c": {"d": -math.inf}})) == {
+    assert json.loads(encode_json({"a": math.nan, "b": [math.inf, 1.5], "c": {"d": -math.inf}})) == {
         "a": None,
         "b": [None, 1.5],
         "c": {"d": None},
@@ -32,20 +40,20 @@ def test_numbers_that_are_not_finite_are_null():
 
 def test_what_json_does_not_know_is_told_plainly():
     thing = Thing(Path("/x"), RunState.LOST, (1.0, math.nan))
-    assert json.loads(encode({"thing": thing, "set": {1}})) == {
+    assert json.loads(encode_json({"thing": thing, "set": {1}})) == {
         "thing": {"where": "/x", "state": "lost", "numbers": [1.0, None]},
         "set": [1],
     }
-    assert plain({1: (2,)}) == {"1": [2]}
+    assert to_plain({1: (2,)}) == {"1": [2]}
 
 
 def test_letters_go_out_as_they_are_and_half_a_letter_is_replaced():
-    assert encode("ä😀") == '"ä😀"'.encode()
-    assert encode("\ud800") == b'"?"'
+    assert encode_json("ä😀") == '"ä😀"'.encode()
+    assert encode_json("\ud800") == b'"?"'
 
 
 def test_an_answer_is_json_with_its_status_and_headers():
-    answer = json_answer([1], 201, {"x-own": "y"})
+    answer = json_response([1], 201, {"x-own": "y"})
     assert (answer.status_code, answer.body, answer.media_type) == (201, b"[1]", "application/json")
     assert answer.headers["x-own"] == "y"
 
@@ -63,17 +71,17 @@ def test_an_answer_is_json_with_its_status_and_headers():
         (DamagedFile("x"), 409),
         (DamagedIndex("x"), 409),
         (RunFailed("x"), 409),
-        (Refusal(416, "x"), 416),
+        (HttpError(416, "x"), 416),
     ],
 )
 def test_every_error_of_the_house_has_its_status(error, status):
     assert status_of(error) == status
-    assert error_answer(error).status_code == status
+    assert error_response(error).status_code == status
 
 
 def test_all_complaints_are_told():
     error = RequestRefused([FieldError("ppo.gamma", "too high", "try 0.9"), FieldError("name", "taken")])
-    told = json.loads(error_answer(error).body)["error"]
+    told = json.loads(error_response(error).body)["error"]
     assert told["fields"] == [
         {"key": "ppo.gamma", "message": "too high", "hint": "try 0.9", "exit_code": 2},
         {"key": "name", "message": "taken", "hint": "", "exit_code": 2},
@@ -81,13 +89,13 @@ def test_all_complaints_are_told():
 
 
 def test_a_refusal_brings_its_headers():
-    answer = error_answer(Refusal(405, "no", "maybe", headers={"allow": "GET"}))
+    answer = error_response(HttpError(405, "no", "maybe", headers={"allow": "GET"}))
     assert answer.headers["allow"] == "GET"
     assert json.loads(answer.body) == {"error": {"message": "no", "hint": "maybe", "fields": []}}
 
 
 async def answered(error):
-    return await answer_http_error(None, error)
+    return await handle_http_error(None, error)
 
 
 def test_starlette_s_own_errors_look_like_ours():

@@ -17,12 +17,12 @@ import psutil
 import pytest
 from websockets.sync.client import connect
 
-from palaestra.client.doorplate import doorplate_file, read_doorplate, token_file
+from palaestra.client.daemon_address import address_file, read_daemon_address, token_file
 from palaestra.core.errors import UsageError
 from palaestra.web.server import ServeSettings, open_listener
 
 PROGRAM = (sys.executable, "-m", "palaestra", "serve")
-PATIENCE_SECONDS = 120.0  # a disk that is busy with something else can hold up a start for many seconds
+TIMEOUT_SECONDS = 120.0  # a disk that is busy with something else can hold up a start for many seconds
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def test_it_is_soon_ready_small_without_torch_and_leaves_in_time_with_viewers(tm
         for _ in range(16):
             address = ready["url"].replace("http", "ws") + "/api/events"
             stack.enter_context(connect(address, additional_headers=bearer(tmp_path), proxy=None)).recv(
-                timeout=PATIENCE_SECONDS
+                timeout=TIMEOUT_SECONDS
             )
         memory = psutil.Process(process.pid).memory_info().rss
         left = leave(process)
@@ -77,7 +77,7 @@ def test_it_is_soon_ready_small_without_torch_and_leaves_in_time_with_viewers(tm
         assert memory < 120 * 2**20
         assert left < 3.0
         assert took < 3.0  # 1 s on an idle machine
-    assert read_doorplate(tmp_path) is None
+    assert read_daemon_address(tmp_path) is None
 
 
 @pytest.mark.slow
@@ -86,9 +86,9 @@ def test_it_says_one_line_and_the_link_in_it_signs_in_once(tmp_path):
         assert set(ready) == {"url", "link", "runs"}
         assert ready["link"].startswith(ready["url"] + "/login?code=")
         assert [httpx2.get(ready["link"]).status_code for _ in range(2)] == [303, 401]
-        plate = read_doorplate(tmp_path)
-        assert (plate.url, plate.pid, plate.is_current) == (ready["url"], process.pid, True)
-        assert stat.S_IMODE(doorplate_file(tmp_path).stat().st_mode) == 0o600
+        daemon_address = read_daemon_address(tmp_path)
+        assert (daemon_address.url, daemon_address.pid, daemon_address.is_current) == (ready["url"], process.pid, True)
+        assert stat.S_IMODE(address_file(tmp_path).stat().st_mode) == 0o600
         leave(process, signal.SIGINT)
         assert process.returncode == 0
         said, log = process.communicate()
@@ -104,15 +104,15 @@ def test_killed_and_started_again_it_has_the_same_token_and_the_same_runs(tmp_pa
         headers = bearer(tmp_path)
         body = {"recipe": "cartpole", "name": "one", "config": {"total_steps": 128}}
         assert (
-            httpx2.post(f"{ready['url']}/api/runs", headers=headers, json=body, timeout=PATIENCE_SECONDS).status_code
+            httpx2.post(f"{ready['url']}/api/runs", headers=headers, json=body, timeout=TIMEOUT_SECONDS).status_code
             == 201
         )
         process.kill()
         process.wait()
-        assert read_doorplate(tmp_path).is_current is False
+        assert read_daemon_address(tmp_path).is_current is False
     with serving(tmp_path) as (process, ready):
         assert bearer(tmp_path) == headers
-        with httpx2.Client(base_url=ready["url"], headers=headers, timeout=PATIENCE_SECONDS) as client:
+        with httpx2.Client(base_url=ready["url"], headers=headers, timeout=TIMEOUT_SECONDS) as client:
             assert [run["name"] for run in client.get("/api/runs").json()["runs"]] == ["one"]
             deadline = time.monotonic() + 60
             while client.get("/api/runs/one").json()["run"]["state"] != "finished":
@@ -124,7 +124,7 @@ def test_killed_and_started_again_it_has_the_same_token_and_the_same_runs(tmp_pa
 def test_a_second_daemon_is_refused_with_the_first_one_s_number(tmp_path):
     with serving(tmp_path) as (first, _):
         with serving(tmp_path, expect=False) as (second, _):
-            _, said = second.communicate(timeout=PATIENCE_SECONDS)
+            _, said = second.communicate(timeout=TIMEOUT_SECONDS)
             assert second.returncode == 2
             assert f"process {first.pid}".encode() in said
             assert b"Traceback" not in said
@@ -203,7 +203,7 @@ def test_a_damaged_index_is_refused_by_name_and_repaired(tmp_path):
     home.mkdir(mode=0o700)
     (home / "daemon.db").write_bytes(b"")
     with serving(tmp_path, expect=False) as (process, _):
-        _, said = process.communicate(timeout=PATIENCE_SECONDS)
+        _, said = process.communicate(timeout=TIMEOUT_SECONDS)
         assert process.returncode == 1
         assert b"palaestra repair" in said
     environment = {**os.environ, "PALAESTRA_RUNS_DIR": str(tmp_path)}

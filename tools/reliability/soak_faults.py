@@ -13,9 +13,9 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect as open_socket
 
 from palaestra.checkpoints.names import epoch_of_data
-from palaestra.client.doorplate import read_doorplate, token_file
-from palaestra.daemon.keeping import read_note
-from palaestra.daemon.tree import send
+from palaestra.client.daemon_address import read_daemon_address, token_file
+from palaestra.daemon.monitor_handle import read_monitor_record
+from palaestra.daemon.process_tree import send_signal
 from tools.reliability.soak_services import RUNS
 
 if TYPE_CHECKING:
@@ -39,15 +39,15 @@ def freeze_daemon(services: SoakServices, _chance: random.Random) -> None:
 
 
 def kill_trainer(services: SoakServices, rng: random.Random) -> None:
-    note = read_note(services.directory(rng.choice(RUNS)))
+    note = read_monitor_record(services.directory(rng.choice(RUNS)))
     if note is not None and note.worker is not None:
-        send(note.worker, signal.SIGKILL)
+        send_signal(note.worker, signal.SIGKILL)
 
 
-def kill_keeper(services: SoakServices, rng: random.Random) -> None:
-    note = read_note(services.directory(rng.choice(RUNS)))
+def kill_monitor(services: SoakServices, rng: random.Random) -> None:
+    note = read_monitor_record(services.directory(rng.choice(RUNS)))
     if note is not None:
-        send(note.keeper, signal.SIGKILL)
+        send_signal(note.monitor, signal.SIGKILL)
 
 
 def stop_trainer(services: SoakServices, rng: random.Random) -> None:
@@ -66,7 +66,7 @@ def kill_tracker(services: SoakServices, _chance: random.Random) -> None:
     for member in services.members(RUNS[0]):
         with contextlib.suppress(psutil.Error):
             if "wandb" in " ".join(psutil.Process(member.pid).cmdline()):
-                send(member, signal.SIGKILL)
+                send_signal(member, signal.SIGKILL)
 
 
 def damage_checkpoint(services: SoakServices, rng: random.Random) -> None:
@@ -74,9 +74,9 @@ def damage_checkpoint(services: SoakServices, rng: random.Random) -> None:
     name = rng.choice(RUNS)
     newest = services.newest_weights(name)
     epoch = epoch_of_data(newest.name) if newest is not None else None
-    note = read_note(services.directory(name))
+    note = read_monitor_record(services.directory(name))
     if newest is not None and epoch is not None and note is not None and note.worker is not None:
-        send(note.worker, signal.SIGKILL)
+        send_signal(note.worker, signal.SIGKILL)
         with contextlib.suppress(FileNotFoundError):
             services.run_audits[name].cut(epoch)
             os.truncate(newest, rng.randrange(100))
@@ -89,13 +89,13 @@ def throw_viewers_out(services: SoakServices, _chance: random.Random) -> None:
 
 def send_noise(services: SoakServices, rng: random.Random) -> None:
     """A signed-in viewer that says nothing sensible."""
-    plate = read_doorplate(services.root)
-    if plate is None:
+    daemon_address = read_daemon_address(services.root)
+    if daemon_address is None:
         return
     bearer = {"authorization": f"Bearer {token_file(services.root).read_text().strip()}"}
     for path in ("/api/events", f"/api/runs/{rng.choice(RUNS)}/frames"):
         with contextlib.suppress(OSError, WebSocketException, TimeoutError):
-            address = plate.url.replace("http", "ws", 1) + path
+            address = daemon_address.url.replace("http", "ws", 1) + path
             with open_socket(address, additional_headers=bearer, proxy=None, open_timeout=5) as socket:
                 socket.send(rng.choice(['{"fps": -1}', "[" * 5000, "\x00" * 1000]))
                 socket.send(rng.randbytes(1000))
@@ -105,7 +105,7 @@ FAULTS: tuple[Callable[[SoakServices, random.Random], None], ...] = (
     kill_daemon,
     freeze_daemon,
     kill_trainer,
-    kill_keeper,
+    kill_monitor,
     stop_trainer,
     kill_evaluation,
     kill_tracker,

@@ -82,7 +82,7 @@ def _of_run(services: SoakServices, name: str) -> dict[str, Any]:
 
 
 def _files_of(directory: RunDirectory) -> tuple[Path, ...]:
-    return directory.status_file, directory.keeper_file, directory.journal_file, directory.log_file()
+    return directory.status_file, directory.monitor_file, directory.journal_file, directory.log_file()
 
 
 def last_lines(path: Path) -> list[str]:

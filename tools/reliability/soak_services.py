@@ -19,10 +19,10 @@ from websockets.sync.client import connect as open_socket
 
 from palaestra.checkpoints.names import epoch_of_data
 from palaestra.client.calls import connect
-from palaestra.client.doorplate import read_doorplate, token_file
+from palaestra.client.daemon_address import read_daemon_address, token_file
 from palaestra.core.errors import PalaestraError, RunFailed
-from palaestra.daemon.keeping import read_note, still_there
-from palaestra.daemon.tree import find_members, send
+from palaestra.daemon.monitor_handle import is_running, read_monitor_record
+from palaestra.daemon.process_tree import find_members, send_signal
 from palaestra.evaluation.summary import read_batches
 from palaestra.rendering.frame_buffer import all_frame_buffers
 from palaestra.runs.directory import RunDirectory
@@ -57,11 +57,11 @@ class Viewer(threading.Thread):
                 self._watch()
 
     def _watch(self) -> None:
-        plate = read_doorplate(self._root)
-        if plate is None or not plate.is_current:
+        daemon_address = read_daemon_address(self._root)
+        if daemon_address is None or not daemon_address.is_current:
             return
         bearer = {"authorization": f"Bearer {token_file(self._root).read_text().strip()}"}
-        address = f"{plate.url.replace('http', 'ws', 1)}/api/runs/{self._run_name}/frames"
+        address = f"{daemon_address.url.replace('http', 'ws', 1)}/api/runs/{self._run_name}/frames"
         with open_socket(address, additional_headers=bearer, proxy=None, open_timeout=5) as socket:
             self.entries += 1
             self._leave.clear()
@@ -140,8 +140,8 @@ class SoakServices:
         state = self.state(name)
         if state in {"failed", "lost", "cancelled", "finished"}:
             self.ask(lambda client: client.retry(name))
-        note = read_note(self.directory(name))
-        if state != "running" or note is None or note.worker is None or not still_there(note.worker):
+        record = read_monitor_record(self.directory(name))
+        if state != "running" or record is None or record.worker is None or not is_running(record.worker):
             raise RunFailed(f"{name} is {state}.")
         with MetricsReader(self.directory(name).metrics_file) as reader:
             newest = reader.sample(reader.newest_sample())
@@ -155,8 +155,8 @@ class SoakServices:
         return len(read_batches(self.directory(RUNS[1])))
 
     def members(self, name: str) -> list[Any]:
-        note = read_note(self.directory(name))
-        return find_members(self.ids[name], note.keeper.pid if note else None)
+        note = read_monitor_record(self.directory(name))
+        return find_members(self.ids[name], note.monitor.pid if note else None)
 
     def sample(self) -> dict[str, float]:
         """Memory, descriptors and threads of the current daemon."""
@@ -195,9 +195,9 @@ class SoakServices:
             process.kill()
             process.wait()
         for run_id in self.ids.values():
-            note = read_note(RunDirectory(self.root / run_id))
-            for member in find_members(run_id, note.keeper.pid if note else None):
-                send(member, signal.SIGKILL)
+            note = read_monitor_record(RunDirectory(self.root / run_id))
+            for member in find_members(run_id, note.monitor.pid if note else None):
+                send_signal(member, signal.SIGKILL)
 
 
 def until(what: str, condition: Callable[[], object], seconds: float = RECOVERY_SECONDS) -> None:

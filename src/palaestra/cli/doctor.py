@@ -16,7 +16,7 @@ from palaestra.cli.command import Command
 from palaestra.cli.output import print_json, print_table
 from palaestra.cli.runs_disk import format_bytes
 from palaestra.config.recipes.registry import EXTRA_MODULES, is_installed
-from palaestra.daemon.home import DaemonHome
+from palaestra.daemon.settings import DaemonDirectory
 from palaestra.runs.disk_use import measure_disk_use
 from palaestra.runs.store import RunStore, runs_root
 
@@ -126,8 +126,8 @@ def examine_runs_directory() -> list[Finding]:
 def examine_runs() -> list[Finding]:
     """What the runs take on the disk, and whether a single one takes very much."""
     store = RunStore()
-    home = DaemonHome(store.root)
-    sizes = {one.name: measure_disk_use(store.directory(one.id), home.curves(one.id)) for one in store.list()}
+    home = DaemonDirectory(store.root)
+    sizes = {one.name: measure_disk_use(store.directory(one.id), home.series_directory(one.id)) for one in store.list()}
     total = Finding("runs", f"{len(sizes)}, {format_bytes(sum(use.total for use in sizes.values()))}")
     return [total, *(_large_run(name, use) for name, use in sizes.items() if use.total > LARGE_RUN)]
 

@@ -27,8 +27,8 @@ def run(arguments: Namespace) -> int:
     note(f"{repaired.runs} runs are in the index now, {repaired.waiting} of them in the queue.")
     if repaired.unreadable:
         note(f"Listed as lost, because their files are damaged: {', '.join(repaired.unreadable)}.")
-    if repaired.kept is not None:
-        note(f"The index as it was is kept as {repaired.kept}.")
+    if repaired.backup is not None:
+        note(f"The index as it was is kept as {repaired.backup}.")
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from palaestra.cli.command import Command
 from palaestra.cli.output import print_json, print_table
 from palaestra.cli.targets import run_names
-from palaestra.daemon.home import DaemonHome
+from palaestra.daemon.settings import DaemonDirectory
 from palaestra.runs.disk_use import measure_disk_use
 from palaestra.runs.store import RunStore
 
@@ -25,8 +25,8 @@ SHOWN_PARTS = 3
 def run_disk(arguments: Namespace) -> int:
     store = RunStore()
     ids = [store.resolve(name).id for name in arguments.runs] or [record.id for record in store.list()]
-    home = DaemonHome(store.root)
-    measured = [(run_id, measure_disk_use(store.directory(run_id), home.curves(run_id))) for run_id in ids]
+    home = DaemonDirectory(store.root)
+    measured = [(run_id, measure_disk_use(store.directory(run_id), home.series_directory(run_id))) for run_id in ids]
     measured.sort(key=lambda one: -one[1].total)
     names = {record.id: record.name for record in store.list()}
     if arguments.json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from palaestra.cli.command import Command
 from palaestra.cli.output import note, print_json
 from palaestra.client.calls import connect
-from palaestra.client.doorplate import token_file
+from palaestra.client.daemon_address import token_file
 from palaestra.core.errors import UsageError
 from palaestra.runs.store import runs_root
 from palaestra.web.security.tokens import TokenFile

@@ -1,1 +1,1 @@
-"""Talk to a daemon over HTTP: the command line, notebooks, other machines. Never torch."""
+"""Client of a daemon's HTTP API, for the command line, notebooks and other machines. Does not import torch."""

@@ -1,4 +1,4 @@
-"""The daemon's events socket, read message by message."""
+"""Reads the daemon's event socket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from websockets.sync.client import ClientConnection
 
-    from palaestra.client.connection import Connection
+    from palaestra.client.calls import Connection
 
 MESSAGE_BYTES = 16 << 20
 OPEN_SECONDS = 10.0
@@ -28,14 +28,16 @@ NO_TOKEN = 4401
 def follow_events(
     connection: Connection, after: int | None = None, boot: str = "", seconds: float | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Ends when the daemon leaves, or when nothing came for `seconds`."""
+    """Yields events until the daemon ends, or until none arrived for `seconds`."""
     query = {} if after is None else {"after": after, "boot": boot}
     address = f"ws{connection.url.removeprefix('http')}/api/events?{urlencode(query)}"
     with ExitStack() as stack:
         try:
             socket = stack.enter_context(_open(connection, address))
         except (OSError, InvalidHandshake) as error:
-            raise NotFound(f"The events of {connection.url} cannot be followed: {error}.", "Is it running?") from error
+            raise NotFound(
+                f"Cannot follow the events of {connection.url}: {error}.", "Is the daemon running?"
+            ) from error
         yield from _messages(socket, seconds)
 
 
@@ -59,5 +61,5 @@ def _messages(socket: ClientConnection, seconds: float | None) -> Iterator[dict[
             return
         except ConnectionClosed as closed:
             if closed.rcvd is not None and closed.rcvd.code == NO_TOKEN:
-                raise UsageError("The daemon does not know this token.", "See 'palaestra token'.") from closed
+                raise UsageError("The daemon does not accept this token.", "See 'palaestra token'.") from closed
             return

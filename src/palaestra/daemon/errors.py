@@ -1,13 +1,13 @@
-"""What a daemon refuses beyond the settings of a request; the web answers each class with a code of its own.
+"""Errors of a daemon beyond invalid requests; the API maps each class to a status (`web/responses.py`).
 
 UsageError
-├── StoreInUse     another daemon serves these runs
-└── Conflict       not in the state in which the run is (409)
+├── StoreInUse     another daemon serves this runs directory
+└── Conflict       not possible in the state of the run (409)
 RunFailed
-├── StoreRefused   the disk said no, nothing was accepted (507)
-└── QueueFull      too many wait already (503)
+├── StoreRefused   the disk refused the write, nothing was accepted (507)
+└── QueueFull      too many runs are queued (503)
 DamagedFile
-└── DamagedIndex   the daemon's own database; `palaestra repair` makes it anew
+└── DamagedIndex   the daemon's own database; `palaestra repair` rebuilds it
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A worker's output: a plain file that it appends to, kept short from outside.
+"""A worker's output: a file that the worker appends to and its monitor truncates.
 
-The worker writes into the file itself, never into somebody's pipe: whoever keeps the log short may die without the
-worker ever being held up or ended by a broken pipe. The file was opened for appending, so after a cut the next write
-begins at its new end. See docs/decisions/0010-a-keeper-for-every-worker.md.
-Only the standard library: keepers run without anything else.
+The worker writes to the file, not to a pipe, so that the death of the monitor neither blocks it nor breaks a pipe. The
+file is open for appending: after a truncation the next write starts at the new end. See
+docs/decisions/0010-a-keeper-for-every-worker.md. Standard library only, for monitors.
 """
 
 from __future__ import annotations
@@ -16,39 +15,39 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SLOWEST_SECONDS, FASTEST_SECONDS = 0.1, 0.005
-LOOKS_PER_FILL = 4  # how often to look in the time in which the file would fill up at its present pace
-PIECE = 1 << 20
-TRIES = 3  # to copy the very end of a file that grows faster than it is copied
+CHECKS_PER_FILL = 4  # checks in the time in which the file would fill up at its current rate
+CHUNK_BYTES = 1 << 20
+TRIES = 3  # to copy the end of a file that grows faster than it is copied
 
 
 class OutputLog:
-    """At most `limit` bytes, and beside it the piece before, half as long or up to as long again."""
+    """Limits the log to `limit` bytes, and stores half as much to as much again of the output before it."""
 
     def __init__(self, path: Path, earlier: Path, limit: int) -> None:
         self._path = path
         self._earlier = earlier
         self._limit = limit
         self._size = self._size_now()
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
         self.dropped = (
             0  # bytes that are in neither file, at least; what was written between two system calls is not known
         )
 
     def open(self) -> int:
-        """A descriptor for the worker's stdout and stderr."""
+        """Returns a file descriptor for the worker's stdout and stderr."""
         return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def tend(self) -> float:
-        """Cut the file if it has grown too long; seconds after which to look again."""
+    def trim(self) -> float:
+        """Truncates the file if it is too long. Returns the seconds until the next check."""
         size, now = self._size_now(), time.monotonic()
-        grown, took = size - self._size, max(now - self._looked_at, 1e-6)
+        growth, seconds = size - self._size, max(now - self._checked_at, 1e-6)
         if size > self._limit:
-            size = self._cut(size)
-        self._size, self._looked_at = size, now
-        if grown <= 0:
+            size = self._truncate(size)
+        self._size, self._checked_at = size, now
+        if growth <= 0:
             return SLOWEST_SECONDS
-        seconds_to_fill = (self._limit - size) / (grown / took)
-        return min(SLOWEST_SECONDS, max(FASTEST_SECONDS, seconds_to_fill / LOOKS_PER_FILL))
+        seconds_to_fill = (self._limit - size) / (growth / seconds)
+        return min(SLOWEST_SECONDS, max(FASTEST_SECONDS, seconds_to_fill / CHECKS_PER_FILL))
 
     def _size_now(self) -> int:
         try:
@@ -56,8 +55,8 @@ class OutputLog:
         except OSError:
             return 0
 
-    def _cut(self, size: int) -> int:
-        """Its end becomes the earlier piece, with what is written meanwhile as far as there is room for it."""
+    def _truncate(self, size: int) -> int:
+        """Copies the end to the earlier file, with concurrent writes up to its limit, and truncates the file."""
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         except OSError:
@@ -66,30 +65,30 @@ class OutputLog:
             before = self._earlier.stat().st_size if self._earlier.exists() else 0
             for _ in range(TRIES):
                 begin = max(0, os.fstat(descriptor).st_size - self._limit // 2)
-                copied = self._keep(descriptor, begin)
+                copied = self._copy_tail(descriptor, begin)
                 lost_after = os.fstat(descriptor).st_size - begin - copied
                 if not lost_after:
                     break
             os.ftruncate(descriptor, 0)
             self.dropped += before + begin + lost_after
             if lost_after:
-                os.write(descriptor, _tell(lost_after))
+                os.write(descriptor, _dropped_notice(lost_after))
             return os.fstat(descriptor).st_size
-        except OSError:  # a full disk: the cut, which makes room, was done or will be tried again
+        except OSError:  # a full disk: truncate without a copy
             os.ftruncate(descriptor, 0)
             return 0
         finally:
             os.close(descriptor)
 
-    def _keep(self, source: int, begin: int) -> int:
+    def _copy_tail(self, source: int, begin: int) -> int:
         temporary = self._earlier.with_name(f".tmp-{os.getpid()}-0-{self._earlier.name}")
         target = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             copied = 0
             if begin:
-                os.write(target, _tell(begin))
+                os.write(target, _dropped_notice(begin))
             while copied < self._limit:
-                sent = os.sendfile(target, source, begin + copied, min(PIECE, self._limit - copied))
+                sent = os.sendfile(target, source, begin + copied, min(CHUNK_BYTES, self._limit - copied))
                 if sent == 0:
                     break
                 copied += sent
@@ -102,5 +101,5 @@ class OutputLog:
         return copied
 
 
-def _tell(count: int) -> bytes:
+def _dropped_notice(count: int) -> bytes:
     return f"[palaestra: {count} bytes of output or more were dropped here]\n".encode()

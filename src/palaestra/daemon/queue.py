@@ -1,4 +1,4 @@
-"""Who goes next, and whether there is room: pure arithmetic over entries."""
+"""The queue: which runs start next, and whether their resources are free. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,60 +10,59 @@ from palaestra.core.worker_kind import Resources
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from palaestra.daemon.entry import Entry
+    from palaestra.daemon.run_entry import RunEntry
 
 
 @dataclass(frozen=True)
-class Place:
-    """A run that can start now, and the devices it gets."""
+class Placement:
+    """A run that can start now, with its GPUs."""
 
-    entry: Entry
+    entry: RunEntry
     gpus: tuple[int, ...]
 
 
-def in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Those that wait: the higher priority first, then who came first by count, not by clock."""
-    return sorted((entry for entry in entries if entry.is_waiting), key=_rank)
+def sort_queue(entries: Iterable[RunEntry]) -> list[RunEntry]:
+    """Returns waiting runs by priority, then by order of submission (by count, not by clock)."""
+    return sorted((entry for entry in entries if entry.is_waiting), key=_sort_key)
 
 
-def _rank(entry: Entry) -> tuple[int, int]:
-    assert entry.ticket is not None, "only a run with a ticket waits"
-    return -entry.ticket.terms.priority, entry.ticket.sequence
+def _sort_key(entry: RunEntry) -> tuple[int, int]:
+    assert entry.submission is not None, "only a submitted run waits"
+    return -entry.submission.options.priority, entry.submission.sequence
 
 
-def find_places(waiting: Iterable[Entry], running: Iterable[Entry], machine: Resources) -> list[Place]:
-    """Which of `waiting`, given in order, can start beside those that run.
+def find_placements(waiting: Iterable[RunEntry], running: Iterable[RunEntry], machine: Resources) -> list[Placement]:
+    """Returns which of the `waiting` runs, given in order, can start beside the running ones.
 
-    Who does not fit yet keeps what it needs reserved: a later and smaller one may go ahead only if that costs the
-    earlier one nothing. So nobody starves, and a run that waits for a graphics card holds up no other kind of run
-    beyond its own cores.
+    A run that does not fit yet reserves what it needs: a later, smaller run starts first only if it takes nothing from
+    it. So no run starves, and a run that waits for a GPU holds back other runs only by its own CPUs.
     """
     running = list(running)
-    used = [needs(entry) for entry in running]
+    used = [requirements(entry) for entry in running]
     free = _minus(machine, used)
     free_gpus = [index for index in range(machine.gpus) if index not in {g for entry in running for g in entry.gpus}]
-    places = []
+    placements = []
     for entry in waiting:
-        wanted = needs(entry)
+        wanted = requirements(entry)
         if fits(wanted, free) and wanted.gpus <= len(free_gpus):
-            places.append(Place(entry, tuple(free_gpus[: wanted.gpus])))
+            placements.append(Placement(entry, tuple(free_gpus[: wanted.gpus])))
             free_gpus = free_gpus[wanted.gpus :]
         free = _minus(free, [wanted])
-    return places
+    return placements
 
 
-def needs(entry: Entry) -> Resources:
-    return entry.ticket.resources if entry.ticket is not None else Resources(0, 0, 0)
+def requirements(entry: RunEntry) -> Resources:
+    return entry.submission.resources if entry.submission is not None else Resources(0, 0, 0)
 
 
 def fits(wanted: Resources, free: Resources) -> bool:
-    """What is not wanted need not be free."""
+    """Returns whether the resources are free; a resource that is not requested need not be."""
     pairs = ((wanted.cpus, free.cpus), (wanted.gpus, free.gpus), (wanted.memory_mb, free.memory_mb))
     return all(want == 0 or want <= have for want, have in pairs)
 
 
-def occupied(running: Iterable[Entry]) -> Resources:
-    used = [needs(entry) for entry in running]
+def used_resources(running: Iterable[RunEntry]) -> Resources:
+    used = [requirements(entry) for entry in running]
     return Resources(
         cpus=sum(one.cpus for one in used),
         gpus=sum(one.gpus for one in used),
@@ -72,9 +71,9 @@ def occupied(running: Iterable[Entry]) -> Resources:
 
 
 def _minus(whole: Resources, parts: list[Resources]) -> Resources:
-    """May go below zero: adopted runs stay, whatever the machine was said to have since; then nobody new fits.
+    """Subtracts resources. Negative if adopted runs use more than the configured machine; then no other run fits.
 
-    A run that takes nothing (a driver whose processes are elsewhere) always fits.
+    A run that takes nothing (a driver whose processes run elsewhere) always fits.
     """
     return Resources(
         cpus=whole.cpus - sum(part.cpus for part in parts),

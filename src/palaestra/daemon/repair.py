@@ -1,4 +1,4 @@
-"""`palaestra repair`: the daemon's index made anew from the run directories, which are the truth."""
+"""`palaestra repair`: rebuilds the daemon's index from the run directories."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from palaestra.core.run import RunState
-from palaestra.daemon.gathering import look_at, run_ids
-from palaestra.daemon.home import DaemonHome
 from palaestra.daemon.index import COMPANIONS, build_index
+from palaestra.daemon.run_scan import list_run_ids, read_entry
+from palaestra.daemon.settings import DaemonDirectory
 from palaestra.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -16,42 +16,42 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Repaired:
-    runs: int  # found, and in the index now
-    waiting: int  # of these in the queue
-    unreadable: tuple[str, ...]  # ids of runs whose files are damaged; listed as lost
-    kept: Path | None  # the index as it was, for whoever wants to look into it
+class RepairResult:
+    runs: int  # in the new index
+    waiting: int  # of these, queued
+    unreadable: tuple[str, ...]  # ids of runs with damaged files; listed as lost
+    backup: Path | None  # the previous index
 
 
-def repair_index(root: Path) -> Repaired:
-    """StoreInUse while a daemon serves these runs; StoreRefused when there is no room. No run is touched."""
-    home = DaemonHome(root.absolute()).make()
-    with home.held():
-        entries = [look_at(RunDirectory(home.root / run_id)) for run_id in sorted(run_ids(home.root))]
-        kept = _set_aside(home.index_file)
-        tickets = [entry.ticket for entry in entries if entry.ticket is not None]
-        build_index(home.index_file, entries, max((ticket.sequence for ticket in tickets), default=0))
+def repair_index(root: Path) -> RepairResult:
+    """Rebuilds the index; no run is changed. Raises StoreInUse while a daemon runs, StoreRefused on a full disk."""
+    home = DaemonDirectory(root.absolute()).create()
+    with home.lock():
+        entries = [read_entry(RunDirectory(home.root / run_id)) for run_id in sorted(list_run_ids(home.root))]
+        backup = _back_up(home.index_file)
+        submissions = [entry.submission for entry in entries if entry.submission is not None]
+        build_index(home.index_file, entries, max((submission.sequence for submission in submissions), default=0))
     damaged = [
         entry for entry in entries if entry.state is RunState.LOST and entry.record.failure.startswith("damaged:")
     ]
-    return Repaired(
+    return RepairResult(
         runs=len(entries),
         waiting=sum(entry.is_waiting for entry in entries),
         unreadable=tuple(entry.id for entry in damaged),
-        kept=kept,
+        backup=backup,
     )
 
 
-def _set_aside(path: Path) -> Path | None:
-    """Under the next free number; its log goes with it, else it would be taken for the new one's."""
+def _back_up(path: Path) -> Path | None:
+    """Renames the index and its write-ahead log, which must not be applied to the new one."""
     if not path.exists():
         return None
     number = 1
-    while (kept := path.with_name(f"{path.name}.damaged-{number}")).exists():
+    while (backup := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
-    path.replace(kept)
+    path.replace(backup)
     for companion in COMPANIONS:
         beside = path.with_name(path.name + companion)
         if beside.exists():
-            beside.replace(kept.with_name(kept.name + companion))
-    return kept
+            beside.replace(backup.with_name(backup.name + companion))
+    return backup

@@ -1,23 +1,23 @@
-"""The daemon as Python calls: what the web, the command line and tests stand on.
+"""The daemon as a Python class, used by the web API, the command line and tests.
 
-    with Daemon(runs_root, settings) as daemon:       # StoreInUse, DamagedIndex, StoreRefused say why it cannot be
-        daemon.check(request, terms) -> Prepared      # RequestRefused.field_errors: everything that is wrong, at once
-        daemon.submit(request, terms) -> Entry        # accepted, durable, with an id; also QueueFull, StoreRefused
-        daemon.runs(); daemon.get(run) -> Entry       # from memory; `run` is an id, its beginning, a name, `latest`
-        daemon.directory(run) -> RunDirectory         # journal, metrics, logs, checkpoints: read them there
-        daemon.stop(run, grace_seconds)               # gently, then the whole tree; asked twice, or with 0, at once
-        daemon.cancel(run)                            # out of the queue, or stop
-        daemon.retry(run)                             # go on with a run that is over, in its own directory
-        daemon.clone(run, name, changes) -> Entry     # the same request again, as a new run
-        daemon.again() -> Entry                       # the last accepted request, as a new run
-        daemon.remove(run)                            # never one that runs or waits
-        daemon.news.since(number) / .listen(callback) # what happened, in order
-        daemon.slots() -> Slots; daemon.is_well; daemon.kinds.names(); daemon.kinds.get(name).schema()
+    with Daemon(runs_root, settings) as daemon:         # raises StoreInUse, DamagedIndex, StoreRefused
+        daemon.check(request, options) -> Prepared      # raises RequestRefused with all field errors
+        daemon.submit(request, options) -> RunEntry     # accepted and durable; also raises QueueFull, StoreRefused
+        daemon.runs(); daemon.get(run) -> RunEntry      # from memory; `run` is an id, its prefix, a name, `latest`
+        daemon.directory(run) -> RunDirectory           # journal, metrics, logs, checkpoints
+        daemon.stop(run, grace_seconds)                 # kills the process tree after the grace period
+        daemon.cancel(run)                              # removes it from the queue, or stops it
+        daemon.retry(run)                               # continues a run that is over, in its own directory
+        daemon.clone(run, name, changes) -> RunEntry    # submits the same request as a new run
+        daemon.rerun_latest() -> RunEntry               # submits the latest accepted request as a new run
+        daemon.remove(run)                              # refused while it runs or waits
+        daemon.events.since(sequence) / .subscribe(callback)
+        daemon.slots() -> Slots; daemon.is_healthy; daemon.kinds.names(); daemon.kinds.get(name).schema()
 
-Every call may come from any thread and returns soon; those that write wait for the disk, so that an event loop should
-hand them to a thread (`await asyncio.to_thread(daemon.submit, request)`). There is no async in this room: one thread
-of our own hears of processes, one lock guards what is known, and files are the wire to workers.
-Leaving the block ends nothing: workers go on, and the next daemon finds them.
+Every method is thread-safe and returns soon. Those that write wait for the disk, so an event loop should call them in
+a thread (`await asyncio.to_thread(daemon.submit, request)`). One thread supervises processes, one lock guards the run
+table, and files are the protocol between daemon and workers. Workers continue after the `with` block; the next daemon
+adopts them.
 """
 
 from __future__ import annotations
@@ -30,21 +30,18 @@ from typing import TYPE_CHECKING, Any, Self
 from palaestra.core.clock import Clock, SystemClock
 from palaestra.core.errors import PalaestraError, RunFailed, UsageError
 from palaestra.core.run import RunRequest, RunState
-from palaestra.daemon.command_line import shell_command
-from palaestra.daemon.door import check_request
-from palaestra.daemon.entry import Entry
 from palaestra.daemon.errors import Conflict, QueueFull, StoreRefused
-from palaestra.daemon.gathering import look_at, stamp_of
-from palaestra.daemon.home import DaemonHome
+from palaestra.daemon.event_bus import EventBus, RunEvent
 from palaestra.daemon.index import Index
-from palaestra.daemon.keeping import read_note
-from palaestra.daemon.kinds import Kinds
-from palaestra.daemon.news import News, Newsroom
-from palaestra.daemon.queue import occupied
-from palaestra.daemon.roster import Roster
-from palaestra.daemon.settings import DaemonSettings
+from palaestra.daemon.monitor_handle import read_monitor_record
+from palaestra.daemon.queue import used_resources
+from palaestra.daemon.request_validation import validate_request
+from palaestra.daemon.run_entry import RunEntry, Submission, SubmissionOptions, stamped_submission, write_submission
+from palaestra.daemon.run_scan import read_entry, status_stamp_of
+from palaestra.daemon.run_table import RunTable
+from palaestra.daemon.settings import DaemonDirectory, DaemonSettings
 from palaestra.daemon.supervisor import Supervisor
-from palaestra.daemon.ticket import Terms, Ticket, stamped_ticket, write_ticket
+from palaestra.daemon.worker_kinds import WorkerKinds, shell_command
 from palaestra.runs.documents import read_request
 from palaestra.runs.journal import Journal
 from palaestra.runs.processes import terminate
@@ -65,7 +62,7 @@ NICKNAME_TRIES = 10
 
 @dataclass(frozen=True)
 class Slots:
-    machine: Resources  # in all
+    machine: Resources  # in total
     used: Resources
     running: int
     waiting: int
@@ -73,7 +70,7 @@ class Slots:
 
 
 class Daemon:
-    """Serves the runs of one directory for as long as the `with` block lasts."""
+    """Serves one runs directory for the duration of the `with` block."""
 
     def __init__(
         self,
@@ -86,20 +83,20 @@ class Daemon:
         self._store = RunStore(root, self._clock)
         self.root = self._store.root
         self.settings = settings or DaemonSettings()
-        self.kinds = Kinds(kinds)
-        self.news = Newsroom()
+        self.kinds = WorkerKinds(kinds)
+        self.events = EventBus()
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        home = DaemonHome(self.root).make()
+        home = DaemonDirectory(self.root).create()
         with ExitStack() as stack:
-            stack.enter_context(home.held())
+            stack.enter_context(home.lock())
             index = Index(home.index_file)
             stack.callback(index.close)
-            self._roster = Roster(index, self.news)
-            self._supervisor = Supervisor(self.root, self._roster, self.kinds, self.settings, self._clock)
+            self._run_table = RunTable(index, self.events)
+            self._supervisor = Supervisor(self.root, self._run_table, self.kinds, self.settings, self._clock)
             stack.callback(self._supervisor.close)
-            self._supervisor.gather()
+            self._supervisor.scan_all()
             self._supervisor.start()
             self._stack = stack.pop_all()
         return self
@@ -109,78 +106,83 @@ class Daemon:
     ) -> None:
         self._stack.close()
 
-    # Looking
+    # Queries
 
     @property
-    def is_well(self) -> bool:
-        """Whether anybody still looks after the runs; a daemon that is not well should be ended and started again."""
+    def is_healthy(self) -> bool:
+        """Whether the supervisor thread is alive; otherwise restart the daemon."""
         return self._supervisor.is_alive
 
-    def runs(self) -> list[Entry]:
-        """Newest first; also runs that nobody submitted here."""
-        return self._roster.all()
+    def runs(self) -> list[RunEntry]:
+        """Returns all runs, newest first, including external ones."""
+        return self._run_table.all()
 
-    def get(self, run: str) -> Entry:
-        return self._roster.resolve(run)
+    def get(self, run: str) -> RunEntry:
+        return self._run_table.resolve(run)
 
     def directory(self, run: str) -> RunDirectory:
         return self._store.directory(self.get(run).id)
 
-    def waiting(self) -> list[Entry]:
-        """In the order in which they will start."""
-        return self._roster.waiting()
+    def waiting(self) -> list[RunEntry]:
+        """Returns queued runs in the order in which they will start."""
+        return self._run_table.waiting()
 
     def slots(self) -> Slots:
         running = self._supervisor.running()
-        waiting = self._roster.waiting_count()
-        return Slots(self.settings.machine, occupied(running), len(running), waiting, self.settings.queue_limit)
+        waiting = self._run_table.waiting_count()
+        return Slots(self.settings.machine, used_resources(running), len(running), waiting, self.settings.queue_limit)
 
-    def wait(self, run: str, seconds: float | None = None) -> Entry:
-        """Until it is over, or that many seconds have passed; the entry as it is then."""
+    def wait(self, run: str, seconds: float | None = None) -> RunEntry:
+        """Waits until a run is over, at most `seconds`, and returns its entry."""
         run_id = self.get(run).id
         is_over = threading.Event()
 
-        def listener(news: News) -> None:
-            if news.run == run_id and (news.entry is None or news.entry.state.is_over):
+        def subscriber(event: RunEvent) -> None:
+            if event.run == run_id and (event.entry is None or event.entry.state.is_over):
                 is_over.set()
 
-        forget = self.news.listen(listener)
+        unsubscribe = self.events.subscribe(subscriber)
         try:
             if not self.get(run_id).state.is_over:
                 is_over.wait(seconds)
         finally:
-            forget()
+            unsubscribe()
         return self.get(run_id)
 
-    # Asking
+    # Commands
 
-    def check(self, request: RunRequest, terms: Terms | None = None) -> Prepared:
-        """What would become of it; nothing is written."""
-        return check_request(
-            request, terms or Terms(), self.kinds, self.settings.machine, self.root, self._roster.is_name_taken
+    def check(self, request: RunRequest, options: SubmissionOptions | None = None) -> Prepared:
+        """Validates a request; nothing is written."""
+        return validate_request(
+            request,
+            options or SubmissionOptions(),
+            self.kinds,
+            self.settings.machine,
+            self.root,
+            self._run_table.is_name_taken,
         )
 
-    def submit(self, request: RunRequest, terms: Terms | None = None) -> Entry:
-        """When this returns, the request survives whatever happens to the daemon."""
-        terms = terms or Terms()
-        prepared = self.check(request, terms)
+    def submit(self, request: RunRequest, options: SubmissionOptions | None = None) -> RunEntry:
+        """Queues a request durably: it survives a crash of the daemon."""
+        options = options or SubmissionOptions()
+        prepared = self.check(request, options)
         if not request.command:
             command = shell_command(self.kinds, prepared.request, prepared.config)
             prepared = replace(prepared, request=replace(prepared.request, command=command))
         sequence = self._reserve()
         try:
-            ticket = _ticket(prepared, terms, sequence)
-            directory = self._create(prepared, ticket)
-            entry = look_at(directory)
+            submission = _submission(prepared, options, sequence)
+            directory = self._create(prepared, submission)
+            entry = read_entry(directory)
             try:
-                self._roster.accept(entry)
+                self._run_table.accept(entry)
             except StoreRefused:
                 self._store.remove(directory.id)
                 raise
         finally:
-            self._roster.release()
-        self._tell_queued(directory, ticket)
-        self._supervisor.ring()
+            self._run_table.release()
+        self._record_queued(directory, submission)
+        self._supervisor.wake()
         return entry
 
     def clone(
@@ -190,9 +192,9 @@ class Daemon:
         changes: Mapping[str, Any] | None = None,
         *,
         submitted_by: str = "",
-        terms: Terms | None = None,
-    ) -> Entry:
-        """The same request as a new run; `changes` are laid over its config, key by key of the first level."""
+        options: SubmissionOptions | None = None,
+    ) -> RunEntry:
+        """Submits the request of a run again; `changes` replace top-level keys of its config."""
         entry = self.get(run)
         request = read_request(self._store.directory(entry.id))
         renewed = replace(
@@ -200,150 +202,149 @@ class Daemon:
             name=name,
             config={**request.config, **(changes or {})},
             submitted_by=submitted_by or request.submitted_by,
-            command="",  # the old one names the old run
+            command="",  # the previous one names the previous run
         )
-        old_terms = entry.ticket.terms if entry.ticket is not None else None
-        return self.submit(renewed, terms or old_terms)
+        old_options = entry.submission.options if entry.submission is not None else None
+        return self.submit(renewed, options or old_options)
 
-    def again(self, *, submitted_by: str = "") -> Entry:
-        """ "Train again": the last request that was accepted."""
-        tickets = [(entry.ticket.sequence, entry.id) for entry in self.runs() if entry.ticket is not None]
-        if not tickets:
-            raise Conflict("Nothing has been submitted here yet.", "Submit a request first.")
-        return self.clone(max(tickets)[1], submitted_by=submitted_by)
+    def rerun_latest(self, *, submitted_by: str = "") -> RunEntry:
+        """Submits the latest accepted request as a new run."""
+        submissions = [(entry.submission.sequence, entry.id) for entry in self.runs() if entry.submission is not None]
+        if not submissions:
+            raise Conflict("No request has been submitted yet.")
+        return self.clone(max(submissions)[1], submitted_by=submitted_by)
 
-    def retry(self, run: str) -> Entry:
-        """Queue a run that is over once more; it goes on from its last checkpoint, if its kind can."""
-        with self._roster.guard:
+    def retry(self, run: str) -> RunEntry:
+        """Queues a run that is over again; it continues from its last checkpoint, if its kind supports that."""
+        with self._run_table.lock:
             entry = self.get(run)
-            if not entry.state.is_over or self._supervisor.is_kept(entry.id):
+            if not entry.state.is_over or self._supervisor.is_monitored(entry.id):
                 raise Conflict(
                     f"Run '{entry.record.name}' is {entry.state}.", "Only a run that is over can be retried."
                 )
             if entry.state is RunState.FINISHED:
-                raise Conflict(
-                    f"Run '{entry.record.name}' is finished.", "Clone it to run it once more from the start."
-                )
+                raise Conflict(f"Run '{entry.record.name}' is finished.", "Clone it to run it again from the start.")
             directory = self._store.directory(entry.id)
-            ticket = self._next_ticket(entry, directory)
+            submission = self._next_ticket(entry, directory)
             try:
-                queued = self._queue_again(entry, directory, ticket)
+                queued = self._queue_again(entry, directory, submission)
             finally:
-                self._roster.release()
-        self._tell_queued(directory, ticket)
-        self._supervisor.ring()
+                self._run_table.release()
+        self._record_queued(directory, submission)
+        self._supervisor.wake()
         return queued
 
-    def stop(self, run: str, grace_seconds: float | None = None) -> Entry:
-        """A run that is over is left as it is."""
-        with self._roster.guard:
+    def stop(self, run: str, grace_seconds: float | None = None) -> RunEntry:
+        """Stops a run; does nothing if it is over."""
+        with self._run_table.lock:
             entry = self.get(run)
-            if self._supervisor.is_kept(entry.id):
-                self._stop_kept(entry, self._grace(entry, grace_seconds))
+            if self._supervisor.is_monitored(entry.id):
+                self._stop_monitored(entry, self._grace(entry, grace_seconds))
             elif entry.is_waiting:
-                self._take_out(entry)
+                self._cancel_queued(entry)
             elif entry.state in ACTIVE:
-                self._stop_elsewhere(entry)
+                self._stop_external(entry)
             return self.get(entry.id)
 
-    def cancel(self, run: str) -> Entry:
-        """Out of the queue; a run that works is stopped. One that is over cannot be cancelled any more."""
+    def cancel(self, run: str) -> RunEntry:
+        """Removes a run from the queue, or stops it. Raises Conflict if it is over."""
         entry = self.get(run)
         if entry.state.is_over:
-            raise Conflict(f"Run '{entry.record.name}' is {entry.state} already.")
+            raise Conflict(f"Run '{entry.record.name}' is already {entry.state}.")
         return self.stop(entry.id)
 
-    def prioritise(self, run: str, priority: int) -> Entry:
-        """Move a run that waits before all of lower priority, and behind all of higher."""
-        with self._roster.guard:
+    def prioritise(self, run: str, priority: int) -> RunEntry:
+        """Changes the priority of a queued run."""
+        with self._run_table.lock:
             entry = self.get(run)
-            if not entry.is_waiting or entry.ticket is None:
+            if not entry.is_waiting or entry.submission is None:
                 raise Conflict(
-                    f"Run '{entry.record.name}' is {entry.state}.", "Only a run that waits has a place in the queue."
+                    f"Run '{entry.record.name}' is {entry.state}.",
+                    "Only a run in the queue of this daemon has a priority.",
                 )
             directory = self._store.directory(entry.id)
-            ticket = replace(entry.ticket, terms=replace(entry.ticket.terms, priority=priority))
+            submission = replace(entry.submission, options=replace(entry.submission.options, priority=priority))
             try:
-                write_ticket(directory, ticket)
+                write_submission(directory, submission)
             except OSError as error:
                 raise _refused(directory, error) from error
-            self._roster.put(replace(entry, ticket=ticket), "changed")
+            self._run_table.put(replace(entry, submission=submission), "changed")
         Journal(directory, self._clock).record("run.prioritised", priority=priority)
         return self.get(entry.id)
 
-    def remove(self, run: str) -> Entry:
-        """Its directory and everything in it."""
-        with self._roster.guard:
+    def remove(self, run: str) -> RunEntry:
+        """Deletes the directory of a run."""
+        with self._run_table.lock:
             entry = self.get(run)
-            if self._supervisor.is_kept(entry.id) or not entry.state.is_over:
-                raise Conflict(
-                    f"Run '{entry.record.name}' is {entry.state} and is not removed.", "Stop or cancel it first."
-                )
+            if self._supervisor.is_monitored(entry.id) or not entry.state.is_over:
+                raise Conflict(f"Run '{entry.record.name}' is {entry.state}.", "Stop or cancel it first.")
             self._store.remove(entry.id)
-            self._roster.drop(entry.id)
+            self._run_table.remove(entry.id)
             return entry
 
     # Details
 
     def _reserve(self) -> int:
-        sequence = self._roster.reserve(self.settings.queue_limit)
+        sequence = self._run_table.reserve(self.settings.queue_limit)
         if sequence is None:
             raise QueueFull(
-                f"{self.settings.queue_limit} runs wait already.", "Try again when some have started, or cancel some."
+                f"The queue is full ({self.settings.queue_limit} runs).", "Try again later, or cancel some runs."
             )
         return sequence
 
-    def _create(self, prepared: Prepared, ticket: Ticket) -> RunDirectory:
-        """Two who name nothing may be given the same nickname at once; then another one is drawn."""
+    def _create(self, prepared: Prepared, submission: Submission) -> RunDirectory:
+        """Creates the directory; generates another nickname if two requests got the same one."""
         for _ in range(NICKNAME_TRIES):
             try:
-                return self._try_to_create(prepared, ticket)
+                return self._try_to_create(prepared, submission)
             except UsageError:
                 if prepared.request.name:
                     raise
-        return self._try_to_create(prepared, ticket)
+        return self._try_to_create(prepared, submission)
 
-    def _try_to_create(self, prepared: Prepared, ticket: Ticket) -> RunDirectory:
+    def _try_to_create(self, prepared: Prepared, submission: Submission) -> RunDirectory:
         try:
             return self._store.create(
                 prepared.request,
                 prepared.config,
                 prepared.request.name or None,
                 prepared.total_steps,
-                queue=stamped_ticket(ticket),
+                queue=stamped_submission(submission),
             )
         except PalaestraError as error:
             if isinstance(error.__cause__, OSError):
                 raise StoreRefused(error.message, error.hint) from error
             raise
 
-    def _tell_queued(self, directory: RunDirectory, ticket: Ticket) -> None:
+    def _record_queued(self, directory: RunDirectory, submission: Submission) -> None:
         Journal(directory, self._clock).record(
-            "run.queued", sequence=ticket.sequence, priority=ticket.terms.priority, attempt=ticket.attempt
+            "run.queued", sequence=submission.sequence, priority=submission.options.priority, attempt=submission.attempt
         )
 
-    def _next_ticket(self, entry: Entry, directory: RunDirectory) -> Ticket:
-        """With a place in the queue, which the caller gives back."""
-        note = read_note(directory)
-        attempt = 1 + max(note.attempt if note else 0, entry.ticket.attempt if entry.ticket else 0)
+    def _next_ticket(self, entry: RunEntry, directory: RunDirectory) -> Submission:
+        """Returns the submission of a retry and reserves a queue place, which the caller releases."""
+        monitor_record = read_monitor_record(directory)
+        attempt = 1 + max(
+            monitor_record.attempt if monitor_record else 0, entry.submission.attempt if entry.submission else 0
+        )
         kind = self.kinds.get(entry.record.kind)
-        if entry.ticket is not None:
-            return replace(entry.ticket, sequence=self._reserve(), attempt=attempt)
+        if entry.submission is not None:
+            return replace(entry.submission, sequence=self._reserve(), attempt=attempt)
         prepared = kind.prepare(read_request(directory), self.settings.machine, self.root)
-        return replace(_ticket(prepared, Terms(), self._reserve()), attempt=attempt)
+        return replace(_submission(prepared, SubmissionOptions(), self._reserve()), attempt=attempt)
 
-    def _queue_again(self, entry: Entry, directory: RunDirectory, ticket: Ticket) -> Entry:
+    def _queue_again(self, entry: RunEntry, directory: RunDirectory, submission: Submission) -> RunEntry:
         record = moved(entry.record, RunState.QUEUED, pid=None, ended_at=None, exit_code=None, failure="")
         try:
-            write_ticket(directory, ticket)
+            write_submission(directory, submission)
             write_record(directory, record, durable=True)
         except OSError as error:
             raise _refused(directory, error) from error
-        queued = Entry(record, ticket, status_stamp=stamp_of(directory))
-        self._roster.put(queued, "accepted")
+        queued = RunEntry(record, submission, status_stamp=status_stamp_of(directory))
+        self._run_table.put(queued, "accepted")
         return queued
 
-    def _take_out(self, entry: Entry) -> None:
+    def _cancel_queued(self, entry: RunEntry) -> None:
         directory = self._store.directory(entry.id)
         record = moved(entry.record, RunState.CANCELLED, ended_at=self._clock.now(), updated_at=self._clock.now())
         try:
@@ -353,36 +354,36 @@ class Daemon:
         Journal(directory, self._clock).record(
             "run.cancelled", epoch=record.epoch, step=record.agent_step, reason="queue"
         )
-        self._roster.put(replace(entry, record=record, status_stamp=stamp_of(directory)), "ended")
+        self._run_table.put(replace(entry, record=record, status_stamp=status_stamp_of(directory)), "ended")
 
-    def _stop_kept(self, entry: Entry, grace_seconds: float) -> None:
+    def _stop_monitored(self, entry: RunEntry, grace_seconds: float) -> None:
         try:
             self._supervisor.stop(entry, grace_seconds)
         except OSError as error:
-            raise RunFailed(f"Run '{entry.record.name}' cannot be reached: {error.strerror}.", "Try again.") from error
+            raise RunFailed(f"Cannot signal run '{entry.record.name}': {error.strerror}.", "Try again.") from error
 
-    def _stop_elsewhere(self, entry: Entry) -> None:
-        """Somebody else's process: it is asked, and nothing more."""
+    def _stop_external(self, entry: RunEntry) -> None:
+        """Sends SIGTERM to the process of an external run."""
         record = entry.record
         if record.pid is not None and record.pid_started_at is not None:
             terminate(record.pid, record.pid_started_at)
 
-    def _grace(self, entry: Entry, asked: float | None) -> float:
-        own = entry.ticket.terms.grace_seconds if entry.ticket is not None else None
+    def _grace(self, entry: RunEntry, asked: float | None) -> float:
+        own = entry.submission.options.grace_seconds if entry.submission is not None else None
         return next(value for value in (asked, own, self.settings.grace_seconds) if value is not None)
 
 
 def _refused(directory: RunDirectory, error: OSError) -> StoreRefused:
-    return StoreRefused(f"{directory.path} cannot be written: {error.strerror}.", "Make room first.")
+    return StoreRefused(f"Cannot write {directory.path}: {error.strerror}.", "Free disk space.")
 
 
-def _ticket(prepared: Prepared, terms: Terms, sequence: int) -> Ticket:
+def _submission(prepared: Prepared, options: SubmissionOptions, sequence: int) -> Submission:
     request = prepared.request
-    return Ticket(
+    return Submission(
         sequence=sequence,
         attempt=1,
         resources=prepared.resources,
-        terms=terms,
+        options=options,
         executor=request.executor,
         nproc=request.nproc,
         submitted_by=request.submitted_by,

@@ -74,12 +74,12 @@ class RunDirectory:
         return self.path / "queue.json"
 
     @property
-    def keeper_file(self) -> Path:
+    def monitor_file(self) -> Path:
         """Which processes a daemon's keeper looks after, and how they ended."""
         return self.path / "keeper.json"
 
     @property
-    def keeper_lock_file(self) -> Path:
+    def monitor_lock_file(self) -> Path:
         return self.path / ".keeper.lock"
 
     @property
@@ -101,7 +101,7 @@ class RunDirectory:
         """The piece before, when it printed too much for one."""
         return self.logs / "output.1.log"
 
-    def keeper_log_file(self) -> Path:
+    def monitor_log_file(self) -> Path:
         return self.logs / "keeper.log"
 
     @property

@@ -1,1 +1,1 @@
-"""The daemon's HTTP door: see `palaestra.web.app` for how a resource enters it."""
+"""The daemon's HTTP API and page: see `palaestra.web.app` for how to add a resource."""

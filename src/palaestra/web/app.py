@@ -58,17 +58,17 @@ from palaestra.web.resources import (
     system,
     uploads,
 )
-from palaestra.web.resources.cluster import keep_clusters
-from palaestra.web.resources.series_refresh import keep_series
-from palaestra.web.responses import answer_defect, answer_http_error
+from palaestra.web.resources.cluster import clusters_lifespan
+from palaestra.web.resources.series_refresh import series_lifespan
+from palaestra.web.responses import handle_http_error, handle_internal_error
 from palaestra.web.security import login
-from palaestra.web.security.authentication import Guard
+from palaestra.web.security.authentication import AuthenticationMiddleware
 from palaestra.web.security.headers import SecurityHeaders
-from palaestra.web.security.limits import HangUpOnUnread
+from palaestra.web.security.limits import CloseOnUnreadBody
 from palaestra.web.sockets import events, frames, match
-from palaestra.web.sockets.live_view import keep_frames
+from palaestra.web.sockets.live_view import frames_lifespan
 from palaestra.web.tensorboard import endpoints
-from palaestra.web.tensorboard.endpoints import keep_tensorboard
+from palaestra.web.tensorboard.endpoints import tensorboard_lifespan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from palaestra.web.context import House
+    from palaestra.web.context import AppContext
     from palaestra.web.endpoints import Declared
 
 READING = frozenset({"GET", "HEAD"})
@@ -101,34 +101,34 @@ RESOURCES: tuple[tuple[Declared, ...], ...] = (
     checkpoints.ROUTES,
     discoveries.ROUTES,
 )
-LIFESPANS: tuple[Callable[[House], AbstractAsyncContextManager[None]], ...] = (
-    keep_series,
-    keep_tensorboard,
-    keep_frames,
-    keep_clusters,
+LIFESPANS: tuple[Callable[[AppContext], AbstractAsyncContextManager[None]], ...] = (
+    series_lifespan,
+    tensorboard_lifespan,
+    frames_lifespan,
+    clusters_lifespan,
 )
 
 
-def build_app(house: House) -> ASGIApp:
+def build_app(context: AppContext) -> ASGIApp:
     """Wraps everything in authentication, including Starlette's own error pages."""
-    app = build_inner_app(house)
-    return HangUpOnUnread(SecurityHeaders(Guard(app, house.token, house.place, is_public)))
+    app = build_inner_app(context)
+    return CloseOnUnreadBody(SecurityHeaders(AuthenticationMiddleware(app, context.token, context.address, is_public)))
 
 
-def build_inner_app(house: House) -> Starlette:
+def build_inner_app(context: AppContext) -> Starlette:
     """Builds the application without authentication; tests walk its route table."""
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             for begin in LIFESPANS:
-                await stack.enter_async_context(begin(house))
+                await stack.enter_async_context(begin(context))
             yield
 
     declared = all_routes()
     app = Starlette(
-        routes=build_routes([*declared, openapi_route(declared), *build_pages(load_files())], house),
-        exception_handlers={HTTPException: answer_http_error, Exception: answer_defect},
+        routes=build_routes([*declared, openapi_route(declared), *build_pages(load_files())], context),
+        exception_handlers={HTTPException: handle_http_error, Exception: handle_internal_error},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False

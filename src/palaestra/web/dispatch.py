@@ -1,4 +1,4 @@
-"""From declared endpoints to what starlette routes: one entry a path, which knows its methods."""
+"""Turns declared endpoints into Starlette routes and calls their handlers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from palaestra.core.errors import PalaestraError
 from palaestra.web.endpoints import MUTATIONS, Call, Declared, Endpoint, Socket
 from palaestra.web.request_parsing import read_body, read_query
-from palaestra.web.responses import Refusal, error_answer, json_answer
+from palaestra.web.responses import HttpError, error_response, json_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,134 +27,133 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
     from starlette.websockets import WebSocket
 
-    from palaestra.web.context import House
+    from palaestra.web.context import AppContext
 
 logger = logging.getLogger(__name__)
-NICENESS = 5  # steps behind the daemon: next to a training that wants the same core, a quarter of it
+NICENESS = 5  # relative to the daemon: beside a training on the same core, a quarter of it
 LOWEST_PRIORITY = 19
-CLIENT_LEFT = 499  # nobody sees it
+CLIENT_LEFT = 499  # not sent to anyone
 
 
-def build_routes(declared: Iterable[Declared], house: House) -> list[BaseRoute]:
-    """In the order of declaration, paths with fewer holes first where two could fit."""
+def build_routes(declared: Iterable[Declared], context: AppContext) -> list[BaseRoute]:
+    """Returns routes in the order of declaration, paths with fewer parameters first where two could match."""
     paths: dict[str, dict[str, Endpoint]] = {}
     sockets = []
     for one in declared:
         if isinstance(one, Socket):
-            sockets.append(_socket_route(one, house))
+            sockets.append(_socket_route(one, context))
         elif one.method in paths.setdefault(one.path, {}):
             raise ValueError(f"{one.method} {one.path} is declared twice")
         else:
             paths[one.path][one.method] = one
     ordered = sorted(paths.items(), key=lambda item: item[0].count("{"))
-    bench = Workbench()
-    return [*sockets, *(Route(path, PathApp(methods, house, bench)) for path, methods in ordered)]
+    pool = LowPriorityPool()
+    return [*sockets, *(Route(path, PathApp(methods, context, pool)) for path, methods in ordered)]
 
 
 class PathApp:
-    """All methods of one path."""
+    """ASGI app of one path with all its methods."""
 
-    def __init__(self, methods: dict[str, Endpoint], house: House, bench: Workbench) -> None:
-        """`bench`: where laborious calls are worked on, of all paths."""
+    def __init__(self, methods: dict[str, Endpoint], context: AppContext, pool: LowPriorityPool) -> None:
         self.methods = methods
-        self._house = house
-        self._bench = bench
+        self._context = context
+        self._pool = pool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
-        response = await self._answer(request)
+        response = await self._respond(request)
         await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _respond(self, request: Request) -> Response:
         try:
             return await self._handle(request)
         except PalaestraError as error:
-            return error_answer(error)
+            return error_response(error)
 
     async def _handle(self, request: Request) -> Response:
-        wanted = "GET" if request.method == "HEAD" else request.method
-        endpoint = self.methods.get(wanted)
+        method = "GET" if request.method == "HEAD" else request.method
+        endpoint = self.methods.get(method)
         if endpoint is None:
             allowed = ", ".join(sorted({*self.methods, *(["HEAD"] if "GET" in self.methods else [])}))
-            message = f"{request.method} cannot be done to {request.url.path}."
-            raise Refusal(405, message, f"It knows: {allowed}.", headers={"allow": allowed})
-        call = Call(self._house, request, read_query(endpoint, request), await read_body(endpoint, request))
+            message = f"{request.url.path} has no method {request.method}."
+            raise HttpError(405, message, f"Allowed: {allowed}.", headers={"allow": allowed})
+        call = Call(self._context, request, read_query(endpoint, request), await read_body(endpoint, request))
         if inspect.iscoroutinefunction(endpoint.handler):
-            answer = as_answer(endpoint, await endpoint.handler(call))
-        elif endpoint.is_laborious:
-            answer = await self._bench.work(request, partial(work, endpoint, call))
+            response = to_response(endpoint, await endpoint.handler(call))
+        elif endpoint.is_cpu_bound:
+            response = await self._pool.run(request, partial(call_handler, endpoint, call))
         else:
-            answer = await run_in_threadpool(work, endpoint, call)
+            response = await run_in_threadpool(call_handler, endpoint, call)
         if endpoint.method in MUTATIONS:
             logger.info("%s %s", request.method, request.url.path)
-        return answer
+        return response
 
 
-def work(endpoint: Endpoint, call: Call) -> Response:
-    """In a thread: a large answer is also written as JSON there, and the loop goes on meanwhile."""
-    return as_answer(endpoint, endpoint.handler(call))
+def call_handler(endpoint: Endpoint, call: Call) -> Response:
+    """Runs in a thread, including the JSON encoding of a large response."""
+    return to_response(endpoint, endpoint.handler(call))
 
 
-def as_answer(endpoint: Endpoint, result: Any) -> Response:
+def to_response(endpoint: Endpoint, result: Any) -> Response:
     if isinstance(result, Response):
         return result
-    return Response(status_code=204) if endpoint.status == 204 else json_answer(result, endpoint.status)
+    return Response(status_code=204) if endpoint.status == 204 else json_response(result, endpoint.status)
 
 
-def _socket_route(socket: Socket, house: House) -> WebSocketRoute:
+def _socket_route(socket: Socket, context: AppContext) -> WebSocketRoute:
     async def serve(websocket: WebSocket) -> None:
-        await socket.handler(house, websocket)
+        await socket.handler(context, websocket)
 
     return WebSocketRoute(socket.path, serve)
 
 
-class Workbench:
-    """Has places for half of the cores: the others are for those who look at the answers. More threads would only wait
-    for each other, and the browser beside them with them."""
+class LowPriorityPool:
+    """Runs CPU-bound handlers in low-priority threads, at most one for two cores: the rest is for trainings and the
+    browser."""
 
     def __init__(self) -> None:
-        self.places = max(1, (os.cpu_count() or 1) // 2)
-        self._queue = asyncio.Semaphore(self.places)
+        self.max_threads = max(1, (os.cpu_count() or 1) // 2)
+        self._slots = asyncio.Semaphore(self.max_threads)
 
-    async def work(self, request: Request, what: Callable[[], Response]) -> Response:
-        """Done when there is a place, unless whoever asked has left by then: a person who zooms on does not want the
-        curves of the step before."""
-        async with self._queue:
+    async def run(self, request: Request, function: Callable[[], Response]) -> Response:
+        """Waits for a thread. Skips the call if the client has disconnected by then: a user who zooms on no longer
+        needs the curves of the previous zoom level."""
+        async with self._slots:
             if await request.is_disconnected():
                 return Response(status_code=CLIENT_LEFT)
-            piece = Piece(what)
-            threading.Thread(target=piece.do, name="palaestra-workbench", daemon=True).start()
-            return await asyncio.wrap_future(piece.answer)
+            job = Job(function)
+            threading.Thread(target=job.run, name="palaestra-compute", daemon=True).start()
+            return await asyncio.wrap_future(job.response)
 
 
-class Piece:
-    """What one thread does. The threads of an executor would be waited for when the daemon leaves, however long they
-    still have to do; what these read and keep can be left at any point."""
+class Job:
+    """One call in a daemon thread. An executor's threads would delay the exit of the daemon until they are done; these
+    calls only read and cache, so they can be abandoned at any point."""
 
-    def __init__(self, what: Callable[[], Response]) -> None:
-        self.answer: Future[Response] = Future()
-        self.answer.set_running_or_notify_cancel()  # from now on nobody can take it back, and it is told once
-        self._what = what
+    def __init__(self, function: Callable[[], Response]) -> None:
+        self.response: Future[Response] = Future()
+        self.response.set_running_or_notify_cancel()  # cannot be cancelled any more
+        self._function = function
 
-    def do(self) -> None:
-        step_back()
+    def run(self) -> None:
+        lower_thread_priority()
         with self:
-            self.answer.set_result(self._what())
+            self.response.set_result(self._function())
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """An error is for whoever waits for the answer."""
+        """Passes an error on to the waiting request."""
         if error is not None:
-            self.answer.set_exception(error)
+            self.response.set_exception(error)
         return True
 
 
-def step_back() -> None:
-    """This thread alone; where threads have no priority of their own (outside of Linux), nothing. Further back than a
-    daemon that was started with little priority itself: nobody may step forward."""
+def lower_thread_priority() -> None:
+    """Lowers the priority of this thread only, relative to the daemon's. Does nothing outside of Linux, where threads
+    have no priority of their own."""
     if os.uname().sysname == "Linux":
         thread = threading.get_native_id()
-        here = os.getpriority(os.PRIO_PROCESS, thread)
-        os.setpriority(os.PRIO_PROCESS, thread, min(here + NICENESS, LOWEST_PRIORITY))
+        current = os.getpriority(os.PRIO_PROCESS, thread)
+        os.setpriority(os.PRIO_PROCESS, thread, min(current + NICENESS, LOWEST_PRIORITY))

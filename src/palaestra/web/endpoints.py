@@ -1,4 +1,4 @@
-"""How a resource declares its routes; OpenAPI, method table and checks are made from the same declarations."""
+"""How a resource declares its routes. The OpenAPI document and all checks use the same declarations."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.websockets import WebSocket
 
-    from palaestra.daemon.entry import Entry
+    from palaestra.daemon.run_entry import RunEntry
     from palaestra.runs.directory import RunDirectory
-    from palaestra.web.context import House
+    from palaestra.web.context import AppContext
 
 MEBIBYTE = 1 << 20
 MUTATIONS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -22,9 +22,9 @@ MUTATIONS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 @dataclass(frozen=True)
 class Call:
-    """One request, checked: who calls is known, query and body are of the declared types."""
+    """One authenticated request; query and body have the declared types."""
 
-    house: House
+    context: AppContext
     request: Request
     query: Any  # the endpoint's `query` model, or None
     body: Any  # the endpoint's `body` model, or None
@@ -33,49 +33,49 @@ class Call:
     def path(self) -> dict[str, str]:
         return dict(self.request.path_params)
 
-    def entry(self) -> Entry:
-        """The run that `{id}` names; NotFound (404) when there is none."""
-        return self.house.daemon.get(self.path["id"])
+    def entry(self) -> RunEntry:
+        """Returns the run `{id}`. Raises NotFound (404)."""
+        return self.context.daemon.get(self.path["id"])
 
     def directory(self) -> RunDirectory:
-        """Of the run that `{id}` names. The path is made from the id that was found, never from what was asked."""
-        return self.house.daemon.directory(self.entry().id)
+        """Returns the directory of the run `{id}`. The path is built from the id that was found, never from the URL."""
+        return self.context.daemon.directory(self.entry().id)
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """One method of one path.
 
-    A handler that is `async def` runs on the loop and must not block it; a plain `def` runs in a thread.
-    It returns plain data (sent as JSON with `status`) or a starlette Response, and raises errors of the house.
+    An `async def` handler runs on the event loop and must not block it; a plain `def` runs in a thread.
+    It returns plain data (sent as JSON with `status`) or a Starlette response, and raises `PalaestraError`.
     """
 
     method: str
     path: str  # "/api/runs/{id}/log"
     handler: Callable[[Call], Any] | Callable[[Call], Awaitable[Any]]
     summary: str  # one line, for the OpenAPI document
-    query: type[BaseModel] | None = None  # unknown and doubled parameters are refused; tuple fields may be repeated
+    query: type[BaseModel] | None = None  # unknown and duplicate parameters are errors; tuple fields may be repeated
     body: type[BaseModel] | None = None  # JSON
-    is_body_optional: bool = False  # no body at all is as good as {}
-    response: Any = None  # type of the JSON that is sent with `status`: a TypedDict (web/openapi.py)
+    is_body_optional: bool = False  # a missing body is {}
+    response: Any = None  # type of the JSON response: a TypedDict or dataclass (web/openapi.py)
     status: int = 200
-    media: str = "application/json"  # of the answer
-    other_media: tuple[str, ...] = ()  # that it has when the query asks for it
+    media: str = "application/json"  # of the response
+    other_media: tuple[str, ...] = ()  # if the query requests it
     errors: tuple[int, ...] = ()  # statuses beyond 400, 401, 403, 404, 405, 413, 415, 421, 422
     takes: tuple[str, ...] = ("application/json",)  # content types of a mutation
     body_limit: int = MEBIBYTE
-    is_laborious: bool = False  # keeps a core busy, for as long as it lasts: few such at a time
-    is_stream: bool = False  # the handler reads `limited_stream(call)` itself (an upload)
+    is_cpu_bound: bool = False  # runs in LowPriorityPool: few at a time
+    is_stream: bool = False  # the handler reads `limited_stream(call.request, limit)` itself (an upload)
 
 
 @dataclass(frozen=True)
 class Socket:
-    """A WebSocket; the guard has checked Host, Origin and token before the handler sees it."""
+    """A WebSocket; Host, Origin and token are checked before the handler runs."""
 
     path: str
-    handler: Callable[[House, WebSocket], Awaitable[None]]
+    handler: Callable[[AppContext, WebSocket], Awaitable[None]]
     summary: str
-    messages: tuple[Any, ...] = ()  # types of the JSON texts that it sends
+    messages: tuple[Any, ...] = ()  # types of the JSON messages that it sends
     receives: tuple[type[BaseModel], ...] = ()
 
 

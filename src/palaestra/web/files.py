@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from palaestra.core.errors import NotFound, did_you_mean
-from palaestra.web.responses import Refusal
+from palaestra.web.responses import HttpError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-MOST_FILES = 10_000  # of one directory; beyond that it is no place for people to look through
+MAX_FILES = 10_000  # of one directory; beyond that it is no place for people to look through
 PIECE = 256 << 10
 SANDBOX = "default-src 'none'; sandbox; frame-ancestors 'none'"
 RANGE = re.compile(r"bytes[ \t]*=[ \t]*(\d{0,19})[ \t]*-[ \t]*(\d{0,19})[ \t]*", re.ASCII)
@@ -41,7 +41,7 @@ class ListedFile:
     bytes: int
     changed_at: float  # seconds since 1970
 
-    def plain(self) -> StoredFile:
+    def to_json(self) -> StoredFile:
         return {"name": self.name, "bytes": self.bytes, "created_at": self.changed_at}
 
 
@@ -112,10 +112,10 @@ def _opened(directory: Path) -> Iterator[int | None]:
 
 def _names(descriptor: int, ending: str) -> list[str]:
     names = [name for name in os.listdir(descriptor) if name.endswith(ending) and not name.startswith(".")]
-    return sorted(name for name in names if name.isprintable())[:MOST_FILES]
+    return sorted(name for name in names if name.isprintable())[:MAX_FILES]
 
 
-class FileAnswer(StreamingResponse):
+class StoredFileResponse(StreamingResponse):
     """Owns the file: it is closed when the answer is out, or the caller gone."""
 
     def __init__(
@@ -195,7 +195,7 @@ def wanted_span(header: str | None, size: int, if_range: str | None, etag: str) 
         is_there = start < size
     if not is_there:
         hint = f"It has {size} bytes."
-        raise Refusal(416, f"There is nothing at {header.strip()[:100]}.", hint, headers=_unsatisfied(size))
+        raise HttpError(416, f"There is nothing at {header.strip()[:100]}.", hint, headers=_unsatisfied(size))
     return Span(start, end)
 
 

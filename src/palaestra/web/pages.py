@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import HTMLResponse, Response
 
 from palaestra.web.endpoints import Call, Endpoint
-from palaestra.web.responses import Refusal
+from palaestra.web.responses import HttpError
 from palaestra.web.security.headers import PAGE_POLICY
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def build_pages(files: dict[str, StaticFile]) -> list[Declared]:
         if path == "/" and not files:
             return HTMLResponse(NOT_BUILT)
         if path not in files:
-            raise Refusal(404, f"There is no {path}.")
+            raise HttpError(404, f"There is no {path}.")
         return _answer(files[path], path, call.request.headers.get("if-none-match", ""))
 
     return [

@@ -1,4 +1,8 @@
-"""Plain data as JSON answers."""
+"""JSON responses, and errors as responses with a status.
+
+An error is `{"error": {"message": str, "hint": str, "fields": [{"key", "message", "hint", "exit_code"}]}}`. Every
+`PalaestraError` has its status here, so that handlers need not know about HTTP.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 logger = logging.getLogger(__name__)
-# The first class that fits decides; what is not named here is a failure of the machine, not of the caller.
+# The first matching class decides.
 STATUSES: tuple[tuple[type[PalaestraError], int], ...] = (
     (RequestRefused, 422),
     (Conflict, 409),
@@ -33,38 +37,38 @@ STATUSES: tuple[tuple[type[PalaestraError], int], ...] = (
     (UsageError, 422),
     (DamagedFile, 409),
 )
-OTHERWISE = 409
+DEFAULT_STATUS = 409
 
 
-def json_answer(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """UTF-8; a number that is not finite is null."""
-    return Response(encode(data), status, headers=dict(headers or {}), media_type=JSON)
+def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Encodes data as UTF-8 JSON; a non-finite number becomes null."""
+    return Response(encode_json(data), status, headers=dict(headers or {}), media_type=JSON)
 
 
-def encode(data: Any) -> bytes:
-    """The plain case goes straight through; only what JSON does not know is walked. A lone surrogate becomes '?'."""
+def encode_json(data: Any) -> bytes:
+    """Encodes plain data directly and converts other data first. A lone surrogate becomes '?'."""
     try:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (ValueError, TypeError):
-        text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(to_plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", errors="replace")
 
 
-def plain(data: Any) -> Any:
-    """Dataclasses, tuples, paths and enums as JSON knows them."""
+def to_plain(data: Any) -> Any:
+    """Converts dataclasses, tuples, paths, enums and non-finite numbers to JSON types."""
     if is_dataclass(data) and not isinstance(data, type):
-        return plain(asdict(data))
+        return to_plain(asdict(data))
     if isinstance(data, dict):
-        return {str(key): plain(value) for key, value in data.items()}
+        return {str(key): to_plain(value) for key, value in data.items()}
     if isinstance(data, list | tuple | set | frozenset):
-        return [plain(value) for value in data]
+        return [to_plain(value) for value in data]
     if isinstance(data, float):
         return data if math.isfinite(data) else None
     return data if data is None or isinstance(data, bool | int | str) else str(data)
 
 
-class Refusal(PalaestraError):
-    """A refusal with a status of its own, for whatever concerns HTTP itself."""
+class HttpError(PalaestraError):
+    """An error with a status of its own, for errors of HTTP itself."""
 
     def __init__(
         self,
@@ -94,27 +98,27 @@ def error_data(message: str, hint: str = "", fields: Sequence[FieldError] = ()) 
     return {"error": {"message": message, "hint": hint, "fields": list(fields)}}
 
 
-def error_answer(error: PalaestraError) -> Response:
-    """What the caller is told of an error of the house."""
-    if isinstance(error, Refusal):
-        return json_answer(error_data(error.message, error.hint, error.fields), error.status, error.headers)
+def error_response(error: PalaestraError) -> Response:
+    """Returns the response for an error."""
+    if isinstance(error, HttpError):
+        return json_response(error_data(error.message, error.hint, error.fields), error.status, error.headers)
     fields = error.field_errors if isinstance(error, RequestRefused) else ()
-    return json_answer(error_data(error.message, error.hint, fields), status_of(error))
+    return json_response(error_data(error.message, error.hint, fields), status_of(error))
 
 
 def status_of(error: PalaestraError) -> int:
-    if isinstance(error, Refusal):
+    if isinstance(error, HttpError):
         return error.status
-    return next((status for kind, status in STATUSES if isinstance(error, kind)), OTHERWISE)
+    return next((status for kind, status in STATUSES if isinstance(error, kind)), DEFAULT_STATUS)
 
 
-async def answer_http_error(_request: Request, error: Exception) -> Response:
-    """Starlette's own: no such path, no such method."""
+async def handle_http_error(_request: Request, error: Exception) -> Response:
+    """Handles Starlette's own errors, such as an unknown path."""
     assert isinstance(error, HTTPException)
-    return json_answer(error_data(f"{error.detail}."), error.status_code, error.headers)
+    return json_response(error_data(f"{error.detail}."), error.status_code, error.headers)
 
 
-async def answer_defect(request: Request, error: Exception) -> Response:
-    """A defect of ours. Its traceback is in the daemon's log, not in the answer."""
+async def handle_internal_error(request: Request, error: Exception) -> Response:
+    """Handles a bug. Its traceback is in the daemon's log, not in the response."""
     logger.error("%s %s failed: %s", request.method, request.url.path, type(error).__name__)
-    return json_answer(error_data("This is a defect of Palaestra; the daemon's log has the details."), 500)
+    return json_response(error_data("Internal error of Palaestra; the daemon's log has the traceback."), 500)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from palaestra.client.doorplate import find_daemon, hang_doorplate, take_down, token_file
+from palaestra.client.daemon_address import find_daemon, remove_daemon_address, token_file, write_daemon_address
 from palaestra.core.errors import NotFound, UsageError
 from palaestra.daemon.service import Daemon
 from palaestra.web.app import build_app
-from palaestra.web.context import House
-from palaestra.web.security.limits import HEADER_BYTES, LimitedWebSocket, PatientProtocol
+from palaestra.web.context import AppContext
+from palaestra.web.security.limits import HEADER_BYTES, LimitedWebSocket, TimeoutHttpProtocol
 from palaestra.web.security.login import LoginCodes, login_link
-from palaestra.web.security.origin import HOST_PATTERN, Place, is_loopback
+from palaestra.web.security.origin import HOST_PATTERN, ServerAddress, is_loopback
 from palaestra.web.security.tokens import TokenFile
 
 if TYPE_CHECKING:
@@ -104,23 +104,23 @@ def run_server(
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
     listener = open_listener(settings, root)
     with contextlib.closing(listener), Daemon(root, daemon_settings) as daemon:
-        place = Place(
+        place = ServerAddress(
             settings.host, listener.getsockname()[1], "https" if settings.certificate else "http", settings.names
         )
         token = TokenFile(token_file(daemon.root))
         token.ensure()
-        house = House(daemon, token, LoginCodes(), place)
+        context = AppContext(daemon, token, LoginCodes(), place)
 
         def announce() -> None:
-            tell(Ready(place.url, login_link(place.url, house.codes), daemon.root))
+            tell(Ready(place.url, login_link(place.url, context.codes), daemon.root))
 
-        plate = hang_doorplate(
+        daemon_address = write_daemon_address(
             daemon.root, place.url, str(settings.certificate.absolute()) if settings.certificate else ""
         )
         try:
-            Server(build_app(house), settings.tls(), announce).run(sockets=[listener])
+            Server(build_app(context), settings.tls(), announce).run(sockets=[listener])
         finally:
-            take_down(daemon.root, plate)
+            remove_daemon_address(daemon.root, daemon_address)
 
 
 def open_listener(settings: ServeSettings, root: Path) -> socket.socket:
@@ -145,9 +145,9 @@ def _cannot_bind(error: OSError, settings: ServeSettings, root: Path) -> UsageEr
     where = f"{settings.host}:{settings.port}"
     if error.errno == errno.EADDRINUSE:
         with contextlib.suppress(NotFound):
-            plate = find_daemon(root)
+            daemon_address = find_daemon(root)
             return UsageError(
-                f"These runs are served already, at {plate.url} (process {plate.pid}).",
+                f"These runs are served already, at {daemon_address.url} (process {daemon_address.pid}).",
                 "To sign in: palaestra token --link",
             )
         return UsageError(
@@ -165,7 +165,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: ASGIApp, tls: ssl.SSLContext | None, announce: Callable[[], None]) -> None:
         config = uvicorn.Config(
             app,
-            http=PatientProtocol,
+            http=TimeoutHttpProtocol,
             ws=LimitedWebSocket,
             loop="asyncio",
             interface="asgi3",

@@ -24,9 +24,9 @@ from palaestra.core.errors import DamagedFile, NotFound, RefusedFile
 from palaestra.web.resources import checkpoint_zip
 from palaestra.web.resources.checkpoint_zip import (
     CheckpointArchive,
-    checked_entries,
     open_archive,
     read_pieces,
+    validate_entries,
     without_trainer_state,
 )
 
@@ -127,7 +127,7 @@ def packed(*entries, method=zipfile.ZIP_DEFLATED):
 
 def entries_of(stream, most_bytes=1 << 20):
     with open_archive(stream) as archive:
-        return checked_entries(archive, most_bytes)
+        return validate_entries(archive, most_bytes)
 
 
 def test_plain_files_come_with_their_names_without_folders():
@@ -200,7 +200,7 @@ def test_an_encrypted_entry_and_a_strange_packing_are_refused():
 def test_what_is_read_is_what_was_packed():
     content = random.Random(1).randbytes(3_000_000)
     with open_archive(packed(("a", content))) as archive:
-        entry = checked_entries(archive, 1 << 30)["a"]
+        entry = validate_entries(archive, 1 << 30)["a"]
         assert b"".join(read_pieces(archive, entry)) == content
 
 
@@ -208,7 +208,7 @@ def test_content_that_does_not_match_its_checksum_is_refused():
     content = bytearray(packed(("a", "content"), method=zipfile.ZIP_STORED).getvalue())
     content[content.find(b"content")] ^= 1
     with open_archive(io.BytesIO(content)) as archive, pytest.raises(RefusedFile, match="cannot be unpacked"):
-        list(read_pieces(archive, checked_entries(archive, 1 << 20)["a"]))
+        list(read_pieces(archive, validate_entries(archive, 1 << 20)["a"]))
 
 
 def test_an_entry_that_lies_about_its_size_is_refused():
@@ -216,7 +216,7 @@ def test_an_entry_that_lies_about_its_size_is_refused():
     for mark, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
         struct.pack_into("<L", content, content.find(mark) + offset, 500)
     with open_archive(io.BytesIO(content)) as archive, pytest.raises(RefusedFile):
-        list(read_pieces(archive, checked_entries(archive, 1 << 20)["a"]))
+        list(read_pieces(archive, validate_entries(archive, 1 << 20)["a"]))
 
 
 def test_an_entry_that_holds_less_than_it_says_is_refused():
@@ -224,7 +224,7 @@ def test_an_entry_that_holds_less_than_it_says_is_refused():
     for mark, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
         struct.pack_into("<L", content, content.find(mark) + offset, 1001)
     with open_archive(io.BytesIO(content)) as archive, pytest.raises(RefusedFile, match="holds less than it says"):
-        list(read_pieces(archive, checked_entries(archive, 1 << 20)["a"]))
+        list(read_pieces(archive, validate_entries(archive, 1 << 20)["a"]))
 
 
 def test_limits_may_be_reached_and_not_passed():
@@ -284,7 +284,7 @@ def test_no_flipped_bytes_make_it_fail_otherwise(data):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     try:
         with open_archive(io.BytesIO(content)) as archive:
-            for entry in checked_entries(archive, 1 << 20).values():
+            for entry in validate_entries(archive, 1 << 20).values():
                 list(read_pieces(archive, entry))
     except RefusedFile:
         pass
@@ -305,4 +305,4 @@ def test_a_name_with_a_zero_in_it_is_refused_and_a_plain_one_is_not_suspicious()
 
 
 def test_the_longest_comment_is_that_of_the_format():
-    assert checkpoint_zip.LONGEST_COMMENT == 65_536
+    assert checkpoint_zip.MAX_COMMENT_BYTES == 65_536

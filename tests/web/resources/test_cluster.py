@@ -84,11 +84,11 @@ def test_the_clusters_of_runs_that_have_not_ended_are_known(client, daemon, monk
     assert known_addresses(daemon) == ["10.0.0.5:6379"]
 
 
-def test_the_route_lists_clusters_with_their_nodes(client, house, monkeypatch):
+def test_the_route_lists_clusters_with_their_nodes(client, context, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     asked = Asked(STATUS)
     asked.may_respond.set()
-    house.rooms[cluster.ROOM] = ClusterMonitor(asked)
+    context.services[cluster.SERVICE] = ClusterMonitor(asked)
     wait_until(lambda: client.get("/api/clusters").json()["clusters"][0]["nodes"])
     (only,) = client.get("/api/clusters").json()["clusters"]
     assert only["address"] == "10.0.0.1:6379"

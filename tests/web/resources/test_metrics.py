@@ -69,7 +69,7 @@ def test_over_elapsed_time_every_run_begins_at_zero_whenever_that_was(client, ma
     begun, waiting = make_run("begun"), make_run("waiting")
     over = replace(read_record(begun), state=RunState.FINISHED, started_at=1000.0, ended_at=2000.0, exit_code=0)
     write_record(begun, over)
-    daemon._supervisor.gather()
+    daemon._supervisor.scan_all()
     for directory, zero in ((begun, 1000.0), (waiting, read_record(waiting).created_at)):
         with MetricsWriter(directory.metrics_file) as writer:
             for second in range(8):

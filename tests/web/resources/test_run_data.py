@@ -22,52 +22,52 @@ from palaestra.runs.store import RunStore
 from palaestra.web.resources.run_data import Run, describe_run, describe_runs
 
 
-def test_a_run_is_described_with_every_field_of_the_schema(house, daemon, make_run):
+def test_a_run_is_described_with_every_field_of_the_schema(context, daemon, make_run):
     make_run("first", config={"seed": 4, "env": {"id": "CartPole-v1"}})
-    described = describe_run(house, daemon.get("first"))
+    described = describe_run(context, daemon.get("first"))
     assert set(described) == set(Run.__annotations__)
     assert (described["seed"], described["env"], described["queue_position"]) == (4, "CartPole-v1", None)
 
 
-def test_progress_is_a_share_of_the_whole_and_never_more(house, daemon, make_run):
+def test_progress_is_a_share_of_the_whole_and_never_more(context, daemon, make_run):
     make_run("first")
     entry = daemon.get("first")
 
     def progress(step, total):
         record = replace(entry.record, agent_step=step, total_steps=total, state=RunState.RUNNING)
-        return describe_run(house, replace(entry, record=record))["progress"]
+        return describe_run(context, replace(entry, record=record))["progress"]
 
     assert [progress(5, 10), progress(12, 10), progress(5, 0)] == [0.5, 1.0, None]
 
 
-def test_the_progress_of_an_evaluation_is_a_share_of_its_episodes(house, daemon, make_run):
+def test_the_progress_of_an_evaluation_is_a_share_of_its_episodes(context, daemon, make_run):
     make_run("first", kind="evaluate")
     entry = daemon.get("first")
 
-    def progress(played, total):
-        summary = {"episodes_played": played, "episodes_total": total}
+    def progress(running_match, total):
+        summary = {"episodes_played": running_match, "episodes_total": total}
         record = replace(entry.record, agent_step=9000, summary=summary)
-        return describe_run(house, replace(entry, record=record))["progress"]
+        return describe_run(context, replace(entry, record=record))["progress"]
 
     assert [progress(5, 20), progress(20, 20), progress(5, 0)] == [0.25, 1.0, None]
 
 
-def test_a_finished_run_is_complete_although_its_script_counts_from_0(house, daemon, make_run):
+def test_a_finished_run_is_complete_although_its_script_counts_from_0(context, daemon, make_run):
     make_run("first")
     entry = daemon.get("first")
 
     def progress(state):
         record = replace(entry.record, agent_step=99, total_steps=100, state=state)
-        return describe_run(house, replace(entry, record=record))["progress"]
+        return describe_run(context, replace(entry, record=record))["progress"]
 
     assert (progress(RunState.FINISHED), progress(RunState.CANCELLED)) == (1.0, 0.99)
 
 
-def test_a_run_with_a_lane_is_live(house, daemon, make_run, tmp_path, monkeypatch):
+def test_a_run_with_a_lane_is_live(context, daemon, make_run, tmp_path, monkeypatch):
     monkeypatch.setenv("PALAESTRA_FRAME_BUFFERS_DIR", str(tmp_path))
     first, second = make_run("first"), make_run("second")
     frame_buffer_path(first.id).touch()
-    described = describe_runs(house, [daemon.get(first.id), daemon.get(second.id)])
+    described = describe_runs(context, [daemon.get(first.id), daemon.get(second.id)])
     assert [run["is_live"] for run in described] == [True, False]
 
 
@@ -99,14 +99,14 @@ def test_a_run_is_shown_with_what_it_takes_on_the_disk(client, daemon, make_run)
 
 def test_a_failure_tells_cause_signal_and_the_last_words(client, daemon, make_run):
     directory = make_run("first")
-    fail(directory, "its process was ended by SIGKILL")
+    fail(directory, "the process was ended by SIGKILL")
     Journal(directory).record("worker.ended", exit_code=137, signal="SIGKILL", cause="", output=[])
     with directory.journal_file.open("a") as journal:
         journal.write("{torn\n")
     directory.output_file().write_bytes(b"one\ntwo \x1b[31mred\xff\n")
-    daemon._supervisor.gather()
+    daemon._supervisor.scan_all()
     failure = client.get("/api/runs/first").json()["failure"]
-    assert (failure["message"], failure["signal"]) == ("its process was ended by SIGKILL", "SIGKILL")
+    assert (failure["message"], failure["signal"]) == ("the process was ended by SIGKILL", "SIGKILL")
     assert failure["log_tail"] == ["one", r"two \x1b[31mred\xff"]
 
 
@@ -200,7 +200,7 @@ def test_the_shown_command_pasted_into_a_shell_makes_the_same_run_of_every_kind(
 @pytest.mark.slow
 def test_the_shown_command_of_an_evaluation_plays_the_same_batches(client, daemon, queued):
     trained = train("cartpole", run="trained", runs_root=daemon.root, **TINY).directory
-    daemon._supervisor.gather()
+    daemon._supervisor.scan_all()
     order = {"selector": "latest", "episodes": 2, "seed": 7, "repeat": True, "deterministic": True}
     run = client.post("/api/runs/trained/evaluate", json=order).json()["run"]["id"]
     with in_a_shell(client, daemon, run) as process:

@@ -59,9 +59,9 @@ OPENS = Opens()
 
 @pytest.mark.fault("W9")
 @pytest.mark.parametrize("place", PLACES)
-def test_no_name_leads_out_of_the_run(client, make_run, house, tmp_path, place):
+def test_no_name_leads_out_of_the_run(client, make_run, context, tmp_path, place):
     directory = make_run("first")
-    (house.daemon.root / "secret").write_text("secret")
+    (context.daemon.root / "secret").write_text("secret")
     names = [bit * depth + target for bit in BITS for depth in (1, 3) for target in TARGETS]
     names += [
         quote(str(tmp_path), safe=""),
@@ -81,7 +81,7 @@ def test_no_name_leads_out_of_the_run(client, make_run, house, tmp_path, place):
         opened, OPENS.paths = OPENS.paths, None
     assert statuses <= {400, 404}
     assert runs <= {400, 404}
-    root = str(Path(house.daemon.root).resolve())
+    root = str(Path(context.daemon.root).resolve())
     outside = [
         path for path in opened if path.startswith("/") and not path.startswith((root, sys.prefix, sys.base_prefix))
     ]

@@ -16,7 +16,7 @@ def make_seed(make_run, daemon):
         record = read_written_record(directory)
         changes = {**vars(record), "state": RunState.FINISHED, "summary": summary}
         write_record(directory, type(record)(**changes))
-        daemon._supervisor.gather()
+        daemon._supervisor.scan_all()
         return directory.id
 
     return make

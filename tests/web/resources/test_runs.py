@@ -21,11 +21,13 @@ def submit(client, **changes):
 def wait_for(daemon, run_id, *states, seconds=60.0):
     if daemon.get(run_id).state not in states:
         reached = threading.Event()
-        forget = daemon.news.listen(lambda news: news.entry and news.entry.state in states and reached.set())
+        unsubscribe = daemon.events.subscribe(
+            lambda event: event.entry and event.entry.state in states and reached.set()
+        )
         try:
             assert daemon.get(run_id).state in states or reached.wait(seconds)
         finally:
-            forget()
+            unsubscribe()
     return daemon.get(run_id)
 
 
@@ -81,12 +83,12 @@ def test_a_clone_lays_settings_over_and_knows_its_parent(client, daemon):
     ]
     assert (clone["name"], clone["parent"], clone["seed"]) == ("copy", source["id"], 3)
     assert read_request(daemon.directory("copy")).config == {"seconds": 50, "seed": 3}
-    again = client.post("/api/again", json={}).json()["run"]
+    again = client.post("/api/rerun", json={}).json()["run"]
     assert read_request(daemon.directory(again["id"])).config == {"seconds": 50, "seed": 3}
 
 
 def test_train_again_without_a_first_time_is_a_conflict(client):
-    assert client.post("/api/again", json={}).status_code == 409
+    assert client.post("/api/rerun", json={}).status_code == 409
 
 
 def test_an_evaluation_takes_words_and_never_paths(client, make_run):
@@ -136,14 +138,14 @@ def test_only_a_run_that_waits_has_a_priority_to_change(client, make_run):
     run = make_run("first")
     answer = client.patch(f"/api/runs/{run.id}", json={"priority": 5})
     assert answer.status_code == 409
-    assert "Only a run that waits" in answer.text
+    assert "Only a run in the queue" in answer.text
     assert client.patch(f"/api/runs/{run.id}", json={"priority": 1001}).status_code == 422
 
 
 @pytest.mark.fault("G11")
 def test_a_full_disk_is_507_and_a_full_queue_503(client, daemon, monkeypatch):
     def refuse(error):
-        def submit(request, terms=None):
+        def submit(request, options=None):
             raise error
 
         return submit
@@ -157,7 +159,7 @@ def test_a_full_disk_is_507_and_a_full_queue_503(client, daemon, monkeypatch):
 
 @pytest.mark.fault("G11")
 def test_a_store_that_cannot_grow_is_507_and_still_lists(client, daemon):
-    daemon._roster._index.limit_pages(1)
+    daemon._run_table._index.limit_pages(1)
     text = json.dumps({"x": "y" * 15_000})
     answers = [client.post("/api/runs", json={**NAP, "command": text}).status_code for _ in range(8)]
     assert answers[-1] == 507

@@ -5,12 +5,12 @@ import pytest
 from palaestra.core.metrics_logger import Sample
 from palaestra.runs.metrics_writer import MetricsWriter
 from palaestra.runs.series_cache import SeriesCache
-from palaestra.web.resources.series_refresh import SeriesKeeper, cache_place, series_cache
+from palaestra.web.resources.series_refresh import SeriesRefresher, cache_place, series_cache
 
 
 @pytest.fixture
 def keeper(daemon):
-    return SeriesKeeper(daemon, SeriesCache(cache_place(daemon)))
+    return SeriesRefresher(daemon, SeriesCache(cache_place(daemon)))
 
 
 def write(directory, step=1):
@@ -37,7 +37,7 @@ def test_a_removed_run_takes_its_curves_along(daemon, make_run, keeper):
     directory = make_run("first")
     write(directory)
     keeper.look()
-    daemon._roster.drop(directory.id)
+    daemon._run_table.remove(directory.id)
     keeper.look()
     assert list(cache_place(daemon).iterdir()) == []
 
@@ -59,12 +59,12 @@ def test_damaged_metrics_do_not_end_the_keeper(daemon, make_run, keeper):
     assert (cache_place(daemon) / directory.id / "book.json").exists()
 
 
-def test_a_house_has_one_cache(house):
-    assert series_cache(house) is series_cache(house)
+def test_a_house_has_one_cache(context):
+    assert series_cache(context) is series_cache(context)
 
 
-def test_the_daemon_s_keeper_works_while_the_app_runs(client, house, make_run):
+def test_the_daemon_s_keeper_works_while_the_app_runs(client, context, make_run):
     directory = make_run("first")
     write(directory)
     assert client.get("/api/runs/first/metrics").json()["names"] == ["a"]
-    assert (cache_place(house.daemon) / directory.id).is_dir()
+    assert (cache_place(context.daemon) / directory.id).is_dir()

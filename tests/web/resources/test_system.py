@@ -16,12 +16,12 @@ def test_the_machine_and_the_daemon_are_told(client, daemon):
     assert "local" in system["executors"]
 
 
-def test_slots_are_counted_while_runs_take_them(client, house, daemon):
-    assert describe_load(house)["slots"]["used"]["cpus"] == 0
+def test_slots_are_counted_while_runs_take_them(client, context, daemon):
+    assert describe_load(context)["slots"]["used"]["cpus"] == 0
     for _ in range(2):
         client.post("/api/runs", json={"kind": "nap", "config": {"seconds": 60}})
     waiting = [entry for entry in daemon.runs() if entry.is_waiting]
-    load = describe_load(house)
+    load = describe_load(context)
     assert load["queued"] == len(waiting)
     assert load["slots"]["cpus"] == 1
 

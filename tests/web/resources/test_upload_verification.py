@@ -10,7 +10,7 @@ import pytest
 from palaestra.checkpoints import sidecar
 from palaestra.checkpoints.names import model_name, sidecar_name, trainer_state_name
 from palaestra.core.errors import DamagedFile, RefusedFile
-from palaestra.web.resources.upload_verification import unpack, unpack_plain
+from palaestra.web.resources.upload_verification import unpack, unpack_concatenated
 
 MOST = 1 << 20
 
@@ -47,17 +47,17 @@ def changed(made, **changes):
 
 def test_a_zip_of_both_files_is_a_checkpoint(made, tmp_path):
     checkpoint, text, weights = made
-    parcel = unpack(packed(**{sidecar_name(10): text, model_name(10): weights}), tmp_path, MOST)
-    assert parcel.checkpoint == replace(checkpoint, path=None)
-    assert parcel.weights.read_bytes() == weights
-    assert parcel.weights.stat().st_mode & 0o777 == 0o600
+    upload = unpack(packed(**{sidecar_name(10): text, model_name(10): weights}), tmp_path, MOST)
+    assert upload.checkpoint == replace(checkpoint, path=None)
+    assert upload.weights.read_bytes() == weights
+    assert upload.weights.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_sidecar_followed_by_its_weights_is_one_too(made, tmp_path):
     _, text, weights = made
-    parcel = unpack_plain(io.BytesIO(text + weights), tmp_path)
-    assert parcel.weights.read_bytes() == weights
-    assert parcel.checkpoint.epoch == 10
+    upload = unpack_concatenated(io.BytesIO(text + weights), tmp_path)
+    assert upload.weights.read_bytes() == weights
+    assert upload.checkpoint.epoch == 10
 
 
 @pytest.mark.parametrize("change", ["cut", "longer", "flip", "sidecar", "swap"])
@@ -77,7 +77,7 @@ def test_what_does_not_verify_is_refused(made, tmp_path, change):
     if change != "swap":
         (tmp_path / model_name(10)).unlink(missing_ok=True)
         with pytest.raises(DamagedFile):
-            unpack_plain(io.BytesIO(text + weights), tmp_path)
+            unpack_concatenated(io.BytesIO(text + weights), tmp_path)
 
 
 def test_weights_that_are_a_pickle_are_refused_even_with_a_true_checksum(made, tmp_path):
@@ -89,7 +89,7 @@ def test_weights_that_are_a_pickle_are_refused_even_with_a_true_checksum(made, t
             packed(**{sidecar_name(10): sidecar.encode(described), model_name(10): harm}),
             lambda s: unpack(s, tmp_path, MOST),
         ),
-        (io.BytesIO(sidecar.encode(described) + harm), lambda s: unpack_plain(s, tmp_path)),
+        (io.BytesIO(sidecar.encode(described) + harm), lambda s: unpack_concatenated(s, tmp_path)),
     ):
         (tmp_path / model_name(10)).unlink(missing_ok=True)
         with pytest.raises(RefusedFile, match="pickle"):
@@ -152,4 +152,4 @@ def test_half_a_checkpoint_is_refused(made, tmp_path, missing):
     with pytest.raises(RefusedFile):
         unpack(packed(**files), tmp_path, MOST)
     with pytest.raises(DamagedFile):
-        unpack_plain(io.BytesIO(b"".join(files.values())), tmp_path)
+        unpack_concatenated(io.BytesIO(b"".join(files.values())), tmp_path)

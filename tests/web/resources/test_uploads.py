@@ -10,13 +10,13 @@ import pytest
 from palaestra.checkpoints.durable import verify
 from palaestra.checkpoints.names import model_name, sidecar_name
 from palaestra.core.run import RunState
-from palaestra.daemon.home import DaemonHome
+from palaestra.daemon.settings import DaemonDirectory
 from palaestra.runs.documents import read_request
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 from palaestra.web.resources import uploads
-from palaestra.web.resources.upload_verification import Parcel
-from palaestra.web.resources.uploads import settle
+from palaestra.web.resources.upload_verification import VerifiedUpload
+from palaestra.web.resources.uploads import create_uploaded_run
 
 ZIP = {"content-type": "application/zip"}
 
@@ -37,12 +37,12 @@ def archive(parts):
     return stream.getvalue()
 
 
-def left_behind(house):
-    place = DaemonHome(house.daemon.root).path / "uploads"
+def left_behind(context):
+    place = DaemonDirectory(context.daemon.root).path / "uploads"
     return list(place.iterdir()) if place.exists() else []
 
 
-def test_an_upload_can_be_inspected_listed_and_downloaded_again(client, house, archive, parts):
+def test_an_upload_can_be_inspected_listed_and_downloaded_again(client, context, archive, parts):
     answer = client.post("/api/checkpoints?name=friend", content=archive, headers=ZIP)
     assert answer.status_code == 201, answer.text
     target = answer.json()["target"]
@@ -53,7 +53,7 @@ def test_an_upload_can_be_inspected_listed_and_downloaded_again(client, house, a
     again = client.get("/api/runs/friend/checkpoints/10/download").content
     with zipfile.ZipFile(io.BytesIO(again)) as packed:
         assert packed.read(model_name(10)) == parts[1]
-    assert left_behind(house) == []
+    assert left_behind(context) == []
 
 
 def test_what_was_downloaded_can_be_uploaded(client, archive):
@@ -64,51 +64,51 @@ def test_what_was_downloaded_can_be_uploaded(client, archive):
     assert answer.json()["run"] != first
 
 
-def test_a_page_can_send_both_files_one_after_the_other(client, house, parts):
+def test_a_page_can_send_both_files_one_after_the_other(client, context, parts):
     headers = {"content-type": "application/octet-stream"}
     answer = client.post("/api/checkpoints", content=b"".join(parts), headers=headers)
     assert answer.status_code == 201
-    verify(house.daemon.directory(answer.json()["run"]).checkpoints, 10)
+    verify(context.daemon.directory(answer.json()["run"]).checkpoints, 10)
 
 
-def test_what_is_refused_leaves_no_run_and_no_file(client, house, archive):
-    before = len(house.daemon.runs())
+def test_what_is_refused_leaves_no_run_and_no_file(client, context, archive):
+    before = len(context.daemon.runs())
     for content in (b"", b"no zip", archive[:-30], archive.replace(b"CartPole", b"CartPale"), b"\x80\x04]\x94."):
         answer = client.post("/api/checkpoints", content=content, headers=ZIP)
         assert answer.status_code == 409, answer.text
         assert "refused" in answer.json()["error"]["message"]
-    assert len(list(house.daemon.root.glob("01*"))) == before
-    assert left_behind(house) == []
+    assert len(list(context.daemon.root.glob("01*"))) == before
+    assert left_behind(context) == []
 
 
-def test_too_much_is_413_and_nothing_stays(client, house, archive, monkeypatch):
-    monkeypatch.setattr(uploads, "MOST_BYTES", 100)
+def test_too_much_is_413_and_nothing_stays(client, context, archive, monkeypatch):
+    monkeypatch.setattr(uploads, "MAX_BYTES", 100)
     assert client.post("/api/checkpoints", content=archive, headers=ZIP).status_code == 413
 
     def without_length():
         yield archive
 
     assert client.post("/api/checkpoints", content=without_length(), headers=ZIP).status_code == 413
-    assert left_behind(house) == []
+    assert left_behind(context) == []
 
 
-def test_a_full_disk_is_507_with_the_reason(client, house, archive, monkeypatch):
+def test_a_full_disk_is_507_with_the_reason(client, context, archive, monkeypatch):
     def refuse(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(uploads, "settle", refuse)
+    monkeypatch.setattr(uploads, "create_uploaded_run", refuse)
     answer = client.post("/api/checkpoints", content=archive, headers=ZIP)
     assert answer.status_code == 507
     assert "No space left" in answer.json()["error"]["message"]
-    assert left_behind(house) == []
+    assert left_behind(context) == []
 
 
-def test_only_so_many_at_once(client, house, archive):
-    house.rooms[uploads.ROOM] = uploads.Desk(busy=uploads.AT_ONCE)
+def test_only_so_many_at_once(client, context, archive):
+    context.services[uploads.SERVICE] = uploads.Desk(busy=uploads.AT_ONCE)
     assert client.post("/api/checkpoints", content=archive, headers=ZIP).status_code == 503
-    house.rooms[uploads.ROOM].busy = 0
+    context.services[uploads.SERVICE].busy = 0
     assert client.post("/api/checkpoints", content=archive, headers=ZIP).status_code == 201
-    assert house.rooms[uploads.ROOM].busy == 0
+    assert context.services[uploads.SERVICE].busy == 0
 
 
 def test_a_form_of_a_page_cannot_upload(client, archive):
@@ -122,40 +122,40 @@ def test_a_name_that_cannot_be_is_refused(client, archive, name):
     assert answer.status_code == 422, answer.text
 
 
-def test_what_a_killed_daemon_left_half_uploaded_is_swept(client, house, archive):
-    left = DaemonHome(house.daemon.root).path / "uploads" / "1-abc"
+def test_what_a_killed_daemon_left_half_uploaded_is_swept(client, context, archive):
+    left = DaemonDirectory(context.daemon.root).path / "uploads" / "1-abc"
     left.mkdir(parents=True)
     (left / "half").write_bytes(b"x")
     client.post("/api/checkpoints", content=archive, headers=ZIP)
-    assert left_behind(house) == []
+    assert left_behind(context) == []
 
 
 @pytest.fixture
-def parcel(make_run, save_checkpoint, tmp_path):
+def upload(make_run, save_checkpoint, tmp_path):
     directory = make_run("origin")
     checkpoint = save_checkpoint(directory, 10)
     (directory.checkpoints / model_name(10)).rename(tmp_path / "weights")
-    return Parcel(checkpoint, tmp_path / "weights")
+    return VerifiedUpload(checkpoint, tmp_path / "weights")
 
 
-def test_an_uploaded_checkpoint_is_a_finished_run_with_its_origin_written_down(parcel, tmp_path):
+def test_an_uploaded_checkpoint_is_a_finished_run_with_its_origin_written_down(upload, tmp_path):
     store = RunStore(tmp_path / "elsewhere")
-    directory = settle(store, parcel, "from-a-friend")
+    directory = create_uploaded_run(store, upload, "from-a-friend")
     checkpoint, _ = verify(directory.checkpoints, 10)
     assert checkpoint.score == 1.5
     record = read_record(directory)
     assert (record.state, record.name, record.epoch, record.exit_code) == (RunState.FINISHED, "from-a-friend", 10, 0)
     assert record.pid is None
     origin = read_request(directory).config["origin"]
-    assert origin == {"run": parcel.checkpoint.run, "run_name": "first", "epoch": 10}
+    assert origin == {"run": upload.checkpoint.run, "run_name": "first", "epoch": 10}
 
 
-def test_a_disk_that_says_no_leaves_no_run(parcel, tmp_path, monkeypatch):
+def test_a_disk_that_says_no_leaves_no_run(upload, tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(uploads, "rewrite_sidecar", refuse)
     store = RunStore(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="No space"):
-        settle(store, parcel, "")
+        create_uploaded_run(store, upload, "")
     assert store.list() == []

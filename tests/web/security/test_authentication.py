@@ -9,9 +9,15 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
 from palaestra.web.app import build_app
-from palaestra.web.security.authentication import NO_TOKEN, SCOPE_KEY, TOO_BUSY, WRONG_ORIGIN, Guard
+from palaestra.web.security.authentication import (
+    CREDENTIAL_KEY,
+    NO_TOKEN,
+    TOO_BUSY,
+    WRONG_ORIGIN,
+    AuthenticationMiddleware,
+)
 from palaestra.web.security.login import cookie_name, login_link
-from palaestra.web.security.origin import Place
+from palaestra.web.security.origin import ServerAddress
 from palaestra.web.security.tokens import cookie_value, new_token
 
 OURS = "http://127.0.0.1:7878"
@@ -32,11 +38,11 @@ UNREADABLE = ["", "x", "http://", "http://127.0.0.1:7878/", "http://127.0.0.1:78
 
 
 @pytest.fixture
-def browser(house, stranger):
+def browser(context, anonymous):
     """Signed in by cookie."""
-    stranger.get(login_link(house.place.url, house.codes))
-    assert cookie_name(7878) in stranger.cookies
-    return stranger
+    anonymous.get(login_link(context.address.url, context.codes))
+    assert cookie_name(7878) in anonymous.cookies
+    return anonymous
 
 
 @pytest.mark.fault("W2")
@@ -102,18 +108,18 @@ def test_only_our_own_names_are_answered(client, host, status):
     assert client.get("/", headers={"host": host}).status_code == status  # the page too
 
 
-def test_bound_to_all_addresses_the_one_that_was_connected_to_is_ours_and_no_name_is(house):
-    place = Place("0.0.0.0", 7878)
-    app = build_app(replace(house, place=place))
-    with TestClient(app, base_url="http://10.1.2.3:7878", headers=bearer(house)) as client:
+def test_bound_to_all_addresses_the_one_that_was_connected_to_is_ours_and_no_name_is(context):
+    place = ServerAddress("0.0.0.0", 7878)
+    app = build_app(replace(context, address=place))
+    with TestClient(app, base_url="http://10.1.2.3:7878", headers=bearer(context)) as client:
         assert client.get("/api/system").status_code == 200  # the test client says that it connected there
         assert client.get("/api/system", headers={"host": "10.1.2.4:7878"}).status_code == 421
         assert client.get("/api/system", headers={"host": "evil.example:7878"}).status_code == 421
         assert client.get("/api/system", headers={"origin": "http://10.1.2.3:7878"}).status_code == 200
 
 
-def bearer(house):
-    return {"authorization": f"Bearer {house.token.read()}"}
+def bearer(context):
+    return {"authorization": f"Bearer {context.token.read()}"}
 
 
 @pytest.mark.parametrize("doubled", ["host", "origin"])
@@ -138,20 +144,22 @@ def test_two_of_a_kind_are_refused(client, doubled):
         "Bearer {cookie}",
     ],
 )
-def test_a_wrong_token_is_none(house, stranger, value):
-    token = house.token.read()
+def test_a_wrong_token_is_none(context, anonymous, value):
+    token = context.token.read()
     header = value.format(token=token, other=new_token(), cookie=cookie_value(token))
-    answer = stranger.get("/api/system", headers={"authorization": header})
+    answer = anonymous.get("/api/system", headers={"authorization": header})
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_the_right_token_is_let_in(house, stranger, scheme):
-    assert stranger.get("/api/system", headers={"authorization": f"{scheme} {house.token.read()}"}).status_code == 200
+def test_the_right_token_is_let_in(context, anonymous, scheme):
+    assert (
+        anonymous.get("/api/system", headers={"authorization": f"{scheme} {context.token.read()}"}).status_code == 200
+    )
 
 
-def test_the_token_does_not_count_in_an_address(house, stranger):
-    assert stranger.get(f"/api/system?token={house.token.read()}").status_code == 401
+def test_the_token_does_not_count_in_an_address(context, anonymous):
+    assert anonymous.get(f"/api/system?token={context.token.read()}").status_code == 401
 
 
 @pytest.mark.fault("W2")
@@ -162,17 +170,17 @@ def test_a_cookie_reads_without_an_origin_and_writes_only_with_ours(browser):
     assert browser.delete("/api/runs/x").status_code == 403
 
 
-def test_cookies_of_other_programs_do_not_hide_ours(house, stranger):
-    value = cookie_value(house.token.read())
+def test_cookies_of_other_programs_do_not_hide_ours(context, anonymous):
+    value = cookie_value(context.token.read())
     cookies = f'strange={{"a": 1}}; =; x; palaestra_7878={value}; "=b'
-    assert stranger.get("/api/system", headers={"cookie": cookies}).status_code == 200
-    assert stranger.get("/api/system", headers={"cookie": f"palaestra_7879={value}"}).status_code == 401
+    assert anonymous.get("/api/system", headers={"cookie": cookies}).status_code == 200
+    assert anonymous.get("/api/system", headers={"cookie": f"palaestra_7879={value}"}).status_code == 401
 
 
 @pytest.mark.fault("W1")
-def test_a_renewed_token_ends_what_the_old_one_opened(house, browser, client):
+def test_a_renewed_token_ends_what_the_old_one_opened(context, browser, client):
     assert browser.get("/api/system").status_code == 200
-    house.token.renew()
+    context.token.renew()
     assert browser.get("/api/system").status_code == 401  # neither by cookie nor by header
 
 
@@ -184,16 +192,16 @@ def test_a_form_of_a_foreign_page_cannot_write(client):
     assert client.get("/api/runs").json()["total"] == 0
 
 
-def test_an_address_that_is_too_long_is_refused_before_anything_else(stranger):
+def test_an_address_that_is_too_long_is_refused_before_anything_else(anonymous):
     longest = "/" + "a" * 8191
-    assert stranger.get(longest).status_code == 401
-    assert stranger.get(f"{longest}a", headers={"host": "evil.example"}).status_code == 414
-    assert stranger.get(f"{longest}?b").status_code == 414, "the query counts"
+    assert anonymous.get(longest).status_code == 401
+    assert anonymous.get(f"{longest}a", headers={"host": "evil.example"}).status_code == 414
+    assert anonymous.get(f"{longest}?b").status_code == 414, "the query counts"
 
 
 @pytest.mark.fault("W4")
-def test_a_socket_without_a_token_is_closed_with_4401(stranger):
-    with stranger.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect) as closed:
+def test_a_socket_without_a_token_is_closed_with_4401(anonymous):
+    with anonymous.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect) as closed:
         socket.receive_text()
     assert closed.value.code == 4401
 
@@ -217,42 +225,42 @@ def test_a_cookie_opens_a_socket_only_with_our_origin(browser):
         assert socket.receive_json()["type"] == "hello"
 
 
-def test_an_open_socket_ends_when_the_token_is_renewed(house, client):
+def test_an_open_socket_ends_when_the_token_is_renewed(context, client):
     with client.websocket_connect(SOCKET) as socket:
         assert socket.receive_json()["type"] == "hello"
-        house.token.renew()
+        context.token.renew()
         with pytest.raises(WebSocketDisconnect) as closed:
             for _ in range(10):
-                house.daemon.news.tell("removed", "nobody", None)
+                context.daemon.events.publish("removed", "nobody", None)
                 socket.receive_text()
         assert closed.value.code == 4401
 
 
 @pytest.mark.fault("W11")
-def test_what_is_refused_is_logged_on_one_line_without_the_query(stranger, caplog):
+def test_what_is_refused_is_logged_on_one_line_without_the_query(anonymous, caplog):
     caplog.set_level(logging.INFO)
-    stranger.get("/api/%0aINFO%20forged%1b[31m%e2%80%aex?code=secret")
+    anonymous.get("/api/%0aINFO%20forged%1b[31m%e2%80%aex?code=secret")
     (line,) = [
         record.getMessage() for record in caplog.records if record.name == "palaestra.web.security.authentication"
     ]
     assert line == r"refused 401: GET /api/\nINFO forged\x1b[31m\u202ex"
 
 
-def test_a_refused_socket_is_logged_as_one(stranger, caplog):
-    with stranger.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect):
+def test_a_refused_socket_is_logged_as_one(anonymous, caplog):
+    with anonymous.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect):
         socket.receive_text()
     said = [record.getMessage() for record in caplog.records if record.name == "palaestra.web.security.authentication"]
     assert said == ["refused 401: WEBSOCKET /api/events"]
 
 
-def test_the_token_and_codes_are_in_no_log_line(house, client, stranger, caplog):
+def test_the_token_and_codes_are_in_no_log_line(context, client, anonymous, caplog):
     caplog.set_level(logging.DEBUG)
-    secrets = [house.token.read(), cookie_value(house.token.read())]
+    secrets = [context.token.read(), cookie_value(context.token.read())]
     for _ in range(2):
-        link = login_link(house.place.url, house.codes)
+        link = login_link(context.address.url, context.codes)
         secrets.append(link.partition("code=")[2])
-        stranger.get(link)
-        stranger.get(link)
+        anonymous.get(link)
+        anonymous.get(link)
     client.post("/api/login", json={"token": secrets[0]})
     client.post("/api/login", json={"token": secrets[0] + "x"})
     client.get(f"/api/system?token={secrets[0]}")
@@ -265,19 +273,19 @@ def test_the_token_and_codes_are_in_no_log_line(house, client, stranger, caplog)
 
 
 class Inner:
-    """What stands behind the guard: notes what was let in, and says one thing to it."""
+    """What stands behind the middleware: notes what was let in, and says one thing to it."""
 
     def __init__(self, says=None):
         self.let_in, self.says = [], says
 
     async def __call__(self, scope, receive, send):
-        self.let_in.append(scope[SCOPE_KEY])
+        self.let_in.append(scope[CREDENTIAL_KEY])
         if self.says:
             await send(self.says)
 
 
-def ask(house, inner, place=None, kind="http", host="127.0.0.1:7878", server=("127.0.0.1", 7878), **headers):
-    """What the guard itself sends and how often it listens; without anything of starlette around it."""
+def ask(context, inner, address=None, kind="http", host="127.0.0.1:7878", server=("127.0.0.1", 7878), **headers):
+    """What the middleware itself sends and how often it listens; without anything of starlette around it."""
     sent, heard = [], []
     given = [(b"host", host.encode()), *((name.encode(), value.encode()) for name, value in headers.items())]
     scope = {"type": kind, "path": "/api/x", "query_string": b"", "headers": given, "server": server}
@@ -290,48 +298,50 @@ def ask(house, inner, place=None, kind="http", host="127.0.0.1:7878", server=("1
     async def send(message):
         sent.append(message)
 
-    guard = Guard(inner, house.token, place or house.place, lambda method, path: "public" in headers)
-    asyncio.run(guard(scope, receive, send))
+    middleware = AuthenticationMiddleware(
+        inner, context.token, address or context.address, lambda method, path: "public" in headers
+    )
+    asyncio.run(middleware(scope, receive, send))
     return sent, len(heard)
 
 
-def test_who_comes_behind_the_guard_is_told_how_the_caller_came_in(house):
-    inner, token = Inner(), house.token.read()
-    ask(house, inner, authorization=f"Bearer {token}")
-    ask(house, inner, cookie=f"{cookie_name(7878)}={cookie_value(token)}")
-    ask(house, inner, public="yes")
+def test_who_comes_behind_the_guard_is_told_how_the_caller_came_in(context):
+    inner, token = Inner(), context.token.read()
+    ask(context, inner, authorization=f"Bearer {token}")
+    ask(context, inner, cookie=f"{cookie_name(7878)}={cookie_value(token)}")
+    ask(context, inner, public="yes")
     assert inner.let_in == ["token", "cookie", ""]
 
 
-def test_a_refused_socket_is_opened_and_closed_with_the_reason(house):
-    sent, heard = ask(house, Inner(), kind="websocket")
+def test_a_refused_socket_is_opened_and_closed_with_the_reason(context):
+    sent, heard = ask(context, Inner(), kind="websocket")
     closed = {"type": "websocket.close", "code": 4401, "reason": "A token is required."}
     assert (sent, heard) == ([{"type": "websocket.accept"}, closed], 1)
 
 
-def test_what_a_socket_would_be_sent_after_the_token_was_renewed_is_the_end_of_it(house):
-    token = house.token.read()
+def test_what_a_socket_would_be_sent_after_the_token_was_renewed_is_the_end_of_it(context):
+    token = context.token.read()
 
     class Renewing(Inner):
         async def __call__(self, scope, receive, send):
             await send({"type": "websocket.send", "text": "before"})
-            house.token.renew()
+            context.token.renew()
             with pytest.raises(ConnectionAbortedError):
                 await send({"type": "websocket.send", "text": "after"})
 
-    sent, _ = ask(house, Renewing(), kind="websocket", authorization=f"Bearer {token}")
+    sent, _ = ask(context, Renewing(), kind="websocket", authorization=f"Bearer {token}")
     closed = {"type": "websocket.close", "code": 4401, "reason": "the token was renewed"}
     assert sent == [{"type": "websocket.send", "text": "before"}, closed]
 
 
-def test_a_socket_that_the_server_has_closed_by_itself_counts_as_disconnected(house):
-    guard = Guard(None, house.token, house.place, lambda _method, _path: True)
+def test_a_socket_that_the_server_has_closed_by_itself_counts_as_disconnected(context):
+    middleware = AuthenticationMiddleware(None, context.token, context.address, lambda _method, _path: True)
 
     async def closed_already(_message):
         raise RuntimeError("Unexpected ASGI message 'websocket.send', after sending 'websocket.close'.")
 
-    headers = [(b"authorization", f"Bearer {house.token.read()}".encode())]
-    send = guard._while_welcome({"headers": headers}, closed_already)
+    headers = [(b"authorization", f"Bearer {context.token.read()}".encode())]
+    send = middleware._check_token_on_send({"headers": headers}, closed_already)
     with pytest.raises(ConnectionAbortedError):
         asyncio.run(send({"type": "websocket.send", "text": "late"}))
 
@@ -346,9 +356,9 @@ def test_a_socket_that_the_server_has_closed_by_itself_counts_as_disconnected(ho
         ("127.0.0.1", ("10.0.0.5", 7878), "10.0.0.5:7878", False),
     ],
 )
-def test_the_number_that_was_connected_to_counts_only_where_all_are_bound(house, bound, server, host, comes_in):
-    inner, bearer = Inner(), f"Bearer {house.token.read()}"
-    sent, _ = ask(house, inner, Place(bound, 7878), host=host, server=server, authorization=bearer)
+def test_the_number_that_was_connected_to_counts_only_where_all_are_bound(context, bound, server, host, comes_in):
+    inner, bearer = Inner(), f"Bearer {context.token.read()}"
+    sent, _ = ask(context, inner, ServerAddress(bound, 7878), host=host, server=server, authorization=bearer)
     assert (inner.let_in, [message["status"] for message in sent if "status" in message]) == (
         (["token"], []) if comes_in else ([], [421])
     )

@@ -1,7 +1,7 @@
 import pytest
 from starlette.testclient import WebSocketDenialResponse
 
-from palaestra.web.security.headers import CONTENT_POLICY, PAGE_POLICY, with_security
+from palaestra.web.security.headers import CONTENT_POLICY, PAGE_POLICY, add_security_headers
 from palaestra.web.security.login import login_link
 
 WANTED = {
@@ -30,17 +30,17 @@ WANTED = {
         ("OPTIONS", "/api/runs"),
     ],
 )
-def test_every_answer_carries_the_headers(client, stranger, method, path):
+def test_every_answer_carries_the_headers(client, anonymous, method, path):
     with_token = client.request(method, path)
-    del stranger.headers["authorization"]
-    for answer in (with_token, stranger.request(method, path), stranger.request(method, path, headers={"host": "x"})):
+    del anonymous.headers["authorization"]
+    for answer in (with_token, anonymous.request(method, path), anonymous.request(method, path, headers={"host": "x"})):
         assert {name: answer.headers[name] for name in WANTED} == WANTED
         assert answer.headers["content-security-policy"] in {CONTENT_POLICY, PAGE_POLICY}
         assert "server" not in answer.headers
 
 
-def test_signing_in_carries_them_too(house, stranger):
-    answer = stranger.get(login_link(house.place.url, house.codes))
+def test_signing_in_carries_them_too(context, anonymous):
+    answer = anonymous.get(login_link(context.address.url, context.codes))
     assert answer.status_code == 303
     assert {name: answer.headers[name] for name in WANTED} == WANTED
     assert answer.headers["cache-control"] == "no-store"
@@ -56,11 +56,11 @@ def test_a_socket_that_is_refused_by_a_plain_answer_carries_them_too(client):
     assert {name: refused.value.headers[name] for name in WANTED} == WANTED
 
 
-def test_a_defect_of_ours_carries_them_and_tells_nothing(house, client, monkeypatch):
+def test_a_defect_of_ours_carries_them_and_tells_nothing(context, client, monkeypatch):
     def broken():
         raise ZeroDivisionError("secret detail")
 
-    monkeypatch.setattr(house.daemon, "slots", broken)
+    monkeypatch.setattr(context.daemon, "slots", broken)
     with pytest.raises(ZeroDivisionError):
         client.get("/api/system")
     client._transport.raise_server_exceptions = False
@@ -80,6 +80,6 @@ def test_the_policy_is_the_agreed_one():
 
 def test_what_an_answer_says_itself_stands():
     own = [(b"Content-Security-Policy", b"sandbox")]
-    found = with_security(own)
+    found = add_security_headers(own)
     assert [value for name, value in found if name.lower() == b"content-security-policy"] == [b"sandbox"]
     assert own == [(b"Content-Security-Policy", b"sandbox")]

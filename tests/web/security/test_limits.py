@@ -17,13 +17,13 @@ from palaestra.web import request_parsing
 from palaestra.web.security import limits
 from palaestra.web.security.limits import (
     HEADER_BYTES,
-    MOST_CONNECTIONS,
-    MOST_WITHOUT_TOKEN,
-    MOST_WITHOUT_TOKEN_PER_ADDRESS,
-    HangUpOnUnread,
+    MAX_CONNECTIONS,
+    MAX_WITHOUT_TOKEN,
+    MAX_WITHOUT_TOKEN_PER_ADDRESS,
+    CloseOnUnreadBody,
     LimitedConnection,
-    PatientProtocol,
-    connection_to_refuse,
+    TimeoutHttpProtocol,
+    connection_to_close,
 )
 
 MEBIBYTE = 1 << 20
@@ -121,7 +121,7 @@ def answered(announced, messages=(), reads=0, said=(), kind="http"):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(HangUpOnUnread(app)({"type": kind, "headers": list(announced)}, receive, send))
+    asyncio.run(CloseOnUnreadBody(app)({"type": kind, "headers": list(announced)}, receive, send))
     assert sent[1] == {"type": "http.response.body", "body": b"x"}
     return sent[0].get("headers", [])
 
@@ -185,7 +185,7 @@ MALFORMED = [
 @pytest.mark.parametrize("content", MALFORMED)
 def test_what_cannot_be_read_is_answered_with_400_and_harms_nobody(live, content, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(PatientProtocol, "header_seconds", 0.5)
+        patched.setattr(TimeoutHttpProtocol, "header_seconds", 0.5)
         answer = live.raw(content)
     assert status(answer) in {400, 408, 421}
     assert b"content-security-policy" in answer
@@ -215,7 +215,7 @@ def test_headers_within_the_limit_are_read(live):
 
 @pytest.mark.fault("W7")
 def test_who_drips_headers_is_cut_off_with_408(live, monkeypatch):
-    monkeypatch.setattr(PatientProtocol, "header_seconds", 0.4)
+    monkeypatch.setattr(TimeoutHttpProtocol, "header_seconds", 0.4)
     with socket.create_connection(("127.0.0.1", live.port)) as connection:
         connection.settimeout(0.1)
         answer = b""
@@ -235,7 +235,7 @@ def test_who_says_nothing_is_cut_off_and_so_is_a_slow_second_request(live, monke
     with socket.create_connection(("127.0.0.1", live.port), timeout=TIMEOUT_SECONDS) as connection:
         connection.sendall(live.head(connection="keep-alive"))
         assert status(connection.recv(65536)) == 200
-        monkeypatch.setattr(PatientProtocol, "header_seconds", 0.3)  # not before: the first must be in time
+        monkeypatch.setattr(TimeoutHttpProtocol, "header_seconds", 0.3)  # not before: the first must be in time
         assert status(live.raw(b"")) == 408
         connection.sendall(b"GET /api")
         answer = b""
@@ -276,7 +276,7 @@ def is_served(live):
 @pytest.mark.fault("W6")
 @pytest.mark.parametrize("content", [b"", HALF_A_REQUEST])
 def test_600_open_connections_without_a_token_turn_nobody_away(live, flood, content, monkeypatch):
-    monkeypatch.setattr(PatientProtocol, "header_seconds", 1000.0)  # nothing is freed by waiting
+    monkeypatch.setattr(TimeoutHttpProtocol, "header_seconds", 1000.0)  # nothing is freed by waiting
     for _ in range(6):
         flood(content, count=FLOOD // 6)
         assert is_served(live)
@@ -285,7 +285,7 @@ def test_600_open_connections_without_a_token_turn_nobody_away(live, flood, cont
 
 @pytest.mark.fault("W6")
 def test_connections_with_a_token_live_through_a_flood(live, flood, monkeypatch):
-    monkeypatch.setattr(PatientProtocol, "header_seconds", 1000.0)
+    monkeypatch.setattr(TimeoutHttpProtocol, "header_seconds", 1000.0)
     with (
         httpx2.Client(base_url=live.url, headers=live.bearer, timeout=TIMEOUT_SECONDS) as client,
         connect(f"ws://127.0.0.1:{live.port}/api/events", additional_headers=live.bearer, proxy=None) as events,
@@ -301,7 +301,7 @@ def test_connections_with_a_token_live_through_a_flood(live, flood, monkeypatch)
 
 @pytest.mark.fault("W6")
 def test_a_flood_from_one_address_closes_only_its_own_connections(live, flood, monkeypatch):
-    monkeypatch.setattr(PatientProtocol, "header_seconds", 1000.0)  # the other one must not be too slow
+    monkeypatch.setattr(TimeoutHttpProtocol, "header_seconds", 1000.0)  # the other one must not be too slow
     (other,) = flood(HALF_A_REQUEST, source="127.0.0.3", count=1)
     flooding = flood(source="127.0.0.2")
     assert status(flooding[0].recv(1000)) == 503  # the oldest of its own
@@ -311,7 +311,7 @@ def test_a_flood_from_one_address_closes_only_its_own_connections(live, flood, m
 
 @pytest.mark.fault("W6")
 def test_beyond_so_many_connections_with_a_token_there_is_a_503_and_room_again_when_they_leave(live, monkeypatch):
-    monkeypatch.setattr(limits, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 3)
     idle = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(3)]
     for connection in idle:  # answered: each of them has been counted
         connection.sendall(live.head(connection="keep-alive"))
@@ -342,18 +342,18 @@ def made(count, address="10.0.0.1", *, token=False):
 
 
 def test_the_oldest_without_a_token_goes_first_and_of_the_address_that_has_most():
-    one, other = made(MOST_WITHOUT_TOKEN_PER_ADDRESS), made(MOST_WITHOUT_TOKEN_PER_ADDRESS, "10.0.0.2")
-    assert connection_to_refuse([*one, *other]) is None
+    one, other = made(MAX_WITHOUT_TOKEN_PER_ADDRESS), made(MAX_WITHOUT_TOKEN_PER_ADDRESS, "10.0.0.2")
+    assert connection_to_close([*one, *other]) is None
     (newest,) = made(1, "10.0.0.2")
-    assert connection_to_refuse({*one, *other, newest}) is other[0]
+    assert connection_to_close({*one, *other, newest}) is other[0]
     (from_elsewhere,) = made(1, "10.0.0.3")
-    assert connection_to_refuse([*one[1:], *other, from_elsewhere]) is None
-    assert len([*one, *other]) == MOST_WITHOUT_TOKEN
-    assert connection_to_refuse([*one, *other, from_elsewhere]) is one[0]
+    assert connection_to_close([*one[1:], *other, from_elsewhere]) is None
+    assert len([*one, *other]) == MAX_WITHOUT_TOKEN
+    assert connection_to_close([*one, *other, from_elsewhere]) is one[0]
 
 
 def test_when_connections_with_a_token_fill_the_limit_the_newest_is_refused():
-    trusted, (newcomer,) = made(MOST_CONNECTIONS, token=True), made(1)
-    assert connection_to_refuse([*trusted, newcomer]) is newcomer
-    assert connection_to_refuse([*trusted[1:], newcomer]) is None
-    assert connection_to_refuse(trusted) is None
+    trusted, (newcomer,) = made(MAX_CONNECTIONS, token=True), made(1)
+    assert connection_to_close([*trusted, newcomer]) is newcomer
+    assert connection_to_close([*trusted[1:], newcomer]) is None
+    assert connection_to_close(trusted) is None

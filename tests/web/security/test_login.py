@@ -6,7 +6,7 @@ from starlette.testclient import TestClient
 from palaestra.web.app import build_app
 from palaestra.web.openapi import build_openapi
 from palaestra.web.security.login import ROUTES, LoginCodes, cookie_name, login_link
-from palaestra.web.security.origin import Place
+from palaestra.web.security.origin import ServerAddress
 from palaestra.web.security.tokens import cookie_value
 
 
@@ -33,58 +33,58 @@ def test_there_are_never_more_than_so_many_codes():
     assert codes.use(made[1])
 
 
-def test_the_link_signs_in_once_and_leads_to_the_page(house, stranger):
-    link = login_link(house.place.url, house.codes)
-    answer = stranger.get(link)
+def test_the_link_signs_in_once_and_leads_to_the_page(context, anonymous):
+    link = login_link(context.address.url, context.codes)
+    answer = anonymous.get(link)
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     cookie = answer.headers["set-cookie"]
-    assert cookie.startswith(f"{cookie_name(house.place.port)}={cookie_value(house.token.read())};")
+    assert cookie.startswith(f"{cookie_name(context.address.port)}={cookie_value(context.token.read())};")
     assert {"HttpOnly", "SameSite=strict", "Path=/", "Max-Age=2592000"} <= {part.strip() for part in cookie.split(";")}
-    assert stranger.get("/api/system").status_code == 200  # the cookie came along
-    stranger.cookies.clear()
-    again = stranger.get(link)
+    assert anonymous.get("/api/system").status_code == 200  # the cookie came along
+    anonymous.cookies.clear()
+    again = anonymous.get(link)
     assert (again.status_code, "set-cookie" in again.headers) == (401, False)
     assert "palaestra token --link" in again.text
 
 
-def test_asking_for_the_head_does_not_use_a_link_up(house, stranger):
-    link = login_link(house.place.url, house.codes)
-    assert stranger.head(link).status_code == 401
-    assert stranger.get(link).status_code == 303
+def test_asking_for_the_head_does_not_use_a_link_up(context, anonymous):
+    link = login_link(context.address.url, context.codes)
+    assert anonymous.head(link).status_code == 401
+    assert anonymous.get(link).status_code == 303
 
 
 @pytest.mark.parametrize("query", ["", "?code=", "?code=x", "?code=x&code=y", "?cod=x", "?code=%ff"])
-def test_a_wrong_code_signs_nobody_in(stranger, query):
-    answer = stranger.get(f"/login{query}")
+def test_a_wrong_code_signs_nobody_in(anonymous, query):
+    answer = anonymous.get(f"/login{query}")
     assert answer.status_code in {400, 401, 422}
     assert "set-cookie" not in answer.headers
 
 
-def test_the_token_signs_in_and_a_wrong_one_does_not(house, stranger):
-    assert stranger.post("/api/login", json={"token": "wrong"}).status_code == 401
-    answer = stranger.post("/api/login", json={"token": house.token.read()})
+def test_the_token_signs_in_and_a_wrong_one_does_not(context, anonymous):
+    assert anonymous.post("/api/login", json={"token": "wrong"}).status_code == 401
+    answer = anonymous.post("/api/login", json={"token": context.token.read()})
     assert (answer.status_code, "HttpOnly" in answer.headers["set-cookie"]) == (204, True)
-    assert stranger.get("/api/system").status_code == 200
+    assert anonymous.get("/api/system").status_code == 200
 
 
-def test_signing_out_takes_the_cookie_away(house, stranger):
-    stranger.post("/api/login", json={"token": house.token.read()})
-    answer = stranger.post("/api/logout", json={}, headers={"origin": house.place.url})
+def test_signing_out_takes_the_cookie_away(context, anonymous):
+    anonymous.post("/api/login", json={"token": context.token.read()})
+    answer = anonymous.post("/api/logout", json={}, headers={"origin": context.address.url})
     assert answer.status_code == 204
     assert {"HttpOnly", "SameSite=strict"} <= {part.strip() for part in answer.headers["set-cookie"].split(";")}
-    assert stranger.get("/api/system").status_code == 401
+    assert anonymous.get("/api/system").status_code == 401
 
 
-def test_a_signed_in_caller_gets_another_link(house, client, stranger):
+def test_a_signed_in_caller_gets_another_link(context, client, anonymous):
     link = client.post("/api/login/link", json={}).json()["link"]
-    del stranger.headers["authorization"]
-    assert stranger.get(link).status_code == 303
+    del anonymous.headers["authorization"]
+    assert anonymous.get(link).status_code == 303
 
 
-def test_over_tls_the_cookie_never_travels_in_the_clear(house, client):
-    secure = replace(house, place=Place("127.0.0.1", 7878, "https"))
-    with TestClient(build_app(secure), base_url=secure.place.url, follow_redirects=False) as browser:
-        assert "Secure" in browser.get(login_link(secure.place.url, secure.codes)).headers["set-cookie"]
+def test_over_tls_the_cookie_never_travels_in_the_clear(context, client):
+    secure = replace(context, address=ServerAddress("127.0.0.1", 7878, "https"))
+    with TestClient(build_app(secure), base_url=secure.address.url, follow_redirects=False) as browser:
+        assert "Secure" in browser.get(login_link(secure.address.url, secure.codes)).headers["set-cookie"]
 
 
 def test_what_is_said_of_signing_in_is_what_it_does():

@@ -1,13 +1,13 @@
 import pytest
 
-from palaestra.web.security.origin import Place, bracketed, is_loopback, is_readable_origin
+from palaestra.web.security.origin import ServerAddress, bracketed, is_loopback, is_well_formed_origin
 
-HOME = Place("127.0.0.1", 7878)
+HOME = ServerAddress("127.0.0.1", 7878)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:7878", "localhost:7878", "[::1]:7878", "LOCALHOST:7878"])
 def test_the_names_of_this_machine_with_the_port_are_ours(host):
-    assert HOME.judge_host(host) == "ours"
+    assert HOME.check_host(host) == "allowed"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_the_names_of_this_machine_with_the_port_are_ours(host):
     ],
 )
 def test_look_alikes_are_foreign(host):
-    assert HOME.judge_host(host) == "foreign"
+    assert HOME.check_host(host) == "foreign"
 
 
 @pytest.mark.parametrize(
@@ -48,55 +48,57 @@ def test_look_alikes_are_foreign(host):
     ],
 )
 def test_what_is_no_host_is_malformed(host):
-    assert HOME.judge_host(host) == "malformed"
+    assert HOME.check_host(host) == "malformed"
 
 
 @pytest.mark.parametrize(
     "origin", ["null", "http://localhost:7878", "https://evil.example", "chrome-extension://abcdef"]
 )
 def test_what_browsers_send_as_origin_can_be_read(origin):
-    assert is_readable_origin(origin)
+    assert is_well_formed_origin(origin)
 
 
 @pytest.mark.parametrize(
     "origin", ["", "localhost", "http://", "http://a b", "http://localhost:7878/", "HTTP://x", "://x", "http://u@h"]
 )
 def test_other_origins_cannot(origin):
-    assert not is_readable_origin(origin)
+    assert not is_well_formed_origin(origin)
 
 
 def test_with_the_default_port_the_name_alone_will_do():
-    assert Place("127.0.0.1", 443, "https").judge_host("localhost") == "ours"
-    assert Place("127.0.0.1", 443, "http").judge_host("localhost") == "foreign"
+    assert ServerAddress("127.0.0.1", 443, "https").check_host("localhost") == "allowed"
+    assert ServerAddress("127.0.0.1", 443, "http").check_host("localhost") == "foreign"
 
 
 def test_an_address_of_the_network_is_ours_only_when_it_is_bound_and_loopback_then_is_not():
-    place = Place("192.168.1.5", 7878, names=("box.lan", "box.lan:8443"))
-    assert [place.judge_host(host) for host in ("192.168.1.5:7878", "box.lan:7878", "box.lan:8443")] == ["ours"] * 3
-    assert [place.judge_host(host) for host in ("localhost:7878", "box.lan", "192.168.1.6:7878")] == ["foreign"] * 3
+    place = ServerAddress("192.168.1.5", 7878, names=("box.lan", "box.lan:8443"))
+    assert [place.check_host(host) for host in ("192.168.1.5:7878", "box.lan:7878", "box.lan:8443")] == ["allowed"] * 3
+    assert [place.check_host(host) for host in ("localhost:7878", "box.lan", "192.168.1.6:7878")] == ["foreign"] * 3
 
 
 def test_an_ipv6_address_is_bracketed_in_urls():
-    assert Place("::1", 7878).url == "http://[::1]:7878"
+    assert ServerAddress("::1", 7878).url == "http://[::1]:7878"
     assert bracketed("::1") == "[::1]"
-    assert Place("::1", 7878).judge_host("[::1]:7878") == "ours"
+    assert ServerAddress("::1", 7878).check_host("[::1]:7878") == "allowed"
 
 
 def test_bound_to_all_addresses_this_machine_reaches_it_by_loopback():
-    assert Place("0.0.0.0", 7878).url == "http://127.0.0.1:7878"
+    assert ServerAddress("0.0.0.0", 7878).url == "http://127.0.0.1:7878"
     for wildcard in ("0.0.0.0", "::"):
-        place = Place(wildcard, 7878)
+        place = ServerAddress(wildcard, 7878)
         assert place.is_wildcard
         assert place.url == "http://127.0.0.1:7878"
-        assert [place.judge_host(host) for host in ("localhost:7878", "[::1]:7878", "127.0.0.1:7878")] == ["ours"] * 3
-        assert [place.judge_host(host) for host in ("0.0.0.0:7878", "[::]:7878")] == ["foreign"] * 2
+        assert [place.check_host(host) for host in ("localhost:7878", "[::1]:7878", "127.0.0.1:7878")] == [
+            "allowed"
+        ] * 3
+        assert [place.check_host(host) for host in ("0.0.0.0:7878", "[::]:7878")] == ["foreign"] * 2
 
 
 def test_a_scheme_decides_what_is_secure_and_which_port_goes_without_saying():
-    assert [Place("127.0.0.1", 80, scheme).is_secure for scheme in ("http", "https")] == [False, True]
-    assert Place("127.0.0.1", 80, "http").judge_host("localhost") == "ours"
-    assert Place("127.0.0.1", 80, "https").judge_host("localhost") == "foreign"
-    assert Place("127.0.0.1", 443, "https", names=("Box.lan",)).judge_host("box.LAN") == "ours"
+    assert [ServerAddress("127.0.0.1", 80, scheme).is_secure for scheme in ("http", "https")] == [False, True]
+    assert ServerAddress("127.0.0.1", 80, "http").check_host("localhost") == "allowed"
+    assert ServerAddress("127.0.0.1", 80, "https").check_host("localhost") == "foreign"
+    assert ServerAddress("127.0.0.1", 443, "https", names=("Box.lan",)).check_host("box.LAN") == "allowed"
 
 
 @pytest.mark.parametrize(

@@ -104,5 +104,5 @@ def test_a_file_without_a_token_is_damaged(tmp_path, content):
     path = tmp_path / "token"
     path.write_text(content)
     path.chmod(0o600)
-    with pytest.raises(DamagedFile, match="holds no token"):
+    with pytest.raises(DamagedFile, match="contains no token"):
         read_token(path)

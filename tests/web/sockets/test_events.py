@@ -39,13 +39,13 @@ def next_of(socket, kind):
 
 
 def submit(live, **changes):
-    return live.house.daemon.submit(RunRequest("nap", "", {"seconds": 60}, **changes))
+    return live.context.daemon.submit(RunRequest("nap", "", {"seconds": 60}, **changes))
 
 
 def test_first_it_says_hello_and_how_the_machine_is(watch, live):
     socket = watch()
     hello = next_of(socket, "hello")
-    assert (hello["boot"], hello["missed"]) == (live.house.book.boot, False)
+    assert (hello["boot"], hello["missed"]) == (live.context.run_facts.boot, False)
     assert next_of(socket, "system")["slots"]["cpus"] == 1
 
 
@@ -56,20 +56,20 @@ def test_a_run_is_told_from_the_queue_to_its_end_and_beyond(watch, live):
     seen = [next_of(socket, "run")]
     while seen[-1]["run"]["state"] != "running":
         seen.append(next_of(socket, "run"))
-    live.house.daemon.stop(entry.id, 1.0)
+    live.context.daemon.stop(entry.id, 1.0)
     while seen[-1]["run"]["state"] in {"running", "stopping"}:
         seen.append(next_of(socket, "run"))
-    live.house.daemon.remove(entry.id)
+    live.context.daemon.remove(entry.id)
     assert next_of(socket, "removed")["run"]["id"] == entry.id
     assert {message["run"]["name"] for message in seen} == {"one"}
     assert [message["sequence"] for message in seen] == sorted(message["sequence"] for message in seen)
 
 
 def test_who_was_away_is_told_what_happened_meanwhile(watch, live):
-    news = live.house.daemon.news
-    before = news.number
+    event_bus = live.context.daemon.events
+    before = event_bus.sequence
     entry = submit(live)
-    socket = watch(f"?after={before}&boot={live.house.book.boot}")
+    socket = watch(f"?after={before}&boot={live.context.run_facts.boot}")
     assert next_of(socket, "hello")["missed"] is False
     assert next_of(socket, "run")["run"]["id"] == entry.id
 
@@ -209,7 +209,7 @@ def test_compression_is_not_spoken(live):
 
 @pytest.mark.fault("W6")
 def test_there_is_room_for_so_many_viewers_and_no_more(watch, live, monkeypatch):
-    monkeypatch.setattr(events, "MOST_VIEWERS", 2)
+    monkeypatch.setattr(events, "MAX_VIEWERS", 2)
     first, _second = watch(), watch()
     next_of(first, "hello")
     with pytest.raises(ConnectionClosed) as closed:
@@ -217,7 +217,7 @@ def test_there_is_room_for_so_many_viewers_and_no_more(watch, live, monkeypatch)
     assert closed.value.rcvd.code == 1013
     first.close()
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while len(live.house.rooms[events.ROOM]) > 1:
+    while len(live.context.services[events.SERVICE]) > 1:
         assert time.monotonic() < deadline
     assert next_of(watch(), "hello")
 
@@ -225,26 +225,26 @@ def test_there_is_room_for_so_many_viewers_and_no_more(watch, live, monkeypatch)
 @pytest.mark.fault("W5")
 def test_a_viewer_that_does_not_read_holds_up_nobody_and_costs_one_state_a_run(watch, live):
     submit(live)
-    daemon = live.house.daemon
+    daemon = live.context.daemon
     watch(max_queue=1, close_timeout=0.1)  # it is never read from
     quick = watch()
     next_of(quick, "hello")
     entry = daemon.runs()[0]
     for _ in range(20_000):
-        daemon.news.tell("changed", entry.id, entry)
-    while next_of(quick, "run")["sequence"] < daemon.news.number:
+        daemon.events.publish("changed", entry.id, entry)
+    while next_of(quick, "run")["sequence"] < daemon.events.sequence:
         pass
 
 
 def test_when_viewers_leave_nothing_of_them_stays(watch, live):
-    daemon = live.house.daemon
-    before = len(daemon.news._listeners)
+    daemon = live.context.daemon
+    before = len(daemon.events._subscribers)
     sockets = [watch() for _ in range(5)]
     for socket in sockets:
         next_of(socket, "hello")
-    assert len(daemon.news._listeners) == before + 5
+    assert len(daemon.events._subscribers) == before + 5
     for socket in sockets:
         socket.close()
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while len(daemon.news._listeners) > before:
+    while len(daemon.events._subscribers) > before:
         assert time.monotonic() < deadline

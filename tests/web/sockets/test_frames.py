@@ -18,7 +18,7 @@ from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, frame_b
 from palaestra.rendering.frame_format import Heartbeat, Numbers
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.runs.processes import process_started_at
-from palaestra.web.sockets.live_view import ROOM
+from palaestra.web.sockets.live_view import SERVICE
 
 
 class Lane:
@@ -129,7 +129,7 @@ def test_a_run_without_a_lane_is_waited_for_in_words(client, make_run, open_lane
     directory = make_run("first")
     with watching(client) as socket:
         state = next_of(socket, "state")
-        assert (state["state"], state["why"]) == ("unavailable", "The run has no frame buffer yet.")
+        assert (state["state"], state["reason"]) == ("unavailable", "The run has no frame buffer yet.")
         lane = open_lane(directory.id)
         assert next_of(socket, "state")["state"] == "connected"
         lane.writer.write_heartbeat(Heartbeat(monotonic(), 100, 1, 0, 0.0, 0.0, "closed", ""))
@@ -141,7 +141,7 @@ def test_an_evaluation_is_found_when_there_is_no_training(client, make_run, open
     with watching(client) as socket:
         assert next_of(socket, "state")["role"] == "train"
         open_lane(directory.id, "eval").draw()
-        assert next_of(socket, "state") == {"state": "connected", "why": "", "role": "eval"}
+        assert next_of(socket, "state") == {"state": "connected", "reason": "", "role": "eval"}
         hud = next_of(socket, "hud")["hud"]
         assert hud["evaluation"] == "eval | no batch is complete yet"
         assert "(Eval)" in hud["line"]
@@ -189,9 +189,9 @@ def test_an_unknown_run_and_an_unknown_role_are_refused(client, make_run, open_l
 
 
 @pytest.mark.fault("W6")
-def test_one_viewer_too_many_is_told_to_try_later_and_seats_are_given_back(client, house, make_run, open_lane):
+def test_one_viewer_too_many_is_told_to_try_later_and_seats_are_given_back(client, context, make_run, open_lane):
     open_lane(make_run("first").id)
-    hub = house.rooms[ROOM].hub
+    hub = context.services[SERVICE].hub
     hub._max_viewers = 1
     with watching(client) as first:
         next_of(first, "hud")
@@ -229,7 +229,7 @@ def test_a_viewer_that_does_not_read_costs_nobody_else_anything(live, make_run, 
         grown = psutil.Process().memory_info().rss - memory
         drawing.set()
         painter.join()
-        hub = live.house.rooms[ROOM].hub
+        hub = live.context.services[SERVICE].hub
         viewers = sorted((viewer for watch in hub._watches.values() for viewer in watch.viewers), key=lambda v: v.sent)
         assert viewers[0].sent == 2
         assert viewers[0].skipped > 100

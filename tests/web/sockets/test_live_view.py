@@ -17,15 +17,15 @@ from palaestra.rendering.viewer import Viewer, ViewerRequest
 from palaestra.runs.processes import is_alive, process_started_at
 from palaestra.runs.status import moved, read_record, write_record
 from palaestra.web.sockets.live_view import (
-    LONGEST_REASON,
-    ROOM,
-    FramesRoom,
-    Said,
+    MAX_REASON_BYTES,
+    SERVICE,
+    FrameService,
+    ViewerMessage,
     close_with,
-    frames_room,
-    keep_frames,
-    together,
-    understood_as,
+    frame_service,
+    frames_lifespan,
+    parse_message,
+    run_until_first,
 )
 
 
@@ -47,20 +47,20 @@ from palaestra.web.sockets.live_view import (
 )
 def test_what_cannot_be_is_refused(text):
     with pytest.raises(PalaestraError):
-        understood_as(Said, text).request(ViewerRequest())
+        parse_message(ViewerMessage, text).request(ViewerRequest())
 
 
 def test_a_refusal_names_what_is_wrong():
-    with pytest.raises(PalaestraError, match="'quality' cannot be: .*less than or equal to 100"):
-        understood_as(Said, '{"quality": 101}')
+    with pytest.raises(PalaestraError, match="Invalid value for quality: .*less than or equal to 100"):
+        parse_message(ViewerMessage, '{"quality": 101}')
 
 
 def test_what_is_not_said_stays_as_it_was():
-    wish = Said(fps=5, slots=[1, 2]).request(ViewerRequest())
+    wish = ViewerMessage(fps=5, slots=[1, 2]).request(ViewerRequest())
     assert (wish.frames_per_second, wish.slots) == (5, frozenset({1, 2}))
-    later = Said(quality=90).request(wish)
+    later = ViewerMessage(quality=90).request(wish)
     assert (later.frames_per_second, later.slots, later.quality) == (5, frozenset({1, 2}), 90)
-    assert Said.model_validate({"slots": None}).request(later).slots is None
+    assert ViewerMessage.model_validate({"slots": None}).request(later).slots is None
 
 
 def test_jobs_end_with_the_first_of_them_and_its_error_is_told():
@@ -77,7 +77,7 @@ def test_jobs_end_with_the_first_of_them_and_its_error_is_told():
         raise UsageError("no")
 
     with pytest.raises(UsageError):
-        asyncio.run(together(waits(), fails(), waits()))
+        asyncio.run(run_until_first(waits(), fails(), waits()))
     assert ended == ["waits", "waits"]
 
 
@@ -98,7 +98,7 @@ def test_a_job_that_misses_its_cancellation_is_told_again():
         raise UsageError("no")
 
     with pytest.raises(UsageError):
-        asyncio.run(asyncio.wait_for(together(hard_of_hearing(), fails()), 30))
+        asyncio.run(asyncio.wait_for(run_until_first(hard_of_hearing(), fails()), 30))
     assert missed == ["once"]
 
 
@@ -112,105 +112,105 @@ def test_a_long_reason_fits_into_the_closing_frame():
     asyncio.run(close_with(Socket(), 1008, UsageError("ä" * 200)))
     code, reason = closed[0]
     assert code == 1008
-    assert len(reason.encode()) <= LONGEST_REASON
+    assert len(reason.encode()) <= MAX_REASON_BYTES
     assert set(reason) == {"ä"}
 
 
 @pytest.fixture
-def room(daemon, tmp_path, monkeypatch):
+def service(daemon, tmp_path, monkeypatch):
     (tmp_path / "lanes").mkdir()
     monkeypatch.setenv(VARIABLE, str(tmp_path / "lanes"))
     hub = Hub(is_alive, max_viewers=2)
-    yield FramesRoom(daemon, hub)
+    yield FrameService(daemon, hub)
     hub.close()
 
 
-def test_a_viewer_sits_before_the_training_unless_the_run_has_another_lane(room, make_run):
+def test_a_viewer_sits_before_the_training_unless_the_run_has_another_lane(service, make_run):
     directory = make_run("first")
-    assert room.sit(directory.id, "first", None, Viewer()).role == "train"
+    assert service.subscribe(directory.id, "first", None, Viewer()).role == "train"
     frame_buffer_path(directory.id, "eval").write_bytes(b"")
-    assert room.sit(directory.id, "first", None, Viewer()).role == "eval"
+    assert service.subscribe(directory.id, "first", None, Viewer()).role == "eval"
     with pytest.raises(TooManyViewers):
-        room.sit(directory.id, "first", None, Viewer())
+        service.subscribe(directory.id, "first", None, Viewer())
 
 
 @pytest.mark.parametrize("role", ["colour", "train/../x", "evaluation", ""])
-def test_a_role_that_cannot_be_is_refused(room, make_run, role):
+def test_a_role_that_cannot_be_is_refused(service, make_run, role):
     directory = make_run("first")
     with pytest.raises(UsageError):
-        room.sit(directory.id, "first", role or "x", Viewer())
-    assert room.hub.viewer_count == 0
+        service.subscribe(directory.id, "first", role or "x", Viewer())
+    assert service.hub.viewer_count == 0
 
 
-def test_a_viewer_without_a_role_of_its_own_goes_where_the_lane_is(room, make_run):
+def test_a_viewer_without_a_role_of_its_own_goes_where_the_lane_is(service, make_run):
     directory = make_run("first")
-    free = room.sit(directory.id, "first", None, Viewer())
-    fixed = room.sit(directory.id, "first", "train", Viewer())
+    free = service.subscribe(directory.id, "first", None, Viewer())
+    fixed = service.subscribe(directory.id, "first", "train", Viewer())
     frame_buffer_path(directory.id, "eval").write_bytes(b"")
-    for seat in (free, fixed):
-        room.follow(seat)
+    for subscription in (free, fixed):
+        service.switch_buffer(subscription)
     assert (free.role, fixed.role) == ("eval", "train")
-    for seat in (free, fixed):
-        room.leave(seat)
-    assert room.hub.viewer_count == 0
+    for subscription in (free, fixed):
+        service.unsubscribe(subscription)
+    assert service.hub.viewer_count == 0
 
 
-def test_the_line_of_an_evaluation_is_its_last_batch(room, make_run):
+def test_the_line_of_an_evaluation_is_its_last_batch(service, make_run):
     directory = make_run("first")
     append_batch(directory, {"episodes": 50, "avg": 112.34, "min": 90.1, "max": 142.6})
-    seat = room.sit(directory.id, "first", "eval", Viewer())
-    hud = asyncio.run(room.hud(seat))
+    subscription = service.subscribe(directory.id, "first", "eval", Viewer())
+    hud = asyncio.run(service.hud(subscription))
     assert hud["evaluation"] == "eval batch 1 | episodes=50 avg=112.3 min=90.1 max=142.6"
     directory.eval_summary_file.write_text("{")
-    assert asyncio.run(room.hud(seat))["evaluation"].startswith("eval | ")
+    assert asyncio.run(service.hud(subscription))["evaluation"].startswith("eval | ")
 
 
-def test_the_line_of_an_evaluation_run_tells_its_own_batches_and_no_older_ones(room, make_run):
+def test_the_line_of_an_evaluation_run_tells_its_own_batches_and_no_older_ones(service, make_run):
     evaluated, evaluation = make_run("first"), make_run("second", kind="evaluate")
     append_batch(evaluated, {"episodes": 50, "avg": 112.34, "min": 90.1, "max": 142.6})
-    seat = room.sit(evaluated.id, "first", "eval", Viewer(), evaluation_id=evaluation.id)
-    assert asyncio.run(room.hud(seat))["evaluation"] == "eval | no batch is complete yet"
+    subscription = service.subscribe(evaluated.id, "first", "eval", Viewer(), evaluation_id=evaluation.id)
+    assert asyncio.run(service.hud(subscription))["evaluation"] == "eval | no batch is complete yet"
     append_batch(evaluation, {"episodes": 2, "avg": 9.0, "min": 8.0, "max": 10.0})
-    assert asyncio.run(room.hud(seat))["evaluation"] == "eval batch 1 | episodes=2 avg=9.0 min=8.0 max=10.0"
+    assert asyncio.run(service.hud(subscription))["evaluation"] == "eval batch 1 | episodes=2 avg=9.0 min=8.0 max=10.0"
 
 
-def test_a_batch_from_before_the_process_that_is_seen_is_not_told(room, make_run):
+def test_a_batch_from_before_the_process_that_is_seen_is_not_told(service, make_run):
     directory, now = make_run("first"), time.time()
     append_batch(directory, {"episodes": 50, "avg": 112.34, "min": 90.1, "max": 142.6, "at": now - 1e6})
-    seat = room.sit(directory.id, "first", "eval", Viewer())
-    seat.watch.status = Status("connected", owner_started_at=process_started_at(os.getpid()))
-    assert asyncio.run(room.hud(seat))["evaluation"] == "eval | no batch is complete yet"
+    subscription = service.subscribe(directory.id, "first", "eval", Viewer())
+    subscription.watch.status = Status("connected", owner_started_at=process_started_at(os.getpid()))
+    assert asyncio.run(service.hud(subscription))["evaluation"] == "eval | no batch is complete yet"
     append_batch(directory, {"episodes": 2, "avg": 9.0, "min": 8.0, "max": 10.0, "at": now})
-    assert asyncio.run(room.hud(seat))["evaluation"].startswith("eval batch 2 |")
+    assert asyncio.run(service.hud(subscription))["evaluation"].startswith("eval batch 2 |")
 
 
-def test_the_room_opens_and_closes_with_the_daemon(house, tmp_path, monkeypatch):
+def test_the_room_opens_and_closes_with_the_daemon(context, tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
 
     async def through():
-        async with keep_frames(house):
-            return frames_room(house).hub.fileno()
+        async with frames_lifespan(context):
+            return frame_service(context).hub.fileno()
 
     assert asyncio.run(through()) >= 0
-    assert house.rooms[ROOM].hub.viewer_count == 0
+    assert context.services[SERVICE].hub.viewer_count == 0
 
 
-def test_an_evaluation_is_shown_in_the_lane_of_the_run_that_it_judges(room, make_run, daemon):
+def test_an_evaluation_is_shown_in_the_lane_of_the_run_that_it_judges(service, make_run, daemon):
     judged = make_run("first")
     evaluation = make_run("second", kind="evaluate", config={"target": f"{judged.id}:3"})
     stray = make_run("third", kind="evaluate", config={"target": "/elsewhere/model_0001.yaml"})
-    assert room.shown(daemon.get(evaluation.id), None) == (judged.id, "first", "eval")
-    assert room.shown(daemon.get(evaluation.id), "train") == (judged.id, "first", "train")
-    assert room.shown(daemon.get(judged.id), None) == (judged.id, "first", None)
-    assert room.shown(daemon.get(stray.id), None) == (stray.id, "third", None)
+    assert service.resolve_run(daemon.get(evaluation.id), None) == (judged.id, "first", "eval")
+    assert service.resolve_run(daemon.get(evaluation.id), "train") == (judged.id, "first", "train")
+    assert service.resolve_run(daemon.get(judged.id), None) == (judged.id, "first", None)
+    assert service.resolve_run(daemon.get(stray.id), None) == (stray.id, "third", None)
     write_record(evaluation, moved(read_record(evaluation), RunState.CANCELLED))
-    daemon._supervisor.gather()
-    assert room.shown(daemon.get(evaluation.id), None) == (evaluation.id, "second", None)
+    daemon._supervisor.scan_all()
+    assert service.resolve_run(daemon.get(evaluation.id), None) == (evaluation.id, "second", None)
 
 
-def test_the_line_names_all_lanes_of_the_run(room, make_run):
+def test_the_line_names_all_lanes_of_the_run(service, make_run):
     directory = make_run("first")
     for role in ("eval", "train1", "train"):
         frame_buffer_path(directory.id, role).write_bytes(b"")
-    seat = room.sit(directory.id, "first", None, Viewer())
-    assert asyncio.run(room.hud(seat))["roles"] == ["train", "train1", "eval"]
+    subscription = service.subscribe(directory.id, "first", None, Viewer())
+    assert asyncio.run(service.hud(subscription))["roles"] == ["train", "train1", "eval"]

@@ -11,9 +11,9 @@ from starlette.websockets import WebSocketDisconnect
 
 from palaestra.rendering.frame_buffer import VARIABLE
 from palaestra.runner.match_plan import MatchPlan
-from palaestra.web.responses import Refusal
+from palaestra.web.responses import HttpError
 from palaestra.web.sockets import match
-from palaestra.web.sockets.match import MatchSaid, pinned, played
+from palaestra.web.sockets.match import MatchViewerMessage, resolve_targets, running_match
 
 SEATS = [{"player": "first:3"}]
 PLAYER = """
@@ -132,7 +132,7 @@ def test_why_a_match_failed_reaches_the_viewer(client, make_run, match_program):
 
 def test_there_are_only_so_many_matches_at_once_and_one_that_ended_makes_room(client, make_run, monkeypatch):
     make_run("first")
-    monkeypatch.setattr(match, "AT_ONCE", 1)
+    monkeypatch.setattr(match, "MAX_MATCHES", 1)
     with connect(client) as first:
         first.send_json({"seats": SEATS})
         next_of(first, "ready")
@@ -157,24 +157,24 @@ def test_what_a_viewer_cannot_say_ends_the_match(client, make_run):
         assert ended.value.code == 1008
 
 
-def test_a_stranger_gets_no_match(stranger):
-    with pytest.raises(WebSocketDisconnect), connect(stranger) as socket:
+def test_a_stranger_gets_no_match(anonymous):
+    with pytest.raises(WebSocketDisconnect), connect(anonymous) as socket:
         next_of(socket, "never")
 
 
-def test_every_checkpoint_is_pinned_to_the_id_of_its_run(house, make_run):
+def test_every_checkpoint_is_pinned_to_the_id_of_its_run(context, make_run):
     directory = make_run("first")
     seats = ({"player": "person", "others": "first:best"}, {"player": "random"})
-    plan = pinned(house, MatchPlan(seats=seats, env_of="first:latest"))
+    plan = resolve_targets(context, MatchPlan(seats=seats, env_of="first:latest"))
     assert plan.seats[0].others == f"{directory.id}:best"
     assert (plan.seats[0].player, plan.seats[1].player, plan.env_of) == ("person", "random", f"{directory.id}:latest")
-    with pytest.raises(Refusal, match="Nobody is called"):
-        pinned(house, MatchPlan(seats=({"player": "first"},)))
+    with pytest.raises(HttpError, match="Unknown player"):
+        resolve_targets(context, MatchPlan(seats=({"player": "first"},)))
 
 
 def test_only_what_is_for_the_match_goes_to_it():
-    assert MatchSaid(fps=5, ack=1).word() == {}
-    assert MatchSaid(action=0, paused=False, side=64).word() == {"action": 0, "paused": False}
+    assert MatchViewerMessage(fps=5, ack=1).match_message() == {}
+    assert MatchViewerMessage(action=0, paused=False, side=64).match_message() == {"action": 0, "paused": False}
 
 
 PLAN = MatchPlan(seats=({"player": "first:1"},))
@@ -199,11 +199,11 @@ def test_the_process_is_told_the_plan_and_what_the_viewer_does_and_ends_with_the
     use_program(ECHO)
 
     async def scene():
-        async with played(PLAN, tmp_path, "m1") as match:
-            words = match.words()
-            first = await anext(words)
-            match.say({"action": 3})
-            return first, await anext(words)
+        async with running_match(PLAN, tmp_path, "m1") as match:
+            messages = match.messages()
+            first = await anext(messages)
+            match.send({"action": 3})
+            return first, await anext(messages)
 
     first, heard = asyncio.run(scene())
     assert first["asked"] == {"lane": "m1", "runs": str(tmp_path), "plan": PLAN.model_dump(mode="json")}
@@ -216,19 +216,19 @@ def test_a_process_that_fails_without_a_word_gives_its_last_complaint(use_progra
     use_program("raise SystemExit('the disk is full')")
 
     async def scene():
-        async with played(PLAN, tmp_path, "m1") as match:
-            return [word async for word in match.words()]
+        async with running_match(PLAN, tmp_path, "m1") as match:
+            return [message async for message in match.messages()]
 
-    (word,) = asyncio.run(scene())
-    assert word["error"]["message"] == "The match ended with exit code 1: the disk is full"
+    (message,) = asyncio.run(scene())
+    assert message["error"]["message"] == "The match ended with exit code 1: the disk is full"
 
 
 def test_what_it_says_itself_is_not_said_twice(use_program, tmp_path):
     use_program('import sys\nprint(\'{"error": {"message": "no", "hint": ""}}\')\nsys.exit(3)')
 
     async def scene():
-        async with played(PLAN, tmp_path, "m1") as match:
-            return [word async for word in match.words()]
+        async with running_match(PLAN, tmp_path, "m1") as match:
+            return [message async for message in match.messages()]
 
     assert asyncio.run(scene()) == [{"error": {"message": "no", "hint": ""}}]
 
@@ -238,8 +238,8 @@ def test_one_that_does_not_end_is_ended(use_program, tmp_path, monkeypatch):
     use_program("import os, time\nprint('{\"pid\": %d}' % os.getpid(), flush=True)\nwhile True: time.sleep(1)")
 
     async def scene():
-        async with played(PLAN, tmp_path, "m1") as match:
-            return (await anext(match.words()))["pid"]
+        async with running_match(PLAN, tmp_path, "m1") as match:
+            return (await anext(match.messages()))["pid"]
 
     pid = asyncio.run(scene())
     assert pid != os.getpid()
@@ -250,10 +250,10 @@ def test_what_is_said_to_one_that_has_ended_is_lost(use_program, tmp_path):
     use_program("pass")
 
     async def scene():
-        async with played(PLAN, tmp_path, "m1") as match:
-            assert [word async for word in match.words()] == []
+        async with running_match(PLAN, tmp_path, "m1") as match:
+            assert [message async for message in match.messages()] == []
             for _ in range(3):
-                match.say({"action": 1})
+                match.send({"action": 1})
                 await asyncio.sleep(0)
 
     asyncio.run(scene())

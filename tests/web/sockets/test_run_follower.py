@@ -5,7 +5,7 @@ import pytest
 from palaestra.core.errors import NotFound
 from palaestra.core.metrics_logger import Sample
 from palaestra.runs.metrics_writer import MetricsWriter
-from palaestra.web.sockets.run_follower import LOG_BYTES, FollowBody, Follower, _unfinished
+from palaestra.web.sockets.run_follower import LOG_BYTES, FollowBody, RunFollower, _incomplete_bytes
 
 
 def collect(follower, wanted, *steps):
@@ -33,7 +33,7 @@ def texts(messages):
     return [message["text"] for message in messages]
 
 
-def test_a_log_is_told_as_it_grows(house, make_run):
+def test_a_log_is_told_as_it_grows(context, make_run):
     directory = make_run("first")
     output = directory.output_file()
     output.write_text("one\n")
@@ -45,55 +45,57 @@ def test_a_log_is_told_as_it_grows(house, make_run):
 
         return step
 
-    told = collect(Follower(house), FollowBody(run="first", log=True), grow("two\n"), lambda: None, grow("ä"))
+    told = collect(RunFollower(context), FollowBody(run="first", log=True), grow("two\n"), lambda: None, grow("ä"))
     assert [texts(messages) for messages in told] == [["one\n"], ["two\n"], [], ["ä"]]
     assert told[1][0]["from"] == told[0][0]["next"] == 4
 
 
-def test_of_a_long_log_only_the_end_is_told_first(house, make_run):
+def test_of_a_long_log_only_the_end_is_told_first(context, make_run):
     make_run("first").output_file().write_bytes(b"x" * LOG_BYTES + b"y" * LOG_BYTES)
-    ((message,),) = collect(Follower(house), FollowBody(run="first", log=True))
+    ((message,),) = collect(RunFollower(context), FollowBody(run="first", log=True))
     assert (message["text"], message["from"]) == ("y" * LOG_BYTES, LOG_BYTES)
 
 
-def test_a_log_that_was_cut_is_told_from_its_new_beginning(house, make_run):
+def test_a_log_that_was_cut_is_told_from_its_new_beginning(context, make_run):
     output = make_run("first").output_file()
     output.write_text("a long story\n")
-    told = collect(Follower(house), FollowBody(run="first", log=True), lambda: output.write_text("new\n"))
+    told = collect(RunFollower(context), FollowBody(run="first", log=True), lambda: output.write_text("new\n"))
     assert texts(told[1]) == ["new\n"]
 
 
-def test_half_a_character_waits_for_its_other_half(house, make_run):
+def test_half_a_character_waits_for_its_other_half(context, make_run):
     output = make_run("first").output_file()
     output.write_bytes("ab€".encode()[:-1])
-    told = collect(Follower(house), FollowBody(run="first", log=True), lambda: output.write_bytes("ab€".encode()))
+    told = collect(RunFollower(context), FollowBody(run="first", log=True), lambda: output.write_bytes("ab€".encode()))
     assert [texts(messages) for messages in told] == [["ab"], ["€"]]
 
 
 @pytest.mark.parametrize("letter", ["a", "ä", "€", "😀"])
 def test_the_unfinished_end_is_counted(letter):
     whole = letter.encode()
-    assert _unfinished(b"x" + whole) == 0
-    assert [_unfinished(b"x" + whole[:end]) for end in range(1, len(whole))] == list(range(1, len(whole)))
+    assert _incomplete_bytes(b"x" + whole) == 0
+    assert [_incomplete_bytes(b"x" + whole[:end]) for end in range(1, len(whole))] == list(range(1, len(whole)))
 
 
-def test_a_run_without_metrics_or_log_tells_nothing(house, make_run):
+def test_a_run_without_metrics_or_log_tells_nothing(context, make_run):
     make_run("first")
-    assert collect(Follower(house), FollowBody(run="first", log=True, metrics=True)) == [[]]
+    assert collect(RunFollower(context), FollowBody(run="first", log=True, metrics=True)) == [[]]
 
 
-def test_metrics_are_told_from_the_newest_on(house, make_run):
+def test_metrics_are_told_from_the_newest_on(context, make_run):
     directory = make_run("first")
     write_metrics(directory, {1: 0.5})
-    told = collect(Follower(house), FollowBody(run="first", metrics=True), lambda: write_metrics(directory, {2: 0.75}))
+    told = collect(
+        RunFollower(context), FollowBody(run="first", metrics=True), lambda: write_metrics(directory, {2: 0.75})
+    )
     assert told[0] == []
     ((message,)) = told[1]
     assert [(point["step"], point["name"], point["value"]) for point in message["points"]] == [(2, "x", 0.75)]
 
 
-def test_following_nobody_is_silence_and_a_stranger_is_not_found(house, make_run):
+def test_following_nobody_is_silence_and_a_stranger_is_not_found(context, make_run):
     make_run("first")
-    follower = Follower(house)
+    follower = RunFollower(context)
     assert collect(follower, None) == [[]]
     with pytest.raises(NotFound):
         collect(follower, FollowBody(run="nobody", log=True))

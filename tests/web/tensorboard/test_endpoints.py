@@ -13,9 +13,9 @@ from palaestra.core.clock import SystemClock
 from palaestra.core.errors import NotFound
 from palaestra.core.metrics_logger import Sample
 from palaestra.loggers.tensorboard import TensorBoardLogger
-from palaestra.web.responses import Refusal
+from palaestra.web.responses import HttpError
 from palaestra.web.tensorboard import endpoints
-from palaestra.web.tensorboard.endpoints import ROOM, Desk, ask, tightened
+from palaestra.web.tensorboard.endpoints import SERVICE, Desk, ask, restrict_policy
 
 
 def children():
@@ -39,7 +39,7 @@ def write_curve(directory, value=0.0):
 
 
 @pytest.mark.slow
-def test_a_signed_in_browser_looks_at_the_chosen_runs_and_nobody_else_does(client, make_run, house):
+def test_a_signed_in_browser_looks_at_the_chosen_runs_and_nobody_else_does(client, make_run, context):
     write_curve(make_run("first"))
     make_run("second")
     path = client.post("/api/tensorboard", json={"runs": ["first", "first"]}).json()["path"]
@@ -67,7 +67,7 @@ def test_a_signed_in_browser_looks_at_the_chosen_runs_and_nobody_else_does(clien
 
 
 @pytest.mark.slow
-def test_the_same_runs_share_one_other_runs_end_it_and_nothing_stays(client, make_run, house):
+def test_the_same_runs_share_one_other_runs_end_it_and_nothing_stays(client, make_run, context):
     write_curve(make_run("first"))
     write_curve(make_run("second"))
     first = client.post("/api/tensorboard", json={"runs": ["first"]}).json()["path"]
@@ -80,21 +80,21 @@ def test_the_same_runs_share_one_other_runs_end_it_and_nothing_stays(client, mak
     assert not process.is_running()
     assert sorted(client.get(f"{second}data/runs").json()) == ["first", "second"]
     (process,) = children()
-    desk = house.rooms[ROOM]
+    desk = context.services[SERVICE]
     desk._idle_seconds = -1.0
     client.portal.call(desk.end_if_idle)
     assert not process.is_running()
     assert client.get(second).status_code == 404
     assert children() == []
-    assert list((house.daemon.root / ".palaestra" / "tensorboard").iterdir()) == []
+    assert list((context.daemon.root / ".palaestra" / "tensorboard").iterdir()) == []
 
 
 @pytest.mark.slow
-def test_it_ends_with_the_daemon(client, make_run, house):
+def test_it_ends_with_the_daemon(client, make_run, context):
     write_curve(make_run("first"))
     client.post("/api/tensorboard", json={"runs": ["first"]})
     (process,) = children()
-    client.portal.call(house.rooms[ROOM].close)
+    client.portal.call(context.services[SERVICE].close)
     assert not process.is_running()
 
 
@@ -254,13 +254,13 @@ def test_a_body_is_sent_along():
     ],
 )
 def test_an_answer_that_makes_no_sense_is_502(answer):
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HttpError) as refused:
         ask(Board(answer), a_request(), b"")
     assert refused.value.status == 502
 
 
 def test_nobody_behind_the_door_is_502():
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HttpError) as refused:
         ask(NoBoard(), a_request(), b"")
     assert refused.value.status == 502
 
@@ -281,8 +281,8 @@ def test_the_connection_ends_when_the_caller_goes():
 
 def test_a_policy_loses_foreign_hosts_and_keeps_the_rest():
     policy = "script-src 'self' 'unsafe-eval' https://a.example; style-src https://b.example; img-src data: blob: *"
-    assert tightened(policy) == (
+    assert restrict_policy(policy) == (
         "script-src 'self' 'unsafe-eval'; style-src 'none'; img-src data: blob:; frame-ancestors 'self'; "
         "base-uri 'self'; form-action 'none'; object-src 'none'"
     )
-    assert tightened("") == tightened(";;")
+    assert restrict_policy("") == restrict_policy(";;")

@@ -49,22 +49,22 @@ def quick_child(monkeypatch, tmp_path):
 
 def test_it_is_told_what_to_show_and_nothing_secret_stands_in_its_command(directory, quick_child, tmp_path):
     board = start_tensorboard(tmp_path / "place", [("first", directory)])
-    told = json.loads((board.workshop / "output").read_text())
+    told = json.loads((board.work_directory / "output").read_text())
     assert told["prefix"] == f"/tensorboard/{board.key}"
     assert [path.name for path in Path(told["logs"]).iterdir()] == ["first"]
     assert board.key not in " ".join(psutil.Process(board.process.pid).cmdline())
-    assert board.workshop.stat().st_mode & 0o077 == 0
-    assert (board.workshop / "s").is_socket()
+    assert board.work_directory.stat().st_mode & 0o077 == 0
+    assert (board.work_directory / "s").is_socket()
     board.connect().close()
     board.stop()
     assert board.process.returncode is not None
-    assert not board.workshop.exists()
+    assert not board.work_directory.exists()
 
 
 def test_an_evaluation_has_a_line_of_its_own(directory, quick_child, tmp_path):
     (directory.tensorboard_eval / "events").write_text("x")
     board = start_tensorboard(tmp_path / "place", [("first", directory)])
-    assert sorted(path.name for path in (board.workshop / "logs").iterdir()) == ["first", "first (Eval)"]
+    assert sorted(path.name for path in (board.work_directory / "logs").iterdir()) == ["first", "first (Eval)"]
     board.stop()
 
 

@@ -94,10 +94,6 @@ export interface CheckpointSummary {
   git_commit: string;
 }
 
-export interface Chosen {
-  runs: string[]; // runs to look at
-}
-
 export interface CloneBody {
   name?: string; // of the new run; empty: a nickname
   config?: { [key: string]: Json }; // settings laid over, nested
@@ -354,7 +350,7 @@ export interface LiveHud {
 
 export interface LiveState {
   state: "unavailable" | "connected" | "stale" | "failed" | "closed";
-  why: string;
+  reason: string;
   role: string;
 }
 
@@ -606,7 +602,7 @@ export interface RunGroupPage {
 export interface RunMessage {
   type: "run";
   sequence: number;
-  happening: string;
+  change: string;
   run: Run;
 }
 
@@ -737,7 +733,7 @@ export interface System {
   running: number;
   version: string;
   pid: number;
-  is_well: boolean;
+  is_healthy: boolean;
   boot: string;
   started_at: number;
   cores: number;
@@ -764,6 +760,10 @@ export interface Tensor {
   name: string;
   dtype: string;
   shape: number[];
+}
+
+export interface TensorBoardBody {
+  runs: string[]; // runs to look at
 }
 
 export interface TensorBoardPage {

@@ -128,7 +128,7 @@ export class RunList {
     if (message.type !== 'run') return;
     const { run } = message;
     const isKnown = this.known.some((one) => one.id === run.id);
-    if (!isKnown) this.later(message.happening === 'accepted' ? SOON : AT_LEISURE);
+    if (!isKnown) this.later(message.change === 'accepted' ? SOON : AT_LEISURE);
     else if (this.isGrouped) this.later(AT_LEISURE);
     this.waiting.set(run.id, run);
     this.frame ||= requestAnimationFrame(() => this.renew());

@@ -103,7 +103,7 @@ export class Feed {
     const message = JSON.parse(text) as LiveState | LiveHud | MatchMessage;
     if ('state' in message) {
       if (isCondition(message.state)) this.condition = message.state; // not a state that only a newer daemon knows
-      [this.why, this.role] = [message.why, message.role];
+      [this.why, this.role] = [message.reason, message.role];
     } else if ('hud' in message) this.hud = message.hud;
     else this.hear(message);
   }

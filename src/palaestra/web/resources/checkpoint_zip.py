@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
 
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same checkpoint gives the same bytes
-MOST_ENTRIES = 100
-MOST_DIRECTORY_BYTES = 1 << 20
-HIGHEST_RATIO = 100
+MAX_ENTRIES = 100
+MAX_DIRECTORY_BYTES = 1 << 20
+MAX_RATIO = 100
 PIECE = 1 << 20
 END = struct.Struct("<4s4H2LH")  # of the central directory
 END_MARK, LONG_END_MARK = b"PK\x05\x06", b"PK\x06\x07"
-LONGEST_COMMENT = 1 << 16
+MAX_COMMENT_BYTES = 1 << 16
 LONG_END_BYTES = 20
 IS_ENCRYPTED = 0x1
 METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
@@ -120,7 +120,7 @@ def open_archive(stream: BinaryIO) -> zipfile.ZipFile:
         raise RefusedFile(f"refused: this is no zip archive ({error}).", "Is it complete?") from error
 
 
-def checked_entries(archive: zipfile.ZipFile, most_bytes: int) -> dict[str, zipfile.ZipInfo]:
+def validate_entries(archive: zipfile.ZipFile, most_bytes: int) -> dict[str, zipfile.ZipInfo]:
     """File name without folders -> entry. Anything suspicious refuses the whole archive, by name."""
     found: dict[str, zipfile.ZipInfo] = {}
     total = 0
@@ -168,15 +168,15 @@ def _suspicion(entry: zipfile.ZipInfo) -> str:
         return "it is encrypted"
     if entry.compress_type not in METHODS:
         return f"it is packed in a way ({entry.compress_type}) that is not read"
-    if entry.file_size > HIGHEST_RATIO * max(entry.compress_size, 1024):
-        return f"it unpacks to more than {HIGHEST_RATIO} times its size"
+    if entry.file_size > MAX_RATIO * max(entry.compress_size, 1024):
+        return f"it unpacks to more than {MAX_RATIO} times its size"
     return ""
 
 
 def _check_end(stream: BinaryIO) -> None:
     """zipfile reads the whole table of contents at once, so its size is looked at first."""
     size = stream.seek(0, os.SEEK_END)
-    begin = max(0, size - END.size - LONGEST_COMMENT - LONG_END_BYTES)
+    begin = max(0, size - END.size - MAX_COMMENT_BYTES - LONG_END_BYTES)
     stream.seek(begin)
     tail = stream.read(size - begin)
     stream.seek(0)
@@ -186,8 +186,8 @@ def _check_end(stream: BinaryIO) -> None:
     _, _, _, _, entries, directory_bytes, _, _ = END.unpack_from(tail, at)
     if tail[max(0, at - LONG_END_BYTES) :].startswith(LONG_END_MARK):
         raise RefusedFile("refused: the archive is a zip64.", "A checkpoint has two files; zip only those.")
-    if entries > MOST_ENTRIES or directory_bytes > MOST_DIRECTORY_BYTES:
-        raise RefusedFile(f"refused: the archive has {entries} entries.", f"At most {MOST_ENTRIES} are read.")
+    if entries > MAX_ENTRIES or directory_bytes > MAX_DIRECTORY_BYTES:
+        raise RefusedFile(f"refused: the archive has {entries} entries.", f"At most {MAX_ENTRIES} are read.")
 
 
 def _refused(entry: zipfile.ZipInfo, reason: str) -> RefusedFile:

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from palaestra.checkpoints.safetensors_header import TensorInfo
     from palaestra.core.checkpoint import Checkpoint
     from palaestra.runs.directory import RunDirectory
-    from palaestra.web.context import House
+    from palaestra.web.context import AppContext
 
 MAX_EPOCH_DIGITS = 18
-ROOM = "sidecars"
+SERVICE = "sidecars"
 MOST = 5000  # some ten kilobytes each at most
 
 
@@ -98,7 +98,7 @@ class InspectedCheckpoint(TypedDict):
 def list_checkpoints(call: Call) -> CheckpointList:
     """From the oldest to the newest; a damaged one is named, with the reason."""
     directory = call.directory().checkpoints
-    found = sidecar_shelf(call.house).survey(directory)
+    found = sidecar_cache(call.context).survey(directory)
     best = next(iter(from_best(found.checkpoints)), None)
     latest = found.checkpoints[-1] if found.checkpoints else None
     return {
@@ -116,8 +116,8 @@ def download_checkpoint(call: Call) -> Response:
 def inspect_checkpoint(call: Call) -> InspectedCheckpoint:
     """Everything that can be known of it without running it."""
     run, separator, selector = call.query.target.partition(":")
-    directory = call.house.daemon.directory(run)
-    checkpoint = select(sidecar_shelf(call.house), directory.checkpoints, selector if separator else "latest")
+    directory = call.context.daemon.directory(run)
+    checkpoint = select(sidecar_cache(call.context), directory.checkpoints, selector if separator else "latest")
     tensors = read_tensors(directory.checkpoints / model_name(checkpoint.epoch))
     return {
         "target": f"{directory.id}:{checkpoint.epoch}",
@@ -162,7 +162,7 @@ def describe(one: Checkpoint) -> CheckpointSummary:
     }
 
 
-def select(shelf: SidecarShelf, directory: Path, selector: str) -> Checkpoint:
+def select(shelf: SidecarCache, directory: Path, selector: str) -> Checkpoint:
     """By its sidecar; the weights are there with their size, but were not read."""
     chosen = parse_selector(selector)
     if isinstance(chosen, int):
@@ -199,7 +199,7 @@ def _epoch(text: str) -> int:
     return int(text)
 
 
-class SidecarShelf:
+class SidecarCache:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._kept: OrderedDict[tuple[Path, int, int, int], Checkpoint] = OrderedDict()
@@ -240,9 +240,9 @@ class SidecarShelf:
         return checkpoint
 
 
-def sidecar_shelf(house: House) -> SidecarShelf:
-    shelf = house.rooms.setdefault(ROOM, SidecarShelf())
-    assert isinstance(shelf, SidecarShelf)
+def sidecar_cache(context: AppContext) -> SidecarCache:
+    shelf = context.services.setdefault(SERVICE, SidecarCache())
+    assert isinstance(shelf, SidecarCache)
     return shelf
 
 

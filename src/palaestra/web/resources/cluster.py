@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from palaestra.cluster.status import ClusterStatus
     from palaestra.daemon.service import Daemon
-    from palaestra.web.context import House
+    from palaestra.web.context import AppContext
 
-ROOM = "cluster"
+SERVICE = "cluster"
 FRESH_SECONDS = 30.0
 
 
@@ -127,13 +127,13 @@ def known_addresses(daemon: Daemon) -> list[str]:
 
 
 def show_clusters(call: Call) -> Clusters:
-    monitor: ClusterMonitor = call.house.rooms[ROOM]
-    return {"clusters": [monitor.describe(address) for address in known_addresses(call.house.daemon)]}
+    monitor: ClusterMonitor = call.context.services[SERVICE]
+    return {"clusters": [monitor.describe(address) for address in known_addresses(call.context.daemon)]}
 
 
 @contextlib.asynccontextmanager
-async def keep_clusters(house: House) -> AsyncIterator[None]:
-    house.rooms[ROOM] = ClusterMonitor()
+async def clusters_lifespan(context: AppContext) -> AsyncIterator[None]:
+    context.services[SERVICE] = ClusterMonitor()
     yield
 
 

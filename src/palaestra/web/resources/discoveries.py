@@ -23,11 +23,11 @@ class DiscoveriesQuery(Query):
 
 
 def list_discoveries(call: Call) -> SchemeList:
-    return _catalogue().listing(call.house.daemon.root, call.query.format)
+    return _catalogue().listing(call.context.daemon.root, call.query.format)
 
 
 def show_discovery(call: Call) -> SchemeDetail:
-    return _catalogue().entry(call.house.daemon.root, call.path["name"])
+    return _catalogue().entry(call.context.daemon.root, call.path["name"])
 
 
 def _catalogue() -> Catalogue:

@@ -44,7 +44,7 @@ def list_evaluations(call: Call) -> EvaluationList:
     directory = call.directory()
     return {
         "batches": [describe_batch(batch, number) for number, batch in enumerate(read_batches(directory), 1)],
-        "files": [file.plain() for file in list_files(directory.evaluations, ENDING)],
+        "files": [file.to_json() for file in list_files(directory.evaluations, ENDING)],
     }
 
 

@@ -18,7 +18,7 @@ from palaestra.runs.series_buckets import SeriesBuckets, bucketed
 from palaestra.web.endpoints import Call, Endpoint
 from palaestra.web.request_parsing import Query
 from palaestra.web.resources.series_refresh import series_cache
-from palaestra.web.responses import Refusal
+from palaestra.web.responses import HttpError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
     from palaestra.runs.series_buckets import Axis, SeriesBuckets
 
-MOST_SERIES = 400
+MAX_SERIES = 400
 FIRST_STEP, LAST_STEP = -(1 << 62), 1 << 62
 RETURN = "charts/episodic_return"
 COLUMNS_MEDIA = "application/octet-stream"
@@ -108,7 +108,7 @@ def show_names(call: Call) -> MetricNames:
     """A run that has written nothing yet has no names."""
     directory = call.directory()
     try:
-        newest = series_cache(call.house).newest(directory)
+        newest = series_cache(call.context).newest(directory)
     except NotFound:
         newest = {}
     last: dict[str, LastPoint] = {
@@ -119,10 +119,10 @@ def show_names(call: Call) -> MetricNames:
 
 def show_series(call: Call) -> SeriesList | Response:
     wanted: SeriesQuery = call.query
-    if len(wanted.run) * len(wanted.name) > MOST_SERIES:
+    if len(wanted.run) * len(wanted.name) > MAX_SERIES:
         asked = f"{len(wanted.run)} runs x {len(wanted.name)} metrics"
-        raise Refusal(422, f"{asked} are more than {MOST_SERIES} curves.", "Ask for fewer at once.")
-    directories = [call.house.daemon.directory(run) for run in wanted.run]
+        raise HttpError(422, f"{asked} are more than {MAX_SERIES} curves.", "Ask for fewer at once.")
+    directories = [call.context.daemon.directory(run) for run in wanted.run]
     if wanted.form == "json":
         return {"series": [_series(call, directory, name, wanted) for directory in directories for name in wanted.name]}
     found = [(one.id, name, _stretches(call, one, name, wanted)) for one in directories for name in wanted.name]
@@ -144,7 +144,7 @@ def show_sparklines(call: Call) -> SeriesList:
 def _still_there(call: Call, run: str) -> RunDirectory | None:
     """A table asks for what it showed a moment ago; one run that was removed since leaves the others theirs."""
     try:
-        return call.house.daemon.directory(run)
+        return call.context.daemon.directory(run)
     except NotFound:
         return None
 
@@ -186,7 +186,7 @@ def _stretches(call: Call, directory: RunDirectory, name: str, window: Window) -
     axis, origin = _axis(call, directory, window)
     start, end = _bounds(window, origin)
     try:
-        found = series_cache(call.house).chart(directory, name, window.buckets, axis, start, end)
+        found = series_cache(call.context).chart(directory, name, window.buckets, axis, start, end)
     except NotFound:
         return bucketed(np.empty(0, BLOCK), 1)
     return replace(found, x=found.x - origin) if origin else found
@@ -196,7 +196,7 @@ def _axis(call: Call, directory: RunDirectory, window: Window) -> tuple[Axis, fl
     """Of the curve that is kept, and where on it the zero of the one that is wanted is."""
     if window.axis != "elapsed":
         return window.axis, 0.0
-    record = call.house.daemon.get(directory.id).record
+    record = call.context.daemon.get(directory.id).record
     return "time", record.created_at if record.started_at is None else record.started_at
 
 
@@ -248,7 +248,7 @@ ROUTES = (
         "what a run has measured, with the newest values",
         response=MetricNames,
         errors=(409,),
-        is_laborious=True,
+        is_cpu_bound=True,
     ),
     Endpoint(
         "GET",
@@ -259,7 +259,7 @@ ROUTES = (
         response=SeriesList,
         other_media=(COLUMNS_MEDIA,),
         errors=(409,),
-        is_laborious=True,
+        is_cpu_bound=True,
     ),
     Endpoint(
         "GET",
@@ -278,7 +278,7 @@ ROUTES = (
         SparklineQuery,
         response=Series,
         errors=(409,),
-        is_laborious=True,
+        is_cpu_bound=True,
     ),
     Endpoint(
         "GET",
@@ -288,6 +288,6 @@ ROUTES = (
         SparklinesQuery,
         response=SeriesList,
         errors=(409,),
-        is_laborious=True,
+        is_cpu_bound=True,
     ),
 )

@@ -17,7 +17,7 @@ from palaestra.web.request_parsing import Body, Query
 
 KIND_OF_RECIPES = "native"
 CHECKOUTS = "/api/kinds/{kind}/checkouts"
-DEEPEST = 16
+MAX_DEPTH = 16
 LIMITS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 
 
@@ -61,7 +61,7 @@ def list_recipes(_call: Call) -> RecipeList:
 
 def show_form(call: Call) -> Form:
     """Defaults are complete: the form shows what would be run if nothing were touched."""
-    daemon, query = call.house.daemon, call.query
+    daemon, query = call.context.daemon, call.query
     kind = daemon.kinds.get(call.path["kind"])
     asked: dict[str, Any] = {"script": query.script} if query.script else {}
     recipe: str = query.recipe
@@ -79,24 +79,24 @@ def show_form(call: Call) -> Form:
 
 def list_checkouts(call: Call) -> CheckoutList:
     """Scripts of the checkouts that were scanned, or that runs were started from."""
-    return {"checkouts": _scripted(call).checkouts(call.house.daemon.root)}
+    return {"checkouts": _scripted(call).checkouts(call.context.daemon.root)}
 
 
 def add_checkout(call: Call) -> CheckoutList:
     kind = _scripted(call)
-    kind.add_checkout(Path(call.body.path).expanduser(), call.house.daemon.root)
+    kind.add_checkout(Path(call.body.path).expanduser(), call.context.daemon.root)
     return list_checkouts(call)
 
 
 def _scripted(call: Call) -> OffersScripts:
-    kind = call.house.daemon.kinds.get(call.path["kind"])
+    kind = call.context.daemon.kinds.get(call.path["kind"])
     if not isinstance(kind, OffersScripts):
         raise NotFound(f"Runs of kind '{kind.name}' have no scripts.")
     return kind
 
 
 def _complete(call: Call, request: RunRequest, schema: dict[str, Any]) -> dict[str, Any]:
-    daemon = call.house.daemon
+    daemon = call.context.daemon
     try:
         kind = daemon.kinds.get(request.kind)
         return kind.prepare(request, daemon.settings.machine, daemon.root).config
@@ -129,7 +129,7 @@ class SettingKey(TypedDict):
 
 def list_schema_keys(schema: dict[str, Any], defaults: dict[str, Any]) -> list[SettingKey]:
     """In the order of the schema: {key, help, default, type, choices, limits}; `default` is what would be used."""
-    return _walk(schema, schema, defaults, "", DEEPEST)
+    return _walk(schema, schema, defaults, "", MAX_DEPTH)
 
 
 def default_values(schema: dict[str, Any]) -> dict[str, Any]:

@@ -10,15 +10,15 @@ from palaestra.config.yaml import dump_yaml, parse_yaml
 from palaestra.core.errors import DamagedFile
 from palaestra.core.run import RunRequest
 from palaestra.core.worker_kind import FieldError, HasDynamicSchema, RequestRefused
-from palaestra.daemon.command_line import shell_command
-from palaestra.daemon.ticket import Terms
+from palaestra.daemon.run_entry import SubmissionOptions
+from palaestra.daemon.worker_kinds import shell_command
 from palaestra.web.endpoints import Call, Endpoint
 from palaestra.web.request_parsing import Body
 from palaestra.web.resources.recipes import default_values
-from palaestra.web.responses import Refusal
-from palaestra.web.security.authentication import SCOPE_KEY
+from palaestra.web.responses import HttpError
+from palaestra.web.security.authentication import CREDENTIAL_KEY
 
-LONGEST_YAML = 1 << 17  # ten times the longest config; reading a mebibyte of it takes seconds
+MAX_YAML_LENGTH = 1 << 17  # ten times the longest config; reading a mebibyte of it takes seconds
 
 
 class LimitsBody(Body):
@@ -53,12 +53,12 @@ class RunBody(Body):
         by = self.submitted_by or submitted_by
         return RunRequest(self.kind, self.recipe, self.config, self.name, by, self.command, self.executor, self.nproc)
 
-    def terms(self) -> Terms:
-        return Terms(self.priority, self.limits.memory, self.limits.grace, self.limits.log)
+    def options(self) -> SubmissionOptions:
+        return SubmissionOptions(self.priority, self.limits.memory, self.limits.grace, self.limits.log)
 
 
 class YamlBody(Body):
-    yaml: str = Field(max_length=LONGEST_YAML)
+    yaml: str = Field(max_length=MAX_YAML_LENGTH)
 
 
 class CheckedRequest(TypedDict):
@@ -74,15 +74,15 @@ class ParsedRequest(TypedDict):
 
 def sign_in_method(call: Call) -> str:
     """Returns "web" for a browser with a cookie, "api" for a token."""
-    return "web" if call.request.scope.get(SCOPE_KEY) == "cookie" else "api"
+    return "web" if call.request.scope.get(CREDENTIAL_KEY) == "cookie" else "api"
 
 
-def check_request(call: Call) -> CheckedRequest:
+def validate_request(call: Call) -> CheckedRequest:
     """Never refused for its values: what is wrong is the answer."""
     body: RunBody = call.body
-    request, kinds = body.request(sign_in_method(call)), call.house.daemon.kinds
+    request, kinds = body.request(sign_in_method(call)), call.context.daemon.kinds
     try:
-        prepared = call.house.daemon.check(request, body.terms())
+        prepared = call.context.daemon.check(request, body.options())
     except RequestRefused as refused:
         listed = list(refused.field_errors)
         return {"errors": listed, "config": None, "yaml": "", "command": shell_command(kinds, request)}
@@ -97,12 +97,12 @@ def parse_request(call: Call) -> ParsedRequest:
     try:
         config = parse_yaml(call.body.yaml, "this YAML")
     except DamagedFile as error:
-        raise Refusal(422, error.message, error.hint, [FieldError("yaml", error.message)]) from error
+        raise HttpError(422, error.message, error.hint, [FieldError("yaml", error.message)]) from error
     if config is None:
         return {"config": {}}
     if not isinstance(config, dict):
         message = "This YAML is no mapping of keys to values."
-        raise Refusal(422, message, "For example: total_steps: 1000000", [FieldError("yaml", message)])
+        raise HttpError(422, message, "For example: total_steps: 1000000", [FieldError("yaml", message)])
     return {"config": config}
 
 
@@ -110,7 +110,7 @@ ROUTES = (
     Endpoint(
         "POST",
         "/api/requests/check",
-        check_request,
+        validate_request,
         "what is wrong with a request",
         body=RunBody,
         response=CheckedRequest,

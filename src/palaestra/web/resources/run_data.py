@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.core.executor import LOCAL
 from palaestra.core.run import RunRequest, RunState
-from palaestra.daemon.command_line import shell_command
-from palaestra.daemon.home import DaemonHome
-from palaestra.daemon.tail import read_end, read_tail
+from palaestra.daemon.run_outcome import read_last_bytes, read_output_tail
+from palaestra.daemon.settings import DaemonDirectory
+from palaestra.daemon.worker_kinds import shell_command
 from palaestra.rendering.frame_buffer import all_frame_buffers
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.disk_use import measure_disk_use
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from palaestra.core.run import RunRecord
-    from palaestra.daemon.entry import Entry
-    from palaestra.web.context import House
+    from palaestra.daemon.run_entry import RunEntry
+    from palaestra.web.context import AppContext
 
 EVALUATION = "evaluate"  # the kind of a run that evaluates a checkpoint of another
 JOURNAL_BYTES = 1 << 16  # from its end: how the worker ended stands there
@@ -67,21 +67,21 @@ class OneRun(TypedDict):
     run: Run
 
 
-def describe_runs(house: House, entries: Iterable[Entry]) -> list[Run]:
+def describe_runs(context: AppContext, entries: Iterable[RunEntry]) -> list[Run]:
     """Positions in the queue counted from 1."""
-    positions = {entry.id: number for number, entry in enumerate(house.daemon.waiting(), start=1)}
+    positions = {entry.id: number for number, entry in enumerate(context.daemon.waiting(), start=1)}
     lanes = " ".join(path.name for path in all_frame_buffers())
-    return [_describe(house, entry, positions.get(entry.id), is_live=entry.id in lanes) for entry in entries]
+    return [_describe(context, entry, positions.get(entry.id), is_live=entry.id in lanes) for entry in entries]
 
 
-def describe_run(house: House, entry: Entry) -> Run:
-    return describe_runs(house, [entry])[0]
+def describe_run(context: AppContext, entry: RunEntry) -> Run:
+    return describe_runs(context, [entry])[0]
 
 
-def _describe(house: House, entry: Entry, position: int | None, *, is_live: bool) -> Run:
-    record, ticket = entry.record, entry.ticket
-    directory = RunDirectory(house.daemon.root / entry.id)
-    facts, annotations = house.book.facts(directory), house.book.annotations(directory)
+def _describe(context: AppContext, entry: RunEntry, position: int | None, *, is_live: bool) -> Run:
+    record, submission = entry.record, entry.submission
+    directory = RunDirectory(context.daemon.root / entry.id)
+    facts, annotations = context.run_facts.facts(directory), context.run_facts.annotations(directory)
     return {
         "id": record.id,
         "name": record.name,
@@ -104,11 +104,11 @@ def _describe(house: House, entry: Entry, position: int | None, *, is_live: bool
         "group": facts.group,
         "seed": facts.seed,
         "env": facts.env,
-        "priority": ticket.terms.priority if ticket else 0,
-        "submitted_by": ticket.submitted_by if ticket else "",
-        "executor": ticket.executor if ticket else LOCAL,
-        "nproc": ticket.nproc if ticket else 1,
-        "attempt": ticket.attempt if ticket else 1,
+        "priority": submission.options.priority if submission else 0,
+        "submitted_by": submission.submitted_by if submission else "",
+        "executor": submission.executor if submission else LOCAL,
+        "nproc": submission.nproc if submission else 1,
+        "attempt": submission.attempt if submission else 1,
         "parent": annotations.parent or None,
         "is_live": is_live,
         "is_silent": entry.is_silent,
@@ -150,41 +150,41 @@ class RunDetail(TypedDict):
     disk: DiskUse
 
 
-def describe_details(house: House, entry: Entry) -> RunDetail:
+def describe_details(context: AppContext, entry: RunEntry) -> RunDetail:
     """What cannot be read of a damaged run is null; the rest is shown."""
-    directory = house.daemon.directory(entry.id)
+    directory = context.daemon.directory(entry.id)
     request = _read(lambda: vars(read_request(directory)))
     config = _read(lambda: read_config(directory))
-    disk = measure_disk_use(directory, DaemonHome(house.daemon.root).curves(entry.id))
+    disk = measure_disk_use(directory, DaemonDirectory(context.daemon.root).series_directory(entry.id))
     return {
-        "run": describe_run(house, entry),
+        "run": describe_run(context, entry),
         "request": request,
         "config": config,
-        "command": _command(house, request, config),
+        "command": _command(context, request, config),
         "environment": _read(lambda: read_json(directory.environment_file)),
         "failure": describe_failure(directory, entry) if entry.state in FAILED else None,
         "disk": {"bytes": disk.total, "parts": disk.parts},
     }
 
 
-def _command(house: House, request: dict[str, Any] | None, config: dict[str, Any] | None) -> str:
+def _command(context: AppContext, request: dict[str, Any] | None, config: dict[str, Any] | None) -> str:
     """Starts such a run once more, under a new name: the run's own is taken."""
     if request is None:
         return ""
-    return shell_command(house.daemon.kinds, replace(RunRequest(**request), name=""), config)
+    return shell_command(context.daemon.kinds, replace(RunRequest(**request), name=""), config)
 
 
-def describe_failure(directory: RunDirectory, entry: Entry) -> Failure:
+def describe_failure(directory: RunDirectory, entry: RunEntry) -> Failure:
     ended = _last_end(directory)
     return {
         "message": entry.record.failure,
         "signal": str(ended.get("signal") or ""),
-        "log_tail": read_tail(directory),
+        "log_tail": read_output_tail(directory),
     }
 
 
 def _last_end(directory: RunDirectory) -> dict[str, Any]:
-    for line in reversed(read_end(directory.journal_file, JOURNAL_BYTES).splitlines()):
+    for line in reversed(read_last_bytes(directory.journal_file, JOURNAL_BYTES).splitlines()):
         try:
             entry = json.loads(line)
         except ValueError:

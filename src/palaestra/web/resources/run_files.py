@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from palaestra.runs.replay_file import SUFFIX
 from palaestra.web.endpoints import Call, Endpoint
-from palaestra.web.files import FileAnswer, StoredFile, attachment, list_files, open_listed
+from palaestra.web.files import StoredFile, StoredFileResponse, attachment, list_files, open_listed
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -22,12 +22,12 @@ class ArtifactList(TypedDict):
 
 
 def list_artifacts(call: Call) -> ArtifactList:
-    return {"artifacts": [file.plain() for file in list_files(call.directory().artifacts)]}
+    return {"artifacts": [file.to_json() for file in list_files(call.directory().artifacts)]}
 
 
 def send_artifact(call: Call) -> Response:
     file = open_listed(call.directory().artifacts, call.path["name"])
-    return FileAnswer(file, call.request, ARTIFACT_MEDIA, attachment(file.name))
+    return StoredFileResponse(file, call.request, ARTIFACT_MEDIA, attachment(file.name))
 
 
 class VideoList(TypedDict):
@@ -35,12 +35,14 @@ class VideoList(TypedDict):
 
 
 def list_videos(call: Call) -> VideoList:
-    return {"videos": [file.plain() for file in list_files(call.directory().videos, VIDEO_ENDING)]}
+    return {"videos": [file.to_json() for file in list_files(call.directory().videos, VIDEO_ENDING)]}
 
 
 def send_video(call: Call) -> Response:
     """In ranges, so that a browser can jump to any second of it."""
-    return FileAnswer(open_listed(call.directory().videos, call.path["name"], VIDEO_ENDING), call.request, VIDEO_MEDIA)
+    return StoredFileResponse(
+        open_listed(call.directory().videos, call.path["name"], VIDEO_ENDING), call.request, VIDEO_MEDIA
+    )
 
 
 class ReplayList(TypedDict):
@@ -48,13 +50,13 @@ class ReplayList(TypedDict):
 
 
 def list_replays(call: Call) -> ReplayList:
-    return {"replays": [file.plain() for file in list_files(call.directory().replays, SUFFIX)]}
+    return {"replays": [file.to_json() for file in list_files(call.directory().replays, SUFFIX)]}
 
 
 def send_replay(call: Call) -> Response:
     """As it lies there: JSON in gzip. A page unpacks it with limits of its own."""
     file = open_listed(call.directory().replays, call.path["name"], SUFFIX)
-    return FileAnswer(file, call.request, REPLAY_MEDIA, attachment(file.name))
+    return StoredFileResponse(file, call.request, REPLAY_MEDIA, attachment(file.name))
 
 
 ROUTES = (

@@ -18,28 +18,28 @@ from palaestra.web.resources.run_data import Run, describe_run, describe_runs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from palaestra.daemon.entry import Entry
-    from palaestra.web.context import House
+    from palaestra.daemon.run_entry import RunEntry
+    from palaestra.web.context import AppContext
 
-MOST_LISTED = 1000
-MOST_FILTERS = 16
-MOST_IDS = 200
-SHORTEST_NAME = 3  # of a group, taken from what its runs' names begin with
+MAX_LISTED = 1000
+MAX_FILTERS = 16
+MAX_IDS = 200
+MIN_NAME_LENGTH = 3  # of a group, taken from what its runs' names begin with
 LOWEST = float("-inf")
 
 Sorting = Literal["created", "name", "return", "score", "state"]
 
 
 class ListQuery(Query):
-    state: tuple[RunState, ...] = Field((), max_length=MOST_FILTERS, description="only runs in one of these states")
+    state: tuple[RunState, ...] = Field((), max_length=MAX_FILTERS, description="only runs in one of these states")
     search: str = Field("", max_length=200, description="only runs with this in name, id, recipe, environment or tag")
-    tag: tuple[str, ...] = Field((), max_length=MOST_FILTERS, description="only runs with all of these tags")
+    tag: tuple[str, ...] = Field((), max_length=MAX_FILTERS, description="only runs with all of these tags")
     kind: str = Field("", max_length=80, description="only runs of this kind")
     group: str = Field("", max_length=200, description="only runs of this `group`")
-    run: tuple[str, ...] = Field((), max_length=MOST_IDS, description="only these runs, by id; may be repeated")
+    run: tuple[str, ...] = Field((), max_length=MAX_IDS, description="only these runs, by id; may be repeated")
     sort: Sorting = Field("created", description="by what")
     order: Literal["asc", "desc"] = Field("desc", description="which way")
-    limit: int = Field(100, ge=1, le=MOST_LISTED, description="how many")
+    limit: int = Field(100, ge=1, le=MAX_LISTED, description="how many")
     offset: int = Field(0, ge=0, le=1 << 31, description="how many to pass over")
 
 
@@ -80,40 +80,40 @@ class RunGroupPage(TypedDict):
 
 def list_runs(call: Call) -> RunPage:
     wanted: ListQuery = call.query
-    number = call.house.daemon.news.number  # before the list: whoever follows from here misses nothing
-    found = find_runs(call.house, wanted)
-    page = describe_runs(call.house, found[wanted.offset : wanted.offset + wanted.limit])
-    return {"runs": page, "total": len(found), "sequence": number, "boot": call.house.book.boot}
+    number = call.context.daemon.events.sequence  # before the list: whoever follows from here misses nothing
+    found = find_runs(call.context, wanted)
+    page = describe_runs(call.context, found[wanted.offset : wanted.offset + wanted.limit])
+    return {"runs": page, "total": len(found), "sequence": number, "boot": call.context.run_facts.boot}
 
 
 def list_groups(call: Call) -> RunGroupPage:
     """Groups stand where the first of their runs would; a run without a configuration is a group of its own."""
     wanted: ListQuery = call.query
-    number = call.house.daemon.news.number
-    found = find_runs(call.house, wanted)
-    groups: dict[str, list[Entry]] = {}
+    number = call.context.daemon.events.sequence
+    found = find_runs(call.context, wanted)
+    groups: dict[str, list[RunEntry]] = {}
     for entry in found:
-        groups.setdefault(_group_of(call.house, entry), []).append(entry)
+        groups.setdefault(_group_of(call.context, entry), []).append(entry)
     page = list(groups.items())[wanted.offset : wanted.offset + wanted.limit]
     return {
-        "groups": [describe_group(call.house, key, members) for key, members in page],
+        "groups": [describe_group(call.context, key, members) for key, members in page],
         "total": len(groups),
         "run_total": len(found),
         "sequence": number,
-        "boot": call.house.book.boot,
+        "boot": call.context.run_facts.boot,
     }
 
 
-def find_runs(house: House, wanted: ListQuery) -> list[Entry]:
+def find_runs(context: AppContext, wanted: ListQuery) -> list[RunEntry]:
     """All that fit, in order."""
-    found = [entry for entry in house.daemon.runs() if _is_wanted(house, entry, wanted)]
+    found = [entry for entry in context.daemon.runs() if _is_wanted(context, entry, wanted)]
     found.sort(key=lambda entry: _rank(entry, wanted.sort), reverse=wanted.order == "desc")
     return found
 
 
-def describe_group(house: House, key: str, members: Sequence[Entry]) -> RunGroup:
-    first = describe_run(house, members[0])
-    facts = [house.book.facts(house.daemon.directory(entry.id)) for entry in members]
+def describe_group(context: AppContext, key: str, members: Sequence[RunEntry]) -> RunGroup:
+    first = describe_run(context, members[0])
+    facts = [context.run_facts.facts(context.daemon.directory(entry.id)) for entry in members]
     return {
         "key": key,
         "name": group_name([entry.record.name for entry in members], first["recipe"] or first["env"] or first["name"]),
@@ -131,7 +131,7 @@ def group_name(names: Sequence[str], otherwise: str) -> str:
     if len(names) == 1:
         return names[0]
     start = commonprefix(names).rstrip("-_. 0123456789")  # noqa: RUF071  names, not paths
-    return start if len(start) >= SHORTEST_NAME else otherwise
+    return start if len(start) >= MIN_NAME_LENGTH else otherwise
 
 
 def spread_of(values: Iterable[float | None]) -> Spread | None:
@@ -142,14 +142,14 @@ def spread_of(values: Iterable[float | None]) -> Spread | None:
     return {"mean": math.fsum(known) / len(known), "low": min(known), "high": max(known), "count": len(known)}
 
 
-def _group_of(house: House, entry: Entry) -> str:
+def _group_of(context: AppContext, entry: RunEntry) -> str:
     try:
-        return house.book.facts(house.daemon.directory(entry.id)).group or entry.id
+        return context.run_facts.facts(context.daemon.directory(entry.id)).group or entry.id
     except (NotFound, DamagedFile):  # removed meanwhile
         return entry.id
 
 
-def _is_wanted(house: House, entry: Entry, wanted: ListQuery) -> bool:
+def _is_wanted(context: AppContext, entry: RunEntry, wanted: ListQuery) -> bool:
     record = entry.record
     if wanted.state and record.state not in wanted.state:
         return False
@@ -157,21 +157,21 @@ def _is_wanted(house: House, entry: Entry, wanted: ListQuery) -> bool:
         return False
     if wanted.run and entry.id not in wanted.run:
         return False
-    if wanted.group and _group_of(house, entry) != wanted.group:
+    if wanted.group and _group_of(context, entry) != wanted.group:
         return False
     if not wanted.tag and not wanted.search:
         return True
     try:
-        directory = house.daemon.directory(entry.id)
+        directory = context.daemon.directory(entry.id)
     except (NotFound, DamagedFile):  # removed meanwhile
         return False
-    tags = house.book.annotations(directory).tags
-    words = (record.name, record.id, record.recipe, house.book.facts(directory).env or "", *tags)
+    tags = context.run_facts.annotations(directory).tags
+    words = (record.name, record.id, record.recipe, context.run_facts.facts(directory).env or "", *tags)
     text = wanted.search.casefold()
     return set(wanted.tag) <= set(tags) and any(text in word.casefold() for word in words)
 
 
-def _rank(entry: Entry, sort: Sorting) -> tuple[Any, str]:
+def _rank(entry: RunEntry, sort: Sorting) -> tuple[Any, str]:
     """The id last, so that equal ones always stand in the same order; runs without a number are the lowest."""
     record = entry.record
     first: Any = {

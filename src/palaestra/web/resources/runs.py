@@ -9,7 +9,7 @@ from pydantic import Field
 
 from palaestra.config.resolve import merge
 from palaestra.core.run import RunRequest
-from palaestra.daemon.ticket import HIGHEST_PRIORITY
+from palaestra.daemon.run_entry import MAX_PRIORITY
 from palaestra.runs.annotations import LONGEST_NOTE, Annotations, check_tags
 from palaestra.runs.differences import ABSENT, diff_configs
 from palaestra.runs.documents import read_config, read_request
@@ -19,9 +19,9 @@ from palaestra.web.resources.requests import RunBody, sign_in_method
 from palaestra.web.resources.run_data import OneRun, RunDetail, describe_details, describe_run
 
 if TYPE_CHECKING:
-    from palaestra.daemon.entry import Entry
+    from palaestra.daemon.run_entry import RunEntry
     from palaestra.runs.differences import Difference
-    from palaestra.web.context import House
+    from palaestra.web.context import AppContext
 
 WRITING, QUEUING = (409, 507), (409, 503, 507)  # what else these may be refused with
 
@@ -30,7 +30,7 @@ class ChangeBody(Body):
     tags: list[str] | None = Field(None, max_length=100, description="all tags from now on")
     note: str | None = Field(None, max_length=LONGEST_NOTE, description="free text")
     priority: int | None = Field(
-        None, ge=-HIGHEST_PRIORITY, le=HIGHEST_PRIORITY, description="of a run that waits; higher goes first"
+        None, ge=-MAX_PRIORITY, le=MAX_PRIORITY, description="of a run that waits; higher goes first"
     )
 
 
@@ -57,38 +57,40 @@ class EvaluateBody(Body):
 
 
 def show_run(call: Call) -> RunDetail:
-    return describe_details(call.house, call.entry())
+    return describe_details(call.context, call.entry())
 
 
 def submit_run(call: Call) -> OneRun:
     body: RunBody = call.body
-    entry = call.house.daemon.submit(body.request(sign_in_method(call)), body.terms())
-    return {"run": describe_run(call.house, entry)}
+    entry = call.context.daemon.submit(body.request(sign_in_method(call)), body.options())
+    return {"run": describe_run(call.context, entry)}
 
 
 def change_run(call: Call) -> OneRun:
     body: ChangeBody = call.body
-    house, entry, directory = call.house, call.entry(), call.directory()
+    context, entry, directory = call.context, call.entry(), call.directory()
     if body.priority is not None:
-        entry = house.daemon.prioritise(entry.id, body.priority)
+        entry = context.daemon.prioritise(entry.id, body.priority)
     if body.tags is not None or body.note is not None:
-        old = house.book.annotations(directory)
+        old = context.run_facts.annotations(directory)
         tags = old.tags if body.tags is None else check_tags(body.tags)
-        house.book.annotate(directory, replace(old, tags=tags, note=old.note if body.note is None else body.note))
-        house.daemon.news.tell("changed", entry.id, entry)
-    return {"run": describe_run(house, entry)}
+        context.run_facts.annotate(
+            directory, replace(old, tags=tags, note=old.note if body.note is None else body.note)
+        )
+        context.daemon.events.publish("changed", entry.id, entry)
+    return {"run": describe_run(context, entry)}
 
 
 def stop_run(call: Call) -> OneRun:
-    return {"run": describe_run(call.house, call.house.daemon.stop(call.entry().id, call.body.grace_seconds))}
+    return {"run": describe_run(call.context, call.context.daemon.stop(call.entry().id, call.body.grace_seconds))}
 
 
 def cancel_run(call: Call) -> OneRun:
-    return {"run": describe_run(call.house, call.house.daemon.cancel(call.entry().id))}
+    return {"run": describe_run(call.context, call.context.daemon.cancel(call.entry().id))}
 
 
 def retry_run(call: Call) -> OneRun:
-    return {"run": describe_run(call.house, call.house.daemon.retry(call.entry().id))}
+    return {"run": describe_run(call.context, call.context.daemon.retry(call.entry().id))}
 
 
 def clone_run(call: Call) -> OneRun:
@@ -96,12 +98,12 @@ def clone_run(call: Call) -> OneRun:
     source = call.entry()
     asked = read_request(call.directory()).config
     laid_over = merge(None, asked, body.config)
-    entry = call.house.daemon.clone(source.id, body.name, laid_over, submitted_by=sign_in_method(call))
-    return _with_parent(call.house, entry, source.id)
+    entry = call.context.daemon.clone(source.id, body.name, laid_over, submitted_by=sign_in_method(call))
+    return _with_parent(call.context, entry, source.id)
 
 
-def train_again(call: Call) -> OneRun:
-    return {"run": describe_run(call.house, call.house.daemon.again(submitted_by=sign_in_method(call)))}
+def rerun_latest(call: Call) -> OneRun:
+    return {"run": describe_run(call.context, call.context.daemon.rerun_latest(submitted_by=sign_in_method(call)))}
 
 
 def evaluate_run(call: Call) -> OneRun:
@@ -119,18 +121,18 @@ def evaluate_run(call: Call) -> OneRun:
     config |= {key: value for key, value in said.items() if value is not None}
     shown = f"{source.record.name}:{body.selector}"  # a name says more than the id in `target`
     request = RunRequest("evaluate", shown, config, body.name, sign_in_method(call))
-    return _with_parent(call.house, call.house.daemon.submit(request), source.id)
+    return _with_parent(call.context, call.context.daemon.submit(request), source.id)
 
 
 def remove_run(call: Call) -> None:
-    removed = call.house.daemon.remove(call.entry().id)
-    call.house.book.forget(removed.id)
+    removed = call.context.daemon.remove(call.entry().id)
+    call.context.run_facts.invalidate(removed.id)
 
 
-def _with_parent(house: House, entry: Entry, parent: str) -> OneRun:
-    directory = house.daemon.directory(entry.id)
-    house.book.annotate(directory, Annotations(parent=parent))
-    return {"run": describe_run(house, entry)}
+def _with_parent(context: AppContext, entry: RunEntry, parent: str) -> OneRun:
+    directory = context.daemon.directory(entry.id)
+    context.run_facts.annotate(directory, Annotations(parent=parent))
+    return {"run": describe_run(context, entry)}
 
 
 class DiffQuery(Query):
@@ -151,7 +153,7 @@ class ConfigDifferences(TypedDict):
 
 
 def show_differences(call: Call) -> ConfigDifferences:
-    here, there = call.directory(), call.house.daemon.directory(call.query.other)
+    here, there = call.directory(), call.context.daemon.directory(call.query.other)
     found = diff_configs(read_config(here), read_config(there))
     return {"here": here.id, "there": there.id, "differences": [_plain(one) for one in found]}
 
@@ -169,9 +171,9 @@ ROUTES = (
     ),
     Endpoint(
         "POST",
-        "/api/again",
-        train_again,
-        "the last request again",
+        "/api/rerun",
+        rerun_latest,
+        "submit the latest request again",
         response=OneRun,
         status=201,
         errors=QUEUING,

@@ -10,40 +10,40 @@ import threading
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import PalaestraError
-from palaestra.daemon.home import DaemonHome
+from palaestra.daemon.settings import DaemonDirectory
 from palaestra.runs.series_cache import SeriesCache
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from palaestra.daemon.entry import Entry
+    from palaestra.daemon.run_entry import RunEntry
     from palaestra.daemon.service import Daemon
-    from palaestra.web.context import House
+    from palaestra.web.context import AppContext
 
 logger = logging.getLogger(__name__)
 
-ROOM = "series"
+SERVICE = "series"
 LOOK_SECONDS = 5.0
 LEAVE_SECONDS = 0.5
 LOWEST_PRIORITY = 19
 
 
-def series_cache(house: House) -> SeriesCache:
-    cache = house.rooms.get(ROOM)
+def series_cache(context: AppContext) -> SeriesCache:
+    cache = context.services.get(SERVICE)
     if cache is None:
-        cache = house.rooms.setdefault(ROOM, SeriesCache(cache_place(house.daemon)))
+        cache = context.services.setdefault(SERVICE, SeriesCache(cache_place(context.daemon)))
     assert isinstance(cache, SeriesCache)
     return cache
 
 
 def cache_place(daemon: Daemon) -> Path:
-    return DaemonHome(daemon.root).series
+    return DaemonDirectory(daemon.root).series
 
 
 @contextlib.asynccontextmanager
-async def keep_series(house: House) -> AsyncIterator[None]:
-    keeper = SeriesKeeper(house.daemon, series_cache(house))
+async def series_lifespan(context: AppContext) -> AsyncIterator[None]:
+    keeper = SeriesRefresher(context.daemon, series_cache(context))
     thread = threading.Thread(target=keeper.run, name="palaestra-series", daemon=True)
     thread.start()
     try:
@@ -53,7 +53,7 @@ async def keep_series(house: House) -> AsyncIterator[None]:
         await asyncio.to_thread(thread.join, LEAVE_SECONDS)  # a long run half laid out is begun anew by the next daemon
 
 
-class SeriesKeeper:
+class SeriesRefresher:
     """Lays out the curves of runs that changed, newest first, one after another, when the machine has time for it."""
 
     def __init__(self, daemon: Daemon, cache: SeriesCache) -> None:
@@ -84,7 +84,7 @@ class SeriesKeeper:
             if self._done.get(entry.id) != _mark(entry):
                 self._refresh(entry)
 
-    def _refresh(self, entry: Entry) -> None:
+    def _refresh(self, entry: RunEntry) -> None:
         """A run without metrics, or with damaged ones, is left to whoever asks for them."""
         self._done[entry.id] = _mark(entry)
         try:
@@ -103,7 +103,7 @@ class SeriesKeeper:
                     self._cache.forget(path.name)
 
 
-def _mark(entry: Entry) -> object:
+def _mark(entry: RunEntry) -> object:
     """Changes whenever the run says something new of itself."""
     record = entry.record
     return (record.state, record.updated_at, record.agent_step)

@@ -16,7 +16,7 @@ from palaestra.runs.environment import describe_hardware
 from palaestra.web.endpoints import Call, Endpoint
 
 if TYPE_CHECKING:
-    from palaestra.web.context import House
+    from palaestra.web.context import AppContext
 
 RAY = "ray"
 RAY_VARIABLE = "RAY_ADDRESS"
@@ -60,7 +60,7 @@ class RaySetup(TypedDict):
 class System(Load):
     version: str
     pid: int
-    is_well: bool
+    is_healthy: bool
     boot: str
     started_at: float
     cores: int
@@ -73,9 +73,9 @@ class System(Load):
     runs_root: str
 
 
-def describe_load(house: House) -> Load:
+def describe_load(context: AppContext) -> Load:
     """The part that changes from second to second."""
-    memory, slots = psutil.virtual_memory(), house.daemon.slots()
+    memory, slots = psutil.virtual_memory(), context.daemon.slots()
     return {
         "load": list(os.getloadavg()),
         "memory": {"total": memory.total, "available": memory.available},
@@ -92,18 +92,18 @@ def describe_load(house: House) -> Load:
 
 
 def show_system(call: Call) -> System:
-    daemon = call.house.daemon
+    daemon = call.context.daemon
     hardware = _hardware()
     return {
         "version": version("palaestra"),
         "pid": os.getpid(),
-        "is_well": daemon.is_well,
-        "boot": call.house.book.boot,
-        "started_at": call.house.book.started_at,
+        "is_healthy": daemon.is_healthy,
+        "boot": call.context.run_facts.boot,
+        "started_at": call.context.run_facts.started_at,
         "cores": hardware["usable_threads"],
         "cpu": hardware["cpu"],
         "gpus": hardware["gpus"],
-        **describe_load(call.house),
+        **describe_load(call.context),
         "disk": _disk(str(daemon.root)),
         "ray": {
             "configured": RAY in executor_names() and find_spec(RAY) is not None,

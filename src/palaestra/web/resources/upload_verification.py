@@ -13,13 +13,13 @@ from pydantic import ValidationError
 from palaestra.checkpoints.foreign import ForeignKind, pickle_refused, sniff
 from palaestra.checkpoints.names import epoch_of_sidecar, model_name, sidecar_name
 from palaestra.checkpoints.safetensors_header import LENGTH_BYTES, MAX_HEADER_BYTES, read_header
-from palaestra.checkpoints.sidecar import MAX_BYTES as MOST_SIDECAR_BYTES
+from palaestra.checkpoints.sidecar import MAX_BYTES as MAX_SIDECAR_BYTES
 from palaestra.checkpoints.sidecar import decode
 from palaestra.config.env import EnvConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.errors import DamagedFile, RefusedFile
 from palaestra.core.spaces import decode_interface
-from palaestra.web.resources.checkpoint_zip import checked_entries, open_archive, read_pieces, without_trainer_state
+from palaestra.web.resources.checkpoint_zip import open_archive, read_pieces, validate_entries, without_trainer_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,43 +33,43 @@ CLOSING_LINE = re.compile(rb"^# sha256:[0-9a-f]{64}\n", re.MULTILINE)  # of a si
 
 
 @dataclass(frozen=True)
-class Parcel:
+class VerifiedUpload:
     checkpoint: Checkpoint  # describes the weights and nothing else
     weights: Path
 
 
-def unpack(stream: IO[bytes], workshop: Path, most_bytes: int) -> Parcel:
+def unpack(stream: IO[bytes], work_directory: Path, most_bytes: int) -> VerifiedUpload:
     """From a zip. Everything in it must belong to the one checkpoint; pickles are refused for what they are."""
     _refuse_pickle(stream)
     with open_archive(stream) as archive:  # type: ignore[arg-type]
-        entries = checked_entries(archive, most_bytes)
+        entries = validate_entries(archive, most_bytes)
         sidecars = [name for name in entries if epoch_of_sidecar(name) is not None]
         if len(sidecars) != 1:
             raise RefusedFile(f"refused: the archive has {len(sidecars)} checkpoints in it.", WANTED)
         epoch = epoch_of_sidecar(sidecars[0])
         assert epoch is not None
-        stranger = next((name for name in entries if name not in {sidecars[0], model_name(epoch)}), None)
-        if stranger is not None:
-            raise _stranger(stranger, b"".join(_first(read_pieces(archive, entries[stranger]))))
+        anonymous = next((name for name in entries if name not in {sidecars[0], model_name(epoch)}), None)
+        if anonymous is not None:
+            raise _stranger(anonymous, b"".join(_first(read_pieces(archive, entries[anonymous]))))
         if model_name(epoch) not in entries:
             raise RefusedFile(f"refused: {model_name(epoch)} is not in the archive.", WANTED)
         raw = _whole(read_pieces(archive, entries[sidecars[0]]))
         checkpoint = _described(raw, sidecars[0])
         if checkpoint.epoch != epoch:
             raise RefusedFile(f"refused: {sidecars[0]} speaks of epoch {checkpoint.epoch}.", WANTED)
-        return _verified(checkpoint, read_pieces(archive, entries[model_name(epoch)]), workshop)
+        return _verified(checkpoint, read_pieces(archive, entries[model_name(epoch)]), work_directory)
 
 
-def unpack_plain(stream: IO[bytes], workshop: Path) -> Parcel:
+def unpack_concatenated(stream: IO[bytes], work_directory: Path) -> VerifiedUpload:
     """From a sidecar with its weights right behind it, which a page can send without packing anything."""
     _refuse_pickle(stream)
-    beginning = stream.read(MOST_SIDECAR_BYTES)
+    beginning = stream.read(MAX_SIDECAR_BYTES)
     end = CLOSING_LINE.search(beginning)
     if end is None:
         raise RefusedFile("refused: it does not begin with the sidecar of a checkpoint.", WANTED)
     checkpoint = _described(beginning[: end.end()], "the sidecar")
     stream.seek(end.end())
-    return _verified(checkpoint, iter(lambda: stream.read(PIECE), b""), workshop)
+    return _verified(checkpoint, iter(lambda: stream.read(PIECE), b""), work_directory)
 
 
 def _described(raw: bytes, source: str) -> Checkpoint:
@@ -93,10 +93,10 @@ def _refuse_modules(checkpoint: Checkpoint, source: str) -> None:
         )
 
 
-def _verified(checkpoint: Checkpoint, pieces: Iterable[bytes], workshop: Path) -> Parcel:
+def _verified(checkpoint: Checkpoint, pieces: Iterable[bytes], work_directory: Path) -> VerifiedUpload:
     """Size, checksum and header, before anybody calls it a checkpoint."""
     name = model_name(checkpoint.epoch)
-    expected, digest, size, path = checkpoint.files[name], hashlib.sha256(), 0, workshop / name
+    expected, digest, size, path = checkpoint.files[name], hashlib.sha256(), 0, work_directory / name
     with open(path, "xb", opener=_private) as target:
         for piece in pieces:
             size += len(piece)
@@ -117,7 +117,7 @@ def _verified(checkpoint: Checkpoint, pieces: Iterable[bytes], workshop: Path) -
     if sniff(beginning, size) is ForeignKind.PICKLE:
         raise pickle_refused()
     read_header(beginning, size, name)
-    return Parcel(checkpoint, path)
+    return VerifiedUpload(checkpoint, path)
 
 
 def _refuse_pickle(stream: IO[bytes]) -> None:
@@ -138,8 +138,8 @@ def _whole(pieces: Iterator[bytes]) -> bytes:
     content = b""
     for piece in pieces:
         content += piece
-        if len(content) > MOST_SIDECAR_BYTES:
-            raise RefusedFile(f"refused: a sidecar has at most {MOST_SIDECAR_BYTES} bytes.")
+        if len(content) > MAX_SIDECAR_BYTES:
+            raise RefusedFile(f"refused: a sidecar has at most {MAX_SIDECAR_BYTES} bytes.")
     return content
 
 

@@ -1,4 +1,4 @@
-"""Headers that stand on every answer, whoever made it."""
+"""Security headers of every response."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
-# For the page itself, which plays our videos and frames our TensorBoard.
+# For the page itself, which plays videos and frames TensorBoard.
 PAGE_POLICY = f"{CONTENT_POLICY}; media-src 'self'; frame-src 'self'"
 
 SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
@@ -27,20 +27,20 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 
 
 class SecurityHeaders:
-    """Adds what an answer does not say itself; an answer may have a content policy or caching of its own."""
+    """Adds the headers that a response does not set itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] in {"http.response.start", "websocket.http.response.start"}:
-                message = {**message, "headers": with_security(list(message.get("headers", [])))}
+                message = {**message, "headers": add_security_headers(list(message.get("headers", [])))}
             await send(message)
 
-        await self.app(scope, receive, send_guarded)
+        await self.app(scope, receive, send_with_headers)
 
 
-def with_security(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    said = {name.lower() for name, _ in headers}
-    return [*headers, *(pair for pair in SECURITY_HEADERS if pair[0] not in said)]
+def add_security_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    present = {name.lower() for name, _ in headers}
+    return [*headers, *(pair for pair in SECURITY_HEADERS if pair[0] not in present)]

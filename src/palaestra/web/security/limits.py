@@ -1,4 +1,4 @@
-"""A caller that sends more than is read of it is answered and let go, not listened to for ever."""
+"""Limits of connections: how many are open, how long headers may take, and what happens to unread bodies."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import h11
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from palaestra.web.responses import encode, error_data
-from palaestra.web.security.authentication import SCOPE_KEY
-from palaestra.web.security.headers import with_security
+from palaestra.web.responses import encode_json, error_data
+from palaestra.web.security.authentication import CREDENTIAL_KEY
+from palaestra.web.security.headers import add_security_headers
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,20 +24,20 @@ CLOSE = (b"connection", b"close")
 HEADER_SECONDS = 10.0  # from the first byte of a request (or the connection) to the end of its headers
 HEADER_BYTES = 32 * 1024  # of the request line and all headers together
 MESSAGES = {
-    400: "This is not an HTTP request that can be read.",
-    408: "The request came too slowly.",
-    414: "The address is too long.",
+    400: "The HTTP request is malformed.",
+    408: "The request arrived too slowly.",
+    414: "The URL is too long.",
     431: "The headers are too long.",
-    503: "Too many connections are open; those without a token are closed first.",
+    503: "Too many connections are open. Connections without a token are closed first.",
 }
-MOST_CONNECTIONS = 512  # sockets among them
-MOST_WITHOUT_TOKEN = 128
-MOST_WITHOUT_TOKEN_PER_ADDRESS = 64
+MAX_CONNECTIONS = 512  # including WebSockets
+MAX_WITHOUT_TOKEN = 128
+MAX_WITHOUT_TOKEN_PER_ADDRESS = 64
 _numbers = itertools.count()
 
 
-class HangUpOnUnread:
-    """When an answer begins before the whole body was read, the connection ends with it."""
+class CloseOnUnreadBody:
+    """Closes the connection after a response that starts before the whole body was read."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -69,9 +69,13 @@ def _announces_body(scope: Scope) -> bool:
 
 
 class LimitedConnection:
-    """A part of both protocols of the server: HTTP, and the WebSocket that it may become."""
+    """Mixin of both protocols of the server, HTTP and WebSocket, that knows whether its client has a token.
 
-    scope: Any = None  # of the last request; the guard notes there how it was authenticated
+    A client sends its token with its first request, a few milliseconds after it connects. Few connections without one
+    are allowed, and the oldest is closed for the newest; connections with a token are never closed for this.
+    """
+
+    scope: Any = None  # of the last request; AuthenticationMiddleware adds CREDENTIAL_KEY
     client: tuple[str, int] | None = None
     transport: asyncio.Transport
 
@@ -85,10 +89,10 @@ class LimitedConnection:
 
     @property
     def has_token(self) -> bool:
-        return bool(self.scope and self.scope.get(SCOPE_KEY))
+        return bool(self.scope and self.scope.get(CREDENTIAL_KEY))
 
     def refuse(self) -> None:
-        """Ends the connection at once, whatever is still to be sent."""
+        """Closes the connection at once; unsent data is lost."""
         self.transport.abort()
 
 
@@ -96,87 +100,89 @@ class LimitedWebSocket(LimitedConnection, WebSocketsSansIOProtocol):
     pass
 
 
-def connection_to_refuse(connections: Iterable[LimitedConnection]) -> LimitedConnection | None:
-    """The one that must go now that there is a new one among them; None while there is room."""
+def connection_to_close(connections: Iterable[LimitedConnection]) -> LimitedConnection | None:
+    """Returns the connection to close for the newest one; None while the limits allow all."""
     present = [one for one in connections if not one.transport.is_closing()]
     without_token = sorted((one for one in present if not one.has_token), key=lambda one: one.number)
     if not without_token:
         return None
     address, count = Counter(one.address for one in without_token).most_common(1)[0]
-    if count > MOST_WITHOUT_TOKEN_PER_ADDRESS or len(without_token) > MOST_WITHOUT_TOKEN:
+    if count > MAX_WITHOUT_TOKEN_PER_ADDRESS or len(without_token) > MAX_WITHOUT_TOKEN:
         return next(one for one in without_token if one.address == address)
-    return without_token[0] if len(present) > MOST_CONNECTIONS else None
+    return without_token[0] if len(present) > MAX_CONNECTIONS else None
 
 
-class PatientProtocol(LimitedConnection, H11Protocol):
+class TimeoutHttpProtocol(LimitedConnection, H11Protocol):
+    """uvicorn's HTTP protocol with a time limit for headers and JSON errors for malformed requests."""
+
     header_seconds = HEADER_SECONDS
     header_timer: asyncio.TimerHandle | None = None
-    has_lines = False  # whether at least the request line has arrived whole
+    has_request_line = False  # the request line has arrived completely
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_headers()
-        refused = connection_to_refuse(one for one in self.connections if isinstance(one, LimitedConnection))
+        self._start_header_timer()
+        refused = connection_to_close(one for one in self.connections if isinstance(one, LimitedConnection))
         if refused is not None:
             refused.refuse()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._cancel_header_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """h11 is idle while headers are incomplete; the timer of the first byte goes on until they are whole."""
-        self.has_lines = b"\n" in data or (self.has_lines and self.conn.their_state is h11.IDLE)
+        """h11 stays idle while headers are incomplete; the timer runs from the first byte until they are complete."""
+        self.has_request_line = b"\n" in data or (self.has_request_line and self.conn.their_state is h11.IDLE)
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
+            self._cancel_header_timer()
         elif self.header_timer is None and self.timeout_keep_alive_task is None:
-            self._await_headers()
+            self._start_header_timer()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        self._stop_waiting()
+        self._cancel_header_timer()
         super().handle_websocket_upgrade(event)
 
     def handle_events(self) -> None:
-        """The same as uvicorn's, but the status tells what was wrong."""
+        """Handles bytes in the URL that uvicorn does not expect."""
         try:
             super().handle_events()
-        except UnicodeDecodeError:  # bytes in the address that uvicorn does not expect
+        except UnicodeDecodeError:
             self.send_error(400)
 
     def refuse(self) -> None:
-        """Whoever has sent no whole request is told why; a response under way is cut off."""
+        """Sends 503 to a client without a complete request; cuts off a response in progress."""
         if self.conn.our_state is h11.IDLE:
             self.send_error(503)
         else:
             super().refuse()
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  uvicorn's own words
-        """h11 has put itself into its error state; only how far it came tells an address from headers."""
-        waiting = len(self.conn.trailing_data[0]) if self.conn.their_state is h11.ERROR else 0
-        too_long = waiting > HEADER_BYTES
-        self.send_error((431 if self.has_lines else 414) if too_long else 400)
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  uvicorn's own text
+        """h11 only reports an error state; what was parsed so far tells a long URL from long headers."""
+        pending_bytes = len(self.conn.trailing_data[0]) if self.conn.their_state is h11.ERROR else 0
+        is_too_long = pending_bytes > HEADER_BYTES
+        self.send_error((431 if self.has_request_line else 414) if is_too_long else 400)
 
     def send_error(self, status: int) -> None:
         if self.transport.is_closing() or self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
             self.transport.close()
             return
-        body = encode(error_data(MESSAGES[status]))
+        body = encode_json(error_data(MESSAGES[status]))
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         headers += [(b"connection", b"close")]
-        start = h11.Response(status_code=status, headers=with_security(headers), reason=STATUS_PHRASES[status])
+        start = h11.Response(status_code=status, headers=add_security_headers(headers), reason=STATUS_PHRASES[status])
         for event in (start, h11.Data(data=body), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
-    def _await_headers(self) -> None:
-        self.header_timer = self.loop.call_later(self.header_seconds, self._lose_patience)
+    def _start_header_timer(self) -> None:
+        self.header_timer = self.loop.call_later(self.header_seconds, self._on_header_timeout)
 
-    def _stop_waiting(self) -> None:
+    def _cancel_header_timer(self) -> None:
         if self.header_timer is not None:
             self.header_timer.cancel()
             self.header_timer = None
 
-    def _lose_patience(self) -> None:
+    def _on_header_timeout(self) -> None:
         self.header_timer = None
         self.send_error(408)

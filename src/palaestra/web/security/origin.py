@@ -1,4 +1,4 @@
-"""Where the daemon is reached, and by which names: exact Host and Origin follow from it."""
+"""The daemon's address and names: only their exact Host and Origin headers are accepted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 HOST_PATTERN = re.compile(r"(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
-Verdict = Literal["ours", "foreign", "malformed"]
+HostCheck = Literal["allowed", "foreign", "malformed"]
 
 
 def is_loopback(host: str) -> bool:
@@ -24,16 +24,16 @@ def is_loopback(host: str) -> bool:
 
 
 def bracketed(host: str) -> str:
-    """As it stands in a URL."""
+    """Formats a host as in a URL: IPv6 addresses get brackets."""
     return f"[{host}]" if ":" in host else host
 
 
 @dataclass(frozen=True)
-class Place:
+class ServerAddress:
     host: str  # as bound: "127.0.0.1", "::1", "0.0.0.0"
     port: int
     scheme: str = "http"  # or "https"
-    names: tuple[str, ...] = field(default=())  # further names by which it may be reached, with or without a port
+    names: tuple[str, ...] = field(default=())  # additional allowed names, with or without a port
 
     @property
     def is_secure(self) -> bool:
@@ -41,7 +41,7 @@ class Place:
 
     @property
     def authorities(self) -> frozenset[str]:
-        """Every `Host` that is ours, lower case; with the default port also without one."""
+        """Every allowed `Host` in lower case; for the default port also without the port."""
         plain = [*LOOPBACK_NAMES] if is_loopback(self.host) or self.is_wildcard else []
         plain += [] if self.is_wildcard else [bracketed(self.host)]
         plain += [name for name in self.names if not re.search(r":\d+$", name)]
@@ -57,18 +57,18 @@ class Place:
 
     @property
     def url(self) -> str:
-        """For people and for the client on this machine."""
+        """The URL for users and for the client on this machine."""
         host = "127.0.0.1" if self.is_wildcard else self.host
         return f"{self.scheme}://{bracketed(host)}:{self.port}"
 
-    def judge_host(self, text: str) -> Verdict:
+    def check_host(self, text: str) -> HostCheck:
         if HOST_PATTERN.fullmatch(text) is None:
             return "malformed"
-        return "ours" if text.lower() in self.authorities else "foreign"
+        return "allowed" if text.lower() in self.authorities else "foreign"
 
 
-def is_readable_origin(text: str) -> bool:
-    """As a browser writes it: scheme, name, perhaps a port; or `null`, which is readable and never ours."""
+def is_well_formed_origin(text: str) -> bool:
+    """Whether a browser could send this: scheme, name, optional port; or `null`, which is never allowed."""
     scheme, _, authority = text.partition("://")
     is_pair = re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme) is not None and HOST_PATTERN.fullmatch(authority) is not None
     return text == "null" or is_pair

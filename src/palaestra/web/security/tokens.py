@@ -1,4 +1,4 @@
-"""The token that opens the door: 256 random bits in a file that only its owner may read."""
+"""The access token: 256 random bits in a file that only its owner may read."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def new_token() -> str:
 
 
 def cookie_value(token: str) -> str:
-    """What a signed-in browser shows instead: it cannot be turned back into the token, and a new token ends it."""
+    """Derives the session cookie: it does not reveal the token, and a new token invalidates it."""
     return hmac.new(token.encode("ascii"), COOKIE_PURPOSE, hashlib.sha256).hexdigest()
 
 
 class TokenFile:
-    """The file is the truth: `palaestra token --renew` replaces it, and a running daemon notices at once."""
+    """The token on disk: `palaestra token --renew` replaces it, and a running daemon notices at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen: tuple[int, int, int] | None = None
+        self._file_stamp: tuple[int, int, int] | None = None
         self._token = ""
 
     def ensure(self) -> str:
@@ -64,30 +64,30 @@ class TokenFile:
         )
 
     def _current(self) -> str:
-        """Read again only when the file is another one; empty (nobody enters) when it is gone or not ours."""
+        """Rereads the file if it changed. Empty (every token is refused) if it is missing or not private."""
         try:
             found = self._path.stat()
-            mark = (found.st_ino, found.st_mtime_ns, found.st_mode)
-            if mark != self._seen:
-                self._token, self._seen = self.read(), mark
+            stamp = (found.st_ino, found.st_mtime_ns, found.st_mode)
+            if stamp != self._file_stamp:
+                self._token, self._file_stamp = self.read(), stamp
         except (OSError, DamagedFile):
-            self._token, self._seen = "", None
+            self._token, self._file_stamp = "", None
         return self._token
 
 
 def read_token(path: Path) -> str:
-    """FileNotFoundError when there is none."""
+    """Reads a token. Raises FileNotFoundError, or DamagedFile when others may read the file."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
             raise DamagedFile(
                 f"The token file {path} can be read by others (mode {found.st_mode & 0o777:o}).",
-                "Somebody may know it: palaestra token --renew makes a new one in a file for you alone.",
+                "Make a new one in a private file: palaestra token --renew",
             )
         text = os.read(descriptor, 4096).decode("ascii", errors="replace").strip()
     finally:
         os.close(descriptor)
     if TOKEN_PATTERN.fullmatch(text) is None:
-        raise DamagedFile(f"{path} holds no token.", "Make a new one: palaestra token --renew")
+        raise DamagedFile(f"{path} contains no token.", "Make one: palaestra token --renew")
     return text

@@ -1,4 +1,4 @@
-"""The live view of one run over a WebSocket (see `live_socket`): pictures as fast as this viewer takes them."""
+"""The frame socket: live frames of one run, as fast as this viewer takes them (see `live_view`)."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ from palaestra.rendering.viewer import Viewer
 from palaestra.web.endpoints import Socket
 from palaestra.web.resources.run_data import EVALUATION
 from palaestra.web.sockets.live_view import (
-    NOT_UNDERSTOOD,
-    TRY_LATER,
+    POLICY_VIOLATION,
+    TRY_AGAIN_LATER,
     LiveHud,
     LiveState,
-    Said,
+    ViewerMessage,
     close_with,
-    frames_room,
-    hear,
-    show,
-    together,
+    frame_service,
+    receive_messages,
+    run_until_first,
+    send_frames,
 )
 
 if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
-    from palaestra.web.context import House
+    from palaestra.web.context import AppContext
 
-NO_SUCH_RUN = 4404
+UNKNOWN_RUN = 4404
 
 
-async def watch_frames(house: House, websocket: WebSocket) -> None:
+async def watch_frames(context: AppContext, websocket: WebSocket) -> None:
     await websocket.accept()
     try:
-        await _serve(house, websocket)
+        await _serve(context, websocket)
     except TooManyViewers as error:
-        await close_with(websocket, TRY_LATER, error)
+        await close_with(websocket, TRY_AGAIN_LATER, error)
     except NotFound as error:
-        await close_with(websocket, NO_SUCH_RUN, error)
+        await close_with(websocket, UNKNOWN_RUN, error)
     except (InvalidRequest, PalaestraError) as error:
-        await close_with(websocket, NOT_UNDERSTOOD, error)
+        await close_with(websocket, POLICY_VIOLATION, error)
     except (WebSocketDisconnect, OSError):
         return
 
 
-async def _serve(house: House, websocket: WebSocket) -> None:
-    room, ready = frames_room(house), asyncio.Event()
+async def _serve(context: AppContext, websocket: WebSocket) -> None:
+    service, ready = frame_service(context), asyncio.Event()
     viewer = Viewer(on_ready=ready.set)
-    entry = house.daemon.get(websocket.path_params["id"])
-    shown = await asyncio.to_thread(room.shown, entry, websocket.query_params.get("role"))
-    seat = room.sit(*shown, viewer, evaluation_id=entry.id if entry.record.kind == EVALUATION else "")
+    entry = context.daemon.get(websocket.path_params["id"])
+    run = await asyncio.to_thread(service.resolve_run, entry, websocket.query_params.get("role"))
+    subscription = service.subscribe(*run, viewer, evaluation_id=entry.id if entry.record.kind == EVALUATION else "")
     try:
-        await together(
-            hear(websocket, viewer, ready, Said, lambda _said: None),
-            show(websocket, room, seat, ready, why=lambda status: status.reason),
+        await run_until_first(
+            receive_messages(websocket, viewer, ready, ViewerMessage, lambda _message: None),
+            send_frames(websocket, service, subscription, ready, reason=lambda status: status.reason),
         )
     finally:
-        room.leave(seat)
+        service.unsubscribe(subscription)
 
 
 ROUTES = (Socket("/api/runs/{id}/frames", watch_frames, "live frames", (LiveState, LiveHud)),)

@@ -1,8 +1,8 @@
-"""A match over a WebSocket: the shadow of a training, a person at the keyboard, or several policies side by side.
+"""The match socket: the newest checkpoint, a person at the keyboard, or several policies side by side.
 
-The first message says who plays (`palaestra.runner.match_plan.MatchPlan`). From then on it is a live view like that of
-a run (see `live_socket`), with a few words more: the viewer may send `action`, `pace`, `paused` and `again`, and gets
-what the match says of itself (`ready`, `round`, `ended`, `newer`, `error`). It lasts as long as the socket.
+The first message is the plan (`palaestra.runner.match_plan.MatchPlan`). Then the socket is a live view (see
+`live_view`) with additional messages: the viewer may send `action`, `pace`, `paused` and `again`, and gets the messages
+of the match (`ready`, `round`, `ended`, `newer`, `error`). The match lasts as long as the socket.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from palaestra.rendering.hub import TooManyViewers
 from palaestra.rendering.viewer import Viewer
 from palaestra.runner.match_plan import FASTEST, PERSON, RANDOM, ROLE, MatchMessage, MatchPlan
 from palaestra.web.endpoints import Socket
-from palaestra.web.responses import Refusal
+from palaestra.web.responses import HttpError
 from palaestra.web.sockets.live_view import (
-    NOT_UNDERSTOOD,
-    TRY_LATER,
+    POLICY_VIOLATION,
+    TRY_AGAIN_LATER,
+    FrameSubscription,
     LiveHud,
     LiveState,
-    Said,
-    Seat,
+    ViewerMessage,
     close_with,
-    frames_room,
-    hear,
+    frame_service,
+    parse_message,
+    receive_messages,
     receive_text,
-    show,
-    together,
-    understood_as,
+    run_until_first,
+    send_frames,
 )
 
 if TYPE_CHECKING:
@@ -52,197 +52,200 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
     from palaestra.rendering.hub import Status
-    from palaestra.web.context import House
+    from palaestra.web.context import AppContext
 
-ROOM = "matches"
-AT_ONCE = 4  # each is a process with torch in it
-GREETING_SECONDS = 20.0
-MOST_WORDS = 200  # of the match that wait for a slow viewer; the oldest go
+SERVICE = "matches"
+MAX_MATCHES = 4  # each is a process with torch in it
+PLAN_TIMEOUT_SECONDS = 20.0
+MAX_PENDING_MESSAGES = 200  # for a slow viewer; the oldest are dropped
 TARGET = re.compile(r"(?P<run>[^:/\\]{1,200}):(?P<selector>best|latest|[0-9]{1,9})")
 PROGRAM = ("-P", "-m", "palaestra.runner.match")
 END_SECONDS = 2.0
-KEPT_BYTES = 4096  # of what it complains of
-OUTPUT = 1  # what it says; its complaints come by the other
+STDERR_BYTES = 4096  # kept for the error message
+STDOUT = 1
 
 
-class MatchSaid(Said):
+class MatchViewerMessage(ViewerMessage):
     action: int | None = Field(None, ge=0, le=100_000)
     pace: float | None = Field(None, ge=0, le=FASTEST)
     paused: bool | None = None
-    again: int | None = Field(None, ge=0, lt=1 << 32, description="begin anew with this seed")
+    again: int | None = Field(None, ge=0, lt=1 << 32, description="restart with this seed")
 
-    def word(self) -> dict[str, Any]:
-        """What is for the match, not for us"""
-        told = {name: getattr(self, name) for name in ("action", "pace", "paused", "again")}
-        return {name: value for name, value in told.items() if value is not None}
+    def match_message(self) -> dict[str, Any]:
+        """Returns the fields that the match process handles."""
+        values = {name: getattr(self, name) for name in ("action", "pace", "paused", "again")}
+        return {name: value for name, value in values.items() if value is not None}
 
 
-async def play_match(house: House, websocket: WebSocket) -> None:
+async def play_match(context: AppContext, websocket: WebSocket) -> None:
     await websocket.accept()
-    busy: set[str] = house.rooms.setdefault(ROOM, set())
-    lane = f"m{secrets.token_hex(12)}"
+    busy: set[str] = context.services.setdefault(SERVICE, set())
+    buffer_name = f"m{secrets.token_hex(12)}"
     try:
-        plan = pinned(house, await _greeted(websocket))
-        if len(busy) >= AT_ONCE:
-            raise TooManyViewers(f"{AT_ONCE} matches are being played already.", "Close another one first.")
-        busy.add(lane)
-        await _serve(house, websocket, plan, lane)
+        plan = resolve_targets(context, await _receive_plan(websocket))
+        if len(busy) >= MAX_MATCHES:
+            raise TooManyViewers(f"{MAX_MATCHES} matches are running (the maximum).", "Close one first.")
+        busy.add(buffer_name)
+        await _serve(context, websocket, plan, buffer_name)
     except TooManyViewers as error:
-        await close_with(websocket, TRY_LATER, error)
+        await close_with(websocket, TRY_AGAIN_LATER, error)
     except (InvalidRequest, PalaestraError) as error:
-        await close_with(websocket, NOT_UNDERSTOOD, error)
+        await close_with(websocket, POLICY_VIOLATION, error)
     except (WebSocketDisconnect, OSError):
         return
     finally:
-        busy.discard(lane)
+        busy.discard(buffer_name)
 
 
-async def _greeted(websocket: WebSocket) -> MatchPlan:
+async def _receive_plan(websocket: WebSocket) -> MatchPlan:
     try:
-        text = await asyncio.wait_for(receive_text(websocket), GREETING_SECONDS)
+        text = await asyncio.wait_for(receive_text(websocket), PLAN_TIMEOUT_SECONDS)
     except TimeoutError as error:
-        raise Refusal(408, "Nobody said who plays.", "The first message is the plan of the match.") from error
-    return understood_as(MatchPlan, text)
+        raise HttpError(408, "No plan was sent.", "The first message must be the plan of the match.") from error
+    return parse_message(MatchPlan, text)
 
 
-def pinned(house: House, plan: MatchPlan) -> MatchPlan:
-    """Only checkpoints of runs that the daemon knows, by their ids: a path is never taken from a viewer."""
+def resolve_targets(context: AppContext, plan: MatchPlan) -> MatchPlan:
+    """Replaces run names with ids. Only checkpoints of known runs are accepted, never a path from a viewer."""
 
-    def pin(word: str) -> str:
-        if word in {"", RANDOM, PERSON}:
-            return word
-        match = TARGET.fullmatch(word)
+    def resolve(player: str) -> str:
+        if player in {"", RANDOM, PERSON}:
+            return player
+        match = TARGET.fullmatch(player)
         if match is None:
-            raise Refusal(
-                422, f"Nobody is called {word[:80]!r}.", "Say RUN:EPOCH, RUN:best, RUN:latest, random or person."
+            raise HttpError(
+                422, f"Unknown player {player[:80]!r}.", "Use RUN:EPOCH, RUN:best, RUN:latest, random or person."
             )
-        return f"{house.daemon.get(match['run']).id}:{match['selector']}"
+        return f"{context.daemon.get(match['run']).id}:{match['selector']}"
 
     seats = tuple(
-        seat.model_copy(update={"player": pin(seat.player), "others": pin(seat.others)}) for seat in plan.seats
+        seat.model_copy(update={"player": resolve(seat.player), "others": resolve(seat.others)}) for seat in plan.seats
     )
-    return plan.model_copy(update={"seats": seats, "env_of": pin(plan.env_of)})
+    return plan.model_copy(update={"seats": seats, "env_of": resolve(plan.env_of)})
 
 
-async def _serve(house: House, websocket: WebSocket, plan: MatchPlan, lane: str) -> None:
-    room, ready = frames_room(house), asyncio.Event()
+async def _serve(context: AppContext, websocket: WebSocket, plan: MatchPlan, buffer_name: str) -> None:
+    service, ready = frame_service(context), asyncio.Event()
     viewer = Viewer(on_ready=ready.set)
-    seat = Seat(lane, "match", ROLE, True, viewer, room.hub.join(lane, ROLE, viewer))  # noqa: FBT003
-    told: deque[dict[str, Any]] = deque(maxlen=MOST_WORDS)
+    watch = service.hub.join(buffer_name, ROLE, viewer)
+    subscription = FrameSubscription(buffer_name, "match", ROLE, is_fixed=True, viewer=viewer, watch=watch)
+    pending: deque[dict[str, Any]] = deque(maxlen=MAX_PENDING_MESSAGES)
     try:
-        async with played(plan, house.daemon.root, lane) as match:
-            await together(
-                hear(websocket, viewer, ready, MatchSaid, partial(_pass_on, match)),
-                _listen(match, told, ready),
-                show(websocket, room, seat, ready, why=_why, words=partial(_taken, told)),
+        async with running_match(plan, context.daemon.root, buffer_name) as match:
+            await run_until_first(
+                receive_messages(websocket, viewer, ready, MatchViewerMessage, partial(_forward, match)),
+                _receive_match_messages(match, pending, ready),
+                send_frames(
+                    websocket, service, subscription, ready, reason=_describe_state, messages=partial(_drain, pending)
+                ),
             )
     finally:
-        room.hub.leave(seat.watch, viewer)
+        service.hub.leave(subscription.watch, viewer)
 
 
-def _pass_on(match: MatchProcess, said: MatchSaid) -> None:
-    if word := said.word():
-        match.say(word)
+def _forward(match: MatchProcess, viewer_message: MatchViewerMessage) -> None:
+    if message := viewer_message.match_message():
+        match.send(message)
 
 
-async def _listen(match: MatchProcess, told: deque[dict[str, Any]], ready: asyncio.Event) -> None:
-    """To the match; when it has ended for a reason, that is the last word."""
-    async for word in match.words():
-        if "error" in word:
-            raise Refusal(409, word["error"]["message"], word["error"]["hint"])
-        told.append(word)
+async def _receive_match_messages(match: MatchProcess, pending: deque[dict[str, Any]], ready: asyncio.Event) -> None:
+    """Collects the messages of the match. An error message ends the socket with its reason."""
+    async for message in match.messages():
+        if "error" in message:
+            raise HttpError(409, message["error"]["message"], message["error"]["hint"])
+        pending.append(message)
         ready.set()
 
 
-def _why(status: Status) -> str:
-    return "The players are being loaded." if status.condition == "unavailable" else status.reason
+def _describe_state(status: Status) -> str:
+    return "Loading the players." if status.condition == "unavailable" else status.reason
 
 
-def _taken(told: deque[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    while told:
-        yield told.popleft()
+def _drain(pending: deque[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    while pending:
+        yield pending.popleft()
 
 
 class MatchProcess(asyncio.SubprocessProtocol):
-    """Made by `played`."""
+    """The process that plays a match, created by `running_match`."""
 
     def __init__(self) -> None:
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._gone = asyncio.Event()
-        self._begun = self._complaints = b""
+        self._has_ended = asyncio.Event()
+        self._partial_line = self._stderr = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.SubprocessTransport)
         self._transport = transport
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        if fd != OUTPUT:
-            self._complaints = (self._complaints + data)[-KEPT_BYTES:]
+        if fd != STDOUT:
+            self._stderr = (self._stderr + data)[-STDERR_BYTES:]
             return
-        *lines, self._begun = (self._begun + data).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
             self._lines.put_nowait(line)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """It has ended, and all that it said was read."""
+        """Called after the process has ended and its output was read."""
         self._lines.put_nowait(None)
-        self._gone.set()
+        self._has_ended.set()
 
-    def say(self, word: dict[str, Any]) -> None:
-        """What is said to one that has ended is lost."""
+    def send(self, message: dict[str, Any]) -> None:
+        """Sends a message; one to an ended process is lost."""
         pipe = self._transport.get_pipe_transport(0)
         assert isinstance(pipe, asyncio.WriteTransport)
         if not pipe.is_closing():
-            pipe.write(json.dumps(word).encode() + b"\n")
+            pipe.write(json.dumps(message).encode() + b"\n")
 
-    async def words(self) -> AsyncIterator[dict[str, Any]]:
-        """What it says, until it ends; the last word is why, unless it was asked to."""
-        has_told = False
+    async def messages(self) -> AsyncIterator[dict[str, Any]]:
+        """Yields messages until the process ends, and an error if it failed without one."""
+        has_error = False
         while (line := await self._lines.get()) is not None:
-            word = json.loads(line)
-            has_told = has_told or "error" in word
-            yield word
+            message = json.loads(line)
+            has_error = has_error or "error" in message
+            yield message
         code = self._transport.get_returncode()
-        if code and not has_told:
-            why = self._complaints.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
-            yield {"error": {"message": f"The match ended with exit code {code}: {why[0][:300]}", "hint": ""}}
+        if code and not has_error:
+            reason = self._stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no output"]
+            yield {"error": {"message": f"The match ended with exit code {code}: {reason[0][:300]}", "hint": ""}}
 
-    async def end(self) -> None:
-        """Gently: its input ends, and it takes its lane away. Then at once."""
+    async def stop(self) -> None:
+        """Closes its standard input, so that it removes its frame buffer, and kills it after END_SECONDS."""
         pipe = self._transport.get_pipe_transport(0)
         assert pipe is not None
         pipe.close()
         try:
-            await asyncio.wait_for(self._gone.wait(), END_SECONDS)
+            await asyncio.wait_for(self._has_ended.wait(), END_SECONDS)
         except TimeoutError:
             self._transport.kill()
-            await self._gone.wait()
+            await self._has_ended.wait()
         finally:
             self._transport.close()
 
 
 @contextlib.asynccontextmanager
-async def played(plan: MatchPlan, runs_root: Path, lane: str) -> AsyncIterator[MatchProcess]:
-    """While this lasts the match goes on; its pictures are in the lane of that name."""
+async def running_match(plan: MatchPlan, runs_root: Path, buffer_name: str) -> AsyncIterator[MatchProcess]:
+    """Runs a match for the duration of the block; its frames are in the named frame buffer."""
     _, match = await asyncio.get_running_loop().subprocess_exec(
         MatchProcess,
         *(sys.executable, *PROGRAM),
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        start_new_session=True,  # Ctrl-C at the daemon is for the daemon
+        start_new_session=True,  # Ctrl-C must reach the daemon only
     )
     try:
-        match.say({"lane": lane, "runs": str(runs_root), "plan": plan.model_dump(mode="json")})
+        match.send({"lane": buffer_name, "runs": str(runs_root), "plan": plan.model_dump(mode="json")})
         yield match
     finally:
-        with anyio.CancelScope(shield=True):  # a viewer who goes must not leave a process behind
-            await match.end()
+        with anyio.CancelScope(shield=True):  # a disconnecting viewer must leave no process
+            await match.stop()
 
 
 ROUTES = (
     Socket(
         "/api/match",
         play_match,
-        "a match, played and shown while the socket is open",
+        "runs a match and shows it while the socket is open",
         (LiveState, LiveHud, MatchMessage),
         (MatchPlan,),
     ),

@@ -1,4 +1,4 @@
-"""Log and metrics of the one run that a viewer looks at, piece by piece as they are written."""
+"""Log and metrics of the run that a viewer follows, as they are written."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.runs.directory import RunDirectory
-    from palaestra.web.context import House
+    from palaestra.web.context import AppContext
 
-LOG_BYTES = 64 * 1024  # in one message; of a long log only the end is told at first
+LOG_BYTES = 64 * 1024  # in one message; a long log starts with its end
 SAMPLES = 200  # in one message
 
 
-LogMessage = TypedDict(  # `from` is a word of Python's
+LogMessage = TypedDict(  # functional syntax: `from` is a keyword
     "LogMessage", {"type": Literal["log"], "run": str, "text": str, "from": int, "next": int}
 )
 
@@ -45,57 +45,57 @@ class FollowMessage(Body):
 
 
 @dataclass(frozen=True)
-class Reached:
+class FollowState:
     directory: RunDirectory
-    log: int | None  # bytes told; None: not followed
-    sample: int | None  # the last told; None: not followed
+    log: int | None  # bytes sent; None: not followed
+    sample: int | None  # the last one sent; None: not followed
 
 
-class Follower:
-    """`follow` and `collect` are called on the loop; files are read in a thread."""
+class RunFollower:
+    """Follows one run. Its methods run on the event loop and read files in a thread."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._reached: Reached | None = None
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
+        self._state: FollowState | None = None
 
     async def follow(self, wanted: FollowBody | None) -> None:
-        """NotFound when there is no such run."""
+        """Starts to follow a run. Raises NotFound."""
         if wanted is None:
-            self._reached = None
+            self._state = None
             return
-        directory = self._house.daemon.directory(wanted.run)
-        self._reached = await asyncio.to_thread(_begin, directory, wanted)
+        directory = self._context.daemon.directory(wanted.run)
+        self._state = await asyncio.to_thread(_begin, directory, wanted)
 
     async def collect(self) -> list[LogMessage | MetricsMessage]:
-        reached = self._reached
-        if reached is None:
+        state = self._state
+        if state is None:
             return []
-        messages, now = await asyncio.to_thread(_collect, reached)
-        if self._reached is reached:  # nobody has asked for another run meanwhile
-            self._reached = now
+        messages, new_state = await asyncio.to_thread(_collect, state)
+        if self._state is state:  # no other run was requested meanwhile
+            self._state = new_state
         return messages
 
 
-def _begin(directory: RunDirectory, wanted: FollowBody) -> Reached:
+def _begin(directory: RunDirectory, wanted: FollowBody) -> FollowState:
     log = max(0, _size(directory) - LOG_BYTES) if wanted.log else None
-    return Reached(directory, log, _newest_sample(directory) if wanted.metrics else None)
+    return FollowState(directory, log, _newest_sample(directory) if wanted.metrics else None)
 
 
-def _collect(reached: Reached) -> tuple[list[LogMessage | MetricsMessage], Reached]:
+def _collect(state: FollowState) -> tuple[list[LogMessage | MetricsMessage], FollowState]:
     messages: list[LogMessage | MetricsMessage] = []
-    if reached.log is not None:
-        begin = reached.log if reached.log <= _size(reached.directory) else 0  # it was cut: what is there now is new
-        text = _read_log(reached.directory, begin)
+    if state.log is not None:
+        begin = state.log if state.log <= _size(state.directory) else 0  # it was truncated: all of it is new
+        text = _read_log(state.directory, begin)
         if text:
             at = begin + len(text)
-            messages.append(_log_message(reached.directory.id, text, begin, at))
-            reached = replace(reached, log=at)
-    if reached.sample is not None:
-        points, sample = _read_points(reached.directory, reached.sample)
+            messages.append(_log_message(state.directory.id, text, begin, at))
+            state = replace(state, log=at)
+    if state.sample is not None:
+        points, sample = _read_points(state.directory, state.sample)
         if points:
-            messages.append({"type": "metrics", "run": reached.directory.id, "points": points, "row": sample})
-        reached = replace(reached, sample=sample)
-    return messages, reached
+            messages.append({"type": "metrics", "run": state.directory.id, "points": points, "row": sample})
+        state = replace(state, sample=sample)
+    return messages, state
 
 
 def _log_message(run: str, content: bytes, begin: int, end: int) -> LogMessage:
@@ -116,7 +116,7 @@ def _log_path(directory: RunDirectory) -> Path:
 
 
 def _read_log(directory: RunDirectory, begin: int) -> bytes:
-    """Whole characters only: a piece that ends within one is cut before it."""
+    """Reads whole UTF-8 characters; a partial one at the end is left for the next call."""
     try:
         descriptor = os.open(_log_path(directory), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -125,11 +125,11 @@ def _read_log(directory: RunDirectory, begin: int) -> bytes:
         content = os.pread(descriptor, LOG_BYTES, begin)
     finally:
         os.close(descriptor)
-    return content[: len(content) - _unfinished(content)]
+    return content[: len(content) - _incomplete_bytes(content)]
 
 
-def _unfinished(content: bytes) -> int:
-    """How many bytes at the end begin a UTF-8 character that is not there whole."""
+def _incomplete_bytes(content: bytes) -> int:
+    """Returns the number of bytes at the end that are an incomplete UTF-8 character."""
     for back in range(1, min(4, len(content)) + 1):
         byte = content[-back]
         if byte & 0xC0 == 0x80:
@@ -148,7 +148,7 @@ def _newest_sample(directory: RunDirectory) -> int:
 
 
 def _read_points(directory: RunDirectory, after: int) -> tuple[list[MetricPoint], int]:
-    """A resumed run takes samples back: then all that is newer than the newest is told."""
+    """Returns new samples. A resumed run removes samples; then everything after its newest one counts as new."""
     try:
         with MetricsReader(directory.metrics_file) as reader:
             after = min(after, reader.newest_sample())

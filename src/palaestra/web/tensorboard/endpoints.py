@@ -14,10 +14,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from palaestra.core.errors import NotFound
-from palaestra.daemon.home import DaemonHome
+from palaestra.daemon.settings import DaemonDirectory
 from palaestra.web.endpoints import MEBIBYTE, Call, Endpoint
 from palaestra.web.request_parsing import Body, Query, limited_stream
-from palaestra.web.responses import Refusal
+from palaestra.web.responses import HttpError
 from palaestra.web.tensorboard.process import TensorBoardProcess, clear, start_tensorboard
 
 if TYPE_CHECKING:
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from palaestra.runs.directory import RunDirectory
-    from palaestra.web.context import House
+    from palaestra.web.context import AppContext
     from palaestra.web.tensorboard.process import TensorBoardProcess
 
 logger = logging.getLogger(__name__)
 
-ROOM = "tensorboard"
+SERVICE = "tensorboard"
 IDLE_SECONDS = 300.0
 LOOK_SECONDS = 5.0
-MOST_RUNS = 100
+MAX_RUNS = 100
 FORMS = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
 _UNDER = "/tensorboard/{key}/{rest:path}"
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 PIECE = 64 << 10
-MOST_HEADER_BYTES = 4096  # of one header that is passed on
+MAX_HEADER_BYTES = 4096  # of one header that is passed on
 TO_BOARD = ("accept", "accept-encoding", "content-type", "if-none-match", "if-modified-since")
 FROM_BOARD = (
     "cache-control",
@@ -59,8 +59,8 @@ NO_POLICY = "default-src 'none'; frame-ancestors 'self'"
 OURS = {"frame-ancestors": "'self'", "base-uri": "'self'", "form-action": "'none'", "object-src": "'none'"}
 
 
-class Chosen(Body):
-    runs: list[str] = Field(min_length=1, max_length=MOST_RUNS, description="runs to look at")
+class TensorBoardBody(Body):
+    runs: list[str] = Field(min_length=1, max_length=MAX_RUNS, description="runs to look at")
 
 
 class AnyQuery(Query):
@@ -116,10 +116,10 @@ class Desk:
 
 
 @contextlib.asynccontextmanager
-async def keep_tensorboard(house: House) -> AsyncIterator[None]:
-    place = DaemonHome(house.daemon.root).path / "tensorboard"
+async def tensorboard_lifespan(context: AppContext) -> AsyncIterator[None]:
+    place = DaemonDirectory(context.daemon.root).path / "tensorboard"
     await asyncio.to_thread(clear, place)
-    desk = house.rooms[ROOM] = Desk(place)
+    desk = context.services[SERVICE] = Desk(place)
     watching = asyncio.create_task(desk.watch())
     try:
         yield
@@ -136,7 +136,7 @@ class TensorBoardPage(TypedDict):
 
 async def open_tensorboard(call: Call) -> TensorBoardPage:
     """Comes back when it answers; the first time that takes some seconds."""
-    daemon = call.house.daemon
+    daemon = call.context.daemon
     entries = {entry.id: entry for entry in (daemon.get(run) for run in call.body.runs)}
     board = await _desk(call).open([(entry.record.name, daemon.directory(entry.id)) for entry in entries.values()])
     return {"path": f"{board.prefix}/"}
@@ -153,19 +153,19 @@ async def send(call: Call) -> Response:
 
 
 def _desk(call: Call) -> Desk:
-    desk = call.house.rooms[ROOM]
+    desk = call.context.services[SERVICE]
     assert isinstance(desk, Desk)
     return desk
 
 
 class _Connection(http.client.HTTPConnection):
     def __init__(self, connected: socket.socket) -> None:
-        super().__init__("localhost", timeout=PATIENCE_SECONDS)
-        connected.settimeout(PATIENCE_SECONDS)
+        super().__init__("localhost", timeout=TIMEOUT_SECONDS)
+        connected.settimeout(TIMEOUT_SECONDS)
         self.sock = connected
 
 
-class ProxiedAnswer(StreamingResponse):
+class ProxiedResponse(StreamingResponse):
     """Owns the connection: it ends with the answer, or when the caller has gone."""
 
     def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
@@ -180,7 +180,7 @@ class ProxiedAnswer(StreamingResponse):
             self._connection.close()
 
 
-def ask(board: TensorBoardProcess, request: Request, body: bytes) -> ProxiedAnswer:
+def ask(board: TensorBoardProcess, request: Request, body: bytes) -> ProxiedResponse:
     """Blocks until the answer begins. 502 when there is none, or none that makes sense."""
     try:
         connection = _Connection(board.connect())
@@ -188,13 +188,13 @@ def ask(board: TensorBoardProcess, request: Request, body: bytes) -> ProxiedAnsw
         raise _no_answer(str(error)) from error
     try:
         connection.request(request.method, _target(request), body or None, _passed_on(request))
-        return ProxiedAnswer(connection, connection.getresponse())
+        return ProxiedResponse(connection, connection.getresponse())
     except (OSError, http.client.HTTPException, ValueError) as error:
         connection.close()
         raise _no_answer(type(error).__name__) from error
 
 
-def tightened(policy: str) -> str:
+def restrict_policy(policy: str) -> str:
     """TensorBoard's own policy for its pages, without foreign hosts, and framed by nobody but us."""
     directives = {}
     for directive in policy.split(";"):
@@ -217,14 +217,14 @@ def _target(request: Request) -> str:
 
 def _passed_on(request: Request) -> dict[str, str]:
     headers = {name: request.headers[name] for name in TO_BOARD if name in request.headers}
-    return {name: value for name, value in headers.items() if len(value) <= MOST_HEADER_BYTES}
+    return {name: value for name, value in headers.items() if len(value) <= MAX_HEADER_BYTES}
 
 
 def _passed_back(answer: http.client.HTTPResponse) -> dict[str, str]:
     headers = {name: answer.headers[name] for name in FROM_BOARD if name in answer.headers}
-    headers = {name: value for name, value in headers.items() if len(value) <= MOST_HEADER_BYTES}
+    headers = {name: value for name, value in headers.items() if len(value) <= MAX_HEADER_BYTES}
     policy = answer.headers.get("content-security-policy", "")
-    headers["content-security-policy"] = tightened(policy) if policy else NO_POLICY
+    headers["content-security-policy"] = restrict_policy(policy) if policy else NO_POLICY
     headers["x-frame-options"] = "SAMEORIGIN"
     return headers
 
@@ -234,8 +234,8 @@ def _pieces(answer: http.client.HTTPResponse) -> Iterator[bytes]:
         yield piece
 
 
-def _no_answer(why: str) -> Refusal:
-    return Refusal(502, f"TensorBoard does not answer ({why}).", "Open it again from the run's page.")
+def _no_answer(why: str) -> HttpError:
+    return HttpError(502, f"TensorBoard does not answer ({why}).", "Open it again from the run's page.")
 
 
 ROUTES = (
@@ -244,7 +244,7 @@ ROUTES = (
         "/api/tensorboard",
         open_tensorboard,
         "a TensorBoard for some runs",
-        body=Chosen,
+        body=TensorBoardBody,
         response=TensorBoardPage,
         errors=(409,),
     ),

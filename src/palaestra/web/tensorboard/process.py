@@ -29,7 +29,7 @@ START_SECONDS = 60.0
 LOOK_SECONDS = 0.05
 END_SECONDS = 2.0
 SOCKET, LOGS, OUTPUT = "s", "logs", "output"
-LONGEST_ADDRESS = 100  # bytes of a socket's path; the kernel takes 107
+MAX_ADDRESS_BYTES = 100  # bytes of a socket's path; the kernel takes 107
 
 
 @dataclass
@@ -38,7 +38,7 @@ class TensorBoardProcess:
 
     key: str  # in the path under which it is reached; nobody can guess it
     runs: frozenset[str]
-    workshop: Path
+    work_directory: Path
     process: subprocess.Popen[bytes]
     used_at: float = field(default_factory=time.monotonic)
 
@@ -59,7 +59,7 @@ class TensorBoardProcess:
         self.used_at = time.monotonic()
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
-            with _short_address(self.workshop) as address:
+            with _short_address(self.work_directory) as address:
                 connection.connect(address)
         except OSError:
             connection.close()
@@ -76,15 +76,15 @@ class TensorBoardProcess:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        shutil.rmtree(self.workshop, ignore_errors=True)
+        shutil.rmtree(self.work_directory, ignore_errors=True)
 
 
 def start_tensorboard(place: Path, runs: Sequence[tuple[str, RunDirectory]]) -> TensorBoardProcess:
     """`runs`: with the names under which they are shown. Comes back when it answers; RunFailed when it does not."""
     key = secrets.token_urlsafe(24)
-    workshop = place / key
-    _lay_out(workshop, runs)
-    with (workshop / OUTPUT).open("wb") as output, _short_address(workshop) as address:
+    work_directory = place / key
+    _lay_out(work_directory, runs)
+    with (work_directory / OUTPUT).open("wb") as output, _short_address(work_directory) as address:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "palaestra.web.tensorboard.child"],
             stdin=subprocess.PIPE,
@@ -94,9 +94,9 @@ def start_tensorboard(place: Path, runs: Sequence[tuple[str, RunDirectory]]) -> 
             start_new_session=True,  # Ctrl-C at the daemon is for the daemon
             pass_fds=_descriptors(address),
         )
-        started = TensorBoardProcess(key, frozenset(directory.id for _, directory in runs), workshop, process)
+        started = TensorBoardProcess(key, frozenset(directory.id for _, directory in runs), work_directory, process)
         try:
-            _tell(process, {"socket": address, "logs": str(workshop / LOGS), "prefix": started.prefix})
+            _tell(process, {"socket": address, "logs": str(work_directory / LOGS), "prefix": started.prefix})
             _await_answer(started)
         except BaseException:
             started.stop()
@@ -109,11 +109,11 @@ def clear(place: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
 
 
-def _lay_out(workshop: Path, runs: Sequence[tuple[str, RunDirectory]]) -> None:
+def _lay_out(work_directory: Path, runs: Sequence[tuple[str, RunDirectory]]) -> None:
     """A folder of links, so that the runs have their names in the list and no others are seen."""
-    logs = workshop / LOGS
-    workshop.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    workshop.mkdir(mode=0o700)
+    logs = work_directory / LOGS
+    work_directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    work_directory.mkdir(mode=0o700)
     logs.mkdir(mode=0o700)
     for name, directory in runs:
         (logs / name).symlink_to(directory.tensorboard)
@@ -136,18 +136,20 @@ def _await_answer(started: TensorBoardProcess) -> None:
             return
         except OSError:
             time.sleep(LOOK_SECONDS)
-    lines = (started.workshop / OUTPUT).read_text("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
+    lines = (started.work_directory / OUTPUT).read_text("utf-8", "replace").strip().splitlines()[-1:] or [
+        "it said nothing"
+    ]
     raise RunFailed(f"TensorBoard did not start: {lines[0][:300]}.", "Is it installed, and whole?")
 
 
 @contextlib.contextmanager
-def _short_address(workshop: Path) -> Iterator[str]:
+def _short_address(work_directory: Path) -> Iterator[str]:
     """The path of its socket; by way of a descriptor where the path itself is too long for a socket."""
-    path = str(workshop / SOCKET)
-    if len(os.fsencode(path)) <= LONGEST_ADDRESS:
+    path = str(work_directory / SOCKET)
+    if len(os.fsencode(path)) <= MAX_ADDRESS_BYTES:
         yield path
         return
-    descriptor = os.open(workshop, os.O_PATH | os.O_DIRECTORY)
+    descriptor = os.open(work_directory, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}/{SOCKET}"
     finally:

@@ -9,18 +9,25 @@ import pytest
 
 from palaestra.core.run import RunRequest, RunState
 from palaestra.core.worker_kind import Resources
-from palaestra.daemon.gathering import Standing, look_at, run_ids, seen, stamp_of, stand_of
-from palaestra.daemon.ticket import Ticket, stamped_ticket
-from palaestra.daemon.tree import find_process
+from palaestra.daemon.process_tree import find_process
+from palaestra.daemon.run_entry import Submission, stamped_submission
+from palaestra.daemon.run_scan import (
+    StartupState,
+    find_startup_state,
+    list_run_ids,
+    read_entry,
+    refresh_external,
+    status_stamp_of,
+)
 from palaestra.runs.status import moved, read_written_record, write_record
 from palaestra.runs.store import RunStore
 
-TICKET = Ticket(1, 2, Resources())
+SUBMISSION = Submission(1, 2, Resources())
 
 
 @pytest.fixture
 def accepted(tmp_path):
-    return RunStore(tmp_path).create(RunRequest("script", "", {}), {}, queue=stamped_ticket(TICKET))
+    return RunStore(tmp_path).create(RunRequest("script", "", {}), {}, queue=stamped_submission(SUBMISSION))
 
 
 @pytest.fixture
@@ -34,19 +41,19 @@ def sleeper():
 def write_note(directory, worker=None, ended=None, attempt=2):
     content = {"schema_version": 1, "attempt": attempt, "keeper": {"pid": 4_000_000, "started_at": 1.0}, "gpus": []}
     content |= {"worker": worker and {"pid": worker.pid, "started_at": worker.started_at}, "stopping": False}
-    directory.keeper_file.write_text(json.dumps(content | {"out_of_memory": False, "exit": ended}))
+    directory.monitor_file.write_text(json.dumps(content | {"out_of_memory": False, "exit": ended}))
 
 
 @contextmanager
-def held(directory):
-    descriptor = os.open(directory.keeper_lock_file, os.O_RDWR | os.O_CREAT)
+def lock(directory):
+    descriptor = os.open(directory.monitor_lock_file, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     yield
     os.close(descriptor)
 
 
-def standing(directory):
-    return stand_of(directory, look_at(directory))
+def startup_state(directory):
+    return find_startup_state(directory, read_entry(directory))
 
 
 def move_to(directory, *states):
@@ -57,65 +64,65 @@ def move_to(directory, *states):
 
 
 def test_accepted_and_never_started_waits(accepted):
-    assert standing(accepted) is Standing.WAITING
+    assert startup_state(accepted) is StartupState.WAITING
     write_note(accepted)  # its keeper was killed before it started anything
-    assert standing(accepted) is Standing.WAITING
+    assert startup_state(accepted) is StartupState.WAITING
     write_note(accepted, find_process(os.getpid()), {"code": 1}, attempt=1)  # of the attempt before this one
-    assert standing(accepted) is Standing.WAITING
+    assert startup_state(accepted) is StartupState.WAITING
 
 
 def test_whoever_holds_the_lock_keeps_the_run_whatever_else_is_there_yet(accepted):
-    with held(accepted):
-        assert standing(accepted) is Standing.KEPT
-    assert standing(accepted) is Standing.WAITING
+    with lock(accepted):
+        assert startup_state(accepted) is StartupState.MONITORED
+    assert startup_state(accepted) is StartupState.WAITING
 
 
 def test_a_living_worker_without_keeper_is_unkept_and_a_dead_one_has_ended(accepted, sleeper):
     move_to(accepted, RunState.RUNNING)
     write_note(accepted, sleeper)
-    assert standing(accepted) is Standing.UNKEPT
+    assert startup_state(accepted) is StartupState.UNMONITORED
     write_note(accepted, type(sleeper)(sleeper.pid, 0, sleeper.started_at + 1))  # the same pid, another process
-    assert standing(accepted) is Standing.ENDED
+    assert startup_state(accepted) is StartupState.UNRECORDED
     write_note(accepted, sleeper, {"code": 0})
-    assert standing(accepted) is Standing.ENDED
+    assert startup_state(accepted) is StartupState.UNRECORDED
 
 
 def test_what_is_over_is_over(accepted):
     move_to(accepted, RunState.CANCELLED)
-    assert standing(accepted) is Standing.OVER
+    assert startup_state(accepted) is StartupState.OVER
 
 
 def test_a_run_that_somebody_goes_on_with_by_hand_is_left_to_him(accepted):
     move_to(accepted, RunState.RUNNING)
-    assert standing(accepted) is Standing.ELSEWHERE
+    assert startup_state(accepted) is StartupState.EXTERNAL
 
 
 def test_a_run_without_a_ticket_is_never_started(tmp_path):
     directory = RunStore(tmp_path).create(RunRequest("native", "cartpole", {}), {})
-    assert standing(directory) is Standing.ELSEWHERE
+    assert startup_state(directory) is StartupState.EXTERNAL
     move_to(directory, RunState.RUNNING)
-    assert seen(look_at(directory)).state is RunState.LOST  # it says that it runs, and no process does
+    assert refresh_external(read_entry(directory)).state is RunState.LOST  # it says that it runs, and no process does
 
 
 @pytest.mark.parametrize("name", ["status_file", "queue_file"])
 def test_a_damaged_run_is_listed_as_lost_and_never_started(accepted, name):
     getattr(accepted, name).write_text("[")
-    entry = look_at(accepted)
+    entry = read_entry(accepted)
     assert (entry.state, entry.id, entry.is_waiting) == (RunState.LOST, accepted.id, False)
     assert entry.record.failure.startswith("damaged:")
 
 
 def test_the_stamp_changes_with_every_replacement(accepted):
-    before = stamp_of(accepted)
+    before = status_stamp_of(accepted)
     write_record(accepted, read_written_record(accepted))
-    assert stamp_of(accepted) != before
+    assert status_stamp_of(accepted) != before
     accepted.status_file.unlink()
-    assert stamp_of(accepted) == ""
+    assert status_stamp_of(accepted) == ""
 
 
 def test_only_directories_with_an_id_are_runs(accepted, tmp_path):
     (tmp_path / "01M7H5H1TJ9XS3KR3PDYDV0000").write_text("a file")
     (tmp_path / "01M7H5H1TJ9XS3KR3PDYDV0001").symlink_to("/etc")
     (tmp_path / ".palaestra").mkdir()
-    assert run_ids(tmp_path) == {accepted.id}
-    assert run_ids(tmp_path / "nowhere") == set()
+    assert list_run_ids(tmp_path) == {accepted.id}
+    assert list_run_ids(tmp_path / "nowhere") == set()

@@ -1,15 +1,37 @@
+from __future__ import annotations
+
 import shlex
 
 import pytest
+from daemon_scripts import ScriptKind
 
 from palaestra.cli.words import read_words
+from palaestra.core.errors import NotFound
 from palaestra.core.run import RunRequest
-from palaestra.daemon.command_line import shell_command
-from palaestra.daemon.kinds import Kinds
+from palaestra.daemon.worker_kinds import WorkerKinds, shell_command
+
+
+def test_kinds_are_those_handed_in_and_the_installed_ones():
+    kinds = WorkerKinds({"script": ScriptKind()})
+    assert {"evaluate", "native", "script"} <= set(kinds.names())
+    assert kinds.get("script").name == "script"
+    assert kinds.get("native").name == "native"
+
+
+def test_an_unknown_kind_is_refused_with_the_nearest():
+    with pytest.raises(NotFound, match="Did you mean 'native'"):
+        WorkerKinds().get("nativ")
+
+
+def test_every_installed_kind_has_its_own_name_and_a_schema():
+    kinds = WorkerKinds()
+    for name in ("native", "evaluate"):
+        assert kinds.get(name).name == name
+        assert kinds.get(name).schema()["properties"]
 
 
 def command(*request, config=None, kinds=None, **further):
-    return shell_command(kinds or Kinds(), RunRequest(*request, **further), config)
+    return shell_command(kinds or WorkerKinds(), RunRequest(*request, **further), config)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +50,7 @@ def test_the_command_line_of_a_training_means_the_same_request(config):
 
 
 def test_a_kind_without_a_verb_of_its_own_is_submitted():
-    kinds = Kinds({"nap": object()})
+    kinds = WorkerKinds({"nap": object()})
     assert command("nap", "", {"seconds": 1}, kinds=kinds) == "palaestra submit --kind=nap seconds=1"
 
 

@@ -1,8 +1,7 @@
-"""All processes of one run, wherever they have hidden: children of its keeper, and whoever carries its id.
+"""Finds all processes of a run: descendants of its monitor, and processes with its id in their environment.
 
-A keeper is a subreaper, so that a process which forks twice or opens a session of its own still ends up as its child.
-Should the keeper be gone, the run's id in the environment, which every child inherits, remains.
-Only the standard library: keepers run without anything else.
+A monitor is a subreaper, so that a process that forks twice or opens a session still becomes its child. Without the
+monitor, the run's id in the environment remains, which every child inherits. Standard library only, for monitors.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ RUN_ID_VARIABLE = "PALAESTRA_RUN_ID"
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 STATE, PARENT, START_TICKS = 0, 1, 19  # fields of /proc/PID/stat, counted after the command's closing bracket
 DEAD = {"Z", "X"}
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process, ever: a pid alone may belong to a stranger by the time it is used."""
+    """A process with its start time, because the kernel reuses pids."""
 
     pid: int
     parent: int
@@ -34,10 +33,10 @@ class Process:
 
 
 def find_process(pid: int) -> Process | None:
-    """None for none, and for a zombie."""
+    """Returns None if there is none, or a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):  # nothing else may pass for "gone", such as a lack of descriptors
+    except (FileNotFoundError, ProcessLookupError):  # other errors, such as no free descriptors, do not mean "gone"
         return None
     fields = stat.rpartition(")")[2].split()
     if fields[STATE] in DEAD:
@@ -50,16 +49,18 @@ def all_processes() -> list[Process]:
     return [found for pid in pids if (found := find_process(pid)) is not None]
 
 
-def find_members(run_id: str, keeper_pid: int | None) -> list[Process]:
-    """Of the run: descendants of its keeper, carriers of its id, and their descendants; never the keeper itself."""
+def find_members(run_id: str, monitor_pid: int | None) -> list[Process]:
+    """Returns descendants of the monitor and processes with the run's id, with their descendants; not the monitor."""
     table = all_processes()
     children: dict[int, list[Process]] = {}
     for process in table:
         children.setdefault(process.parent, []).append(process)
     to_visit = [
-        process for process in table if process.pid not in {keeper_pid, os.getpid()} and _carries(process.pid, run_id)
+        process
+        for process in table
+        if process.pid not in {monitor_pid, os.getpid()} and _has_run_id(process.pid, run_id)
     ]
-    to_visit += children.get(keeper_pid, []) if keeper_pid is not None else []
+    to_visit += children.get(monitor_pid, []) if monitor_pid is not None else []
     found: dict[int, Process] = {}
     while to_visit:
         process = to_visit.pop()
@@ -69,40 +70,40 @@ def find_members(run_id: str, keeper_pid: int | None) -> list[Process]:
     return list(found.values())
 
 
-def send(process: Process, number: int) -> bool:
-    """Signal that process and no other; False when it is gone."""
+def send_signal(process: Process, number: int) -> bool:
+    """Sends a signal to exactly this process. Returns False if it is gone."""
     try:
-        handle = os.pidfd_open(process.pid)
+        pidfd = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return False
     try:
-        found = find_process(process.pid)  # with the handle open the pid cannot change hands any more
+        found = find_process(process.pid)  # while the pidfd is open, the pid is not reused
         if found is None or found.started_at != process.started_at:
             return False
-        signal.pidfd_send_signal(handle, number)
-    except (ProcessLookupError, PermissionError):  # gone, or it took on another user's rights
+        signal.pidfd_send_signal(pidfd, number)
+    except (ProcessLookupError, PermissionError):  # gone, or it changed its user
         return False
     finally:
-        os.close(handle)
+        os.close(pidfd)
     return True
 
 
 def kill_members(find: Callable[[], list[Process]], seconds: float, reap: Callable[[], None] | None = None) -> int:
-    """SIGKILL until nobody is found any more, also those who are born meanwhile; how many are left after `seconds`."""
+    """Sends SIGKILL until no process is found, also new ones. Returns how many are left after `seconds`."""
     deadline = time.monotonic() + seconds
     while members := find():
         for process in members:
-            send(process, signal.SIGKILL)
+            send_signal(process, signal.SIGKILL)
         if reap is not None:
             reap()
         if time.monotonic() > deadline:
             return len(find())
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return 0
 
 
 def resident_bytes(processes: list[Process]) -> int:
-    """Memory they hold together; pages that several share count once between them."""
+    """Returns their total memory; shared pages count once (PSS)."""
     return sum(_proportional_bytes(process.pid) for process in processes)
 
 
@@ -111,14 +112,14 @@ def _proportional_bytes(pid: int) -> int:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
-    except OSError:  # gone by now
+    except OSError:  # it has ended
         return 0
     return 0
 
 
-def _carries(pid: int, run_id: str) -> bool:
+def _has_run_id(pid: int, run_id: str) -> bool:
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:  # gone, or somebody else's
+    except OSError:  # it has ended, or belongs to another user
         return False
     return f"{RUN_ID_VARIABLE}={run_id}".encode() in variables.split(b"\0")

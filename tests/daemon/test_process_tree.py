@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from palaestra.daemon.tree import (
+from palaestra.daemon.process_tree import (
     RUN_ID_VARIABLE,
     Process,
     find_members,
     find_process,
     kill_members,
     resident_bytes,
-    send,
+    send_signal,
 )
 from palaestra.runs.processes import process_started_at
 
@@ -72,11 +72,11 @@ def test_a_stranger_with_the_same_pid_is_never_signalled(start):
     process = start()
     found = find_process(process.pid)
     stranger = Process(found.pid, found.parent, found.started_at - 1.0)
-    assert send(stranger, signal.SIGKILL) is False
+    assert send_signal(stranger, signal.SIGKILL) is False
     assert process.poll() is None
-    assert send(found, signal.SIGKILL) is True
+    assert send_signal(found, signal.SIGKILL) is True
     assert process.wait() == -signal.SIGKILL
-    assert send(found, signal.SIGKILL) is False
+    assert send_signal(found, signal.SIGKILL) is False
 
 
 def test_those_born_while_others_die_are_ended_too(start):
