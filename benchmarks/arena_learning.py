@@ -20,7 +20,7 @@ from typing import Any
 
 import palaestra
 from learn.estimates import difference, estimate
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 
 ROOT = Path(__file__).parents[1]
 WORLDS = 10

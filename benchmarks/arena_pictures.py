@@ -13,7 +13,7 @@ import av
 import numpy as np
 
 from palaestra.apps.arena.replay import open_replay
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 
 ITEMS = {"ore": "#0f766e", "battery": "#b45309", "heart": "#dc2626"}
 WIDTH, HEIGHT, LEFT, BELOW = 640, 300, 44, 34

@@ -26,7 +26,7 @@ from palaestra.loggers.samples import sample_of
 from palaestra.loggers.status import RunHeader
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.disk_use import measure_disk_use
-from palaestra.runs.series_cache import SeriesCache
+from palaestra.runs.metrics.curve_cache import CurveCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def measure(steps: int, *, downsample: bool = True) -> dict[str, Any]:
         root = Path(folder)
         run = RunDirectory(root / "01HX0000000000000000000000").make()
         seconds = _feed(run, steps, downsample=downsample)
-        cache = SeriesCache(root / "curves")
+        cache = CurveCache(root / "curves")
         cache.refresh(run)
         use = measure_disk_use(run, root / "curves" / run.id)
     iterations = steps // ITERATION_STEPS

@@ -20,9 +20,9 @@ from pathlib import Path
 from palaestra.core.metrics_logger import Sample
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.identity import new_run_id
-from palaestra.runs.metrics_reader import MetricsReader
-from palaestra.runs.metrics_writer import MetricsWriter
-from palaestra.runs.series_cache import SeriesCache
+from palaestra.runs.metrics.curve_cache import CurveCache
+from palaestra.runs.metrics.reader import MetricsReader
+from palaestra.runs.metrics.writer import MetricsWriter
 
 STEPS_PER_SAMPLE = 512
 
@@ -68,7 +68,7 @@ def timed(function, repeats: int = 5) -> tuple[float, float]:
     return statistics.median(wall), statistics.median(processor)
 
 
-def chart(cache: SeriesCache, wanted, buckets: int = 600, **window) -> int:
+def chart(cache: CurveCache, wanted, buckets: int = 600, **window) -> int:
     """What one call of /api/metrics does between the request and its answer."""
     series = []
     for directory, name in wanted:
@@ -79,7 +79,7 @@ def chart(cache: SeriesCache, wanted, buckets: int = 600, **window) -> int:
 
 def measure(root: Path, names: int, samples: int) -> dict[str, object]:
     runs = [RunDirectory(path) for path in sorted(root.iterdir()) if not path.name.startswith(".")]
-    cache, timings = SeriesCache(root / ".series"), {}
+    cache, timings = CurveCache(root / ".series"), {}
     for directory in runs:
         with MetricsWriter(directory.metrics_file) as writer:  # what an earlier measurement left
             writer.rewind((samples - 1) * STEPS_PER_SAMPLE)
@@ -89,7 +89,7 @@ def measure(root: Path, names: int, samples: int) -> dict[str, object]:
     within = [(runs[-1], f"curve/{number}") for number in range(min(20, names))]
     middle = samples * STEPS_PER_SAMPLE // 2
     zoomed = {"start": middle, "end": middle + samples * STEPS_PER_SAMPLE // 100}
-    again = SeriesCache(root / ".series")
+    again = CurveCache(root / ".series")
     timings["first chart of a new daemon, checksums read: 20 runs x 1 name"] = timed(lambda: chart(again, across), 1)
     timings["20 runs x 1 name"] = timed(lambda: chart(cache, across), 15)
     timings["1 run x 20 names"] = timed(lambda: chart(cache, within), 15)
@@ -114,12 +114,12 @@ def measure(root: Path, names: int, samples: int) -> dict[str, object]:
     }
 
 
-def lay_out(cache: SeriesCache, directory: RunDirectory) -> None:
-    cache.forget(directory.id)
+def lay_out(cache: CurveCache, directory: RunDirectory) -> None:
+    cache.remove(directory.id)
     cache.refresh(directory)
 
 
-def live(cache: SeriesCache, runs, names: int) -> tuple[float, float]:
+def live(cache: CurveCache, runs, names: int) -> tuple[float, float]:
     writers = [MetricsWriter(directory.metrics_file) for directory in runs]
     measured = []
     for _ in range(5):

@@ -33,7 +33,7 @@ from playwright.sync_api import sync_playwright
 from palaestra.config.recipes.registry import find_recipe
 from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunRequest, RunState
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.writer import MetricsWriter
 from palaestra.runs.status import read_record, write_record
 from palaestra.runs.store import RunStore
 

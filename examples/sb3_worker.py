@@ -33,7 +33,7 @@ from palaestra.runner.signals import StopRequest, exit_code_of, stop_on_signals
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config
 from palaestra.runs.lock import run_lock
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.writer import MetricsWriter
 from palaestra.runs.store import RunStore
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from palaestra.core.run import RunState
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 

@@ -173,7 +173,7 @@ CAUGHT_BY = {
         "training/test_curriculum.py::test_a_curriculum_resumes_bit_for_bit_and_a_part_that_is_left_out_is_seen",
     ],
     33: [
-        "runs/test_metrics_writer.py::test_missing_zero_nan_and_infinity_are_four_things",
+        "runs/metrics/test_writer.py::test_missing_zero_nan_and_infinity_are_four_things",
         "loggers/test_samples.py::test_without_an_episode_its_metrics_are_absent_not_zero",
         "training/test_curriculum.py::test_metrics_tell_returns_shares_and_how_many_were_completed",
     ],

@@ -15,7 +15,7 @@ import palaestra
 from learn.result import Job, Result, write_result
 from learn.tasks import EVALUATION_SEEDS, TASKS, TRAINING_WINDOW
 from palaestra.core.errors import RunFailed
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 
 
 def main(job_file: Path, result_file: Path) -> None:

@@ -20,7 +20,7 @@ from palaestra.cluster.evaluation.jobs import EvaluationJob, JobRunner, Status, 
 from palaestra.cluster.evaluation.messages import imported_modules, share_to_json
 from palaestra.config.distributed import ClusterConfig
 from palaestra.evaluation.session import EvaluationOptions
-from palaestra.runs.code_identity import code_of_process
+from palaestra.runs.environment import code_of_process
 from scale.workers import EvaluationCosts
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ PLANTS = (
         34,
         "every sample is made durable",
         (
-            "runs/metrics_writer.py",
+            "runs/metrics/writer.py",
             "        self._last_sample += len(samples)\n",
             "        self._last_sample += len(samples)\n        self.flush()\n",
         ),

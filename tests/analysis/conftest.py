@@ -16,7 +16,7 @@ from palaestra.core.run import RunRequest
 from palaestra.evaluation.summary import append_batch
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.files import write_json
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.writer import MetricsWriter
 from palaestra.runs.store import RunStore
 
 NUMBERS = count(1)

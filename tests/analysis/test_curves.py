@@ -7,7 +7,7 @@ from palaestra.analysis.curves import CELLS, Grid, lay, make_charts
 from palaestra.analysis.groups import group_runs
 from palaestra.analysis.subjects import find_subjects
 from palaestra.core.errors import NotFound
-from palaestra.runs.metrics_reader import Bucket
+from palaestra.runs.metrics.reader import Bucket
 
 RETURN = "charts/episodic_return"
 

@@ -6,7 +6,7 @@ import pytest
 
 from palaestra.config.train import TrainConfig
 from palaestra.core.metrics_logger import Sample
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.writer import MetricsWriter
 from palaestra.training.engines import native_engine
 from palaestra.training.state import new_training_state
 

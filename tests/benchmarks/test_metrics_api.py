@@ -5,7 +5,7 @@ import sys
 
 import metrics_api
 
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 
 
 def test_the_runs_it_makes_have_the_points_that_were_asked_for(tmp_path):

@@ -8,7 +8,7 @@ from learn import ours
 from learn.result import Job
 from learn.tasks import EVALUATION_SEEDS
 from palaestra.core.errors import RunFailed
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 
 JOB = Job(side="ours", task="cartpole", seed=3, total_steps=600, settings={})
 

@@ -43,7 +43,7 @@ from palaestra.rendering.frame_format import (
 )
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import read_journal
-from palaestra.runs.replay_file import ReplayWriter, read_replay_file
+from palaestra.runs.replays import ReplayWriter, read_replay_file
 from palaestra.runs.status import read_written_record
 from palaestra.web.files import wanted_span
 from palaestra.web.request_parsing import parse_json

@@ -20,7 +20,7 @@ from palaestra.cluster.nodes import (
     unreachable,
 )
 from palaestra.core.errors import RunFailed, UsageError
-from palaestra.runs.code_identity import code_identity, package_files
+from palaestra.runs.environment import code_identity, package_files
 
 
 class FakeRay:

@@ -11,7 +11,7 @@ from palaestra.cluster import status
 from palaestra.cluster.nodes import ExcludedNode, NodeResponses, node_of
 from palaestra.cluster.status import cluster_status, describe_node, read_status
 from palaestra.core.errors import RunFailed
-from palaestra.runs.code_identity import code_identity, package_files
+from palaestra.runs.environment import code_identity, package_files
 
 VERSIONS = {"python": "3.11.7", "ray": "2.60.0", "palaestra": "0.1.0"}
 

@@ -18,8 +18,8 @@ from palaestra.daemon.index import Index
 from palaestra.daemon.run_entry import SubmissionOptions, read_submission
 from palaestra.daemon.service import Daemon
 from palaestra.runs.documents import read_config, read_request
+from palaestra.runs.identity import RunNames
 from palaestra.runs.journal import read_journal
-from palaestra.runs.names import RunNames
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 

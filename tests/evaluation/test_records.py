@@ -17,8 +17,8 @@ from palaestra.evaluation.records import EvaluationEvents, EvaluationRecorder, R
 from palaestra.evaluation.summary import read_batches
 from palaestra.runs.files import write_atomic, write_json
 from palaestra.runs.journal import read_journal
-from palaestra.runs.metrics_reader import MetricsReader
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.reader import MetricsReader
+from palaestra.runs.metrics.writer import MetricsWriter
 
 
 def report_of(*returns, complete=True):

@@ -12,7 +12,7 @@ from palaestra.loggers import wandb as wandb_sink
 from palaestra.loggers.build import build_loggers
 from palaestra.loggers.downsampling import SINGLE_ITERATIONS
 from palaestra.loggers.samples import sample_of
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 
 
 class Recorder:

@@ -14,7 +14,7 @@ from palaestra.loggers.csv import CsvLogger
 from palaestra.loggers.downsampling import SINGLE_ITERATIONS, Downsampler, interval_length
 from palaestra.loggers.fanout import LoggerFanout
 from palaestra.loggers.store import MetricsStoreLogger
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 
 STEPS = 100  # of an iteration
 SINGLE = 8

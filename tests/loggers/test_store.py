@@ -5,7 +5,7 @@ from contextlib import closing
 
 from palaestra.core.errors import RunFailed
 from palaestra.loggers.store import WRITE_SECONDS, MetricsStoreLogger
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.writer import MetricsWriter
 
 QUERY = "SELECT points.step, names.name, points.value FROM points JOIN names ON names.id = points.name ORDER BY 1, 2"
 

@@ -21,7 +21,7 @@ import torch
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.checkpoints.names import is_temporary, model_name
 from palaestra.runs.journal import read_journal
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 

@@ -12,7 +12,7 @@ import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from palaestra.algorithms.optimizers import FlatOptimizer
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.writer import MetricsWriter
 
 
 class Cart(CartPoleEnv):

@@ -13,7 +13,7 @@ import pytest
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.evaluation.summary import read_batches
 from palaestra.runs.journal import read_journal
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from palaestra.core.run import RunState
 from palaestra.runner.parent import LAUNCHER
 from palaestra.runs.documents import read_config
 from palaestra.runs.journal import read_journal
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 

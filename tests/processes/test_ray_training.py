@@ -11,7 +11,7 @@ import pytest
 from palaestra.core.run import RunState
 from palaestra.runs.documents import read_request
 from palaestra.runs.journal import read_journal
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 

@@ -9,7 +9,7 @@ from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.core.errors import PalaestraError
 from palaestra.core.run import RunState
 from palaestra.runs.journal import read_journal
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
 
 pytestmark = pytest.mark.slow

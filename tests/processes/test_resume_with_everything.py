@@ -11,7 +11,7 @@ import pytest
 
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.runs.journal import read_journal
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 
 pytestmark = pytest.mark.slow
 

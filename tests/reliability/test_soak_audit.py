@@ -10,7 +10,7 @@ from palaestra.core.episodes import EpisodeResult
 from palaestra.core.metrics_logger import Sample
 from palaestra.evaluation.summary import append_batch
 from palaestra.runs.directory import RunDirectory
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.writer import MetricsWriter
 from tools.reliability import soak_audit
 from tools.reliability.soak_audit import (
     EVALUATIONS,

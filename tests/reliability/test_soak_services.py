@@ -12,7 +12,7 @@ from palaestra.daemon.monitor_handle import MonitorRecord
 from palaestra.daemon.process_tree import find_process
 from palaestra.evaluation.summary import append_batch
 from palaestra.runs.directory import RunDirectory
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.writer import MetricsWriter
 from tools.reliability import soak_services
 from tools.reliability.soak_services import EVALUATION, PROGRAM, RUNS, VIEWERS, SoakServices, Viewer, until
 

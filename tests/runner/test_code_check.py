@@ -6,7 +6,7 @@ import pytest
 from palaestra.algorithms.group import Group
 from palaestra.core.errors import UsageError
 from palaestra.runner.code_check import accepts_different_ranks, imported_modules, require_same_code
-from palaestra.runs.code_identity import CodeDifferences, code_identity, package_files
+from palaestra.runs.environment import CodeDifferences, code_identity, package_files
 
 
 class PaperLeader(Group):

@@ -17,7 +17,7 @@ from palaestra.runner.evaluate_kind import EvaluateConfig
 from palaestra.runner.evaluation_run import EvaluationResults
 from palaestra.runner.started import main
 from palaestra.runs.journal import read_journal
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 

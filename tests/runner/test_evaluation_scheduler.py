@@ -2,7 +2,7 @@ import pytest
 
 from palaestra.core.metrics_logger import Sample
 from palaestra.evaluation.background import CheckpointEvaluation
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.writer import MetricsWriter
 from palaestra.training.trainer import train
 
 

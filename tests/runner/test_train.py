@@ -28,7 +28,7 @@ from palaestra.runs import environment
 from palaestra.runs.documents import read_config
 from palaestra.runs.journal import read_journal
 from palaestra.runs.lock import run_lock
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 

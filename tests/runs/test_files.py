@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -10,16 +11,21 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.runs import files
 from palaestra.runs.files import (
     append_line,
     in_flight,
+    indented,
     is_abandoned,
     read_json,
     read_yaml,
+    stamped,
     sweep_temporaries,
+    unstamped,
     write_atomic,
     write_json,
     write_yaml,
@@ -323,3 +329,66 @@ def test_links_and_pipes_in_place_of_a_file_are_refused_where_they_may_not_be(tm
     os.mkfifo(tmp_path / "pipe.json")
     with pytest.raises(DamagedFile, match=r"pipe\.json"):
         read_json(tmp_path / "pipe.json")
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+DATA = st.recursive(
+    SCALARS,
+    lambda parts: st.lists(parts) | st.lists(parts).map(tuple) | st.dictionaries(st.text(), parts),
+    max_leaves=20,
+)
+
+
+@given(DATA)
+@settings(max_examples=200, deadline=None)
+def test_the_text_is_that_of_the_standard_library(data):
+    assert indented(data) == json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), {"a": [float("inf")]}, {"a": {1, 2}}, object()],
+    ids=["NaN", "an infinity", "a set", "an object"],
+)
+def test_what_is_no_json_is_refused_as_there(value):
+    with pytest.raises((ValueError, TypeError)) as standard:
+        json.dumps(value, indent=2, allow_nan=False)
+    with pytest.raises(standard.type):
+        indented(value)
+
+
+def test_nothing_is_left_to_the_collector():
+    data = {"run": {"steps": 5, "summary": {"score": 1.5, "tags": ["a", "b"]}}}
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            indented(data)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+PATH = Path("x/status.json")
+
+
+def test_the_version_stands_first_and_is_taken_off_again():
+    assert list(stamped({"a": 1}, 2).items()) == [("schema_version", 2), ("a", 1)]
+    assert unstamped(stamped({"a": 1}, 2), 2, PATH) == {"a": 1}
+
+
+def test_an_older_version_is_read():
+    assert unstamped({"schema_version": 1, "a": 1}, 2, PATH) == {"a": 1}
+
+
+def test_a_newer_version_is_refused_with_both_numbers():
+    with pytest.raises(DamagedFile, match=r"status\.json has schema_version 3; this Palaestra reads 1 to 2"):
+        unstamped({"schema_version": 3}, 2, PATH)
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"schema_version": "1"}, {"schema_version": 0}, {"schema_version": True}, [], None]
+)
+def test_what_has_no_version_is_not_ours(data):
+    with pytest.raises(DamagedFile, match=r"status\.json"):
+        unstamped(data, 1, PATH)

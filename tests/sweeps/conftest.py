@@ -10,7 +10,7 @@ from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunRequest, RunState
 from palaestra.core.trials import TrialEnd
 from palaestra.runner.job import TrainingJob
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.writer import MetricsWriter
 from palaestra.runs.status import read_record, write_record
 from palaestra.runs.store import RunStore
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.runs.journal import read_journal
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.store import RunStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.full, pytest.mark.timeout(1200)]

@@ -5,7 +5,7 @@ import pytest
 from palaestra.core.errors import UsageError
 from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunState
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.writer import MetricsWriter
 from palaestra.sweeps.results import check_metric, curve_of, points_of, value_of
 
 

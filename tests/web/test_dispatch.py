@@ -194,13 +194,13 @@ def test_where_threads_have_no_priority_of_their_own_nothing_changes(monkeypatch
 SLOW_DAEMON = """
 import os, pathlib, sys, threading
 from palaestra.cli.main import main
-from palaestra.runs.series_cache import SeriesCache
+from palaestra.runs.metrics.curve_cache import CurveCache
 
 def never(*_):
     pathlib.Path(os.environ["BEGUN"]).touch()
     threading.Event().wait()
 
-SeriesCache.chart = SeriesCache.newest = never
+CurveCache.chart = CurveCache.newest = never
 sys.exit(main())
 """
 

@@ -11,7 +11,7 @@ from palaestra.checkpoints.durable import committed_epochs, verify
 from palaestra.checkpoints.names import sidecar_name
 from palaestra.core.errors import DamagedFile, NotFound, PalaestraError
 from palaestra.evaluation.summary import read_batches
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -86,7 +86,7 @@ class RunAudit:
 
     def _audit_metrics(self, begin: int, *, whole: bool) -> None:
         try:
-            with MetricsReader(self.directory.metrics_file) as reader, reader.one_moment():
+            with MetricsReader(self.directory.metrics_file) as reader, reader.consistent_snapshot():
                 steps = [point.step for point in reader.series(EVERY_ITERATION, begin)]
                 episodes = reader.episodes() if whole else []
         except PalaestraError as error:

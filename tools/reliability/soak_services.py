@@ -26,7 +26,7 @@ from palaestra.daemon.process_tree import find_members, send_signal
 from palaestra.evaluation.summary import read_batches
 from palaestra.rendering.frame_buffer import all_frame_buffers
 from palaestra.runs.directory import RunDirectory
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from tools.reliability.soak_audit import RunAudit
 
 if TYPE_CHECKING:

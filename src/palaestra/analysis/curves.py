@@ -14,14 +14,14 @@ import numpy as np
 
 from palaestra.analysis.statistics import Values, mean_band
 from palaestra.core.errors import NotFound, did_you_mean
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.analysis.groups import Group
     from palaestra.runs.directory import RunDirectory
-    from palaestra.runs.metrics_reader import Bucket
+    from palaestra.runs.metrics.reader import Bucket
 
 CELLS = 200
 USUAL = ("charts/episodic_return", "eval/episodic_return")  # drawn unless others are asked for

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from palaestra.analysis.subjects import SEED, Subject
-from palaestra.runs.differences import diff_configs
+from palaestra.runs.documents import diff_configs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

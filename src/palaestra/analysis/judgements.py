@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.core.evaluation import DEFAULT
 from palaestra.evaluation.summary import SCHEMA_VERSION, read_batches
-from palaestra.runs.files import read_json
-from palaestra.runs.schema import unstamped
+from palaestra.runs.files import read_json, unstamped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

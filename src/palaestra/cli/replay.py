@@ -15,8 +15,7 @@ from palaestra.cli.terminal import Terminal, is_terminal
 from palaestra.core import plugins
 from palaestra.core.errors import UsageError
 from palaestra.runs.directory import RunDirectory
-from palaestra.runs.replay_file import SUFFIX, read_kind
-from palaestra.runs.replays import newest_replay
+from palaestra.runs.replays import SUFFIX, newest_replay, read_kind
 from palaestra.runs.store import RunStore, runs_root
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from palaestra.cli.targets import run_names
 from palaestra.config.yaml import dump_yaml
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.run import UNREADABLE
-from palaestra.runs.differences import ABSENT, diff_configs, format_differences
-from palaestra.runs.documents import read_config
+from palaestra.runs.documents import ABSENT, diff_configs, format_differences, read_config
 from palaestra.runs.processes import terminate
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaestra.runs.names import RunNames
+from palaestra.runs.identity import RunNames
 from palaestra.runs.store import runs_root
 
 SELECTORS = ("best", "latest")

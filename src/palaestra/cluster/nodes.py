@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.core.clock import Clock, SystemClock
 from palaestra.core.errors import RunFailed, UsageError
-from palaestra.runs.code_identity import (
+from palaestra.runs.environment import (
     CodeDifferences,
     CodeIdentity,
     code_of_process,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.cluster.connection import open_ray
 from palaestra.cluster.nodes import node_of, query_nodes
 from palaestra.core.errors import PalaestraError, RunFailed
-from palaestra.runs.code_identity import (
+from palaestra.runs.environment import (
     CodeDifferences,
     CodeIdentity,
     code_of_process,

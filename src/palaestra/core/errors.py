@@ -7,7 +7,7 @@ The command line prints both and leaves with `exit_code`; nothing else in the ho
     ├── UsageError            2   a key, a value, a combination that cannot be
     │   ├── RequestRefused        a request, with all that is wrong with it (core/worker_kind)
     │   ├── Conflict              not in the state in which the run is (daemon/errors)
-    │   ├── BeingWritten          metrics that somebody else writes, or reads, just now (runs/metrics_writer)
+    │   ├── MetricsInUse          metrics that somebody else writes, or reads, just now (runs/metrics_writer)
     │   └── StoreInUse            another daemon serves these runs (daemon/errors)
     ├── NotFound              3   a run, recipe, checkpoint or environment that is not there
     ├── MissingPackage        4   a package that is not installed, with the way to get it

@@ -23,8 +23,7 @@ from palaestra.daemon.process_tree import (
     send_signal,
 )
 from palaestra.daemon.run_monitor import HANDLED_SIGNALS, SCHEMA_VERSION, MonitorSettings
-from palaestra.runs.files import read_json
-from palaestra.runs.schema import unstamped
+from palaestra.runs.files import read_json, unstamped
 
 if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory

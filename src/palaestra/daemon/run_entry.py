@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.core.errors import DamagedFile
 from palaestra.core.run import RunRecord, RunState
 from palaestra.core.worker_kind import Resources
-from palaestra.runs.files import read_json, write_json
-from palaestra.runs.schema import stamped, unstamped
+from palaestra.runs.files import read_json, stamped, unstamped, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path

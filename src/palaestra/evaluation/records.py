@@ -21,10 +21,9 @@ from palaestra.evaluation.plans import episode_from, key_of, plan_from, weights_
 from palaestra.evaluation.summary import add_batch, describe, only_writer, read_batches
 from palaestra.loggers.samples import evaluation_sample_of
 from palaestra.loggers.tensorboard import TensorBoardLogger
-from palaestra.runs.files import read_json, sweep_temporaries, write_json
+from palaestra.runs.files import read_json, stamped, sweep_temporaries, unstamped, write_json
 from palaestra.runs.journal import Journal
-from palaestra.runs.metrics_writer import MetricsWriter
-from palaestra.runs.schema import stamped, unstamped
+from palaestra.runs.metrics.writer import MetricsWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -203,7 +202,7 @@ class EvaluationRecorder:
     def _write_metrics(self, sample: Sample) -> None:
         """A run that is training holds its metrics file; the figures are in the summary all the same."""
         try:
-            with MetricsWriter(self._directory.metrics_file, is_guest=True) as writer:
+            with MetricsWriter(self._directory.metrics_file, is_secondary=True) as writer:
                 writer.write(sample)
         except PalaestraError as error:
             logger.info("The evaluation is recorded, but not in the metrics of the run: %s", error)

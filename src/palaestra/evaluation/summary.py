@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.regular_file import open_regular_file
 from palaestra.core.errors import DamagedFile, NotFound
-from palaestra.runs.files import finite, read_json, write_atomic
-from palaestra.runs.schema import stamped, unstamped
+from palaestra.runs.files import finite, read_json, stamped, unstamped, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

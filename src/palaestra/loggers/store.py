@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import RunFailed
-from palaestra.runs.metrics_writer import writer_when_free
+from palaestra.runs.metrics.writer import wait_for_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ class MetricsStoreLogger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._writer = writer_when_free(path)
+        self._writer = wait_for_writer(path)
         self._waiting: deque[Sample] = deque(maxlen=MAX_WAITING)
         self._written_at = float("-inf")
         self._is_warned = False

@@ -10,7 +10,7 @@ from palaestra.algorithms.serialization import decode_plain, encode_plain, has_t
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.lazy_import import lazy_import
-from palaestra.runs.differences import diff_configs, format_differences
+from palaestra.runs.documents import diff_configs, format_differences
 from palaestra.training.distributed.reports import import_torch_together, weights_digest
 
 if TYPE_CHECKING:

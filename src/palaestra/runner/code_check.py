@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import UsageError
-from palaestra.runs.code_identity import (
+from palaestra.runs.environment import (
     CodeDifferences,
     CodeIdentity,
     code_identity,

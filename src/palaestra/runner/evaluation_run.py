@@ -33,7 +33,7 @@ from palaestra.runner.signals import StopNow, exit_code_of, stop_on_signals
 from palaestra.runs.documents import read_config
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.writer import MetricsWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

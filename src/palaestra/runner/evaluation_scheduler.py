@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from palaestra.core.errors import PalaestraError
 from palaestra.core.metrics_logger import Sample
 from palaestra.loggers.samples import EVALUATED_RETURN
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

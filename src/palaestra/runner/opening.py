@@ -12,8 +12,7 @@ from palaestra.config.policy import AUTO, CHOSEN_NETWORKS
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import NotFound, UsageError
 from palaestra.core.run import RunState
-from palaestra.runs.differences import Difference, diff_configs, format_differences
-from palaestra.runs.documents import read_config
+from palaestra.runs.documents import Difference, diff_configs, format_differences, read_config
 from palaestra.runs.status import read_record
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import DamagedFile, NotFound, UsageError
-from palaestra.runs.files import read_json, write_json
-from palaestra.runs.schema import stamped, unstamped
+from palaestra.runs.files import read_json, stamped, unstamped, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path

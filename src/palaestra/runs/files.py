@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.config.yaml import dump_yaml, parse_yaml
 from palaestra.core.errors import DamagedFile, NotFound
-from palaestra.runs.indented_json import indented
 from palaestra.runs.processes import is_alive
 
 if TYPE_CHECKING:
@@ -163,3 +162,44 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(entry) for entry in value]
     return value
+
+
+_word = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def indented(value: Any, line: str = "\n") -> str:
+    """Of plain data whose keys are texts; `line` begins a new line where the value stands."""
+    inner = f"{line}  "
+    if isinstance(value, dict) and value:
+        entries = [f"{_word(key)}: {indented(entry, inner)}" for key, entry in value.items()]
+        return f"{{{inner}{f',{inner}'.join(entries)}{line}}}"
+    if isinstance(value, list | tuple) and value:
+        return f"[{inner}{f',{inner}'.join([indented(entry, inner) for entry in value])}{line}]"
+    return repr(value) if type(value) is int else _word(value)
+
+
+KEY = "schema_version"
+
+
+class NewerFormat(DamagedFile):
+    """Nothing is wrong with the file: a later version of Palaestra wrote it."""
+
+
+def stamped(data: dict[str, Any], version: int) -> dict[str, Any]:
+    """The same data with its version in front."""
+    return {KEY: version, **data}
+
+
+def unstamped(data: Any, version: int, path: Path) -> dict[str, Any]:
+    """The data without its version, once that is known to be one we can read."""
+    if not isinstance(data, dict):
+        raise DamagedFile(f"{path} holds a {type(data).__name__} where a mapping was expected.")
+    found = data.get(KEY)
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise DamagedFile(f"{path} has {KEY} {found!r}; a number from 1 to {version} was expected.")
+    if found > version:
+        raise NewerFormat(
+            f"{path} has {KEY} {found}; this Palaestra reads 1 to {version}.",
+            "It was written by a newer version; install that one to use it.",
+        )
+    return {key: value for key, value in data.items() if key != KEY}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from palaestra.runs.directory import SUBDIRECTORIES
-from palaestra.runs.files import read_json, write_json
-from palaestra.runs.schema import stamped, unstamped
+from palaestra.runs.files import read_json, stamped, unstamped, write_json
 
 if TYPE_CHECKING:
     from palaestra.core.run import RunRequest

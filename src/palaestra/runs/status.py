@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import DamagedFile, PalaestraError, UsageError
 from palaestra.core.run import MOVES, NEWER_VERSION, UNREADABLE, RunRecord, RunState
-from palaestra.runs.files import read_json, write_json
+from palaestra.runs.files import NewerFormat, read_json, stamped, unstamped, write_json
 from palaestra.runs.identity import created_at
 from palaestra.runs.processes import is_alive
-from palaestra.runs.schema import NewerFormat, stamped, unstamped
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,23 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.clock import Clock, SystemClock
-from palaestra.core.errors import DamagedFile, NotFound, PalaestraError, RunFailed, UsageError
+from palaestra.core.errors import DamagedFile, NotFound, PalaestraError, RunFailed, UsageError, did_you_mean
 from palaestra.core.run import RunRecord, RunRequest, RunState
 from palaestra.runs.directory import RunDirectory, has_only_logs
 from palaestra.runs.documents import write_config, write_request
 from palaestra.runs.environment import describe_environment
-from palaestra.runs.files import fsync_directory, in_flight, is_abandoned, write_json
-from palaestra.runs.identity import check_name, is_run_id, new_run_id, nickname
+from palaestra.runs.files import fsync_directory, in_flight, is_abandoned, stamped, write_json
+from palaestra.runs.identity import RunNames, check_name, is_run_id, new_run_id, nickname
 from palaestra.runs.journal import Journal
 from palaestra.runs.lock import run_lock
 from palaestra.runs.manifest import write_manifest
-from palaestra.runs.names import RunNames
-from palaestra.runs.schema import stamped
-from palaestra.runs.selectors import select
 from palaestra.runs.status import ACTIVE, read_record, unreadable_record, write_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 ENVIRONMENT_VARIABLE = "PALAESTRA_RUNS_DIR"
 ENVIRONMENT_SCHEMA_VERSION = 1
@@ -209,3 +207,56 @@ def _taken(name: str) -> PalaestraError:
         f"There is already a run called '{name}'.",
         "Continue it, choose another name with run=NAME, or remove it: palaestra runs rm " + name,
     )
+
+
+SHOWN = 8
+
+
+def select(selector: str, records: list[RunRecord], root: Path) -> RunDirectory:
+    """Among `records`, newest first. Exact words go before beginnings: `latest`, id, name, beginning of an id, path."""
+    if selector == "latest":
+        return _latest(records, root)
+    by_id = [record for record in records if record.id == selector.upper()]
+    by_name = [record for record in records if record.name == selector]
+    by_prefix = [record for record in records if selector and record.id.startswith(selector.upper())]
+    found = by_id or by_name or by_prefix
+    if len(found) > 1:
+        raise _ambiguous(selector, found)
+    if found:
+        return RunDirectory(root / found[0].id)
+    return _at_path(selector) or _nothing(selector, records, root)
+
+
+def _latest(records: list[RunRecord], root: Path) -> RunDirectory:
+    if not records:
+        raise NotFound(f"There are no runs in {root} yet.", "Start one: palaestra train cartpole")
+    return RunDirectory(root / records[0].id)
+
+
+def _at_path(selector: str) -> RunDirectory | None:
+    """Anything with a separator, or the directory itself; never a bare word that happens to be a file here.
+
+    `runs/NAME` will do as well as `runs/by-name/NAME`.
+    """
+    if os.sep not in selector and selector != ".":
+        return None
+    try:
+        path = Path(selector).expanduser().resolve()
+    except (OSError, ValueError, RuntimeError):
+        return None
+    named = RunNames(path.parent).find(path.name)
+    directory = RunDirectory(path.parent / named if named else path)
+    return directory if is_run_id(directory.id) and directory.status_file.is_file() else None
+
+
+def _ambiguous(selector: str, found: list[RunRecord]) -> NotFound:
+    listed = ", ".join(f"{record.id} ({record.name})" for record in found[:SHOWN])
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return NotFound(f"'{selector}' could be any of {len(found)} runs: {listed}{more}.", "Type more of the id.")
+
+
+def _nothing(selector: str, records: list[RunRecord], root: Path) -> RunDirectory:
+    names = [record.name for record in records]
+    hint = did_you_mean(selector, [*names, *(record.id for record in records), "latest"])
+    hint = hint or (f"Newest: {', '.join(names[:SHOWN])}." if names else "There are no runs there yet.")
+    raise NotFound(f"No run is called '{selector}' in {root}.", hint)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from palaestra.core.errors import NotFound, UsageError, did_you_mean
 from palaestra.loggers.samples import EPISODIC_RETURN, EVALUATED_RETURN
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
 
 if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
-    from palaestra.runs.metrics_reader import Point
+    from palaestra.runs.metrics.reader import Point
 
 SCORE, RETURN = "score", "return"
 SERIES = {SCORE: EVALUATED_RETURN, RETURN: EPISODIC_RETURN}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from palaestra.core.errors import UsageError
 from palaestra.core.executor import LOCAL
 from palaestra.core.run import RunState
-from palaestra.runs.names import RunNames
+from palaestra.runs.identity import RunNames
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 from palaestra.sweeps.fan_out import fan_out, find_slots

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from palaestra.config.resolve import resolve_config
 from palaestra.config.sweep import SweepConfig
 from palaestra.core.errors import DamagedFile, NotFound, PalaestraError, UsageError, did_you_mean
-from palaestra.runs.differences import diff_configs, format_differences
-from palaestra.runs.files import read_json, read_yaml, write_json, write_yaml
+from palaestra.runs.documents import diff_configs, format_differences
+from palaestra.runs.files import read_json, read_yaml, stamped, unstamped, write_json, write_yaml
 from palaestra.runs.lock import AlreadyHeld, hold
-from palaestra.runs.schema import stamped, unstamped
 from palaestra.sweeps.order import hidden_directory
 from palaestra.sweeps.trial import Trial, TrialState
 

@@ -6,7 +6,7 @@ from palaestra.apps.arena.recorded_batch import record_batch
 from palaestra.apps.arena.replay import open_replay
 from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import empty_rows
-from palaestra.runs.replay_file import read_kind
+from palaestra.runs.replays import read_kind
 
 KWARGS = {"agents": 3, "width": 9, "height": 9, "max_steps": 20, "rewards": {"ore": 0.5}, "altar": {"count": 1}}
 

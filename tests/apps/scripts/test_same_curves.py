@@ -10,7 +10,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from palaestra.apps.scripts.kind import KIND
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 PATIENCE_SECONDS = 240

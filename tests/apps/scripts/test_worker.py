@@ -17,7 +17,7 @@ from palaestra.core.run import RunState
 from palaestra.evaluation.session import evaluate_target
 from palaestra.runs.files import read_json
 from palaestra.runs.journal import read_journal
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.processes import is_alive
 from palaestra.runs.status import read_record
 

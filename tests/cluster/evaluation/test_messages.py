@@ -18,7 +18,7 @@ from palaestra.cluster.evaluation.messages import (
     share_to_json,
 )
 from palaestra.core.evaluation import EvaluationPlan, EvaluationRequest
-from palaestra.runs.code_identity import (
+from palaestra.runs.environment import (
     CodeDifferences,
     code_identity,
     shorten,

@@ -12,7 +12,7 @@ from palaestra.evaluation.local import LocalEvaluator
 from palaestra.evaluation.plans import make_plan, make_request, weights_of
 from palaestra.evaluation.targets import load_policy_target
 from palaestra.policies.agent import Agent
-from palaestra.runs.code_identity import code_of_process, describe_differences, package_files
+from palaestra.runs.environment import code_of_process, describe_differences, package_files
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_other_code_is_refused_with_its_files_or_played_and_said(asked, monkeypa
         for allowed in (False, True)
     }
     theirs = {**tasks_files(), "algorithms/ppo/update.py": "edited"}
-    monkeypatch.setattr("palaestra.runs.code_identity.package_files", lambda: theirs)
+    monkeypatch.setattr("palaestra.runs.environment.package_files", lambda: theirs)
     refused = read_response(tasks.play_share(texts[False], sidecar, weights, "node-b"), plan)
     assert isinstance(refused, CodeRefusal)
     assert refused.worker.node == "node-b"

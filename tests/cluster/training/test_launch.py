@@ -12,7 +12,7 @@ from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunRequest
 from palaestra.runner.job import TrainingJob
-from palaestra.runs.code_identity import code_identity, package_files
+from palaestra.runs.environment import code_identity, package_files
 
 
 def session(cpus=4.0, gpus=0.0, *, is_embedded=False):

@@ -27,7 +27,7 @@ from palaestra.core.run import RunRequest
 from palaestra.runner.exit_report import REPORT_VARIABLE
 from palaestra.runner.job import TrainingJob
 from palaestra.runner.ranks import Seat
-from palaestra.runs.code_identity import code_identity
+from palaestra.runs.environment import code_identity
 
 SAYS = f"""
 import json, os, sys

@@ -19,7 +19,7 @@ from palaestra.cluster.training.rank_setup import (
 from palaestra.cluster.training.run_changes import CheckpointSaved
 from palaestra.cluster.training.run_mirror import RunMirror, receive
 from palaestra.config.train import TrainConfig
-from palaestra.runs.code_identity import code_identity
+from palaestra.runs.environment import code_identity
 from palaestra.runs.store import RunStore
 
 spec = importlib.util.spec_from_file_location("toy_training", Path(__file__).with_name("toy_training.py"))

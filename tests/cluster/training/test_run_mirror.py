@@ -20,9 +20,9 @@ from palaestra.cluster.training.run_mirror import RunMirror, free_name, receive
 from palaestra.cluster.training.run_sender import RunReport, RunSender
 from palaestra.core.errors import DamagedFile, PalaestraError, RunFailed, UsageError
 from palaestra.core.run import RunState
+from palaestra.runs.identity import RunNames
 from palaestra.runs.journal import read_journal
 from palaestra.runs.lock import run_lock
-from palaestra.runs.names import RunNames
 from palaestra.runs.status import read_record, read_written_record
 from palaestra.runs.store import RunStore
 

@@ -22,7 +22,7 @@ from palaestra.core.executor import load_service
 from palaestra.core.run import RunRequest, RunState
 from palaestra.core.trials import SlotsWanted, TrialEnd, TrialOrder
 from palaestra.runner.job import TrainingJob
-from palaestra.runs.code_identity import code_identity, package_files
+from palaestra.runs.environment import code_identity, package_files
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
 

@@ -15,8 +15,8 @@ from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunRequest, RunState
 from palaestra.runs.journal import Journal
-from palaestra.runs.metrics_reader import MetricsReader
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.reader import MetricsReader
+from palaestra.runs.metrics.writer import MetricsWriter
 from palaestra.runs.status import read_written_record, write_record
 from palaestra.runs.store import RunStore
 

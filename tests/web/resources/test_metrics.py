@@ -10,10 +10,8 @@ import pytest
 
 from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunState
-from palaestra.runs.metrics_writer import MetricsWriter
-from palaestra.runs.series_blocks import BLOCK, single
-from palaestra.runs.series_buckets import bucketed
-from palaestra.runs.series_points import POINT
+from palaestra.runs.metrics.buckets import BLOCK, POINT, single_blocks, to_buckets
+from palaestra.runs.metrics.writer import MetricsWriter
 from palaestra.runs.status import read_record, write_record
 from palaestra.web.resources.metrics import COLUMNS, pack
 
@@ -200,7 +198,7 @@ def test_damaged_metrics_are_named(client, make_run):
 
 def curve(*values):
     points = [(step, 1000.0 + step, value) for step, value in enumerate(values)]
-    return bucketed(single(np.array(points, POINT)), len(points))
+    return to_buckets(single_blocks(np.array(points, POINT)), len(points))
 
 
 def unpacked(content):
@@ -233,7 +231,7 @@ def test_what_is_not_a_number_is_nan_and_counted():
 
 
 def test_a_curve_without_points_has_a_place_among_the_others():
-    empty = bucketed(np.empty(0, BLOCK), 1)
+    empty = to_buckets(np.empty(0, BLOCK), 1)
     found = unpacked(pack([("01A", "a", empty), ("01B", "a", curve(3.0))]))
     assert [(run, columns["mean"]) for run, _, columns in found] == [("01A", []), ("01B", [3.0])]
 

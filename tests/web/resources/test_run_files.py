@@ -7,8 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from palaestra.runs.replay_file import ReplayWriter, read_replay_file
-from palaestra.runs.replays import replay_path
+from palaestra.runs.replays import ReplayWriter, read_replay_file, replay_path
 from palaestra.web.openapi import build_openapi
 from palaestra.web.resources.run_files import ROUTES
 

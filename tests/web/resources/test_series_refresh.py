@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from palaestra.core.metrics_logger import Sample
-from palaestra.runs.metrics_writer import MetricsWriter
-from palaestra.runs.series_cache import SeriesCache
+from palaestra.runs.metrics.curve_cache import CurveCache
+from palaestra.runs.metrics.writer import MetricsWriter
 from palaestra.web.resources.series_refresh import SeriesRefresher, cache_place, series_cache
 
 
 @pytest.fixture
 def keeper(daemon):
-    return SeriesRefresher(daemon, SeriesCache(cache_place(daemon)))
+    return SeriesRefresher(daemon, CurveCache(cache_place(daemon)))
 
 
 def write(directory, step=1):
@@ -29,7 +29,7 @@ def test_curves_are_laid_out_before_anybody_asks(daemon, make_run, keeper):
 def test_a_run_that_says_nothing_new_is_not_looked_at_again(daemon, make_run, keeper, monkeypatch):
     write(make_run("first"))
     keeper.look()
-    monkeypatch.setattr(SeriesCache, "refresh", lambda *_: pytest.fail("it was looked at again"))
+    monkeypatch.setattr(CurveCache, "refresh", lambda *_: pytest.fail("it was looked at again"))
     keeper.look()
 
 

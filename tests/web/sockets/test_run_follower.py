@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.core.errors import NotFound
 from palaestra.core.metrics_logger import Sample
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.writer import MetricsWriter
 from palaestra.web.sockets.run_follower import LOG_BYTES, FollowBody, RunFollower, _incomplete_bytes
 
 

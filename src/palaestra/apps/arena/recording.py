@@ -8,7 +8,7 @@ import numpy as np
 
 from palaestra.apps.arena.changes import difference
 from palaestra.apps.arena.tables import ITEMS
-from palaestra.runs.replay_file import ReplayWriter
+from palaestra.runs.replays import ReplayWriter
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from palaestra.apps.arena.recording import KIND
 from palaestra.apps.arena.state import WorldState
 from palaestra.apps.arena.tables import ITEMS
 from palaestra.core.errors import DamagedFile, UsageError
-from palaestra.runs.replay_file import parse_object, read_replay_file
+from palaestra.runs.replays import parse_object, read_replay_file
 
 if TYPE_CHECKING:
     from pathlib import Path

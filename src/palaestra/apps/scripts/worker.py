@@ -36,7 +36,7 @@ from palaestra.runner.started import INTERRUPTED, tell_refusal
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
-from palaestra.runs.metrics_writer import MetricsWriter, writer_when_free
+from palaestra.runs.metrics.writer import MetricsWriter, wait_for_writer
 
 if TYPE_CHECKING:
     from palaestra.apps.scripts.launch import Child, LaunchSpec
@@ -169,7 +169,7 @@ def _carry_out(session: RunSession, spec: LaunchSpec, stop: StopRequest) -> int:
     session.journal.record("run.started", pid=os.getpid(), seed=seed, total_steps=session.record.total_steps, **begun)
     try:
         with (
-            writer_when_free(session.directory.metrics_file) as metrics,
+            wait_for_writer(session.directory.metrics_file) as metrics,
             ScriptFrameBuffer(spec.frame_buffer, session.journal) as frame_buffer,
             started(spec) as child,
         ):

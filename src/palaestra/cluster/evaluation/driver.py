@@ -29,7 +29,7 @@ from palaestra.cluster.nodes import ExcludedNode, NodeMonitor, last_line, no_usa
 from palaestra.config.distributed import ClusterConfig
 from palaestra.core.errors import NotFound, PalaestraError
 from palaestra.evaluation.plans import request_from_json
-from palaestra.runs.code_identity import code_of_process, describe_differences, shorten
+from palaestra.runs.environment import code_of_process, describe_differences, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from palaestra.cluster.evaluation.dispatch import Message, Work
     from palaestra.cluster.evaluation.messages import PlayedShare, Worker
     from palaestra.cluster.nodes import Change
-    from palaestra.runs.code_identity import CodeIdentity
+    from palaestra.runs.environment import CodeIdentity
 
 POLL_SECONDS = 0.05  # how long nothing is heard of new requests while shares are played
 HEARTBEAT_SECONDS = 2.0  # between two signs of life

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palaestra.core.episodes import EpisodeResult
 from palaestra.evaluation.plans import request_from_json, request_to_json
-from palaestra.runs.code_identity import CodeDifferences, CodeIdentity
+from palaestra.runs.environment import CodeDifferences, CodeIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -22,7 +22,7 @@ from palaestra.checkpoints.sidecar import decode, digest
 from palaestra.cluster.evaluation.messages import share_from_json
 from palaestra.core.errors import DamagedFile, PalaestraError
 from palaestra.evaluation.local import LocalEvaluator, one_thread
-from palaestra.runs.code_identity import compare_code
+from palaestra.runs.environment import compare_code
 
 if TYPE_CHECKING:
     from palaestra.cluster.evaluation.messages import Share

@@ -23,7 +23,7 @@ from palaestra.cluster.training.run_mirror import receive
 from palaestra.cluster.training.run_sender import LogSender, RunReport, RunSender
 from palaestra.runner.job import TrainingJob
 from palaestra.runner.ranks import Rank, Seat
-from palaestra.runs.code_identity import CodeIdentity, code_identity, compare_code
+from palaestra.runs.environment import CodeIdentity, code_identity, compare_code
 from palaestra.runs.store import ENVIRONMENT_VARIABLE
 
 if TYPE_CHECKING:

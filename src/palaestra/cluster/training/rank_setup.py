@@ -13,8 +13,8 @@ from palaestra.cluster.training.rank_actor import OWN_DISK, RunUpload
 from palaestra.cluster.training.run_changes import METRICS, CheckpointSaved, FilePatch, RunScanner
 from palaestra.cluster.training.run_sender import RunReport
 from palaestra.core.errors import PalaestraError
-from palaestra.runs.code_identity import CodeDifferences, code_identity, describe_differences, shorten
 from palaestra.runs.directory import RunDirectory
+from palaestra.runs.environment import CodeDifferences, code_identity, describe_differences, shorten
 from palaestra.runs.status import read_written_record
 
 if TYPE_CHECKING:

@@ -39,10 +39,9 @@ from palaestra.core.errors import DamagedFile, NotFound, RunFailed, UsageError
 from palaestra.core.run import RunState
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.files import fsync_directory, in_flight, write_atomic, write_json
-from palaestra.runs.identity import check_name, is_run_id, nickname
+from palaestra.runs.identity import RunNames, check_name, is_run_id, nickname
 from palaestra.runs.lock import run_lock
-from palaestra.runs.metrics_writer import writer_when_free
-from palaestra.runs.names import RunNames
+from palaestra.runs.metrics.writer import wait_for_writer
 from palaestra.runs.processes import process_started_at
 from palaestra.runs.status import ACTIVE, read_written_record, write_record
 from palaestra.runs.store import RunStore
@@ -286,7 +285,7 @@ def _fold_metrics(directory: RunDirectory) -> None:
     log = path.with_name(f"{path.name}-wal")
     deadline = time.monotonic() + FOLD_SECONDS
     while path.exists() and log.exists():
-        writer_when_free(path).close()
+        wait_for_writer(path).close()
         if log.exists() and time.monotonic() > deadline:
             raise RunFailed(f"{path} has been read by others for {FOLD_SECONDS:.0f} s.", "Try again in a moment.")
 

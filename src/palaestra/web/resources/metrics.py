@@ -12,9 +12,8 @@ from pydantic import Field
 from starlette.responses import Response
 
 from palaestra.core.errors import NotFound
-from palaestra.runs.metrics_reader import MetricsReader
-from palaestra.runs.series_blocks import BLOCK
-from palaestra.runs.series_buckets import SeriesBuckets, bucketed
+from palaestra.runs.metrics.buckets import BLOCK, SeriesBuckets, to_buckets
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.web.endpoints import Call, Endpoint
 from palaestra.web.request_parsing import Query
 from palaestra.web.resources.series_refresh import series_cache
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palaestra.runs.directory import RunDirectory
-    from palaestra.runs.series_buckets import Axis, SeriesBuckets
+    from palaestra.runs.metrics.buckets import Axis, SeriesBuckets
 
 MAX_SERIES = 400
 FIRST_STEP, LAST_STEP = -(1 << 62), 1 << 62
@@ -188,7 +187,7 @@ def _stretches(call: Call, directory: RunDirectory, name: str, window: Window) -
     try:
         found = series_cache(call.context).chart(directory, name, window.buckets, axis, start, end)
     except NotFound:
-        return bucketed(np.empty(0, BLOCK), 1)
+        return to_buckets(np.empty(0, BLOCK), 1)
     return replace(found, x=found.x - origin) if origin else found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from palaestra.runs.replay_file import SUFFIX
+from palaestra.runs.replays import SUFFIX
 from palaestra.web.endpoints import Call, Endpoint
 from palaestra.web.files import StoredFile, StoredFileResponse, attachment, list_files, open_listed
 

@@ -11,8 +11,7 @@ from palaestra.config.resolve import merge
 from palaestra.core.run import RunRequest
 from palaestra.daemon.run_entry import MAX_PRIORITY
 from palaestra.runs.annotations import LONGEST_NOTE, Annotations, check_tags
-from palaestra.runs.differences import ABSENT, diff_configs
-from palaestra.runs.documents import read_config, read_request
+from palaestra.runs.documents import ABSENT, diff_configs, read_config, read_request
 from palaestra.web.endpoints import Call, Endpoint
 from palaestra.web.request_parsing import Body, Query
 from palaestra.web.resources.requests import RunBody, sign_in_method
@@ -20,7 +19,7 @@ from palaestra.web.resources.run_data import OneRun, RunDetail, describe_details
 
 if TYPE_CHECKING:
     from palaestra.daemon.run_entry import RunEntry
-    from palaestra.runs.differences import Difference
+    from palaestra.runs.documents import Difference
     from palaestra.web.context import AppContext
 
 WRITING, QUEUING = (409, 507), (409, 503, 507)  # what else these may be refused with

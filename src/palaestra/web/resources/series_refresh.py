@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.core.errors import PalaestraError
 from palaestra.daemon.settings import DaemonDirectory
-from palaestra.runs.series_cache import SeriesCache
+from palaestra.runs.metrics.curve_cache import CurveCache
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,11 +29,11 @@ LEAVE_SECONDS = 0.5
 LOWEST_PRIORITY = 19
 
 
-def series_cache(context: AppContext) -> SeriesCache:
+def series_cache(context: AppContext) -> CurveCache:
     cache = context.services.get(SERVICE)
     if cache is None:
-        cache = context.services.setdefault(SERVICE, SeriesCache(cache_place(context.daemon)))
-    assert isinstance(cache, SeriesCache)
+        cache = context.services.setdefault(SERVICE, CurveCache(cache_place(context.daemon)))
+    assert isinstance(cache, CurveCache)
     return cache
 
 
@@ -56,7 +56,7 @@ async def series_lifespan(context: AppContext) -> AsyncIterator[None]:
 class SeriesRefresher:
     """Lays out the curves of runs that changed, newest first, one after another, when the machine has time for it."""
 
-    def __init__(self, daemon: Daemon, cache: SeriesCache) -> None:
+    def __init__(self, daemon: Daemon, cache: CurveCache) -> None:
         self._daemon = daemon
         self._cache = cache
         self._is_stopping = threading.Event()

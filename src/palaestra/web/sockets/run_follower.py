@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from palaestra.core.errors import DamagedFile, NotFound
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.web.request_parsing import Body
 from palaestra.web.resources.metrics import MetricPoint
 

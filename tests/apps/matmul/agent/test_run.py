@@ -27,7 +27,7 @@ from palaestra.runner.session import RunSession
 from palaestra.runner.signals import StopRequest
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import read_journal
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
 
 TINY = {"width": 16, "batch": 32, "warmup": 3, "updates": 2, "simulations": 2, "children": 4, "device": "cpu"}

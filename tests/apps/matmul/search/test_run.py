@@ -22,7 +22,7 @@ from palaestra.apps.matmul.search.run import checkpoint_file, finishing_seconds,
 from palaestra.core.errors import DamagedFile
 from palaestra.core.run import RunState
 from palaestra.runs.journal import read_journal
-from palaestra.runs.metrics_reader import MetricsReader
+from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
 
 

@@ -19,8 +19,7 @@ from palaestra.apps.matmul.benchmark.page import make_page
 from palaestra.apps.matmul.schemes.archive import FOLDER
 from palaestra.core.errors import DamagedFile, PalaestraError
 from palaestra.runs.environment import describe_hardware
-from palaestra.runs.files import read_json, write_atomic, write_json
-from palaestra.runs.schema import stamped, unstamped
+from palaestra.runs.files import read_json, stamped, unstamped, write_atomic, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,8 +13,7 @@ from palaestra.apps.matmul.schemes.straight_line import count_additions
 from palaestra.apps.matmul.schemes.symmetry import are_equivalent
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
 from palaestra.core.errors import DamagedFile, PalaestraError
-from palaestra.runs.files import read_json, write_json
-from palaestra.runs.schema import stamped, unstamped
+from palaestra.runs.files import read_json, stamped, unstamped, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

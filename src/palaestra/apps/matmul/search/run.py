@@ -43,10 +43,9 @@ from palaestra.core.metrics_logger import Sample
 from palaestra.runner.logs import warnings_on_stderr
 from palaestra.runner.session import RunSession
 from palaestra.runner.signals import exit_code_of, stop_on_signals
-from palaestra.runs.files import read_json, write_json
+from palaestra.runs.files import read_json, stamped, unstamped, write_json
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
-from palaestra.runs.schema import stamped, unstamped
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -97,7 +97,7 @@ def is_empty(connection: sqlite3.Connection) -> bool:
         return bool(rows.fetchone()[0] == 0)
 
 
-def stand_in(connection: sqlite3.Connection) -> None:
+def create_temporary_interval_tables(connection: sqlite3.Connection) -> None:
     """For a reader of an older version: empty tables of its own in place of those that the file lacks."""
     connection.executescript(INTERVAL_TABLES.replace("CREATE TABLE", "CREATE TEMP TABLE"))
 

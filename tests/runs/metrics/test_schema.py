@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from palaestra.core.errors import DamagedFile
-from palaestra.runs.metrics_schema import SCHEMA_VERSION, create_or_check
+from palaestra.runs.metrics.schema import SCHEMA_VERSION, create_or_check
 
-PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 
 
 @pytest.fixture

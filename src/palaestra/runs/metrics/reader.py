@@ -12,7 +12,7 @@ from urllib.parse import quote
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import DamagedFile, NotFound, did_you_mean
 from palaestra.core.metrics_logger import EpisodeSummary
-from palaestra.runs.metrics_schema import INTERVALS_SINCE, check, is_empty, stand_in
+from palaestra.runs.metrics.schema import INTERVALS_SINCE, check, create_temporary_interval_tables, is_empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ FROM (
 )
 GROUP BY (step - ?) * ? / ? ORDER BY 1
 """
-NO_PLACE_FOR_LOCKS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
+NO_LOCK_ERRORS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
 
 
 class Point(NamedTuple):
@@ -169,7 +169,7 @@ class MetricsReader:
             raise self._damaged(error) from error
 
     @contextlib.contextmanager
-    def one_moment(self) -> Iterator[None]:
+    def consistent_snapshot(self) -> Iterator[None]:
         """All that is read inside is of one instant, whatever is written meanwhile."""
         self._rows("BEGIN", ())
         try:
@@ -225,8 +225,8 @@ class MetricsReader:
         )
         summaries = self._rows("SELECT 'episodes', * FROM episode_summaries ORDER BY step", ())
         metrics = [(*row[:3], "NaN" if row[3] is None else row[3]) for row in points]
-        single = [(*row[:5], "NaN" if row[5] is None else row[5], *row[6:]) for row in episodes]
-        return metrics + ranges + single + summaries
+        single_blocks = [(*row[:5], "NaN" if row[5] is None else row[5], *row[6:]) for row in episodes]
+        return metrics + ranges + single_blocks + summaries
 
     def close(self) -> None:
         self._connection.close()
@@ -261,30 +261,30 @@ def _connect(path: Path) -> sqlite3.Connection:
         raise NotFound(f"There are no metrics at {path}.")
     address = f"file:{quote(str(path.absolute()))}?mode=ro"
     try:
-        return _opened(address, path)
+        return _open(address, path)
     except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode & 0xFF not in NO_PLACE_FOR_LOCKS:
+        if error.sqlite_errorcode & 0xFF not in NO_LOCK_ERRORS:
             raise DamagedFile(f"{path} cannot be opened as a database: {error}.") from error
-        return _opened_at_rest(f"{address}&immutable=1", path)
+        return _open_immutable(f"{address}&immutable=1", path)
 
 
-def _opened_at_rest(address: str, path: Path) -> sqlite3.Connection:
+def _open_immutable(address: str, path: Path) -> sqlite3.Connection:
     """In a directory that cannot be written SQLite has no place for its locks; a finished file needs none."""
     try:
         if path.with_name(f"{path.name}-wal").exists():
             raise DamagedFile(f"{path} has a log beside it that cannot be read from a read-only directory.")
-        return _opened(address, path)
+        return _open(address, path)
     except sqlite3.DatabaseError as error:
         raise DamagedFile(f"{path} cannot be opened as a database: {error}.") from error
 
 
-def _opened(address: str, path: Path) -> sqlite3.Connection:
+def _open(address: str, path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     try:
         if is_empty(connection):
             raise NotFound(f"There are no metrics in {path} yet.")
         if check(connection, path) < INTERVALS_SINCE:
-            stand_in(connection)
+            create_temporary_interval_tables(connection)
     except BaseException:
         connection.close()
         raise

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import random
@@ -9,11 +10,12 @@ import pytest
 
 from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.core.metrics_logger import Interval, Sample, ValueRange
-from palaestra.runs import series_cache
 from palaestra.runs.directory import RunDirectory
-from palaestra.runs.metrics_reader import MetricsReader
-from palaestra.runs.metrics_writer import MetricsWriter
-from palaestra.runs.series_cache import SeriesCache
+from palaestra.runs.metrics import curve_cache
+from palaestra.runs.metrics.curve_cache import INDEX_FILE, CurveCache, CurveIndex, curve_for, read_index, write_index
+from palaestra.runs.metrics.curve_files import Curve, Extent
+from palaestra.runs.metrics.reader import MetricsReader, WrittenSample
+from palaestra.runs.metrics.writer import MetricsWriter
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def directory(tmp_path):
 
 @pytest.fixture
 def cache(tmp_path):
-    return SeriesCache(tmp_path / "cache")
+    return CurveCache(tmp_path / "cache")
 
 
 def curve(cache, directory, name):
@@ -50,12 +52,12 @@ def test_a_curve_is_what_the_database_says_while_it_grows(directory, cache):
         assert over_time.x.tolist() == [1000.0 + step for step in range(0, 300, 3)]
 
 
-@pytest.mark.parametrize("at_once", [2, series_cache.SAMPLES_AT_ONCE])
+@pytest.mark.parametrize("at_once", [2, curve_cache.SAMPLES_PER_TRANSACTION])
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_is_written_rewound_and_resumed_the_cache_agrees(directory, tmp_path, monkeypatch, seed, at_once):
-    monkeypatch.setattr(series_cache, "SAMPLES_AT_ONCE", at_once)
+    monkeypatch.setattr(curve_cache, "SAMPLES_PER_TRANSACTION", at_once)
     dice = random.Random(seed)
-    cache = SeriesCache(tmp_path / "cache")
+    cache = CurveCache(tmp_path / "cache")
     step = 0
     writer = MetricsWriter(directory.metrics_file)
     for _ in range(60):
@@ -72,7 +74,7 @@ def test_whatever_is_written_rewound_and_resumed_the_cache_agrees(directory, tmp
             writer.close()
             writer = MetricsWriter(directory.metrics_file)
         elif move == "restart":
-            cache = SeriesCache(tmp_path / "cache")
+            cache = CurveCache(tmp_path / "cache")
         else:
             with MetricsReader(directory.metrics_file) as reader:
                 known = reader.names()
@@ -106,7 +108,7 @@ def test_a_curve_whose_later_part_are_intervals_has_the_extremes_and_counts_of_e
             values += some
             writer.write(interval_of(some, first))
             if first % 200 == 101:
-                cache = SeriesCache(tmp_path / "cache") if restarts else cache
+                cache = CurveCache(tmp_path / "cache") if restarts else cache
                 assert cache.chart(directory, "a", 1).count.tolist() == [len(values)]
     found = cache.chart(directory, "a", 10)
     assert (found.min.min(), found.max.max(), found.count.sum()) == (min(values), 99.0, len(values))
@@ -121,8 +123,8 @@ def test_without_room_for_a_cache_intervals_come_from_the_run_itself(directory, 
     (tmp_path / "cache").write_text("in the way")
     with MetricsWriter(directory.metrics_file) as writer:
         writer.write(Sample(0, {"a": math.inf}), interval_of([1.0, 2.0, 6.0], 1), interval_of([4.0], 4))
-    for place in ("cache", "another"):
-        found = SeriesCache(tmp_path / place).chart(directory, "a", 10)
+    for folder in ("cache", "another"):
+        found = CurveCache(tmp_path / folder).chart(directory, "a", 10)
         assert math.isnan(found.max[0])
         assert (found.min.tolist()[1:], found.max.tolist()[1:]) == ([1.0, 4.0], [6.0, 4.0])
         assert (found.mean.tolist()[1:], found.count.tolist(), found.bad.tolist()) == ([3.0, 4.0], [0, 3, 1], [1, 0, 0])
@@ -130,14 +132,14 @@ def test_without_room_for_a_cache_intervals_come_from_the_run_itself(directory, 
 
 def test_a_run_can_go_on_between_two_portions_of_a_long_reading(directory, cache, monkeypatch):
     """A file at rest becomes one with a log only when nobody reads it: a whole reading would hold the run up."""
-    monkeypatch.setattr(series_cache, "SAMPLES_AT_ONCE", 2)
-    monkeypatch.setattr("palaestra.runs.metrics_writer.BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(curve_cache, "SAMPLES_PER_TRANSACTION", 2)
+    monkeypatch.setattr("palaestra.runs.metrics.writer.BUSY_SECONDS", 0.01)
     with MetricsWriter(directory.metrics_file) as writer:
         writer.write(*(Sample(step, {"a": float(step)}) for step in range(5)))
-    really_one_moment, steps = MetricsReader.one_moment, iter(range(3, 10))
+    really_one_moment, steps = MetricsReader.consistent_snapshot, iter(range(3, 10))
 
     @contextlib.contextmanager
-    def one_moment(reader):
+    def consistent_snapshot(reader):
         with really_one_moment(reader):
             yield
         step = next(steps)
@@ -145,7 +147,7 @@ def test_a_run_can_go_on_between_two_portions_of_a_long_reading(directory, cache
             writer.rewind(step)
             writer.write(Sample(step + 1, {"a": -1.0}))
 
-    monkeypatch.setattr(MetricsReader, "one_moment", one_moment)
+    monkeypatch.setattr(MetricsReader, "consistent_snapshot", consistent_snapshot)
     curve(cache, directory, "a")
     monkeypatch.undo()
     assert next(steps) > 5
@@ -178,8 +180,8 @@ def test_a_new_process_finds_what_the_last_one_laid_out(directory, cache, tmp_pa
     with MetricsWriter(directory.metrics_file) as writer:
         writer.write(Sample(1, {"a": 1.0}))
     cache.refresh(directory)
-    monkeypatch.setattr(series_cache, "_grown", lambda *_: pytest.fail("it was laid out again"))
-    assert curve(SeriesCache(tmp_path / "cache"), directory, "a") == [(1, 1.0)]
+    monkeypatch.setattr(curve_cache, "_add_samples", lambda *_: pytest.fail("it was laid out again"))
+    assert curve(CurveCache(tmp_path / "cache"), directory, "a") == [(1, 1.0)]
 
 
 def test_nothing_is_opened_while_nothing_was_written(directory, cache, monkeypatch):
@@ -187,29 +189,29 @@ def test_nothing_is_opened_while_nothing_was_written(directory, cache, monkeypat
         writer.write(Sample(1, {"a": 1.0}))
     os.utime(directory.metrics_file, (1000, 1000))
     cache.refresh(directory)
-    monkeypatch.setattr(series_cache, "MetricsReader", lambda *_: pytest.fail("it was opened"))
+    monkeypatch.setattr(curve_cache, "MetricsReader", lambda *_: pytest.fail("it was opened"))
     assert curve(cache, directory, "a") == [(1, 1.0)]
     assert cache.newest(directory) == {"a": (1, 1.0)}
 
 
-@pytest.mark.parametrize("harm", ["flip", "cut", "unlink", "book"])
+@pytest.mark.parametrize("harm", ["flip", "cut", "unlink", "index"])
 def test_a_harmed_cache_is_laid_out_anew(directory, cache, tmp_path, harm):
     with MetricsWriter(directory.metrics_file) as writer:
         for step in range(20):
             writer.write(Sample(step, {"a": float(step)}))
     cache.refresh(directory)
-    file = tmp_path / "cache" / directory.id / ("book.json" if harm == "book" else "0.points")
+    file = tmp_path / "cache" / directory.id / ("index.json" if harm == "index" else "0.points")
     content = file.read_bytes()
     if harm == "unlink":
         file.unlink()
     else:
-        file.write_bytes(content[:50] if harm in {"cut", "book"} else content[:50] + b"\xff" + content[51:])
-    assert curve(SeriesCache(tmp_path / "cache"), directory, "a") == truth(directory, "a")
+        file.write_bytes(content[:50] if harm in {"cut", "index"} else content[:50] + b"\xff" + content[51:])
+    assert curve(CurveCache(tmp_path / "cache"), directory, "a") == truth(directory, "a")
 
 
 def test_where_nothing_can_be_kept_curves_come_straight_from_the_run(directory, tmp_path, caplog):
     (tmp_path / "cache").write_text("a file in the way")
-    cache = SeriesCache(tmp_path / "cache")
+    cache = CurveCache(tmp_path / "cache")
     with MetricsWriter(directory.metrics_file) as writer:
         writer.write(Sample(1, {"a": 1.0}, {"a": 9.0}, at=5.0))
     assert curve(cache, directory, "a") == [(1, 1.0)]
@@ -243,7 +245,7 @@ def test_a_forgotten_run_leaves_nothing(directory, cache, tmp_path):
     with MetricsWriter(directory.metrics_file) as writer:
         writer.write(Sample(1, {"a": 1.0}))
     cache.refresh(directory)
-    cache.forget(directory.id)
+    cache.remove(directory.id)
     assert list((tmp_path / "cache").iterdir()) == []
 
 
@@ -269,7 +271,7 @@ def test_a_daemon_that_was_killed_before_it_wrote_the_book_reads_the_rest_again(
             writer.write(Sample(step, {"a": float(step)}))
         writer.write(Sample(50, {"b": 1.0}))
         assert len(curve(cache, directory, "a")) == 200  # laid out, but the book on the disk still says 100
-    again = SeriesCache(tmp_path / "cache")
+    again = CurveCache(tmp_path / "cache")
     assert curve(again, directory, "a") == truth(directory, "a")
     assert curve(again, directory, "b") == [(50, 1.0)]
 
@@ -278,7 +280,51 @@ def test_what_a_killed_daemon_left_half_written_is_cleared_away(directory, cache
     with MetricsWriter(directory.metrics_file) as writer:
         writer.write(Sample(1, {"a": 1.0}))
     cache.refresh(directory)
-    left = tmp_path / "cache" / directory.id / f".tmp-{dead_pid}-1-book.json"
+    left = tmp_path / "cache" / directory.id / f".tmp-{dead_pid}-1-index.json"
     left.write_text("{")
-    SeriesCache(tmp_path / "cache").refresh(directory)
+    CurveCache(tmp_path / "cache").refresh(directory)
     assert not left.exists()
+
+
+def a_book():
+    index = CurveIndex(identity=7, newest_sample=3, furthest=WrittenSample(2, 100, 5.25))
+    a = Curve(0, True, Extent(3, 99), (Extent(1, 1), Extent(), Extent()), (100, 5.25, math.inf), False)
+    return index.with_curve("a", a).with_curve("b", Curve(1, False))
+
+
+def test_a_book_is_read_back_as_it_was_written(tmp_path):
+    write_index(tmp_path, a_book())
+    assert read_index(tmp_path) == a_book()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 99},
+        {"curves": [{"name": "a", "number": "../../x", "is_metric": True, "extents": [], "last": None}]},
+        {"curves": [{"name": "a", "number": 0, "is_metric": True, "extents": [[1, 1]], "last": None}]},
+        {"curves": 3},
+        {"furthest": ["x"]},
+        {"newest": None},
+    ],
+)
+def test_a_book_that_makes_no_sense_is_no_book(tmp_path, change):
+    write_index(tmp_path, a_book())
+    content = json.loads((tmp_path / INDEX_FILE).read_text())
+    (tmp_path / INDEX_FILE).write_text(json.dumps({**content, **change}))
+    assert read_index(tmp_path) is None
+
+
+def test_without_a_book_there_is_none(tmp_path):
+    assert read_index(tmp_path) is None
+    (tmp_path / INDEX_FILE).write_text("[]")
+    assert read_index(tmp_path) is None
+
+
+def test_a_metric_takes_the_place_of_a_timing_of_its_name_and_not_the_other_way_round():
+    index = a_book()
+    assert curve_for(index.curves, "a", is_metric=False) is None
+    assert curve_for(index.curves, "a", is_metric=True) is index.curves["a"]
+    assert curve_for(index.curves, "b", is_metric=False) is index.curves["b"]
+    assert curve_for(index.curves, "b", is_metric=True) == Curve(1, True)
+    assert curve_for(index.curves, "c", is_metric=True) == Curve(2, True)

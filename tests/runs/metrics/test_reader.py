@@ -16,9 +16,9 @@ import pytest
 from palaestra.core.episodes import EpisodeColumns, EpisodeResult
 from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.core.metrics_logger import EpisodeSummary, Interval, Sample, ValueRange
-from palaestra.runs.metrics_reader import Bucket, MetricsReader, TailPoint
-from palaestra.runs.metrics_schema import APPLICATION_ID, TABLES
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.reader import Bucket, MetricsReader, TailPoint
+from palaestra.runs.metrics.schema import APPLICATION_ID, TABLES
+from palaestra.runs.metrics.writer import MetricsWriter
 
 
 @pytest.fixture
@@ -112,9 +112,9 @@ def test_buckets_of_a_range_and_of_nothing(writer, reader):
 
 def test_a_tail_gives_each_point_once_in_order_also_after_a_rewind(writer, reader):
     writer.write(Sample(1, {"b": 1.0, "a": 2.0}))
-    seen = reader.tail()
-    assert seen == [TailPoint(1, 1, "a", 2.0), TailPoint(1, 1, "b", 1.0)]
-    assert reader.tail(seen[-1].sample) == []
+    file_state = reader.tail()
+    assert file_state == [TailPoint(1, 1, "a", 2.0), TailPoint(1, 1, "b", 1.0)]
+    assert reader.tail(file_state[-1].sample) == []
     writer.write(Sample(2, {"a": 3.0}))
     assert reader.tail(1) == [TailPoint(2, 2, "a", 3.0)]
     writer.rewind(1)
@@ -304,7 +304,7 @@ def test_raw_points_say_when_and_under_which_key(writer, reader):
 
 def test_one_moment_does_not_see_what_is_written_meanwhile(writer, reader):
     writer.write(Sample(1, {"a": 1.0}))
-    with reader.one_moment():
+    with reader.consistent_snapshot():
         writer.write(Sample(2, {"a": 2.0}))
         assert reader.newest_sample() == 1
     assert reader.newest_sample() == 2
@@ -319,8 +319,8 @@ def interval_sample(step: int, first_step: int, values: list[float], **others: f
 
 def test_buckets_of_intervals_have_the_extremes_mean_and_count_of_every_value(writer, reader, tmp_path):
     values = [float(value) for value in (3, 1, 4, 1, 5, 900, 2, 6, -800, 5, 3, 5)]
-    for place in range(0, 12, 3):
-        writer.write(interval_sample(place + 3, place + 1, values[place : place + 3]))
+    for folder in range(0, 12, 3):
+        writer.write(interval_sample(folder + 3, folder + 1, values[folder : folder + 3]))
     (bucket,) = reader.buckets("a", 1)
     assert bucket[2:] == (-800.0, 900.0, sum(values) / 12, 12, 0)
     assert [one.max for one in reader.buckets("a", 4)] == [4.0, 900.0, 6.0, 5.0]

@@ -13,11 +13,11 @@ import pytest
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import DamagedFile, RunFailed, UsageError
 from palaestra.core.metrics_logger import Sample
-from palaestra.runs.metrics_writer import BeingWritten, MetricsWriter, writer_when_free
+from palaestra.runs.metrics.writer import MetricsInUse, MetricsWriter, wait_for_writer
 
 HOLD = """
 import sys; from pathlib import Path
-from palaestra.runs.metrics_writer import BeingWritten, MetricsWriter, writer_when_free
+from palaestra.runs.metrics.writer import MetricsInUse, MetricsWriter, wait_for_writer
 writer = MetricsWriter(Path(sys.argv[1])); print("ready", flush=True); input()
 """
 
@@ -250,8 +250,8 @@ def test_an_evaluation_that_writes_just_now_is_waited_for(tmp_path, monkeypatch)
         if len(looks) == 3:
             brief.close()
 
-    monkeypatch.setattr("palaestra.runs.metrics_writer.time.sleep", look_away)
-    with writer_when_free(tmp_path / "metrics.db"):
+    monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", look_away)
+    with wait_for_writer(tmp_path / "metrics.db"):
         assert len(looks) == 3
 
 
@@ -264,9 +264,9 @@ def test_it_may_fold_in_what_a_killed_training_left_for_many_seconds_and_the_run
         if now[0] == 30.0:
             brief.close()
 
-    monkeypatch.setattr("palaestra.runs.metrics_writer.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("palaestra.runs.metrics_writer.time.sleep", a_second_goes_by)
-    with writer_when_free(tmp_path / "metrics.db"):
+    monkeypatch.setattr("palaestra.runs.metrics.writer.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", a_second_goes_by)
+    with wait_for_writer(tmp_path / "metrics.db"):
         assert now[0] == 30.0
     (told,) = caplog.messages
     assert told.startswith("The run waits for its metrics: ")
@@ -274,20 +274,20 @@ def test_it_may_fold_in_what_a_killed_training_left_for_many_seconds_and_the_run
 
 
 def test_whoever_never_leaves_is_named_in_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("palaestra.runs.metrics_writer.PATIENCE_SECONDS", -1.0)
-    with MetricsWriter(tmp_path / "metrics.db"), pytest.raises(BeingWritten, match=f"by process {os.getpid()}"):
-        writer_when_free(tmp_path / "metrics.db")
+    monkeypatch.setattr("palaestra.runs.metrics.writer.WAIT_LIMIT_SECONDS", -1.0)
+    with MetricsWriter(tmp_path / "metrics.db"), pytest.raises(MetricsInUse, match=f"by process {os.getpid()}"):
+        wait_for_writer(tmp_path / "metrics.db")
 
 
 def test_a_folder_that_cannot_be_written_to_is_not_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("palaestra.runs.metrics_writer.time.sleep", lambda _seconds: pytest.fail("it waits"))
+    monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", lambda _seconds: pytest.fail("it waits"))
     with pytest.raises(UsageError, match="cannot be opened"):
-        writer_when_free(tmp_path / "gone" / "metrics.db")
+        wait_for_writer(tmp_path / "gone" / "metrics.db")
 
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr("palaestra.runs.metrics_writer.BUSY_SECONDS", 0.01)
+    monkeypatch.setattr("palaestra.runs.metrics.writer.BUSY_SECONDS", 0.01)
 
 
 def test_somebody_who_reads_all_of_a_finished_file_is_waited_for(path, impatient, monkeypatch):
@@ -301,8 +301,8 @@ def test_somebody_who_reads_all_of_a_finished_file_is_waited_for(path, impatient
             if len(looks) == 2:
                 reader.execute("COMMIT")
 
-        monkeypatch.setattr("palaestra.runs.metrics_writer.time.sleep", look_away)
-        with writer_when_free(path) as writer:
+        monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", look_away)
+        with wait_for_writer(path) as writer:
             writer.write(Sample(1, {"loss": 1.0}))
     assert len(looks) == 2
     assert query(path, "SELECT count(*) FROM samples") == [(1,)]
@@ -312,7 +312,7 @@ def test_a_file_in_use_is_not_called_damaged(path, impatient):
     MetricsWriter(path).close()
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN").execute("SELECT count(*) FROM samples").fetchone()
-        with pytest.raises(BeingWritten, match="is in use"):
+        with pytest.raises(MetricsInUse, match="is in use"):
             MetricsWriter(path)
 
 
@@ -321,7 +321,7 @@ def test_a_guest_adds_to_the_file_and_leaves_its_kind(path, mode):
     MetricsWriter(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA journal_mode = {mode}").fetchall()
-    with MetricsWriter(path, is_guest=True) as guest:
+    with MetricsWriter(path, is_secondary=True) as guest:
         guest.write(Sample(7, {"eval": 2.0}))
     assert query(path, "PRAGMA journal_mode") == [(mode,)]
     assert query(path, "SELECT step FROM samples") == [(7,)]

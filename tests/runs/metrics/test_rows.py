@@ -5,7 +5,7 @@ import pytest
 
 from palaestra.core.episodes import EpisodeColumns, EpisodeResult
 from palaestra.core.metrics_logger import Sample
-from palaestra.runs.metrics_rows import AT_ONCE, episode_rows, point_statements
+from palaestra.runs.metrics.rows import POINTS_PER_STATEMENT, episode_rows, point_statements
 
 
 def sample(step, metrics=None, timings=None, episodes=()):
@@ -41,7 +41,9 @@ def test_samples_with_the_same_names_share_a_statement():
     assert [point[3] for point in found] == [1, 2, 3, 3, 4, 5]
 
 
-@pytest.mark.parametrize("count", [0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE])
+@pytest.mark.parametrize(
+    "count", [0, 1, POINTS_PER_STATEMENT - 1, POINTS_PER_STATEMENT, POINTS_PER_STATEMENT + 1, 3 * POINTS_PER_STATEMENT]
+)
 def test_no_statement_has_more_numbers_than_every_sqlite_takes(count):
     wide = sample(64, {str(number): float(number) for number in range(count)})
     found, _ = written(wide)

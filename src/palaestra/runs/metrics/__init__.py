@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaestra.runs.metrics_reader import Bucket, MetricsReader, Point, TailPoint
-from palaestra.runs.metrics_writer import MetricsWriter
+from palaestra.runs.metrics.reader import Bucket, MetricsReader, Point, TailPoint
+from palaestra.runs.metrics.writer import MetricsWriter
 
 __all__ = ["Bucket", "MetricsReader", "MetricsWriter", "Point", "TailPoint"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from palaestra.core.episodes import EpisodeResult
     from palaestra.core.metrics_logger import Sample
 
-AT_ONCE = 200  # points of a statement; SQLite takes at least 999 numbers
+POINTS_PER_STATEMENT = 200  # points of a statement; SQLite takes at least 999 numbers
 
 
 def point_statements(
@@ -29,10 +29,10 @@ def point_statements(
     ids_of = cache(lambda metrics, timings: _ids(metrics, timings, id_of))  # most samples have the same names
     for ids, alike in groupby(samples, key=lambda one: ids_of(tuple(one[1].metrics), tuple(one[1].timings))):
         rows = [_row(key, sample) for key, sample in alike]
-        for first in range(0, len(ids), AT_ONCE):
-            some = slice(first + 2, first + 2 + AT_ONCE)
-            own = rows if len(ids) <= AT_ONCE else [(*row[:2], *row[some]) for row in rows]
-            yield _statement(ids[first : first + AT_ONCE]), own
+        for first in range(0, len(ids), POINTS_PER_STATEMENT):
+            some = slice(first + 2, first + 2 + POINTS_PER_STATEMENT)
+            own = rows if len(ids) <= POINTS_PER_STATEMENT else [(*row[:2], *row[some]) for row in rows]
+            yield _statement(ids[first : first + POINTS_PER_STATEMENT]), own
 
 
 def _ids(metrics: Iterable[str], timings: Iterable[str], id_of: Callable[[str, bool], int]) -> tuple[int, ...]:
@@ -41,7 +41,7 @@ def _ids(metrics: Iterable[str], timings: Iterable[str], id_of: Callable[[str, b
 
 
 def _statement(ids: Iterable[int]) -> str:
-    points = ", ".join(f"(?1, {int(own)}, ?{place}, ?2)" for place, own in enumerate(ids, start=3))
+    points = ", ".join(f"(?1, {int(own)}, ?{folder}, ?2)" for folder, own in enumerate(ids, start=3))
     return f"INSERT OR REPLACE INTO points VALUES {points}"  # noqa: S608  nothing but our own numbers
 
 

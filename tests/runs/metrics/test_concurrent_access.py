@@ -38,16 +38,16 @@ def whole_steps(path) -> list[int]:
 def test_a_reader_in_another_process_sees_whole_samples_while_they_are_written(tmp_path, start_python):
     path = tmp_path / "metrics.db"
     start_python(WRITE, path, 0)
-    seen: list[int] = []
+    file_state: list[int] = []
     with MetricsReader(path) as reader:
         last = 0
         deadline = time.monotonic() + 30
-        while len(seen) < 300 and time.monotonic() < deadline:
+        while len(file_state) < 300 and time.monotonic() < deadline:
             batch = reader.tail(last)
             assert len(batch) % 11 == 0
-            seen += [point.step for point in batch if point.name == "name/0"]
+            file_state += [point.step for point in batch if point.name == "name/0"]
             last = batch[-1].sample if batch else last
-    assert seen[:300] == list(range(1, 301))
+    assert file_state[:300] == list(range(1, 301))
 
 
 @pytest.mark.fault("S5")

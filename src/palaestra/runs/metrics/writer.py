@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from palaestra.core.errors import DamagedFile, RunFailed, UsageError
 from palaestra.runs.files import fsync_directory
 from palaestra.runs.lock import AlreadyHeld, hold
-from palaestra.runs.metrics_rows import episode_rows, interval_rows, point_statements, range_rows, summary_rows
-from palaestra.runs.metrics_schema import create_or_check
+from palaestra.runs.metrics.rows import episode_rows, interval_rows, point_statements, range_rows, summary_rows
+from palaestra.runs.metrics.schema import create_or_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,12 +26,12 @@ logger = logging.getLogger(__name__)
 
 WAL_PAGES = 4000  # 16 MB between the checkpoints that SQLite makes by itself
 BUSY_SECONDS = 5.0  # that SQLite waits for a lock by itself
-PATIENCE_SECONDS = 300.0  # the reader may be somebody who works behind everybody else on a full machine
-SILENT_SECONDS = 2.0  # of waiting, before it is said what for
-LOOK_SECONDS = 0.01
+WAIT_LIMIT_SECONDS = 300.0  # the reader may be somebody who works behind everybody else on a full machine
+WARN_AFTER_SECONDS = 2.0  # of waiting, before it is said what for
+POLL_SECONDS = 0.01
 
 
-class BeingWritten(UsageError):
+class MetricsInUse(UsageError):
     """Somebody else writes the same file just now, or reads what must not change meanwhile."""
 
 
@@ -41,15 +41,15 @@ class MetricsWriter:
     It may move between threads, but only one may use it at a time.
     """
 
-    def __init__(self, path: Path, *, is_guest: bool = False) -> None:
+    def __init__(self, path: Path, *, is_secondary: bool = False) -> None:
         """A guest adds to what a run has written and leaves the kind of file that it finds: whoever turns one into the
         other has to wait until nobody reads."""
         self._path = path
-        self._is_guest = is_guest
+        self._is_secondary = is_secondary
         self._names: dict[tuple[str, bool], int] = {}
         with contextlib.ExitStack() as stack:
-            _hold_alone(stack, path)
-            self._connection = stack.enter_context(contextlib.closing(_connect(path, is_guest=is_guest)))
+            _lock_exclusively(stack, path)
+            self._connection = stack.enter_context(contextlib.closing(_connect(path, is_secondary=is_secondary)))
             rows = self._connection.execute("SELECT name, reproducible, id FROM names")
             self._names = {(name, bool(reproducible)): key for name, reproducible, key in rows}
             self._last_sample: int = self._connection.execute("SELECT ifnull(max(id), 0) FROM samples").fetchone()[0]
@@ -118,7 +118,7 @@ class MetricsWriter:
 
     def close(self) -> None:
         """Fold the log into the file, so that a finished run is one file that can be copied."""
-        if not self._is_guest:
+        if not self._is_secondary:
             with contextlib.suppress(sqlite3.OperationalError):  # a reader is looking: the log stays beside the file
                 self._connection.execute("PRAGMA journal_mode = DELETE").fetchall()
         self._undo.close()
@@ -155,40 +155,40 @@ class MetricsWriter:
             raise
 
 
-def writer_when_free(path: Path) -> MetricsWriter:
+def wait_for_writer(path: Path) -> MetricsWriter:
     """For a run that goes on just when an evaluation adds its figures, or somebody reads all of a file that must become
     one with a log. Either takes milliseconds, or seconds where a killed training's log is folded in or the file is
     long; a run that did not wait would have no metrics."""
-    began, is_told = time.monotonic(), False
+    began, has_warned = time.monotonic(), False
     while True:
         try:
             return MetricsWriter(path)
-        except BeingWritten as error:
+        except MetricsInUse as error:
             waited = time.monotonic() - began
-            if waited > PATIENCE_SECONDS:
+            if waited > WAIT_LIMIT_SECONDS:
                 raise
-            if waited > SILENT_SECONDS and not is_told:
+            if waited > WARN_AFTER_SECONDS and not has_warned:
                 logger.warning("The run waits for its metrics: %s", error.message)
-                is_told = True
-            time.sleep(LOOK_SECONDS)
+                has_warned = True
+            time.sleep(POLL_SECONDS)
 
 
-def _hold_alone(stack: contextlib.ExitStack, path: Path) -> None:
+def _lock_exclusively(stack: contextlib.ExitStack, path: Path) -> None:
     try:
         stack.enter_context(hold(path.with_name(f".{path.name}.lock")))
     except AlreadyHeld as error:
-        raise BeingWritten(
+        raise MetricsInUse(
             f"{path} is already being written by process {error.pid}.", "Only one process may write a run's metrics."
         ) from error
 
 
-def _connect(path: Path, *, is_guest: bool) -> sqlite3.Connection:
+def _connect(path: Path, *, is_secondary: bool) -> sqlite3.Connection:
     try:
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise _failed(path, "the database", error) from error
     try:
-        if not is_guest:
+        if not is_secondary:
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}").fetchall()
@@ -196,7 +196,7 @@ def _connect(path: Path, *, is_guest: bool) -> sqlite3.Connection:
     except sqlite3.DatabaseError as error:
         connection.close()
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:  # what is above tells which kind of busy
-            raise BeingWritten(f"{path} is in use ({error}).", "Try again when nobody reads all of it.") from error
+            raise MetricsInUse(f"{path} is in use ({error}).", "Try again when nobody reads all of it.") from error
         raise DamagedFile(f"{path} cannot be opened as a database: {error}.") from error
     except BaseException:
         connection.close()
