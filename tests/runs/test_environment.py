@@ -137,7 +137,7 @@ def test_every_source_and_compiled_file_counts_with_its_own_bytes():
     on_disk = {path for path in root.rglob("*") if path.suffix in {".py", ".so", ".pyd"}}
     files = package_files()
     assert {root / name for name in files} == on_disk
-    name = "runs/code_identity.py"
+    name = "runs/environment.py"
     assert hashlib.sha256((root / name).read_bytes()).hexdigest().startswith(files[name])
 
 

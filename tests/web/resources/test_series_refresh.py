@@ -23,7 +23,7 @@ def test_curves_are_laid_out_before_anybody_asks(daemon, make_run, keeper):
     write(directory)
     make_run("without metrics".replace(" ", "-"))
     keeper.look()
-    assert (cache_place(daemon) / directory.id / "book.json").exists()
+    assert (cache_place(daemon) / directory.id / "index.json").exists()
 
 
 def test_a_run_that_says_nothing_new_is_not_looked_at_again(daemon, make_run, keeper, monkeypatch):
@@ -56,7 +56,7 @@ def test_damaged_metrics_do_not_end_the_keeper(daemon, make_run, keeper):
     directory = make_run("first")
     write(directory)
     keeper.look()
-    assert (cache_place(daemon) / directory.id / "book.json").exists()
+    assert (cache_place(daemon) / directory.id / "index.json").exists()
 
 
 def test_a_house_has_one_cache(context):

@@ -76,7 +76,7 @@ class SeriesRefresher:
     def look(self) -> None:
         entries = self._daemon.runs()
         for gone in self._done.keys() - {entry.id for entry in entries}:
-            self._cache.forget(gone)
+            self._cache.remove(gone)
             del self._done[gone]
         for entry in entries:
             if self._is_stopping.is_set():
@@ -100,7 +100,7 @@ class SeriesRefresher:
         with contextlib.suppress(OSError):
             for path in cache_place(self._daemon).iterdir():
                 if path.name not in known:
-                    self._cache.forget(path.name)
+                    self._cache.remove(path.name)
 
 
 def _mark(entry: RunEntry) -> object:
