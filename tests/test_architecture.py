@@ -31,14 +31,12 @@ IMPORTS_LATE = {
     "cli/analyze.py",
     "cli/doctor.py",
     "cli/eval.py",
-    "cli/export.py",
-    "cli/heat_table.py",
+    "cli/checkpoints.py",
     "cli/main.py",
     "cli/output.py",
     "cli/play.py",
     "cli/policies.py",
     "cli/request_eval.py",
-    "cli/upload.py",
     "cli/video.py",
 }
 # Loggers and the live view are luxuries: what they raise is named and dropped. Nobody else may do so.

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from palaestra.cli.candidates import show
 from palaestra.cli.command import Group
 from palaestra.cli.eval import read_words
-from palaestra.cli.keys_help import show
 from palaestra.cli.main import load_verb, main
 from palaestra.config.errors import translate_key
 from palaestra.config.keys import list_keys

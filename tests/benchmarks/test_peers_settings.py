@@ -6,7 +6,7 @@ import pytest
 from peers import cleanrl, ours
 from peers.settings import CLEANRL, HALFCHEETAH_TWO, MEMORY, SB3, SETTINGS
 
-from palaestra.cli.words import read_words
+from palaestra.cli.arguments import read_words
 from palaestra.config.resolve import resolve_training
 from palaestra.config.train import TrainConfig
 

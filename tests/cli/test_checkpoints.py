@@ -1,6 +1,14 @@
+from __future__ import annotations
+
 import json
+import pickle
+import sys
+from pathlib import Path
+from types import ModuleType
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from palaestra.config.yaml import parse_yaml
 from palaestra.runs.store import RunStore
@@ -53,3 +61,110 @@ def test_an_unknown_run_is_not_found(call, runs, action):
     code, out, err = call("checkpoints", action, "frist")
     assert (code, out) == (3, "")
     assert "Did you mean 'first'?" in err
+
+
+def test_weights_are_the_same_in_both_forms(call, runs):
+    assert call("checkpoints", "export", "first", "w.safetensors")[0] == 0
+    code, out, _ = call("checkpoints", "export", "first:latest", "w.pt", "--json")
+    assert code == 0
+    assert json.loads(out)["bytes"] == Path("w.pt").stat().st_size
+    one, other = load_file("w.safetensors"), torch.load("w.pt", weights_only=True)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_file_that_is_there_is_replaced_only_when_asked(call, runs):
+    Path("w.pt").write_text("mine")
+    code, _, err = call("checkpoints", "export", "first", "w.pt")
+    assert code == 2
+    assert "--force" in err
+    assert Path("w.pt").read_text() == "mine"
+    assert call("checkpoints", "export", "first", "w.pt", "--force")[0] == 0
+    assert torch.load("w.pt", weights_only=True)
+
+
+@pytest.mark.parametrize(("words", "code"), [(["first", "w.zip"], 2), (["nobody", "w.pt"], 3), (["first"], 2)])
+def test_what_cannot_be_exported_is_refused(call, runs, words, code):
+    assert call("checkpoints", "export", *words)[0] == code
+
+
+def test_a_dry_run_shows_the_card_and_sends_nothing(call, runs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    code, out, err = call("checkpoints", "upload", "first:best", "me/cartpole", "--dry-run")
+    assert code == 0
+    assert "# first: a policy for CartPole-v1" in out
+    assert "(mean return of 1 episodes)" in out
+    assert "nothing was sent to me/cartpole" in err
+    found = json.loads(call("checkpoints", "upload", "first", "me/cartpole", "--dry-run", "--json")[1])
+    assert found["sent"] is False
+    assert "README.md" in found["files"]
+
+
+@pytest.mark.parametrize(("flags", "private"), [([], True), (["--public"], False)])
+def test_what_is_sent_is_private_unless_said_otherwise(call, runs, monkeypatch, flags, private):
+    asked = {}
+
+    class FakeApi:
+        def __init__(self, token):
+            pass
+
+        def create_repo(self, repo_id, private, exist_ok):
+            asked["private"] = private
+            return f"hub://{repo_id}"
+
+        def upload_folder(self, **_words):
+            asked["sent"] = True
+
+    module = ModuleType("huggingface_hub")
+    module.HfApi = FakeApi
+    monkeypatch.setitem(sys.modules, "huggingface_hub", module)
+    code, out, _ = call("checkpoints", "upload", "first", "me/cartpole", *flags)
+    assert (code, out.strip()) == (0, "hub://me/cartpole")
+    assert asked == {"private": private, "sent": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [(["frist", "me/x"], 3, "'first'"), (["first", "x"], 2, "OWNER/NAME"), (["first"], 2, "repo_id")],
+)
+def test_what_cannot_be_sent_is_refused(call, runs, words, code, said):
+    got, out, err = call("checkpoints", "upload", *words, "--dry-run")
+    assert (got, out) == (code, "")
+    assert said in err or "OWNER/NAME" in err
+
+
+def test_without_the_extra_it_is_named(call, runs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    code, out, err = call("checkpoints", "upload", "first", "me/x")
+    assert (code, out) == (4, "")
+    assert "palaestra[hub]" in err
+
+
+class Payload:
+    def __reduce__(self):
+        return (Path.touch, (Path("canary"),))
+
+
+@pytest.mark.slow
+def test_a_state_dict_becomes_safetensors(call, workplace):
+    torch.save({"layer.weight": torch.arange(6.0).reshape(2, 3)}, "plain.pt")
+    code, out, _ = call("convert", "plain.pt", "--json")
+    assert code == 0
+    assert json.loads(out)["tensors"]["layer.weight"]["shape"] == [2, 3]
+    assert torch.equal(load_file("plain.safetensors")["layer.weight"], torch.arange(6.0).reshape(2, 3))
+
+
+def test_a_pickle_is_refused_unopened_with_the_way_to_convert_it(call, workplace):
+    Path("evil.pt").write_bytes(pickle.dumps(Payload()))
+    code, out, err = call("convert", "evil.pt")
+    assert (code, out) == (1, "")
+    assert "weights_only=False" in err
+    assert not Path("canary").exists()
+    assert not Path("evil.safetensors").exists()
+
+
+def test_a_file_that_is_not_there_is_a_clear_line(call, workplace):
+    code, _, err = call("checkpoints", "convert", "nothing.pt")
+    assert code in {1, 2, 3}
+    assert err.startswith("palaestra: ")
+    assert "nothing.pt" in err

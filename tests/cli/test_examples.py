@@ -1,7 +1,6 @@
 """Every example of every help works, in a project with runs called first, second and third."""
 
 import shlex
-from importlib import import_module
 
 import pytest
 import torch
@@ -21,8 +20,8 @@ STAYING = {"worker", "serve", "submit", "top", "cluster"}
 
 def all_examples():
     yield from EXAMPLES
-    for module, _ in VERBS.values():
-        command = import_module(module).COMMAND
+    for verb in VERBS:
+        command = load_verb(verb)
         yield from command.examples
         if isinstance(command, Group):
             for action in command.actions.values():
@@ -77,7 +76,7 @@ def test_the_example_works(example, runs, call, monkeypatch):
 
 
 def test_every_help_has_three_examples():
-    for module, _ in VERBS.values():
-        command = import_module(module).COMMAND
+    for verb in VERBS:
+        command = load_verb(verb)
         commands = [command, *command.actions.values()] if isinstance(command, Group) else [command]
         assert [len(one.examples) for one in commands] == [3] * len(commands)

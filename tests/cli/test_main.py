@@ -1,14 +1,13 @@
 import subprocess
 import sys
 import tomllib
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from palaestra.cli import main as main_module
 from palaestra.cli.command import Command, Group
-from palaestra.cli.main import BROKEN_PIPE, INTERRUPTED, VERBS, main
+from palaestra.cli.main import BROKEN_PIPE, INTERRUPTED, VERBS, load_verb, main
 
 HEAVY = ("torch", "pydantic", "rich", "gymnasium", "numpy", "ruamel.yaml", "argparse")
 
@@ -75,7 +74,7 @@ def test_no_words_are_a_call_for_help(call):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_a_command_and_a_help_that_ends_in_three_examples(verb, call):
-    assert isinstance(import_module(VERBS[verb][0]).COMMAND, Command | Group)
+    assert isinstance(load_verb(verb), Command | Group)
     code, out, _ = call(verb, "-h")
     assert code == 0
     assert [line.startswith("  palaestra ") for line in out.splitlines()[-3:]] == [True] * 3

@@ -5,7 +5,7 @@ import shlex
 import pytest
 from daemon_scripts import ScriptKind
 
-from palaestra.cli.words import read_words
+from palaestra.cli.arguments import read_words
 from palaestra.core.errors import NotFound
 from palaestra.core.run import RunRequest
 from palaestra.daemon.worker_kinds import WorkerKinds, shell_command

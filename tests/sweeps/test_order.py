@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from palaestra.cli.words import read_words
+from palaestra.cli.arguments import read_words
 from palaestra.config.overrides import nest
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunState

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palaestra.checkpoints.convert import convert_foreign
 from palaestra.checkpoints.durable import committed_epochs, verify
 from palaestra.checkpoints.reading import Survey, survey
 from palaestra.checkpoints.targets import find_target
+from palaestra.cli.candidates import run_names, run_selectors
 from palaestra.cli.command import Command, Group
-from palaestra.cli.convert import CONVERT
-from palaestra.cli.export import EXPORT
-from palaestra.cli.output import note, print_json, print_table, print_text
-from palaestra.cli.targets import run_names, run_selectors
-from palaestra.cli.upload import UPLOAD
+from palaestra.cli.output import clean, note, print_json, print_table, print_text
 from palaestra.config.yaml import dump_yaml
-from palaestra.core.errors import DamagedFile
+from palaestra.core.errors import DamagedFile, UsageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from pathlib import Path
 
     from palaestra.cli.parser import Parser
     from palaestra.core.checkpoint import Checkpoint
@@ -132,6 +130,124 @@ VERIFY = Command(
     run=run_verify,
     candidates=lambda _words: run_names(),
 )
+
+
+WEIGHTS = (".safetensors", ".pt")
+GRAPH = ".onnx"
+
+
+def add_export_arguments(parser: Parser) -> None:
+    parser.add_argument("target", help="RUN, RUN:best, RUN:EPOCH, or a path")
+    parser.add_argument("out", help="a new file: .safetensors or .pt for the weights, .onnx for the whole policy")
+    parser.add_flag("--force", action="store_true", help="replace the file when it is there")
+    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+
+
+def run_export(arguments: Namespace) -> int:
+    out = Path(arguments.out)
+    if out.suffix not in (*WEIGHTS, GRAPH):
+        raise UsageError(f"'{out}' does not say what to write.", f"End it in {', '.join(WEIGHTS)} or {GRAPH}.")
+    if out.exists() and not arguments.force:
+        raise UsageError(f"{out} is there already.", "Choose another name, or add --force.")
+    from palaestra.checkpoints.export import export_onnx, export_state_dict
+
+    write = export_onnx if out.suffix == GRAPH else export_state_dict
+    written = write(arguments.target, out)
+    if arguments.json:
+        print_json({"file": written, "bytes": written.stat().st_size})
+    else:
+        print(written)
+    return 0
+
+
+EXPORT = Command(
+    name="checkpoints export",
+    summary="the policy of a checkpoint as bare weights or as an ONNX graph",
+    examples=(
+        "palaestra checkpoints export first weights.safetensors",
+        "palaestra checkpoints export first:latest weights.pt --json",
+        "palaestra checkpoints export first:latest policy.onnx",
+    ),
+    add_arguments=add_export_arguments,
+    run=run_export,
+    candidates=lambda _words: run_selectors(),
+)
+
+
+def add_upload_arguments(parser: Parser) -> None:
+    parser.add_argument("target", help="RUN, RUN:best, RUN:EPOCH, or a path")
+    parser.add_argument("repo_id", metavar="OWNER/NAME", help="where it goes on the hub; made when it is not there")
+    parser.add_flag("--public", action="store_true", help="for everybody to see; otherwise a new place is private")
+    parser.add_flag("--dry-run", action="store_true", help="show what would be sent, and send nothing")
+    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+
+
+def run_upload(arguments: Namespace) -> int:
+    from palaestra.checkpoints.hub import packed, upload_to_hub
+
+    if arguments.dry_run:
+        with packed(arguments.target, arguments.repo_id) as parcel:
+            if arguments.json:
+                print_json({"repo_id": parcel.repo_id, "files": parcel.files, "card": parcel.card, "sent": False})
+                return 0
+            for name, size in parcel.files.items():
+                note(f"{name}: {size} bytes")
+            note(f"nothing was sent to {clean(parcel.repo_id)}; the card would be:")
+            print_text(parcel.card)
+        return 0
+    address = upload_to_hub(arguments.target, arguments.repo_id, private=not arguments.public)
+    if arguments.json:
+        print_json({"repo_id": arguments.repo_id, "address": address, "sent": True})
+    else:
+        print(clean(address))
+    return 0
+
+
+UPLOAD = Command(
+    name="checkpoints upload",
+    summary="weights, sidecar and a model card to a hub",
+    examples=(
+        "palaestra checkpoints upload first me/cartpole --dry-run",
+        "palaestra checkpoints upload first:latest me/cartpole --dry-run --json",
+        "palaestra checkpoints upload first:latest me/cartpole --public --dry-run",
+    ),
+    add_arguments=add_upload_arguments,
+    run=run_upload,
+    candidates=lambda _words: run_selectors(),
+)
+
+
+def add_convert_arguments(parser: Parser) -> None:
+    parser.add_argument("file", help="a state_dict saved by torch, or safetensors")
+    parser.add_argument("out", nargs="?", help="a new .safetensors; default: the same name with that ending")
+    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+
+
+def run_convert(arguments: Namespace) -> int:
+    source = Path(arguments.file)
+    found = convert_foreign(source, arguments.out or source.with_suffix(".safetensors"))
+    if arguments.json:
+        print_json(found)
+        return 0
+    rows = [(name, tensor.dtype, "x".join(map(str, tensor.shape))) for name, tensor in found.tensors.items()]
+    print_table(("tensor", "type", "shape"), rows)
+    print(found.path)
+    return 0
+
+
+CONVERT_COMMAND = Command(
+    name="convert",
+    summary="somebody's torch file as safetensors; nothing in the file is ever run",
+    examples=(
+        "palaestra convert plain.pt",
+        "palaestra convert plain.pt copy.safetensors",
+        "palaestra convert plain.pt third.safetensors --json",
+    ),
+    add_arguments=add_convert_arguments,
+    run=run_convert,
+)
+CONVERT = replace(CONVERT_COMMAND, name="checkpoints convert")
+
 COMMAND = Group(
     name="checkpoints",
     summary="what runs have saved",

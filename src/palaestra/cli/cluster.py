@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from palaestra.cli.command import Command
-from palaestra.cli.judging import ADDRESS_KEY, is_cluster_word, read_cluster_words
+from palaestra.cli.evaluation_arguments import ADDRESS_KEY, is_cluster_word, read_cluster_words
 from palaestra.cli.output import note, print_json, print_table
 from palaestra.cluster.address import configured_address, read_address
 from palaestra.cluster.status import read_status

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from palaestra.cli.candidates import RUN, show
 from palaestra.cli.command import Command, Group
-from palaestra.cli.keys_help import RUN, show
 from palaestra.cli.output import print_json, print_table, print_text
 from palaestra.config.keys import config_json_schema, list_keys
 from palaestra.config.recipes.registry import find_recipe, recipe_names

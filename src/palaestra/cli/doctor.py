@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.cli.command import Command
 from palaestra.cli.output import print_json, print_table
-from palaestra.cli.runs_disk import format_bytes
+from palaestra.cli.runs import format_bytes
 from palaestra.config.recipes.registry import EXTRA_MODULES, is_installed
 from palaestra.daemon.settings import DaemonDirectory
 from palaestra.runs.disk_use import measure_disk_use

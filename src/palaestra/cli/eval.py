@@ -9,12 +9,18 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.targets import find_target
+from palaestra.cli.candidates import run_selectors
 from palaestra.cli.command import Command
-from palaestra.cli.judging import SUITE_KEY, add_plan_flags, is_cluster_word, read_cluster_words, read_deterministic
+from palaestra.cli.evaluation_arguments import (
+    SUITE_KEY,
+    add_plan_flags,
+    is_cluster_word,
+    read_cluster_words,
+    read_deterministic,
+)
 from palaestra.cli.output import note, print_json, print_pairs, print_table
 from palaestra.cli.parser import positive
 from palaestra.cli.progress import Progress
-from palaestra.cli.targets import run_selectors
 from palaestra.config.overrides import parse_overrides, split_setting
 from palaestra.config.recipes.registry import recipe_names
 from palaestra.core.errors import BelowScore, RunFailed, UsageError

@@ -18,34 +18,34 @@ from palaestra.core.gc_tuning import collect_rarely
 if TYPE_CHECKING:
     from palaestra.cli.command import Command, Group
 
-# verb -> (module, summary); kept here so that --help imports none of them
+# verb -> (module or module:ATTRIBUTE, summary); here, so that --help imports none of the modules
 VERBS: dict[str, tuple[str, str]] = {
-    "train": ("palaestra.cli.train", "train an agent, or continue a run"),
-    "run": ("palaestra.cli.run_tool", "RECIPE.TOOL: a recipe followed by train, eval, play or replay"),
-    "cleanrl": ("palaestra.cli.cleanrl", "what a CleanRL checkout has to offer"),
-    "sweep": ("palaestra.cli.sweep", "train with many settings, side by side, and find the best"),
-    "eval": ("palaestra.cli.eval", "judge a run or a checkpoint over fixed seeds"),
-    "request-eval": ("palaestra.cli.request_eval", "have checkpoints judged on Ray, many at once"),
+    "train": ("palaestra.cli.train", "train an agent, or resume a run"),
+    "run": ("palaestra.cli.run_tool", "RECIPE.TOOL, with train, eval, play or replay as the tool"),
+    "cleanrl": ("palaestra.cli.cleanrl", "list the scripts of a CleanRL checkout"),
+    "sweep": ("palaestra.cli.sweep", "search settings: grid, random or Optuna"),
+    "eval": ("palaestra.cli.eval", "evaluate a checkpoint on fixed seeds"),
+    "request-eval": ("palaestra.cli.request_eval", "evaluate many checkpoints on a Ray cluster"),
     "analyze": ("palaestra.cli.analyze", "compare runs: scores with intervals, learning curves, weights"),
-    "video": ("palaestra.cli.video", "film episodes of a policy, one by one or side by side"),
-    "replay": ("palaestra.cli.replay", "watch a recorded episode in the terminal"),
-    "play": ("palaestra.cli.play", "take one agent by keyboard"),
+    "video": ("palaestra.cli.video", "record videos of a policy"),
+    "replay": ("palaestra.cli.replay", "show a recorded episode in the terminal"),
+    "play": ("palaestra.cli.play", "play one agent with the keyboard"),
     "runs": ("palaestra.cli.runs", "list, show, stop, remove and compare runs"),
     "checkpoints": ("palaestra.cli.checkpoints", "list, show, verify, export and convert checkpoints"),
     "cluster": ("palaestra.cli.cluster", "show the nodes of a Ray cluster"),
-    "worker": ("palaestra.cli.worker", "give this machine to a Ray cluster, or start one"),
+    "worker": ("palaestra.cli.worker", "add this machine to a Ray cluster, or start one"),
     "serve": ("palaestra.cli.serve", "run the daemon: queue, API and web page"),
-    "submit": ("palaestra.cli.submit", "ask the daemon for a run"),
-    "top": ("palaestra.cli.top", "runs of the daemon, live"),
-    "token": ("palaestra.cli.token", "the daemon's token, or a link that signs a browser in"),
-    "repair": ("palaestra.cli.repair", "make the daemon's index anew from the runs"),
-    "recipes": ("palaestra.cli.recipes", "what can be trained by name"),
-    "config": ("palaestra.cli.config", "every key, a recipe's settings, the JSON schema"),
-    "policies": ("palaestra.cli.policies", "networks by name, and what they look like"),
-    "envs": ("palaestra.cli.envs", "environments that Gymnasium knows here"),
-    "doctor": ("palaestra.cli.doctor", "what this machine has and what is missing"),
-    "convert": ("palaestra.cli.convert", "somebody's torch file as safetensors"),
-    "completion": ("palaestra.cli.completion", "a completion script for bash, zsh or fish"),
+    "submit": ("palaestra.cli.submit", "submit a run to the daemon"),
+    "top": ("palaestra.cli.top", "show the runs of the daemon live"),
+    "token": ("palaestra.cli.token", "show the daemon's token, or a sign-in link"),
+    "repair": ("palaestra.cli.repair", "rebuild the daemon's index from the runs"),
+    "recipes": ("palaestra.cli.recipes", "list the recipes"),
+    "config": ("palaestra.cli.config", "show all keys, a recipe's settings, the JSON schema"),
+    "policies": ("palaestra.cli.policies", "list the networks and show their layers"),
+    "envs": ("palaestra.cli.envs", "list the installed environments"),
+    "doctor": ("palaestra.cli.doctor", "check this machine and list what is missing"),
+    "convert": ("palaestra.cli.checkpoints:CONVERT_COMMAND", "convert a torch file to safetensors"),
+    "completion": ("palaestra.cli.completion", "print a completion script for bash, zsh or fish"),
 }
 ALIASES = {"sim": "eval"}
 INTERRUPTED = 130
@@ -101,7 +101,8 @@ def load_verb(word: str) -> Command | Group:
     verb = ALIASES.get(word, word)
     if verb not in VERBS:
         return _load_plugin_verb(word)
-    command: Command | Group = import_module(VERBS[verb][0]).COMMAND
+    module, _, name = VERBS[verb][0].partition(":")
+    command: Command | Group = getattr(import_module(module), name or "COMMAND")
     return command
 
 
@@ -120,7 +121,7 @@ def _load_plugin_verb(word: str) -> Command:
         what = "flag" if word.startswith("-") else "verb"
         hint = did_you_mean(word, [*VERBS, *ALIASES, *brought]) or "'palaestra --help' lists the verbs."
         raise UsageError(f"No {what} is called '{word}'.", hint)
-    command: Command = import_module("palaestra.cli.plugin_command").load_command(word)
+    command: Command = import_module("palaestra.cli.command").load_command(word)
     return command
 
 

@@ -9,8 +9,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from palaestra.cli.keys_help import show
-from palaestra.cli.kinds import GROUP
+from palaestra.cli.arguments import KINDS_GROUP
+from palaestra.cli.candidates import show
 from palaestra.cli.output import note, print_json, print_text
 from palaestra.cli.submit import request_data, tell
 from palaestra.client.calls import connect
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
 
-    from palaestra.cli.words import Words
+    from palaestra.cli.arguments import Words
     from palaestra.core.worker_kind import Prepared, WorkerKind
     from palaestra.runs.directory import RunDirectory
 
@@ -37,7 +37,7 @@ RUN_ID_VARIABLE = "PALAESTRA_RUN_ID"
 def train_as(words: Words, arguments: Namespace, command: str) -> int:
     """Check, then run it here in a process of its own, or hand it to the daemon."""
     _refuse_flags(arguments)
-    kind: WorkerKind = plugins.load(GROUP, words.recipe)
+    kind: WorkerKind = plugins.load(KINDS_GROUP, words.recipe)
     request = RunRequest(words.recipe, "", words.overrides, name=words.run, submitted_by="cli", command=command)
     store = RunStore()
     prepared = kind.prepare(request, Resources(os.cpu_count() or 1), store.root)
@@ -57,7 +57,7 @@ def train_as(words: Words, arguments: Namespace, command: str) -> int:
 
 def kind_details(name: str, words: Sequence[str]) -> list[str]:
     """Every setting of that kind, given those that were typed."""
-    kind: WorkerKind = plugins.load(GROUP, name)
+    kind: WorkerKind = plugins.load(KINDS_GROUP, name)
     config = parse_overrides([word for word in words if "=" in word])
     known = kind.schema_of(config) if isinstance(kind, HasDynamicSchema) else kind.schema()
     lines = ["", f"settings of '{name}', with their defaults:", ""]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from palaestra.api import prepare_continuation
 from palaestra.checkpoints.targets import find_target
+from palaestra.cli.arguments import split_target
+from palaestra.cli.candidates import run_names
 from palaestra.cli.command import Command
 from palaestra.cli.output import is_fancy, print_pairs
 from palaestra.cli.parser import natural
-from palaestra.cli.targets import run_names
 from palaestra.cli.terminal import Terminal, require_terminal
-from palaestra.cli.words import split_target
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.recipes.registry import recipe_names
 from palaestra.config.resolve import build_request

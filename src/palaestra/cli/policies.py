@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from palaestra.cli.arguments import split_target
 from palaestra.cli.command import Command, Group
 from palaestra.cli.output import note, print_json, print_table
-from palaestra.cli.words import split_target
 from palaestra.config.env import EnvConfig
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.policy import PolicyConfig

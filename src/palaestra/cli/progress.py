@@ -9,6 +9,7 @@ from palaestra.cli.output import clean
 from palaestra.core.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
+    from collections.abc import Sized
     from types import TracebackType
 
     from palaestra.core.episodes import EpisodeResult
@@ -49,3 +50,53 @@ class Progress:
         figures = f"avg={sum(self._returns) / len(self._returns):.1f} " if self._returns else ""
         figures += f"min={min(self._returns):.1f} max={max(self._returns):.1f}" if self._returns else ""
         return f"{self._label} | episodes={len(self._returns)}/{self._total} {figures}".rstrip()
+
+
+WIDTH = 24  # of the bar, in characters
+
+
+class RequestProgress:
+    """On stderr, so that stdout stays what it is. Episodes move the bar: they come back share by share."""
+
+    def __init__(self, evaluations: int, episodes: int, clock: Clock | None = None) -> None:
+        self._evaluations = evaluations
+        self._episodes = episodes
+        self._clock = clock or SystemClock()
+        self._drawn_at = float("-inf")
+        self._answered = 0
+        self._failed = 0
+        self._played = 0
+        self._is_shown = sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        self._draw()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_shown:
+            print(BACK, end="", file=sys.stderr, flush=True)
+
+    def count(self, episodes: Sized) -> None:
+        self._played += len(episodes)
+        self._draw()
+
+    def answered(self, *, failed: bool) -> None:
+        self._answered += 1
+        self._failed += failed
+        self._draw()
+
+    def text(self) -> str:
+        """`[######------] 12/1000 evaluations | 60/5000 episodes | 2 failed`"""
+        full = WIDTH * self._played // max(1, self._episodes)
+        bar = "#" * full + "-" * (WIDTH - full)
+        failed = f" | {self._failed} failed" if self._failed else ""
+        counts = f"{self._answered}/{self._evaluations} evaluations | {self._played}/{self._episodes} episodes"
+        return f"[{bar}] {counts}{failed}"
+
+    def _draw(self) -> None:
+        now = self._clock.monotonic()
+        if self._is_shown and now - self._drawn_at >= DRAW_SECONDS:
+            self._drawn_at = now
+            print(f"{BACK}{self.text()}", end="", file=sys.stderr, flush=True)

@@ -8,11 +8,17 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.targets import find_target
+from palaestra.cli.candidates import run_names, run_selectors
 from palaestra.cli.command import Command
-from palaestra.cli.judging import SUITE_KEY, add_plan_flags, is_cluster_word, read_cluster_words, read_deterministic
+from palaestra.cli.evaluation_arguments import (
+    SUITE_KEY,
+    add_plan_flags,
+    is_cluster_word,
+    read_cluster_words,
+    read_deterministic,
+)
 from palaestra.cli.output import note, print_json, print_table
-from palaestra.cli.request_progress import RequestProgress
-from palaestra.cli.targets import run_names, run_selectors
+from palaestra.cli.progress import RequestProgress
 from palaestra.config.overrides import parse_overrides, split_setting
 from palaestra.config.recipes.registry import recipe_names
 from palaestra.core.errors import UsageError

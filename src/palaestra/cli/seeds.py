@@ -18,7 +18,7 @@ from palaestra.sweeps.seeds import default_name, seed_name, train_seeds
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from palaestra.cli.words import Words
+    from palaestra.cli.arguments import Words
     from palaestra.sweeps.seeds import SeedsReport
 
 COLUMNS = ("seed", "run", "state", "steps", "return", "score")

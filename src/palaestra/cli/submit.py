@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palaestra.cli.arguments import read_words
+from palaestra.cli.candidates import complete_keys
 from palaestra.cli.command import Command
-from palaestra.cli.keys_help import complete_keys
 from palaestra.cli.output import note, print_json, print_text
 from palaestra.cli.parser import natural, positive
-from palaestra.cli.words import read_words
 from palaestra.client.calls import connect
 from palaestra.config.recipes.registry import recipe_names
 from palaestra.core.errors import RunFailed
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
+    from palaestra.cli.arguments import Words
     from palaestra.cli.parser import Parser
-    from palaestra.cli.words import Words
     from palaestra.client.calls import Client
 
 POLL_SECONDS = 0.5

@@ -6,12 +6,11 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from palaestra.api import prepare_job
+from palaestra.cli.arguments import is_other_kind, read_words
+from palaestra.cli.candidates import complete_keys, key_lines
 from palaestra.cli.command import Command
-from palaestra.cli.keys_help import complete_keys, key_lines
-from palaestra.cli.kinds import is_other_kind
 from palaestra.cli.output import note, print_json, print_text
 from palaestra.cli.parser import positive
-from palaestra.cli.words import read_words
 from palaestra.config.errors import nearest_key
 from palaestra.config.keys import list_keys, section_names
 from palaestra.config.recipes.registry import find_recipe, recipe_names
@@ -27,15 +26,15 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from palaestra.cli import from_trial, other_kinds, seeds, submit
+    from palaestra.cli import other_kinds, seeds, submit, sweep_arguments
+    from palaestra.cli.arguments import Words
     from palaestra.cli.parser import Parser
-    from palaestra.cli.words import Words
     from palaestra.core.run import RunRecord
     from palaestra.runner import job as jobs
     from palaestra.runner import refusals
     from palaestra.runner.outcome import TrainOutcome
 else:
-    from_trial = lazy_import("palaestra.cli.from_trial")
+    sweep_arguments = lazy_import("palaestra.cli.sweep_arguments")
     other_kinds = lazy_import("palaestra.cli.other_kinds")
     seeds = lazy_import("palaestra.cli.seeds")
     jobs = lazy_import("palaestra.runner.job")
@@ -81,7 +80,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: Namespace) -> int:
     if arguments.from_trial:
-        words, trial = from_trial.read_words_from_trial(arguments.words, arguments.from_trial)
+        words, trial = sweep_arguments.read_words_from_trial(arguments.words, arguments.from_trial)
     else:
         words, trial = read_words(arguments.words), ""
     if is_other_kind(words.recipe):

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palaestra.checkpoints.targets import find_target
+from palaestra.cli.arguments import split_target
+from palaestra.cli.candidates import run_selectors
 from palaestra.cli.command import Command
 from palaestra.cli.output import note, print_json
 from palaestra.cli.parser import natural, positive
-from palaestra.cli.targets import run_selectors
-from palaestra.cli.words import split_target
 from palaestra.config.overrides import parse_overrides
 from palaestra.core.errors import UsageError
 from palaestra.runs.store import runs_root

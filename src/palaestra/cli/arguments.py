@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.cli.parser import positive
 from palaestra.config.overrides import parse_overrides, split_setting
+from palaestra.config.recipes.registry import recipe_names
+from palaestra.core import plugins
 from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,3 +72,12 @@ def split_target(words: Sequence[str]) -> tuple[str, list[str]]:
         hint = "Settings are written key=value."
         raise UsageError(f"One name is wanted, not {len(targets)}: {', '.join(targets)}.", hint)
     return (targets[0] if targets else ""), [word for word in words if "=" in word]
+
+
+KINDS_GROUP = "workers"
+OURS = {"native", "evaluate"}  # they have commands of their own
+
+
+def is_other_kind(word: str) -> bool:
+    """A recipe of the same name goes before."""
+    return word in plugins.names(KINDS_GROUP) and word not in OURS and word not in recipe_names()

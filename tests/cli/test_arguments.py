@@ -1,6 +1,9 @@
+from __future__ import annotations
+
 import pytest
 
-from palaestra.cli.words import Words, read_words, split_target
+from palaestra.cli.arguments import Words, is_other_kind, read_words, split_target
+from palaestra.core import plugins
 from palaestra.core.errors import UsageError
 
 
@@ -45,3 +48,11 @@ def test_who_places_a_training_and_how_many_train_is_no_part_of_its_configuratio
     words = read_words(["cartpole", "executor=ray", "nproc=4", "seed=3"])
     assert words == Words("cartpole", "", {"seed": 3}, executor="ray", nproc=4)
     assert (read_words([]).executor, read_words([]).nproc) == ("", None)
+
+
+def test_only_kinds_that_have_no_command_of_their_own_are_meant(monkeypatch):
+    names = plugins.names
+    strangers = {"workers": ["sleepy", "cartpole"]}
+    monkeypatch.setattr(plugins, "names", lambda group: [*names(group), *strangers.get(group, [])])
+    assert is_other_kind("sleepy")
+    assert not any(map(is_other_kind, ("native", "evaluate", "cartpole", "", "absent")))

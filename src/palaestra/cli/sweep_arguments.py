@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.cli.words import split_target
-from palaestra.config.overrides import parse_overrides, split_setting
+from palaestra.cli.arguments import read_words, split_target
+from palaestra.config.overrides import nest, parse_overrides, split_setting
 from palaestra.config.resolve import resolve_config
 from palaestra.config.sweep import SweepConfig
 from palaestra.config.train import TrainConfig
 from palaestra.config.yaml import read_yaml
 from palaestra.core.errors import NotFound, UsageError, did_you_mean
+from palaestra.runs.store import runs_root
+from palaestra.sweeps.from_trial import find_trial
 from palaestra.sweeps.order import flatten
 from palaestra.sweeps.space import parse_parameter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from palaestra.cli.arguments import Words
 
 SWEEP_KEY, EXECUTOR_KEY = "sweep", "executor"
 FILE_ENDINGS = (".yaml", ".yml")
@@ -35,7 +39,7 @@ class SweepWords:
 def read_sweep_words(words: Sequence[str], base: SweepConfig | None = None) -> SweepWords:
     """Words go before what a FILE.yaml says, or the sweep that is to go on."""
     recipe, settings = split_target(words)
-    own, rest = _part(settings)
+    own, rest = _trial_part(settings)
     asked = own.pop(SWEEP_KEY, "")
     executor = own.pop(EXECUTOR_KEY, "local")
     data: dict[str, Any] = _read_file(Path(asked)) if asked.endswith(FILE_ENDINGS) else {}
@@ -49,7 +53,7 @@ def read_sweep_words(words: Sequence[str], base: SweepConfig | None = None) -> S
     return SweepWords(_with_words(config, rest), executor)
 
 
-def _part(settings: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+def _trial_part(settings: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Words for the sweep, by key, and words for the training."""
     own: dict[str, str] = {}
     rest = []
@@ -100,3 +104,24 @@ def _read_file(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise UsageError(f"{path} holds no sweep.", "It wants keys such as recipe, parameters, settings, trials.")
     return {"name": path.stem, **data}
+
+
+def read_words_from_trial(typed: Sequence[str], selector: str) -> tuple[Words, str]:
+    """What is to be trained, and the trial it comes from, `NAME:3`; a key that is typed wins over the trial's."""
+    rest = [word for word in typed if word.partition("=")[0] != SWEEP_KEY]
+    sweeps = [split_setting(word)[1] for word in typed if word.partition("=")[0] == SWEEP_KEY]
+    if len(sweeps) > 1:
+        raise UsageError(f"'sweep' is set twice: '{sweeps[0]}' and '{sweeps[1]}'.", "Keep one of them.")
+    words = read_words(rest)
+    origin = find_trial(runs_root(), selector, sweeps[0] if sweeps else "")
+    if words.recipe and words.recipe != origin.recipe:
+        raise UsageError(
+            f"Trial {origin.trial} trained '{origin.recipe}', not '{words.recipe}'.", "Leave the recipe out."
+        )
+    typed_keys = flatten(words.overrides)
+    kept = {key: value for key, value in origin.settings.items() if not _is_replaced(key, typed_keys)}
+    return replace(words, recipe=origin.recipe, overrides=nest({**kept, **typed_keys})), origin.trial
+
+
+def _is_replaced(key: str, typed: dict[str, object]) -> bool:
+    return any(key == other or key.startswith(f"{other}.") or other.startswith(f"{key}.") for other in typed)
