@@ -14,7 +14,7 @@ import pytest
 
 from palaestra.cli.candidates import show
 from palaestra.cli.command import Group
-from palaestra.cli.eval import read_words
+from palaestra.cli.eval import parse_eval_arguments
 from palaestra.cli.main import load_verb, main
 from palaestra.config.errors import translate_key
 from palaestra.config.keys import list_keys
@@ -94,7 +94,7 @@ def check_palaestra(words: list[str]) -> None:
     else:
         arguments = verb.parser().parse(words[1:])
         if words[0] in {"eval", "sim"}:
-            read_words(arguments.words)
+            parse_eval_arguments(arguments.settings)
 
 
 def make_targets() -> set[str]:

@@ -6,13 +6,13 @@ import pytest
 from peers import cleanrl, ours
 from peers.settings import CLEANRL, HALFCHEETAH_TWO, MEMORY, SB3, SETTINGS
 
-from palaestra.cli.arguments import read_words
+from palaestra.cli.arguments import parse_train_arguments
 from palaestra.config.resolve import resolve_training
 from palaestra.config.train import TrainConfig
 
 
 def config_of(setting, engine="native"):
-    words = read_words(ours.words(setting, engine, seed=3))
+    words = parse_train_arguments(ours.words(setting, engine, seed=3))
     return resolve_training(words.recipe, words.overrides)
 
 

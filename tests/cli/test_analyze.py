@@ -45,7 +45,7 @@ def test_a_page_is_written_once_and_again_by_force(call, runs, workplace):
     code, out, err = call(*words, "--json")
     assert code == 0
     assert "html" not in json.loads(out)
-    assert "report.html is written" in err
+    assert "Wrote report.html" in err
     assert (workplace / "report.html").read_text().startswith("<!doctype html>")
     code, out, err = call(*words)
     assert (code, out) == (2, "")

@@ -94,7 +94,7 @@ def test_a_dry_run_shows_the_card_and_sends_nothing(call, runs, monkeypatch):
     assert code == 0
     assert "# first: a policy for CartPole-v1" in out
     assert "(mean return of 1 episodes)" in out
-    assert "nothing was sent to me/cartpole" in err
+    assert "Nothing was sent to me/cartpole" in err
     found = json.loads(call("checkpoints", "upload", "first", "me/cartpole", "--dry-run", "--json")[1])
     assert found["sent"] is False
     assert "README.md" in found["files"]

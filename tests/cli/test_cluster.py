@@ -37,7 +37,7 @@ def test_nodes_are_a_table_and_what_is_wrong_is_named(asked, capsys):
     assert "silent" in rows[-1]
     assert "m2: palaestra/api.py" in err
     assert "m3 is silent: nobody answers at 10.0.0.3:5" in err
-    assert "in flight: palaestra eval x (process 7 on 10.0.0.1)" in err
+    assert "running: palaestra eval x (process 7 on 10.0.0.1)" in err
 
 
 def test_json_has_everything_and_the_variable_names_the_cluster(asked, capsys, monkeypatch):
@@ -52,9 +52,9 @@ def test_json_has_everything_and_the_variable_names_the_cluster(asked, capsys, m
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([], "No cluster is named"),
+        ([], "No cluster address given"),
         (["cluster.address=ray://x:1"], "not an address of the form HOST:PORT"),
-        (["env.id=x"], "not a setting of the cluster"),
+        (["env.id=x"], "not a cluster setting"),
         (["cluster.adress=x:1"], "cluster.adress"),
     ],
 )

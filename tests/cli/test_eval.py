@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from palaestra.cli.eval import read_words, show_batch, summarize
+from palaestra.cli.eval import parse_eval_arguments, show_batch, summarize
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.evaluation import EvaluationPlan, EvaluationReport, SuiteReport
 
@@ -147,7 +147,7 @@ def test_a_batch_is_a_line_for_people_and_a_line_for_programs(capsys):
 
 
 def test_words_are_targets_a_suite_and_settings_in_any_order():
-    words = read_words(["env.max_episode_steps=5", "first", "suite=arena.basic", "second:best"])
+    words = parse_eval_arguments(["env.max_episode_steps=5", "first", "suite=arena.basic", "second:best"])
     assert words.targets == ["first", "second:best"]
     assert words.suite == "arena.basic"
     assert words.overrides == {"env": {"max_episode_steps": 5}}
@@ -155,16 +155,16 @@ def test_words_are_targets_a_suite_and_settings_in_any_order():
 
 
 def test_who_plays_is_a_word_and_not_a_setting_of_the_environment():
-    words = read_words(["first", "remote=true", "cluster.address=head:6379", "env.max_episode_steps=5"])
+    words = parse_eval_arguments(["first", "remote=true", "cluster.address=head:6379", "env.max_episode_steps=5"])
     assert (words.is_remote, words.cluster) == (True, {"address": "head:6379"})
     assert words.overrides == {"env": {"max_episode_steps": 5}}
-    assert not read_words(["first", "remote=false"]).is_remote
+    assert not parse_eval_arguments(["first", "remote=false"]).is_remote
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["remote=maybe"], "neither true nor false"),
+        (["remote=maybe"], "Invalid value for remote"),
         (["remote=true", "remote=false"], "set twice"),
         (["remote="], "no value"),
         (["cluster.address=head:1"], "remote=true"),

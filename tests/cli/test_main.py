@@ -33,7 +33,7 @@ def test_help_imports_nothing_heavy():
         (["trian"], 2, "Did you mean 'train'?"),
         (["train", "carpole"], 3, "Did you mean 'cartpole'?"),
         (["eval", "nobody"], 3, "No run is called 'nobody'"),
-        (["--verison"], 2, "No flag is called '--verison'"),
+        (["--verison"], 2, "No flag named '--verison'"),
     ],
 )
 def test_the_real_command_leaves_with_the_right_code_and_one_clear_line(words, code, said, tmp_path):

@@ -28,7 +28,7 @@ def test_without_a_terminal_it_says_so(call):
     [
         (["play"], 2, "needs a recipe or a run"),
         (["play", "arena.tyni"], 3, "Did you mean 'arena.tiny'"),
-        (["play", "cartpole"], 2, "'CartPole-v1' cannot be played by hand here"),
+        (["play", "cartpole"], 2, "'CartPole-v1' cannot be played with the keyboard"),
         (["play", "arena.tiny", "env.kwarg.agents=2"], 2, "kwarg"),
         (["play", "arena.tiny", "--policy", "nobody"], 3, "No run is called 'nobody'"),
         (["play", "arena.tiny", "--agent", "-1"], 2, "whole number"),

@@ -83,8 +83,8 @@ def test_of_a_run_the_newest_is_taken(call, in_run):
         (["replay", "second"], 3, "has no replay"),
         (["replay", "nothing.json.gz"], 3, "no file nothing.json.gz"),
         (["replay", "first", "--step", "31"], 2, "has steps 0 to 30"),
-        (["replay", "first", "--speed", "0"], 2, "--speed 0 is not from"),
-        (["replay", "first", "--speed", "nan"], 2, "--speed nan"),
+        (["replay", "first", "--speed", "0"], 2, "Invalid value for --speed: 0"),
+        (["replay", "first", "--speed", "nan"], 2, "Invalid value for --speed: nan"),
         (["replay", "notes.txt"], 1, "cannot be unpacked"),
     ],
 )

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from palaestra.cli.request_eval import candidates, read_words
+from palaestra.cli.request_eval import candidates, parse_request_arguments
 from palaestra.cluster.evaluation import jobs
 from palaestra.cluster.evaluation.client import Answer
 from palaestra.core.errors import RunFailed
@@ -55,10 +55,12 @@ def elsewhere(runs, monkeypatch):
 
 
 def test_words_may_come_in_any_order():
-    words = read_words(["suite=a", "first", "env.max_episode_steps=5", "suite=b.yaml", "second:all"])
+    words = parse_request_arguments(["suite=a", "first", "env.max_episode_steps=5", "suite=b.yaml", "second:all"])
     assert (words.targets, words.suites) == (["first", "second:all"], ["a", "b.yaml"])
     assert (words.overrides, words.cluster) == ({"env": {"max_episode_steps": 5}}, {})
-    given = read_words(["first", "cluster.address=[::1]:6379", "cluster.cpus=2", "cluster.allow_different_code=true"])
+    given = parse_request_arguments(
+        ["first", "cluster.address=[::1]:6379", "cluster.cpus=2", "cluster.allow_different_code=true"]
+    )
     assert given.cluster == {"address": "[::1]:6379", "cpus": 2, "allow_different_code": True}
 
 

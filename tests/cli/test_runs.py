@@ -79,7 +79,7 @@ def test_a_stop_reaches_the_process_of_the_run(call, runs, sleeper):
     pretend_running("first", sleeper.pid)
     code, _, err = call("runs", "stop", "first")
     assert code == 0
-    assert "asked to stop" in err
+    assert "is stopping" in err
     assert sleeper.wait(timeout=10) == -signal.SIGTERM
 
 
@@ -104,7 +104,7 @@ def test_a_stop_that_waits_ends_when_the_process_is_gone(call, runs, sleeper):
 def test_stopping_a_run_that_is_over_changes_nothing(call, runs):
     code, _, err = call("runs", "stop", "first")
     assert code == 0
-    assert "finished already" in err
+    assert "already finished" in err
 
 
 def test_a_pid_that_belongs_to_somebody_else_by_now_gets_no_signal(call, runs, sleeper):

@@ -39,7 +39,7 @@ def test_one_table_with_a_row_per_seed_and_their_mean(call, reported):
     assert rows[3] == ["3", "one-s3", "failed", "0", "-", "-"]
     assert rows[4][:3] == ["mean", "one", "30"]
     assert "one-s3: it broke" in err
-    assert "The same command again" in err
+    assert "Run the same command again" in err
     assert (reported["recipe"], reported["seeds"], reported["slots"]) == ("cartpole", (1, 2, 3), 2)
     assert (reported["name"], reported["overrides"]) == ("one", {"total_steps": 512})
 

@@ -87,10 +87,10 @@ def test_waiting_ends_with_how_it_ended(call, daemon):
 
 def test_a_dry_run_says_what_would_be_or_what_is_wrong(call, daemon):
     assert call("submit", "cartpole", "--dry-run")[:2] == (0, "a: 1\n")
-    daemon.errors = [{"key": "x", "message": "No key is called 'x'.", "hint": ""}]
+    daemon.errors = [{"key": "x", "message": "No key named 'x'.", "hint": ""}]
     code, out, err = call("submit", "cartpole", "--dry-run")
     assert (code, out) == (2, "")
-    assert "No key is called 'x'" in err
+    assert "No key named 'x'" in err
 
 
 def test_train_detach_asks_the_same(call, daemon):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from palaestra.cli.sweep_arguments import read_sweep_words, read_words_from_trial
+from palaestra.cli.sweep_arguments import parse_sweep_arguments, parse_trial_arguments
 from palaestra.config.sweep import SweepConfig
 from palaestra.core.errors import NotFound, UsageError
 from palaestra.runs.documents import read_request
@@ -37,7 +37,7 @@ def file(tmp_path):
 def test_words_are_parted_into_what_is_tried_what_is_set_and_what_the_sweep_is_told():
     tried = ["ppo.gamma=0.9,0.99", "ppo.clip=0.1..0.3"]
     told = ["sweep=007", "trials=5", "seeds=1..2", "method=random", "executor=ray", "prune=true"]
-    words = read_sweep_words(["cartpole", *tried, "total_steps=1e4", *told])
+    words = parse_sweep_arguments(["cartpole", *tried, "total_steps=1e4", *told])
     assert words.executor == "ray"
     assert words.config == SweepConfig(
         name="007",
@@ -52,7 +52,7 @@ def test_words_are_parted_into_what_is_tried_what_is_set_and_what_the_sweep_is_t
 
 
 def test_a_file_says_the_same_as_words_and_names_the_sweep(file):
-    words = read_sweep_words([f"sweep={file}"])
+    words = parse_sweep_arguments([f"sweep={file}"])
     assert words.config == SweepConfig(
         name="rates",
         recipe="cartpole",
@@ -65,7 +65,7 @@ def test_a_file_says_the_same_as_words_and_names_the_sweep(file):
 
 
 def test_words_go_before_the_file(file):
-    config = read_sweep_words(
+    config = parse_sweep_arguments(
         [f"sweep={file}", "acrobot", "ppo.gamma=0.9", "ppo.clip=0.1,0.2", "trials=2", "total_steps=10"]
     ).config
     assert (config.recipe, config.trials) == ("acrobot", 2)
@@ -75,8 +75,8 @@ def test_words_go_before_the_file(file):
 
 def test_a_sweep_that_goes_on_keeps_what_it_was_asked():
     base = SweepConfig(name="lr", recipe="cartpole", trials=4, parameters={"ppo.gamma": "0.9..0.99"})
-    assert read_sweep_words(["trials=8"], base).config == base.model_copy(update={"trials": 8})
-    assert read_sweep_words([], base).config == base
+    assert parse_sweep_arguments(["trials=8"], base).config == base.model_copy(update={"trials": 8})
+    assert parse_sweep_arguments([], base).config == base
 
 
 @pytest.mark.parametrize(
@@ -88,26 +88,26 @@ def test_a_sweep_that_goes_on_keeps_what_it_was_asked():
         ("ppo.gamma=0.9,1 ppo.gamma=3", "set twice"),
         ("trials=0", "trials=0"),
         ("seeds=5..1", "5 is above 1"),
-        ("cartpole acrobot", "One name is wanted"),
+        ("cartpole acrobot", "Expected one name"),
         ("ppo.gamma=0.9..0.8", "0.9 is above 0.8"),
         ("seeds=1,2 seed=1,2", "seeds and seed cannot both be set"),
     ],
 )
 def test_a_slip_is_refused_with_the_word(words, said):
     with pytest.raises(UsageError) as caught:
-        read_sweep_words(words.split())
+        parse_sweep_arguments(words.split())
     assert said in str(caught.value)
 
 
 def test_a_file_that_is_missing_or_no_sweep_is_refused_by_name(tmp_path):
     with pytest.raises(NotFound, match="nowhere.yaml"):
-        read_sweep_words(["sweep=nowhere.yaml"])
+        parse_sweep_arguments(["sweep=nowhere.yaml"])
     (tmp_path / "list.yaml").write_text("- 1\n")
-    with pytest.raises(UsageError, match="list.yaml holds no sweep"):
-        read_sweep_words([f"sweep={tmp_path / 'list.yaml'}"])
+    with pytest.raises(UsageError, match="list.yaml does not describe a sweep"):
+        parse_sweep_arguments([f"sweep={tmp_path / 'list.yaml'}"])
     (tmp_path / "slip.yaml").write_text("trails: 4\n")
     with pytest.raises(UsageError, match="Did you mean 'trials'"):
-        read_sweep_words([f"sweep={tmp_path / 'slip.yaml'}"])
+        parse_sweep_arguments([f"sweep={tmp_path / 'slip.yaml'}"])
 
 
 @pytest.fixture
@@ -124,22 +124,22 @@ def lr(workplace):
 
 
 def test_a_trials_settings_are_taken_over_and_what_is_typed_wins(lr):
-    words, trial = read_words_from_trial(["sweep=lr", "run=more", "total_steps=512", "ppo.clip=0.1"], "best")
+    words, trial = parse_trial_arguments(["sweep=lr", "run=more", "total_steps=512", "ppo.clip=0.1"], "best")
     assert trial == "lr:2"
     assert (words.recipe, words.run) == ("cartpole", "more")
     assert words.overrides == {"total_steps": 512, "ppo": {"learning_rate": 1e-2, "gamma": 0.9, "clip": 0.1}}
 
 
 def test_a_key_inside_a_tried_one_replaces_it(lr):
-    words, _ = read_words_from_trial(["ppo.learning_rate.start=0.5"], "lr:1")
+    words, _ = parse_trial_arguments(["ppo.learning_rate.start=0.5"], "lr:1")
     assert words.overrides["ppo"] == {"gamma": 0.9, "learning_rate": {"start": 0.5}}
 
 
 def test_another_recipe_is_refused(lr):
     with pytest.raises(UsageError, match="trained 'cartpole', not 'acrobot'"):
-        read_words_from_trial(["acrobot"], "best")
+        parse_trial_arguments(["acrobot"], "best")
     with pytest.raises(UsageError, match="'sweep' is set twice"):
-        read_words_from_trial(["sweep=a", "sweep=b"], "best")
+        parse_trial_arguments(["sweep=a", "sweep=b"], "best")
 
 
 def test_a_fresh_run_remembers_the_trial_it_comes_from(lr, call):

@@ -120,4 +120,4 @@ def test_live_it_is_drawn_anew_with_every_message_until_the_daemon_leaves(call, 
     code, out, err = call("top")
     assert (code, asked) == (0, [(5, "x")])
     assert "new" in out
-    assert "The daemon has left." in err
+    assert "The daemon has stopped." in err

@@ -71,7 +71,7 @@ def test_an_override_of_an_unknown_key_is_refused(call):
 def test_a_setting_is_never_taken_for_a_flag(call, word):
     code, _, err = call("train", "cartpole", word)
     assert code == 2
-    assert "No key is called" in err
+    assert "No key named" in err
 
 
 def test_a_missing_extra_leaves_with_4_and_names_it(call, monkeypatch, workplace):

@@ -52,7 +52,7 @@ def test_a_file_that_is_there_is_replaced_by_force_only(call, runs, workplace):
         ([], 2, "needs a run"),
         (["frist"], 3, "Did you mean 'first'?"),
         (["first:99"], 3, "Epochs there"),
-        (["first", "second"], 2, "One name is wanted"),
+        (["first", "second"], 2, "Expected one name"),
         (["first", "--episodes", "0"], 2, "at least 1"),
         (["first", "--grid", "0"], 2, "at least 1"),
         (["first", "--grid", "100"], 2, "1 to 64"),

@@ -5,7 +5,7 @@ import shlex
 import pytest
 from daemon_scripts import ScriptKind
 
-from palaestra.cli.arguments import read_words
+from palaestra.cli.arguments import parse_train_arguments
 from palaestra.core.errors import NotFound
 from palaestra.core.run import RunRequest
 from palaestra.daemon.worker_kinds import WorkerKinds, shell_command
@@ -44,7 +44,7 @@ def command(*request, config=None, kinds=None, **further):
 )
 def test_the_command_line_of_a_training_means_the_same_request(config):
     program, verb, *words = shlex.split(command("native", "cartpole", config, "my run", nproc=2))
-    read = read_words(words)
+    read = parse_train_arguments(words)
     assert (program, verb, read.recipe, read.run, read.nproc) == ("palaestra", "train", "cartpole", "my run", 2)
     assert read.overrides == config
 

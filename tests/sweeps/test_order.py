@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from palaestra.cli.arguments import read_words
+from palaestra.cli.arguments import parse_train_arguments
 from palaestra.config.overrides import nest
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunState
@@ -37,7 +37,7 @@ SETTINGS = {
 def test_the_command_of_a_run_typed_again_asks_for_the_same():
     program, verb, *words = shlex.split(command_of("cartpole", SETTINGS, "lr-t1"))
     assert (program, verb) == ("palaestra", "train")
-    read = read_words(words)
+    read = parse_train_arguments(words)
     assert (read.recipe, read.run, read.overrides) == ("cartpole", "lr-t1", SETTINGS)
 
 

@@ -35,13 +35,13 @@ def add_arguments(parser: Parser) -> None:
         "targets",
         nargs="*",
         metavar="run",
-        help="RUN (its best, else the last that was judged), RUN:latest, RUN:EPOCH or a path; also several",
+        help="RUN (its best, else the last evaluated one), RUN:latest, RUN:EPOCH or a path; also several",
     )
-    parser.add_flag("--metric", action="append", default=[], metavar="NAME", help="curve to show; may be repeated")
-    parser.add_flag("--html", metavar="FILE", help="also write one page with plots that needs no other file")
-    parser.add_flag("--force", action="store_true", help="replace the page when it is there")
-    parser.add_flag("--no-weights", action="store_true", help="leave the weights alone, so torch is not loaded")
-    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+    parser.add_flag("--metric", action="append", default=[], metavar="NAME", help="metric to plot; repeatable")
+    parser.add_flag("--html", metavar="FILE", help="also write a self-contained HTML report")
+    parser.add_flag("--force", action="store_true", help="replace the report if it exists")
+    parser.add_flag("--no-weights", action="store_true", help="skip weight statistics; torch is not imported")
+    parser.add_flag("--json", action="store_true", help="print one JSON object on stdout")
 
 
 def run(arguments: Namespace) -> int:
@@ -63,7 +63,7 @@ def run(arguments: Namespace) -> int:
         write_page(analysis, page)
     _show(analysis, as_json=arguments.json)
     if page is not None:
-        note(f"{page} is written")
+        note(f"Wrote {page}")
     return 0
 
 
@@ -82,9 +82,9 @@ def _free_page(path: Path, *, force: bool) -> Path:
     if path.suffix not in {".html", ".htm"}:
         raise UsageError(f"--html {path} does not end in .html.", f"For example: --html {path.stem or 'report'}.html")
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"{path.absolute().parent} is not a directory.", "Make it first, or choose another place.")
+        raise UsageError(f"{path.absolute().parent} is not a directory.", "Create it first, or choose another folder.")
     if path.exists() and not (force and path.is_file()):
-        raise UsageError(f"{path} is there already.", "Choose another name, or add --force.")
+        raise UsageError(f"{path} already exists.", "Choose another name, or add --force.")
     return path
 
 

@@ -22,7 +22,7 @@ OWN_KEYS = (RUN_KEY, EXECUTOR_KEY, NPROC_KEY)  # of the command, not of the conf
 
 
 @dataclass(frozen=True)
-class Words:
+class TrainArguments:
     recipe: str  # empty: the defaults of TrainConfig
     run: str  # as typed, never read as YAML: `run=007` is called 007
     overrides: dict[str, Any]
@@ -30,11 +30,11 @@ class Words:
     nproc: int | None = None
 
 
-def read_words(words: Sequence[str]) -> Words:
-    recipe, settings = split_target(words)
-    own = _own_words(settings)
+def parse_train_arguments(argv: Sequence[str]) -> TrainArguments:
+    recipe, settings = split_target(argv)
+    own = _own_settings(settings)
     rest = [word for word in settings if split_setting(word)[0] not in OWN_KEYS]
-    return Words(
+    return TrainArguments(
         recipe=recipe,
         run=own.get(RUN_KEY, ""),
         overrides=parse_overrides(rest),
@@ -43,7 +43,7 @@ def read_words(words: Sequence[str]) -> Words:
     )
 
 
-def _own_words(settings: Sequence[str]) -> dict[str, str]:
+def _own_settings(settings: Sequence[str]) -> dict[str, str]:
     """Each at most once, none of them empty."""
     found: dict[str, str] = {}
     for key, value in map(split_setting, settings):
@@ -65,13 +65,13 @@ def _read_count(text: str) -> int:
         raise UsageError(f"nproc: {error}.", "It is the number of processes that train together.") from None
 
 
-def split_target(words: Sequence[str]) -> tuple[str, list[str]]:
+def split_target(argv: Sequence[str]) -> tuple[str, list[str]]:
     """The first word without '=', and the settings; the order does not matter."""
-    targets = [word for word in words if "=" not in word]
+    targets = [word for word in argv if "=" not in word]
     if len(targets) > 1:
         hint = "Settings are written key=value."
-        raise UsageError(f"One name is wanted, not {len(targets)}: {', '.join(targets)}.", hint)
-    return (targets[0] if targets else ""), [word for word in words if "=" in word]
+        raise UsageError(f"Expected one name, got {len(targets)}: {', '.join(targets)}.", hint)
+    return (targets[0] if targets else ""), [word for word in argv if "=" in word]
 
 
 KINDS_GROUP = "workers"

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def complete(words: list[str]) -> list[str]:
+def complete(argv: list[str]) -> list[str]:
     """`words` follow the command's name; the last one is being typed and may be empty. Never an error."""
-    *before, current = words or [""]
+    *before, current = argv or [""]
     try:
         found = _candidates(before, current)
     except PalaestraError:  # an unknown verb or recipe: there is nothing to offer, and no place to say so
@@ -31,20 +31,20 @@ def _candidates(before: list[str], current: str) -> list[str]:
     if not before:
         return ["--help", "--version"] if current.startswith("-") else [*VERBS, *ALIASES, *plugin_verbs()]
     verb = load_verb(before[0])
-    words = before[1:]
+    argv = before[1:]
     if isinstance(verb, Group):
-        if not words:
+        if not argv:
             return ["--help"] if current.startswith("-") else list(verb.actions)
-        if words[0] not in verb.actions:
+        if argv[0] not in verb.actions:
             return []
-        verb, words = verb.actions[words[0]], words[1:]
-    return _of_command(verb, words, current)
+        verb, argv = verb.actions[argv[0]], argv[1:]
+    return _of_command(verb, argv, current)
 
 
-def _of_command(command: Command, words: list[str], current: str) -> list[str]:
+def _of_command(command: Command, argv: list[str], current: str) -> list[str]:
     if current.startswith("-"):
         return command.parser().flags
-    return command.candidates([*words, current])
+    return command.candidates([*argv, current])
 
 
 SELECTORS = ("best", "latest")

@@ -85,13 +85,13 @@ def _file(checkpoint: Checkpoint) -> str:
 
 
 def _run_arguments(parser: Parser) -> None:
-    parser.add_argument("run", help="id, beginning of an id, name, latest, or a run's directory")
-    parser.add_flag("--json", action="store_true", help="JSON on stdout, nothing else there")
+    parser.add_argument("run", help="id, prefix of an id, name, latest, or a run directory")
+    parser.add_flag("--json", action="store_true", help="print JSON on stdout")
 
 
 def _target_arguments(parser: Parser) -> None:
     parser.add_argument("target", help="RUN, RUN:best, RUN:EPOCH, or a path")
-    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+    parser.add_flag("--json", action="store_true", help="print one JSON object on stdout")
 
 
 LIST = Command(
@@ -139,16 +139,16 @@ GRAPH = ".onnx"
 def add_export_arguments(parser: Parser) -> None:
     parser.add_argument("target", help="RUN, RUN:best, RUN:EPOCH, or a path")
     parser.add_argument("out", help="a new file: .safetensors or .pt for the weights, .onnx for the whole policy")
-    parser.add_flag("--force", action="store_true", help="replace the file when it is there")
-    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+    parser.add_flag("--force", action="store_true", help="replace the file if it exists")
+    parser.add_flag("--json", action="store_true", help="print one JSON object on stdout")
 
 
 def run_export(arguments: Namespace) -> int:
     out = Path(arguments.out)
     if out.suffix not in (*WEIGHTS, GRAPH):
-        raise UsageError(f"'{out}' does not say what to write.", f"End it in {', '.join(WEIGHTS)} or {GRAPH}.")
+        raise UsageError(f"Unknown format of '{out}'.", f"Use one of {', '.join(WEIGHTS)} or {GRAPH}.")
     if out.exists() and not arguments.force:
-        raise UsageError(f"{out} is there already.", "Choose another name, or add --force.")
+        raise UsageError(f"{out} already exists.", "Choose another name, or add --force.")
     from palaestra.checkpoints.export import export_onnx, export_state_dict
 
     write = export_onnx if out.suffix == GRAPH else export_state_dict
@@ -176,10 +176,10 @@ EXPORT = Command(
 
 def add_upload_arguments(parser: Parser) -> None:
     parser.add_argument("target", help="RUN, RUN:best, RUN:EPOCH, or a path")
-    parser.add_argument("repo_id", metavar="OWNER/NAME", help="where it goes on the hub; made when it is not there")
-    parser.add_flag("--public", action="store_true", help="for everybody to see; otherwise a new place is private")
-    parser.add_flag("--dry-run", action="store_true", help="show what would be sent, and send nothing")
-    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+    parser.add_argument("repo_id", metavar="OWNER/NAME", help="repository on the hub; created if it does not exist")
+    parser.add_flag("--public", action="store_true", help="make a new repository public; default: private")
+    parser.add_flag("--dry-run", action="store_true", help="print what would be sent without sending it")
+    parser.add_flag("--json", action="store_true", help="print one JSON object on stdout")
 
 
 def run_upload(arguments: Namespace) -> int:
@@ -192,7 +192,7 @@ def run_upload(arguments: Namespace) -> int:
                 return 0
             for name, size in parcel.files.items():
                 note(f"{name}: {size} bytes")
-            note(f"nothing was sent to {clean(parcel.repo_id)}; the card would be:")
+            note(f"Nothing was sent to {clean(parcel.repo_id)}. Model card:")
             print_text(parcel.card)
         return 0
     address = upload_to_hub(arguments.target, arguments.repo_id, private=not arguments.public)
@@ -220,7 +220,7 @@ UPLOAD = Command(
 def add_convert_arguments(parser: Parser) -> None:
     parser.add_argument("file", help="a state_dict saved by torch, or safetensors")
     parser.add_argument("out", nargs="?", help="a new .safetensors; default: the same name with that ending")
-    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+    parser.add_flag("--json", action="store_true", help="print one JSON object on stdout")
 
 
 def run_convert(arguments: Namespace) -> int:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def _scan_arguments(parser: Parser) -> None:
-    parser.add_argument("checkout", metavar="CHECKOUT", help="the folder of a CleanRL checkout, or of scripts like it")
-    parser.add_flag("--json", action="store_true", help="a JSON list on stdout")
+    parser.add_argument("checkout", metavar="CHECKOUT", help="folder of a CleanRL checkout, or of similar scripts")
+    parser.add_flag("--json", action="store_true", help="print a JSON list on stdout")
 
 
 def run_scan(arguments: Namespace) -> int:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from palaestra.cli.command import Command
-from palaestra.cli.evaluation_arguments import ADDRESS_KEY, is_cluster_word, read_cluster_words
+from palaestra.cli.evaluation_arguments import ADDRESS_KEY, is_cluster_argument, parse_cluster_arguments
 from palaestra.cli.output import note, print_json, print_table
 from palaestra.cluster.address import configured_address, read_address
 from palaestra.cluster.status import read_status
@@ -24,18 +24,18 @@ COLUMNS = ("node", "address", "state", "CPUs", "GPUs", "Python", "Ray", "Palaest
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "words", nargs="*", metavar="key=value", help=f"{ADDRESS_KEY}=HOST:PORT; default: the variable RAY_ADDRESS"
+        "settings", nargs="*", metavar="key=value", help=f"{ADDRESS_KEY}=HOST:PORT; default: the variable RAY_ADDRESS"
     )
-    parser.add_flag("--json", action="store_true", help="JSON on stdout, nothing else there")
+    parser.add_flag("--json", action="store_true", help="print JSON on stdout")
 
 
 def run(arguments: Namespace) -> int:
-    for word in arguments.words:
-        if not is_cluster_word(word):
-            raise UsageError(f"'{word}' is not a setting of the cluster.", f"Write {ADDRESS_KEY}=HOST:PORT.")
-    address = configured_address(read_cluster_words(arguments.words).get("address"))
+    for word in arguments.settings:
+        if not is_cluster_argument(word):
+            raise UsageError(f"'{word}' is not a cluster setting.", f"Write {ADDRESS_KEY}=HOST:PORT.")
+    address = configured_address(parse_cluster_arguments(arguments.settings).get("address"))
     if address is None:
-        raise UsageError("No cluster is named.", f"Write {ADDRESS_KEY}=HOST:PORT, or set RAY_ADDRESS.")
+        raise UsageError("No cluster address given.", f"Write {ADDRESS_KEY}=HOST:PORT, or set RAY_ADDRESS.")
     status = read_status(str(read_address(address)))
     if arguments.json:
         print_json(asdict(status))
@@ -52,9 +52,9 @@ def show(status: ClusterStatus) -> None:
         if node.reason:
             note(f"{node.host} is {node.state}: {node.reason}")
     for job in status.jobs:
-        note(f"in flight: {job.command or 'a program'} (process {job.pid} on {job.address})")
+        note(f"running: {job.command or 'a program'} (process {job.pid} on {job.address})")
     if not status.jobs:
-        note("nothing in flight")
+        note("No programs are connected.")
 
 
 def _row(node: NodeStatus) -> tuple[str, ...]:

@@ -40,16 +40,16 @@ class Command:
         self.add_arguments(parser)
         return parser
 
-    def main(self, words: list[str]) -> int:
-        if HELP & set(words):
-            print(self.help_text([word for word in words if word not in HELP]))
+    def main(self, argv: list[str]) -> int:
+        if HELP & set(argv):
+            print(self.help_text([word for word in argv if word not in HELP]))
             return 0
-        arguments = self.parser().parse(words)
+        arguments = self.parser().parse(argv)
         with stdout_only_for_json() if getattr(arguments, "json", False) else nullcontext():
             return self.run(arguments)
 
-    def help_text(self, words: Sequence[str] = ()) -> str:
-        lines = [self.parser().format_help().rstrip(), *self.details(words), "", "examples:"]
+    def help_text(self, argv: Sequence[str] = ()) -> str:
+        lines = [self.parser().format_help().rstrip(), *self.details(argv), "", "examples:"]
         return "\n".join([*lines, *(f"  {example}" for example in self.examples)])
 
 
@@ -63,15 +63,15 @@ class Group:
     default: str = ""  # the action when none is named
     examples: tuple[str, ...] = field(default=())
 
-    def main(self, words: list[str]) -> int:
-        if words and words[0] in self.actions:
-            return self.actions[words[0]].main(words[1:])
-        if words and words[0] in HELP:
+    def main(self, argv: list[str]) -> int:
+        if argv and argv[0] in self.actions:
+            return self.actions[argv[0]].main(argv[1:])
+        if argv and argv[0] in HELP:
             print(self.help_text())
             return 0
-        if self.default and (not words or words[0].startswith("-")):
-            return self.actions[self.default].main(words)
-        return self._refuse(words)
+        if self.default and (not argv or argv[0].startswith("-")):
+            return self.actions[self.default].main(argv)
+        return self._refuse(argv)
 
     def help_text(self) -> str:
         width = max(len(action) for action in self.actions)
@@ -81,12 +81,12 @@ class Group:
         tail = ["", f"'palaestra {self.name} ACTION -h' tells more.", "", "examples:"]
         return "\n".join([*head, "actions:", *actions, *tail, *(f"  {example}" for example in self.examples)])
 
-    def _refuse(self, words: list[str]) -> int:
+    def _refuse(self, argv: list[str]) -> int:
         known = ", ".join(self.actions)
-        if not words:
+        if not argv:
             raise UsageError(f"'palaestra {self.name}' needs an action.", f"One of: {known}.")
-        hint = did_you_mean(words[0], self.actions) or f"Known: {known}."
-        raise UsageError(f"'palaestra {self.name}' has no action '{words[0]}'.", hint)
+        hint = did_you_mean(argv[0], self.actions) or f"Known: {known}."
+        raise UsageError(f"'palaestra {self.name}' has no action '{argv[0]}'.", hint)
 
 
 GROUP = "commands"
@@ -105,7 +105,7 @@ def load_command(name: str) -> Command:
 def as_command(name: str, plugin: CommandPlugin) -> Command:
     def add_arguments(parser: Parser) -> None:
         plugin.add_arguments(parser)
-        parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+        parser.add_flag("--json", action="store_true", help="print one JSON object on stdout")
 
     def run(arguments: Namespace) -> int:
         return tell(_work_of(plugin.work)(arguments), as_json=arguments.json)

@@ -50,7 +50,7 @@ def add_arguments(parser: Parser) -> None:
 def run(arguments: Namespace) -> int:
     if arguments.shell not in SCRIPTS:
         hint = did_you_mean(arguments.shell, SCRIPTS) or f"Known: {', '.join(SCRIPTS)}."
-        raise UsageError(f"No completion is written for '{arguments.shell}'.", hint)
+        raise UsageError(f"No completion script for '{arguments.shell}'.", hint)
     print(SCRIPTS[arguments.shell], end="")
     return 0
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def _keys_arguments(parser: Parser) -> None:
-    parser.add_argument("filter", nargs="?", default="", help="only keys with this in them")
-    parser.add_flag("--json", action="store_true", help="a JSON list on stdout")
+    parser.add_argument("filter", nargs="?", default="", help="only keys that contain this text")
+    parser.add_flag("--json", action="store_true", help="print a JSON list on stdout")
 
 
 def run_keys(arguments: Namespace) -> int:
@@ -34,13 +34,13 @@ def run_keys(arguments: Namespace) -> int:
         print_json(rows)
         return 0
     table = [(key.path, key.accepts, show(key.default), key.description) for key in keys]
-    print_table(("key", "type", "default", "meaning"), table, empty=f"No key has '{arguments.filter}' in it.")
+    print_table(("key", "type", "default", "meaning"), table, empty=f"No key contains '{arguments.filter}'.")
     return 0
 
 
 def _show_arguments(parser: Parser) -> None:
-    parser.add_argument("recipe", help="the recipe's name")
-    parser.add_flag("--json", action="store_true", help="as JSON instead of YAML")
+    parser.add_argument("recipe", help="name of the recipe")
+    parser.add_flag("--json", action="store_true", help="print JSON instead of YAML")
 
 
 def run_show(arguments: Namespace) -> int:
@@ -53,7 +53,7 @@ def run_show(arguments: Namespace) -> int:
 
 
 def _schema_arguments(parser: Parser) -> None:
-    parser.add_flag("--json", action="store_true", help="it is JSON in any case")
+    parser.add_flag("--json", action="store_true", help="accepted; the output is always JSON")
 
 
 def run_schema(_arguments: Namespace) -> int:

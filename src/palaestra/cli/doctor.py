@@ -44,7 +44,7 @@ class Finding:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_flag("--json", action="store_true", help="a JSON list on stdout")
+    parser.add_flag("--json", action="store_true", help="print a JSON list on stdout")
 
 
 def run(arguments: Namespace) -> int:

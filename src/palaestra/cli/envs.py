@@ -34,9 +34,11 @@ FEW = 8  # so many environments may be made to look at their spaces, whatever th
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("filter", nargs="?", default="", help="only ids with this in them")
-    parser.add_flag("--all", action="store_true", help="also older versions, and what cannot be made here")
-    parser.add_flag("--json", action="store_true", help="a JSON list on stdout")
+    parser.add_argument("filter", nargs="?", default="", help="only ids that contain this text")
+    parser.add_flag(
+        "--all", action="store_true", help="also list older versions and environments that are not installed"
+    )
+    parser.add_flag("--json", action="store_true", help="print a JSON list on stdout")
 
 
 def run(arguments: Namespace) -> int:
@@ -46,7 +48,7 @@ def run(arguments: Namespace) -> int:
         print_json(rows)
         return 0
     table = [(row["id"], row["actions"], row["observations"], _mark(row)) for row in rows]
-    print_table(("env", "actions", "observations", "needs"), table, empty=f"No id has '{arguments.filter}' in it.")
+    print_table(("env", "actions", "observations", "needs"), table, empty=f"No id contains '{arguments.filter}'.")
     return 0
 
 

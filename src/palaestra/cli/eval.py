@@ -14,8 +14,8 @@ from palaestra.cli.command import Command
 from palaestra.cli.evaluation_arguments import (
     SUITE_KEY,
     add_plan_flags,
-    is_cluster_word,
-    read_cluster_words,
+    is_cluster_argument,
+    parse_cluster_arguments,
     read_deterministic,
 )
 from palaestra.cli.output import note, print_json, print_pairs, print_table
@@ -44,7 +44,7 @@ TRUTH = {"true": True, "false": False, "": False}
 
 
 @dataclass(frozen=True)
-class EvalWords:
+class EvalArguments:
     targets: list[str]
     suite: str
     overrides: dict[str, Any]
@@ -54,64 +54,70 @@ class EvalWords:
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "words",
+        "settings",
         nargs="*",
         metavar="run | key=value",
         help="RUN (its best, else its latest), RUN:EPOCH, a path, hub:OWNER/NAME, several; suite=NAME; remote=true",
     )
     add_plan_flags(parser)
-    parser.add_flag("--repeat", action="store_true", help="batch after batch, with the seeds that follow, until Ctrl-C")
+    parser.add_flag("--repeat", action="store_true", help="evaluate batch after batch with further seeds until Ctrl-C")
     parser.add_flag(
-        "--workers", type=positive, default=1, metavar="N", help="processes that play; results are the same"
+        "--workers", type=positive, default=1, metavar="N", help="number of processes; results do not depend on it"
     )
     parser.add_flag("--video", action="store_true", help="record an MP4 of the episodes")
     parser.add_flag(
-        "--replays", action="store_true", help="record each episode for 'palaestra replay', where it can be"
+        "--replays",
+        action="store_true",
+        help="record each episode for 'palaestra replay', if the environment supports it",
     )
-    parser.add_flag("--json", action="store_true", help="JSON on stdout, nothing else there; with --repeat a line each")
-    parser.add_flag("--min-score", type=float, metavar="X", help="exit code 5 when the mean return is below")
+    parser.add_flag("--json", action="store_true", help="print JSON on stdout; with --repeat one line per batch")
+    parser.add_flag("--min-score", type=float, metavar="X", help="exit with code 5 if the mean return is lower")
 
 
-def read_words(words: Sequence[str]) -> EvalWords:
-    settings = [word for word in words if "=" in word and not is_cluster_word(word)]
-    cluster = read_cluster_words(words)
+def parse_eval_arguments(argv: Sequence[str]) -> EvalArguments:
+    settings = [word for word in argv if "=" in word and not is_cluster_argument(word)]
+    cluster = parse_cluster_arguments(argv)
     own = {key: [split_setting(word)[1] for word in settings if split_setting(word)[0] == key] for key in OWN_KEYS}
     for key, values in own.items():
         if len(values) > 1:
             raise UsageError(f"'{key}' is set twice: {values[0]!r} and {values[1]!r}.", "Keep one of them.")
         if values == [""]:
-            raise UsageError(f"'{key}=' has no value.", "Leave it out for what the run says.")
+            raise UsageError(f"'{key}=' has no value.", "Leave it out to use the run's value.")
     rest = [word for word in settings if split_setting(word)[0] not in OWN_KEYS]
-    targets = [word for word in words if "=" not in word]
+    targets = [word for word in argv if "=" not in word]
     suite, remote = ("".join(own[key]) for key in OWN_KEYS)
     if remote not in TRUTH:
-        raise UsageError(f"remote={remote} is neither true nor false.", "Write remote=true to play on Ray.")
+        raise UsageError(
+            f"Invalid value for remote: {remote} (must be true or false).", "Write remote=true to evaluate on Ray."
+        )
     if cluster and not TRUTH[remote]:
         key = next(iter(cluster))
-        raise UsageError(f"cluster.{key}={cluster[key]} is of no use here.", "Write remote=true to play on Ray.")
-    return EvalWords(targets, suite, parse_overrides(rest), TRUTH[remote], cluster)
+        raise UsageError(
+            f"cluster.{key}={cluster[key]} has no effect without remote=true.", "Write remote=true to evaluate on Ray."
+        )
+    return EvalArguments(targets, suite, parse_overrides(rest), TRUTH[remote], cluster)
 
 
 def run(arguments: Namespace) -> int:
-    words = read_words(arguments.words)
-    if not words.targets:
+    eval_arguments = parse_eval_arguments(arguments.settings)
+    if not eval_arguments.targets:
         raise UsageError("'palaestra eval' needs a run.", "For example: palaestra eval latest:best")
     if arguments.repeat and arguments.min_score is not None:
-        raise UsageError("--repeat has no end at which --min-score could decide.", "Leave one of them out.")
-    if words.is_remote:
+        raise UsageError("--repeat never ends, so --min-score has no effect.", "Leave one of them out.")
+    if eval_arguments.is_remote:
         _refuse_local_things(arguments)
-    for target in words.targets:
+    for target in eval_arguments.targets:
         find_target(target, runs_root())  # a slip in a name is told before torch is loaded
     reports: list[SuiteReport] = []
     with stop_on_signals() as stop:
         try:
-            for batch, report in evaluate_targets(words, arguments, stop):
+            for batch, report in evaluate_targets(eval_arguments, arguments, stop):
                 if arguments.repeat:
                     show_batch(batch, report, as_json=arguments.json)
                 else:
                     reports.append(report)
         except Stopped:
-            note("palaestra: stopped; only complete batches were written down")
+            note("palaestra: stopped; only complete batches are saved")
             return exit_code_of(stop.signal or signal.SIGINT)
         except StopNow as now:
             return now.exit_code
@@ -121,45 +127,49 @@ def run(arguments: Namespace) -> int:
     return 0 if all(report.complete for report in reports) else RunFailed.exit_code
 
 
-def evaluate_targets(words: EvalWords, arguments: Namespace, stop: StopRequest) -> Iterator[tuple[int, SuiteReport]]:
+def evaluate_targets(
+    eval_arguments: EvalArguments, arguments: Namespace, stop: StopRequest
+) -> Iterator[tuple[int, SuiteReport]]:
     """The number of each batch, counted from 1, and its report; with --repeat, all targets again and again."""
     from palaestra.evaluation.session import EvaluationCallbacks, EvaluationOptions, EvaluationSession
     from palaestra.evaluation.targets import load_target
 
     options = EvaluationOptions(
-        suite=words.suite,
+        suite=eval_arguments.suite,
         episodes=arguments.episodes,
         seed=arguments.seed,
         deterministic=read_deterministic(arguments),
         max_steps=arguments.max_steps,
-        overrides=words.overrides,
+        overrides=eval_arguments.overrides,
         video=arguments.video,
         replays=arguments.replays,
         workers=arguments.workers,
     )
-    targets = [load_target(target, runs_root()) for target in words.targets]
+    targets = [load_target(target, runs_root()) for target in eval_arguments.targets]
     with ExitStack() as stack:
-        evaluators = _evaluators(targets, words, stack)
+        evaluators = _evaluators(targets, eval_arguments, stack)
         sessions = [EvaluationSession(one, options, each) for one, each in zip(targets, evaluators, strict=True)]
         for session in sessions:
             stack.enter_context(session)
         for batch in count() if arguments.repeat else (0,):
-            for target, session in zip(words.targets, sessions, strict=True):
+            for target, session in zip(eval_arguments.targets, sessions, strict=True):
                 total = sum(len(plan.seeds) for plan in session.plans(batch))
                 with Progress(target, batch + 1, total) as progress:
                     report = session.evaluate(batch, EvaluationCallbacks(progress.count, lambda: bool(stop)))
                 yield batch + 1, report
 
 
-def _evaluators(targets: Sequence[EvaluationTarget], words: EvalWords, stack: ExitStack) -> Sequence[Evaluator | None]:
+def _evaluators(
+    targets: Sequence[EvaluationTarget], eval_arguments: EvalArguments, stack: ExitStack
+) -> Sequence[Evaluator | None]:
     """The Ray evaluator for each target; None: the session chooses a local one."""
-    if not words.is_remote:
+    if not eval_arguments.is_remote:
         return [None] * len(targets)
     from palaestra.cluster.address import common_cluster
     from palaestra.cluster.evaluation.client import RayClient
     from palaestra.cluster.evaluation.evaluator import RayEvaluator
 
-    cluster = common_cluster([target.directory for target in targets], words.cluster)
+    cluster = common_cluster([target.directory for target in targets], eval_arguments.cluster)
     evaluator = stack.enter_context(RayClient(cluster))
     return [RayEvaluator(evaluator, target) for target in targets]
 
@@ -168,11 +178,11 @@ def _refuse_local_things(arguments: Namespace) -> None:
     for flag in ("video", "replays"):
         if getattr(arguments, flag):
             raise UsageError(
-                f"--{flag} records on this machine, and remote=true plays on Ray.", "Leave one of them out."
+                f"--{flag} records on this machine, but remote=true evaluates on Ray.", "Leave one of them out."
             )
     if arguments.workers > 1:
         raise UsageError(
-            f"--workers {arguments.workers} starts processes here, and remote=true plays on Ray.",
+            f"--workers {arguments.workers} starts processes on this machine, but remote=true evaluates on Ray.",
             "Leave one of them out.",
         )
 
@@ -248,7 +258,7 @@ def _note_capped(report: SuiteReport) -> None:
     capped = [episode.length for episode in report.episodes if episode.capped]
     if capped:
         note(
-            f"palaestra: {len(capped)} of {len(report.episodes)} episodes of {report.checkpoint} had not ended after "
+            f"palaestra: {len(capped)} of {len(report.episodes)} episodes of {report.checkpoint} did not end after "
             f"{max(capped):,} steps and were stopped there.\n"
             "  Set evaluation.max_steps (here: --max-steps N) for another limit."
         )

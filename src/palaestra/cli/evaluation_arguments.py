@@ -31,14 +31,14 @@ class _ClusterSection(Frozen):
     cluster: ClusterConfig = Field(default=ClusterConfig())
 
 
-def is_cluster_word(word: str) -> bool:
+def is_cluster_argument(word: str) -> bool:
     return word.startswith(f"{CLUSTER_SECTION}.") and "=" in word
 
 
-def read_cluster_words(words: Sequence[str]) -> dict[str, Any]:
+def parse_cluster_arguments(argv: Sequence[str]) -> dict[str, Any]:
     """The `cluster.…=…` settings among the words of a command line, checked; only those that are given."""
     settings = []
-    for word in filter(is_cluster_word, words):
+    for word in filter(is_cluster_argument, argv):
         key, value = split_setting(word)
         settings.append(f"{key}={json.dumps(value)}" if key == ADDRESS_KEY else word)  # [::1]:6379 is no YAML list
     given: dict[str, Any] = parse_overrides(settings).get(CLUSTER_SECTION, {})
@@ -49,18 +49,18 @@ def read_cluster_words(words: Sequence[str]) -> dict[str, Any]:
 def read_deterministic(arguments: Namespace) -> bool | None:
     """None: as the run has it."""
     if arguments.deterministic and arguments.stochastic:
-        raise UsageError("--deterministic and --stochastic were both given.", "Keep one of them.")
+        raise UsageError("--deterministic and --stochastic exclude each other.", "Keep one of them.")
     return True if arguments.deterministic else False if arguments.stochastic else None
 
 
 def add_plan_flags(parser: Parser) -> None:
-    parser.add_flag("--episodes", type=positive, metavar="N", help="of each simulation; default: as the run has it")
-    parser.add_flag("--seed", type=natural, metavar="N", help="of the first episode, the others follow")
+    parser.add_flag("--episodes", type=positive, metavar="N", help="episodes of each simulation; default: the run's")
+    parser.add_flag("--seed", type=natural, metavar="N", help="seed of the first episode; the others follow")
     parser.add_flag(
         "--max-steps",
         type=positive,
         metavar="N",
-        help="stop an episode after N steps; default: as the run has it, else the env's time limit, else 10,000",
+        help="stop an episode after N steps; default: the run's limit, else the environment's, else 10,000",
     )
-    parser.add_flag("--deterministic", action="store_true", help="take the likeliest action, whatever the run has")
-    parser.add_flag("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
+    parser.add_flag("--deterministic", action="store_true", help="take the most likely action")
+    parser.add_flag("--stochastic", action="store_true", help="sample actions instead of taking the most likely one")

@@ -56,15 +56,15 @@ EXAMPLES = ("palaestra recipes", "palaestra train cartpole --dry-run", "palaestr
 
 
 def main(argv: list[str] | None = None) -> int:
-    words = list(sys.argv[1:] if argv is None else argv)
+    argv = list(sys.argv[1:] if argv is None else argv)
     if STARTED_BY_TORCHRUN in os.environ:  # at once: what is imported later takes seconds
         import_module("palaestra.runner.parent").die_with_launcher()
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # else a lost peer fills the screen
     collect_rarely()
     try:
-        text = direct_answer(words)
+        text = direct_answer(argv)
         if text is None:
-            code = load_verb(words[0]).main(words[1:])
+            code = load_verb(argv[0]).main(argv[1:])
         else:
             print(text)
             code = 0
@@ -86,14 +86,14 @@ def main(argv: list[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def direct_answer(words: list[str]) -> str | None:
+def direct_answer(argv: list[str]) -> str | None:
     """The text of the help, of the version or of a completion; None when a command is asked for."""
-    if not words or words[0] in {"-h", "--help", "help"}:
+    if not argv or argv[0] in {"-h", "--help", "help"}:
         return help_text()
-    if words[0] in {"--version", "-V"}:
+    if argv[0] in {"--version", "-V"}:
         return f"palaestra {version()}"
-    if words[0] == "--complete":
-        return "\n".join(import_module("palaestra.cli.candidates").complete(words[1:]))
+    if argv[0] == "--complete":
+        return "\n".join(import_module("palaestra.cli.candidates").complete(argv[1:]))
     return None
 
 
@@ -117,10 +117,10 @@ def _load_plugin_verb(word: str) -> Command:
     brought = plugin_verbs()
     if word not in brought:
         if "." in word and import_module("palaestra.cli.run_tool").is_recipe_tool(word):
-            raise UsageError(f"No verb is called '{word}'.", f"Write: palaestra run {word}")
+            raise UsageError(f"No verb named '{word}'.", f"Write: palaestra run {word}")
         what = "flag" if word.startswith("-") else "verb"
         hint = did_you_mean(word, [*VERBS, *ALIASES, *brought]) or "'palaestra --help' lists the verbs."
-        raise UsageError(f"No {what} is called '{word}'.", hint)
+        raise UsageError(f"No {what} named '{word}'.", hint)
     command: Command = import_module("palaestra.cli.command").load_command(word)
     return command
 

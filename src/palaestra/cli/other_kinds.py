@@ -27,18 +27,25 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
 
-    from palaestra.cli.arguments import Words
+    from palaestra.cli.arguments import TrainArguments
     from palaestra.core.worker_kind import Prepared, WorkerKind
     from palaestra.runs.directory import RunDirectory
 
 RUN_ID_VARIABLE = "PALAESTRA_RUN_ID"
 
 
-def train_as(words: Words, arguments: Namespace, command: str) -> int:
+def train_as(train_arguments: TrainArguments, arguments: Namespace, command: str) -> int:
     """Check, then run it here in a process of its own, or hand it to the daemon."""
     _refuse_flags(arguments)
-    kind: WorkerKind = plugins.load(KINDS_GROUP, words.recipe)
-    request = RunRequest(words.recipe, "", words.overrides, name=words.run, submitted_by="cli", command=command)
+    kind: WorkerKind = plugins.load(KINDS_GROUP, train_arguments.recipe)
+    request = RunRequest(
+        train_arguments.recipe,
+        "",
+        train_arguments.overrides,
+        name=train_arguments.run,
+        submitted_by="cli",
+        command=command,
+    )
     store = RunStore()
     prepared = kind.prepare(request, Resources(os.cpu_count() or 1), store.root)
     if arguments.dry_run:
@@ -48,17 +55,17 @@ def train_as(words: Words, arguments: Namespace, command: str) -> int:
             print_text(dump_yaml(prepared.config))
         return 0
     if arguments.detach:
-        return _submit(prepared, words, command, as_json=arguments.json)
-    directory = store.create(prepared.request, prepared.config, words.run or None, prepared.total_steps)
+        return _submit(prepared, train_arguments, command, as_json=arguments.json)
+    directory = store.create(prepared.request, prepared.config, train_arguments.run or None, prepared.total_steps)
     code = _work(kind.command(directory.path), directory, is_quiet=arguments.quiet or arguments.json)
     _tell(directory, code, as_json=arguments.json, is_quiet=arguments.quiet)
     return code
 
 
-def kind_details(name: str, words: Sequence[str]) -> list[str]:
+def kind_details(name: str, argv: Sequence[str]) -> list[str]:
     """Every setting of that kind, given those that were typed."""
     kind: WorkerKind = plugins.load(KINDS_GROUP, name)
-    config = parse_overrides([word for word in words if "=" in word])
+    config = parse_overrides([word for word in argv if "=" in word])
     known = kind.schema_of(config) if isinstance(kind, HasDynamicSchema) else kind.schema()
     lines = ["", f"settings of '{name}', with their defaults:", ""]
     for key, entry in known.get("properties", {}).items():
@@ -84,12 +91,12 @@ def _refuse_flags(arguments: Namespace) -> None:
         "--nproc": arguments.nproc > 1,
     }
     if wrong := [flag for flag, value in given.items() if value]:
-        raise UsageError(f"{wrong[0]} belongs to our own trainer.", "Leave it out.")
+        raise UsageError(f"{wrong[0]} applies to the built-in trainer only.", "Leave it out.")
 
 
-def _submit(prepared: Prepared, words: Words, command: str, *, as_json: bool) -> int:
+def _submit(prepared: Prepared, train_arguments: TrainArguments, command: str, *, as_json: bool) -> int:
     """As it was made of what was typed here: the daemon has another working directory."""
-    request = request_data(words, 1, command) | {
+    request = request_data(train_arguments, 1, command) | {
         "kind": prepared.request.kind,
         "recipe": prepared.request.recipe,
         "config": prepared.request.config,

@@ -21,22 +21,22 @@ class Parser(ArgumentParser):
             add_help=False,
         )
         self.flags: list[str] = []
-        self.add_flag("-h", "--help", action="store_true", help="show this and leave")
+        self.add_flag("-h", "--help", action="store_true", help="show this help")
 
     def add_flag(self, *names: str, **settings: Any) -> None:
         """An option, remembered for completion and did-you-mean."""
         self.flags += names
         self.add_argument(*names, **settings)
 
-    def parse(self, words: list[str]) -> Namespace:
-        arguments, unknown = self.parse_known_intermixed_args(words)
+    def parse(self, argv: list[str]) -> Namespace:
+        arguments, unknown = self.parse_known_intermixed_args(argv)
         if unknown:
             name = unknown[0].partition("=")[0]
             setting = translate_key(name) if name.startswith("--") else ""
             if setting:
                 setting += " Settings are written key=value, without dashes."
             hint = setting or did_you_mean(name, self.flags) or f"Try '{self.prog} -h'."
-            raise UsageError(f"'{self.prog}' does not understand '{unknown[0]}'.", hint)
+            raise UsageError(f"'{self.prog}' has no argument '{unknown[0]}'.", hint)
         return arguments
 
     def error(self, message: str) -> NoReturn:

@@ -34,14 +34,20 @@ LEAVE = {"q", "escape", "gone"}
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("words", nargs="*", metavar="recipe | run | key=value", help="what is played; env.… settings")
-    parser.add_flag("--policy", metavar="RUN", help="who plays the others: RUN, RUN:best, RUN:EPOCH; default: chance")
-    parser.add_flag("--agent", type=natural, default=0, metavar="K", help="whom you play; default: %(default)s")
-    parser.add_flag("--seed", type=natural, default=0, metavar="N", help="of the world; default: %(default)s")
+    parser.add_argument(
+        "settings", nargs="*", metavar="recipe | run | key=value", help="recipe or run to play, and env.… settings"
+    )
+    parser.add_flag(
+        "--policy", metavar="RUN", help="policy of the other agents: RUN, RUN:best, RUN:EPOCH; default: random"
+    )
+    parser.add_flag("--agent", type=natural, default=0, metavar="K", help="agent that you play; default: %(default)s")
+    parser.add_flag(
+        "--seed", type=natural, default=0, metavar="N", help="seed of the environment; default: %(default)s"
+    )
 
 
 def run(arguments: Namespace) -> int:
-    target, settings = split_target(arguments.words)
+    target, settings = split_target(arguments.settings)
     if not target:
         raise UsageError("'palaestra play' needs a recipe or a run.", "For example: palaestra play arena.basic")
     env = find_env(target, parse_overrides(settings))
@@ -63,13 +69,13 @@ def find_env(target: str, overrides: Mapping[str, Any]) -> EnvConfig:
         return prepare_continuation(runs_root(), target, overrides)[1].env
     except NotFound as error:
         hint = did_you_mean(target, [*recipe_names(), *run_names()]) or "'palaestra recipes' lists the recipes."
-        raise NotFound(f"Neither a recipe nor a run is called '{target}'.", hint) from error
+        raise NotFound(f"No recipe or run named '{target}'.", hint) from error
 
 
 def find_game(env_id: str) -> Any:
     known = plugins.names("games")
     if env_id not in known:
-        raise UsageError(f"'{env_id}' cannot be played by hand here.", f"Those that can: {', '.join(known) or 'none'}.")
+        raise UsageError(f"'{env_id}' cannot be played with the keyboard.", f"Available: {', '.join(known) or 'none'}.")
     return plugins.load("games", env_id)
 
 
@@ -102,8 +108,8 @@ def _hiring(target: str | None) -> PlayerFactory | None:
     return partial(make_other_players, load_policy_target(target, runs_root()).loaded.policy)
 
 
-def candidates(words: Sequence[str]) -> list[str]:
-    return run_names() if "--policy" in words[-2:] else [*recipe_names(), *run_names()]
+def candidates(argv: Sequence[str]) -> list[str]:
+    return run_names() if "--policy" in argv[-2:] else [*recipe_names(), *run_names()]
 
 
 COMMAND = Command(

@@ -27,7 +27,7 @@ SECTIONS = ("env", "policy")
 
 
 def _list_arguments(parser: Parser) -> None:
-    parser.add_flag("--json", action="store_true", help="a JSON list on stdout")
+    parser.add_flag("--json", action="store_true", help="print a JSON list on stdout")
 
 
 def run_list(arguments: Namespace) -> int:
@@ -44,20 +44,20 @@ def run_list(arguments: Namespace) -> int:
 
 def _show_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "words", nargs="+", metavar="NAME [env.id=…]", help="a name, a .yaml file, or package.module:Class"
+        "settings", nargs="+", metavar="NAME [env.id=…]", help="name, .yaml file, or package.module:Class"
     )
-    parser.add_flag("--json", action="store_true", help="a JSON object on stdout")
+    parser.add_flag("--json", action="store_true", help="print a JSON object on stdout")
 
 
 def run_show(arguments: Namespace) -> int:
     from palaestra.policies.describe import describe
 
-    name, words = split_target(arguments.words)
+    name, argv = split_target(arguments.settings)
     if not name:
         raise UsageError(
             "Which policy?", f"One of {', '.join(shipped_names())}, a .yaml file, or package.module:Class."
         )
-    overrides = parse_overrides(words)
+    overrides = parse_overrides(argv)
     _refuse_other_sections(overrides)
     named = {"module": name} if ":" in name else {"graph": name}
     policy = resolve_config(PolicyConfig, PolicyConfig.model_validate(named), overrides.get("policy", {}))
@@ -85,7 +85,7 @@ def _refuse_other_sections(overrides: dict[str, Any]) -> None:
     for section in overrides:
         if section not in SECTIONS:
             hint = did_you_mean(section, SECTIONS) or "A policy is shown for env.…, with policy.settings.…"
-            raise UsageError(f"'{section}' does not change what a policy looks like.", hint)
+            raise UsageError(f"'{section}' has no effect on a policy's layers.", hint)
 
 
 def _plain(found: Description) -> dict[str, Any]:

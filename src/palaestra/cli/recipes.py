@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("filter", nargs="?", default="", help="only those with this in name or environment")
-    parser.add_flag("--json", action="store_true", help="a JSON list on stdout")
+    parser.add_argument(
+        "filter", nargs="?", default="", help="only recipes whose name or environment contains this text"
+    )
+    parser.add_flag("--json", action="store_true", help="print a JSON list on stdout")
 
 
 def run(arguments: Namespace) -> int:
@@ -26,7 +28,7 @@ def run(arguments: Namespace) -> int:
         print_json(rows)
         return 0
     table = [(row["name"], row["env"], row["total_steps"], _mark(row), row["summary"]) for row in rows]
-    print_table(("recipe", "env", "steps", "needs", "what"), table, empty=f"No recipe has '{wanted}' in it.")
+    print_table(("recipe", "env", "steps", "needs", "what"), table, empty=f"No recipe contains '{wanted}'.")
     return 0
 
 

@@ -24,11 +24,11 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         print_json(repaired)
         return 0
-    note(f"{repaired.runs} runs are in the index now, {repaired.waiting} of them in the queue.")
+    note(f"{repaired.runs} runs indexed, {repaired.waiting} of them queued.")
     if repaired.unreadable:
         note(f"Listed as lost, because their files are damaged: {', '.join(repaired.unreadable)}.")
     if repaired.backup is not None:
-        note(f"The index as it was is kept as {repaired.backup}.")
+        note(f"The old index is kept as {repaired.backup}.")
     return 0
 
 

@@ -29,19 +29,21 @@ SLOWEST, FASTEST = 0.1, 1000.0  # steps per second
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target", metavar="file | run", help="a replay file, or a run, of which the newest is taken")
+    parser.add_argument("target", metavar="file | run", help="replay file, or a run, whose newest replay is shown")
     parser.add_flag("--speed", type=float, default=8.0, metavar="N", help="steps per second; default: %(default)g")
-    parser.add_flag("--step", type=natural, metavar="K", help="begin there; without a terminal: show that one")
-    parser.add_flag("--json", action="store_true", help="what there is to say, as one JSON object on stdout")
+    parser.add_flag("--step", type=natural, metavar="K", help="start at this step; without a terminal: print this step")
+    parser.add_flag("--json", action="store_true", help="print a summary as one JSON object on stdout")
 
 
 def run(arguments: Namespace) -> int:
     if not SLOWEST <= arguments.speed <= FASTEST:
-        raise UsageError(f"--speed {arguments.speed:g} is not from {SLOWEST:g} to {FASTEST:g} steps per second.")
+        raise UsageError(
+            f"Invalid value for --speed: {arguments.speed:g} (must be from {SLOWEST:g} to {FASTEST:g} steps per second)."
+        )
     path = find_replay(arguments.target)
     replay = open_replay(path)
     if arguments.step is not None and arguments.step > replay.length:
-        raise UsageError(f"--step {arguments.step} is beyond the end: {path.name} has steps 0 to {replay.length}.")
+        raise UsageError(f"--step {arguments.step} is too large: {path.name} has steps 0 to {replay.length}.")
     if arguments.json:
         print_json({"file": path, **replay.summary()})
     elif is_terminal():

@@ -13,8 +13,8 @@ from palaestra.cli.command import Command
 from palaestra.cli.evaluation_arguments import (
     SUITE_KEY,
     add_plan_flags,
-    is_cluster_word,
-    read_cluster_words,
+    is_cluster_argument,
+    parse_cluster_arguments,
     read_deterministic,
 )
 from palaestra.cli.output import note, print_json, print_table
@@ -40,7 +40,7 @@ GOOD = ("new", "known", "twice", "done")
 
 
 @dataclass(frozen=True)
-class RequestWords:
+class RequestArguments:
     targets: list[str]
     suites: list[str]
     overrides: dict[str, Any]
@@ -49,50 +49,50 @@ class RequestWords:
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "words",
+        "settings",
         nargs="*",
         metavar="run | key=value",
         help="RUN (its best, else its latest), RUN:EPOCH, RUN:all, a path; suite=NAME, also several; cluster.address=…",
     )
     add_plan_flags(parser)
-    parser.add_flag("--again", action="store_true", help="also what was judged before")
-    parser.add_flag("--dry-run", action="store_true", help="show what would be asked, and ask nothing")
-    parser.add_flag("--json", action="store_true", help="JSON on stdout, nothing else there")
+    parser.add_flag("--again", action="store_true", help="also send what was evaluated before")
+    parser.add_flag("--dry-run", action="store_true", help="print the requests without sending them")
+    parser.add_flag("--json", action="store_true", help="print JSON on stdout")
 
 
-def read_words(words: Sequence[str]) -> RequestWords:
-    settings = [word for word in words if "=" in word and not is_cluster_word(word)]
+def parse_request_arguments(argv: Sequence[str]) -> RequestArguments:
+    settings = [word for word in argv if "=" in word and not is_cluster_argument(word)]
     suites = [value for key, value in map(split_setting, settings) if key == SUITE_KEY]
     if "" in suites:
-        raise UsageError("'suite=' has no name.", "Leave it out for the run's own.")
+        raise UsageError("'suite=' has no name.", "Leave it out to use the run's own suite.")
     rest = [word for word in settings if split_setting(word)[0] != SUITE_KEY]
-    targets = [word for word in words if "=" not in word]
-    return RequestWords(targets, suites, parse_overrides(rest), read_cluster_words(words))
+    targets = [word for word in argv if "=" not in word]
+    return RequestArguments(targets, suites, parse_overrides(rest), parse_cluster_arguments(argv))
 
 
 def run(arguments: Namespace) -> int:
-    words = read_words(arguments.words)
-    if not words.targets:
+    request_arguments = parse_request_arguments(arguments.settings)
+    if not request_arguments.targets:
         raise UsageError("'palaestra request-eval' needs a run.", "For example: palaestra request-eval latest:all")
-    for target in words.targets:
+    for target in request_arguments.targets:
         find_target(target.removesuffix(ALL), runs_root())  # a slip in a name is told before torch is loaded
-    orders = _orders(words, arguments)
+    orders = _orders(request_arguments, arguments)
     if arguments.dry_run:
         show(orders, as_json=arguments.json, in_full=True)
         return 0
     with stop_on_signals() as stop:
         try:
-            answered = _answered(orders, words.cluster, stop)
+            answered = _answered(orders, request_arguments.cluster, stop)
         except StopNow as now:
             return now.exit_code
     show([answered.get(order.number, order) for order in orders], as_json=arguments.json)
     if stop:
-        note("palaestra: stopped; what was answered is written down")
+        note("palaestra: stopped; finished evaluations are saved")
         return exit_code_of(stop.signal or signal.SIGINT)
     return exit_code([answered.get(order.number, order) for order in orders])
 
 
-def _orders(words: RequestWords, arguments: Namespace) -> list[EvaluationJob]:
+def _orders(request_arguments: RequestArguments, arguments: Namespace) -> list[EvaluationJob]:
     from palaestra.cluster.evaluation.jobs import make_jobs
     from palaestra.evaluation.session import EvaluationOptions
 
@@ -101,11 +101,11 @@ def _orders(words: RequestWords, arguments: Namespace) -> list[EvaluationJob]:
         seed=arguments.seed,
         deterministic=read_deterministic(arguments),
         max_steps=arguments.max_steps,
-        overrides=words.overrides,
+        overrides=request_arguments.overrides,
         submitted_by="request-eval",
     )
-    asked = [replace(common, suite=suite) for suite in words.suites] or [common]
-    return make_jobs(words.targets, runs_root(), asked, again=arguments.again)
+    asked = [replace(common, suite=suite) for suite in request_arguments.suites] or [common]
+    return make_jobs(request_arguments.targets, runs_root(), asked, again=arguments.again)
 
 
 def _answered(orders: list[EvaluationJob], cluster: dict[str, Any], stop: StopRequest) -> dict[int, EvaluationJob]:

@@ -51,22 +51,22 @@ def verb_words(word: str, rest: Sequence[str]) -> list[str]:
 class RunTool(Command):
     """Everything behind RECIPE.TOOL belongs to the verb, its flags and -h included."""
 
-    def main(self, words: list[str]) -> int:
-        if not words or words[0] in HELP:
+    def main(self, argv: list[str]) -> int:
+        if not argv or argv[0] in HELP:
             print(self.help_text())
             return 0
-        verb, *rest = verb_words(words[0], words[1:])
+        verb, *rest = verb_words(argv[0], argv[1:])
         command: Command = import_module(f"palaestra.cli.{verb}").COMMAND
         return command.main(rest)
 
 
 def _add_arguments(parser: Parser) -> None:
     parser.add_argument("tool", metavar="RECIPE.TOOL", help=f"a recipe and one of {', '.join(TOOLS)}")
-    parser.add_argument("words", nargs="*", metavar="...", help="as that verb takes them")
+    parser.add_argument("settings", nargs="*", metavar="...", help="arguments of that verb")
 
 
 def _run(arguments: Namespace) -> int:
-    return COMMAND.main([arguments.tool, *arguments.words])
+    return COMMAND.main([arguments.tool, *arguments.settings])
 
 
 def _candidates(_words: Sequence[str]) -> list[str]:

@@ -78,12 +78,12 @@ def run_stop(arguments: Namespace) -> int:
     directory = RunStore().resolve(arguments.run)
     record = read_record(directory)
     if record.state.is_over:
-        note(f"Run '{record.name}' is {record.state} already.")
+        note(f"Run '{record.name}' is already {record.state}.")
         return 0
     if record.pid is None or record.pid_started_at is None:
         raise UsageError(f"Run '{record.name}' is {record.state} and has no process to stop.")
     terminate(record.pid, record.pid_started_at)
-    note(f"Run '{record.name}' (process {record.pid}) was asked to stop; it ends its update and saves.")
+    note(f"Run '{record.name}' (process {record.pid}) is stopping: it finishes its update and saves.")
     return _wait_until_over(directory, arguments.wait) if arguments.wait is not None else 0
 
 
@@ -132,7 +132,7 @@ def _or_none(value: Any) -> Any:
 
 
 def _add_json(parser: Parser) -> None:
-    parser.add_flag("--json", action="store_true", help="JSON on stdout, nothing else there")
+    parser.add_flag("--json", action="store_true", help="print JSON on stdout")
 
 
 def _list_arguments(parser: Parser) -> None:
@@ -141,13 +141,15 @@ def _list_arguments(parser: Parser) -> None:
 
 
 def _show_arguments(parser: Parser) -> None:
-    parser.add_argument("run", help="id, beginning of an id, name, or latest")
+    parser.add_argument("run", help="id, prefix of an id, name, or latest")
     _add_json(parser)
 
 
 def _stop_arguments(parser: Parser) -> None:
-    parser.add_argument("run", help="id, beginning of an id, name, or latest")
-    parser.add_flag("--wait", type=float, metavar="SECONDS", help="until it is over; exit code 1 when it takes longer")
+    parser.add_argument("run", help="id, prefix of an id, name, or latest")
+    parser.add_flag(
+        "--wait", type=float, metavar="SECONDS", help="wait for the end of the run; exit code 1 if it takes longer"
+    )
 
 
 def _remove_arguments(parser: Parser) -> None:
@@ -246,7 +248,7 @@ def _largest_parts(use: DiskUse) -> str:
 
 def _disk_arguments(parser: Parser) -> None:
     parser.add_argument("runs", nargs="*", metavar="run", help="ids, names, or latest; all runs without one")
-    parser.add_flag("--json", action="store_true", help="JSON on stdout, nothing else there")
+    parser.add_flag("--json", action="store_true", help="print JSON on stdout")
 
 
 DISK = Command(

@@ -18,27 +18,27 @@ from palaestra.sweeps.seeds import default_name, seed_name, train_seeds
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from palaestra.cli.arguments import Words
+    from palaestra.cli.arguments import TrainArguments
     from palaestra.sweeps.seeds import SeedsReport
 
 COLUMNS = ("seed", "run", "state", "steps", "return", "score")
 
 
-def run_seeds(arguments: Namespace, words: Words, trial: str) -> int:
+def run_seeds(arguments: Namespace, train_arguments: TrainArguments, trial: str) -> int:
     """`trial`: where the settings come from, or empty."""
     seeds = parse_seeds(arguments.seeds)
-    _refuse_company(arguments, words)
+    _refuse_company(arguments, train_arguments)
     if arguments.dry_run:
-        _print_plan(words, seeds, as_json=arguments.json)
+        _print_plan(train_arguments, seeds, as_json=arguments.json)
         return 0
     report = train_seeds(
-        words.recipe,
-        words.overrides,
+        train_arguments.recipe,
+        train_arguments.overrides,
         seeds,
         runs_root(),
-        name=words.run,
+        name=train_arguments.run,
         slots=arguments.slots,
-        executor=words.executor or LOCAL,
+        executor=train_arguments.executor or LOCAL,
         submitted_by=f"trial:{trial}" if trial else "cli",
         say=(lambda _line: None) if arguments.quiet else note,
     )
@@ -69,30 +69,30 @@ def _print_report(report: SeedsReport) -> None:
         if one.failure:
             note(f"{one.name}: {one.failure}")
     if report.exit_code:
-        note("The same command again goes on with those that are not finished.")
+        note("Run the same command again to resume unfinished runs.")
 
 
-def _print_plan(words: Words, seeds: tuple[int, ...], *, as_json: bool) -> None:
-    config = resolve_training(words.recipe, {**words.overrides, "seed": seeds[0]})
-    base = words.run or default_name(words.recipe, config)
+def _print_plan(train_arguments: TrainArguments, seeds: tuple[int, ...], *, as_json: bool) -> None:
+    config = resolve_training(train_arguments.recipe, {**train_arguments.overrides, "seed": seeds[0]})
+    base = train_arguments.run or default_name(train_arguments.recipe, config)
     names = [seed_name(base, seed) for seed in seeds]
     if as_json:
         print_json({"runs": names, "config": config.model_dump(mode="json")})
         return
     print_text(dump_yaml(config.model_dump(mode="json")))
-    note(f"{len(names)} runs, alike but for their seed: {', '.join(names)}.")
+    note(f"{len(names)} runs that differ only in their seed: {', '.join(names)}.")
 
 
-def _refuse_company(arguments: Namespace, words: Words) -> None:
+def _refuse_company(arguments: Namespace, train_arguments: TrainArguments) -> None:
     for flag, is_set in (
         ("--resume", arguments.resume),
         ("--override", bool(arguments.override)),
         ("--profile", arguments.profile),
-        ("--nproc", arguments.nproc > 1 or (words.nproc or 1) > 1),
+        ("--nproc", arguments.nproc > 1 or (train_arguments.nproc or 1) > 1),
         ("--detach", arguments.detach),
     ):
         if is_set:
             raise UsageError(
-                f"--seeds and {flag} cannot be asked for together.",
-                "The same command again goes on with those seeds that are not finished.",
+                f"--seeds and {flag} exclude each other.",
+                "Run the same command again to resume unfinished seeds.",
             )

@@ -25,23 +25,27 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: Parser) -> None:
     parser.add_flag(
-        "--port", type=natural, default=DEFAULT_PORT, metavar="N", help=f"default: {DEFAULT_PORT}; 0: any free one"
+        "--port", type=natural, default=DEFAULT_PORT, metavar="N", help=f"default: {DEFAULT_PORT}; 0: any free port"
     )
-    parser.add_flag("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen on; default: this machine only")
+    parser.add_flag(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on; default: this machine only"
+    )
     parser.add_flag("--open", action="store_true", help="open the page in a browser, signed in")
     parser.add_flag("--tls-cert", type=Path, metavar="FILE", help="certificate (PEM), with --tls-key")
-    parser.add_flag("--tls-key", type=Path, metavar="FILE", help="its private key (PEM)")
+    parser.add_flag("--tls-key", type=Path, metavar="FILE", help="private key (PEM)")
     parser.add_flag(
-        "--allow-remote", action="store_true", help="let other machines in without TLS: they can read along"
+        "--allow-remote",
+        action="store_true",
+        help="accept other machines without TLS; others on the network can read the traffic",
     )
     parser.add_flag(
         "--name",
         action="append",
         default=[],
         metavar="NAME[:PORT]",
-        help="a further name by which it is reached; repeatable",
+        help="another host name of the daemon; repeatable",
     )
-    parser.add_flag("--json", action="store_true", help="the one line as a JSON object")
+    parser.add_flag("--json", action="store_true", help="print the line as a JSON object")
 
 
 def run(arguments: Namespace) -> int:
@@ -62,7 +66,7 @@ def run(arguments: Namespace) -> int:
         if arguments.json:
             print_json({"url": ready.url, "link": ready.link, "runs": ready.root})
         else:
-            print(f"Palaestra serves {ready.root} at {ready.url} — sign in once with {ready.link}")
+            print(f"Serving {ready.root} at {ready.url} — sign in (once): {ready.link}")
         sys.stdout.flush()
         if arguments.open:
             webbrowser.open(ready.link)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.cli.arguments import read_words
+from palaestra.cli.arguments import parse_train_arguments
 from palaestra.cli.candidates import complete_keys
 from palaestra.cli.command import Command
 from palaestra.cli.output import note, print_json, print_text
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from palaestra.cli.arguments import Words
+    from palaestra.cli.arguments import TrainArguments
     from palaestra.cli.parser import Parser
     from palaestra.client.calls import Client
 
@@ -30,24 +30,26 @@ SCRIPT_KEY = "script"  # of kinds that run one
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("words", nargs="*", metavar="recipe | key=value", help="a recipe's name, and settings")
-    parser.add_flag("--kind", default="native", metavar="KIND", help="of worker: native (default), evaluate, …")
-    parser.add_flag("--priority", type=int, default=0, metavar="N", help="higher goes first; default: 0")
-    parser.add_flag("--memory", type=natural, default=0, metavar="MB", help="the run is ended when it takes more")
-    parser.add_flag("--log-bytes", type=positive, metavar="N", help="of its output that are kept")
-    parser.add_flag("--dry-run", action="store_true", help="only say what would be run, or what is wrong")
-    parser.add_flag("--wait", action="store_true", help="until it is over; exit code 1 when it did not finish")
-    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+    parser.add_argument("settings", nargs="*", metavar="recipe | key=value", help="recipe and settings")
+    parser.add_flag("--kind", default="native", metavar="KIND", help="kind of run: native (default), evaluate, …")
+    parser.add_flag("--priority", type=int, default=0, metavar="N", help="higher runs first; default: 0")
+    parser.add_flag(
+        "--memory", type=natural, default=0, metavar="MB", help="memory limit; the run is killed when it uses more"
+    )
+    parser.add_flag("--log-bytes", type=positive, metavar="N", help="size limit of the output log")
+    parser.add_flag("--dry-run", action="store_true", help="validate and print the request without submitting it")
+    parser.add_flag("--wait", action="store_true", help="wait for the end of the run; exit code 1 if it did not finish")
+    parser.add_flag("--json", action="store_true", help="print one JSON object on stdout")
 
 
 def run(arguments: Namespace) -> int:
-    words = read_words(arguments.words)
+    train_arguments = parse_train_arguments(arguments.settings)
     kind = [] if arguments.kind == "native" else ["--kind", arguments.kind]
-    command = shlex.join(["palaestra", "submit", *kind, *arguments.words])
+    command = shlex.join(["palaestra", "submit", *kind, *arguments.settings])
     with connect() as client:
-        request = request_data(words, words.nproc or 1, command) | {
+        request = request_data(train_arguments, train_arguments.nproc or 1, command) | {
             "kind": arguments.kind,
-            "config": from_here(words.overrides),
+            "config": from_here(train_arguments.overrides),
             "priority": arguments.priority,
             "limits": {"memory": arguments.memory, "log": arguments.log_bytes},
         }
@@ -58,19 +60,19 @@ def run(arguments: Namespace) -> int:
     return tell(ended, as_json=arguments.json, is_over=arguments.wait)
 
 
-def detach(words: Words, nproc: int, command: str, *, as_json: bool) -> int:
+def detach(train_arguments: TrainArguments, nproc: int, command: str, *, as_json: bool) -> int:
     """`palaestra train --detach`."""
     with connect() as client:
-        submitted = client.submit(**request_data(words, nproc, command))
+        submitted = client.submit(**request_data(train_arguments, nproc, command))
     return tell(submitted, as_json=as_json, is_over=False)
 
 
-def request_data(words: Words, nproc: int, command: str) -> dict[str, Any]:
+def request_data(train_arguments: TrainArguments, nproc: int, command: str) -> dict[str, Any]:
     return {
-        "recipe": words.recipe,
-        "config": words.overrides,
-        "name": words.run,
-        "executor": words.executor or "local",
+        "recipe": train_arguments.recipe,
+        "config": train_arguments.overrides,
+        "name": train_arguments.run,
+        "executor": train_arguments.executor or "local",
         "nproc": nproc,
         "submitted_by": "cli",
         "command": command,
@@ -113,9 +115,9 @@ def _print_check(checked: dict[str, Any], *, as_json: bool) -> int:
     return 2 if checked["errors"] else 0
 
 
-def candidates(words: Sequence[str]) -> list[str]:
-    names = [] if any("=" not in word and not word.startswith("-") for word in words[:-1]) else recipe_names()
-    return [*names, *complete_keys(words[-1] if words else "")]
+def candidates(argv: Sequence[str]) -> list[str]:
+    names = [] if any("=" not in word and not word.startswith("-") for word in argv[:-1]) else recipe_names()
+    return [*names, *complete_keys(argv[-1] if argv else "")]
 
 
 COMMAND = Command(

@@ -9,7 +9,7 @@ from palaestra.cli.candidates import complete_keys, show
 from palaestra.cli.command import Command, Group
 from palaestra.cli.output import note, print_json, print_table
 from palaestra.cli.parser import positive
-from palaestra.cli.sweep_arguments import NOT_WORDS, OWN_KEYS, SweepWords, read_sweep_words
+from palaestra.cli.sweep_arguments import NOT_SETTINGS, OWN_KEYS, SweepArguments, parse_sweep_arguments
 from palaestra.config.keys import list_keys
 from palaestra.config.recipes.registry import find_recipe, recipe_names, require_extra
 from palaestra.config.sweep import SweepConfig
@@ -41,15 +41,15 @@ what is tried, for any key of 'palaestra train -h':
 words for the sweep itself:
     sweep=NAME           what it is called; sweep=FILE.yaml reads one
     executor=local       or a plugin that has slots elsewhere, such as ray"""
-MAY_BE_SAID = {"trials", "executor"}  # with --resume
+ALLOWED_ON_RESUME = {"trials", "executor"}  # with --resume
 OTHERS = """
 palaestra sweep list     all sweeps
 palaestra sweep show     the trials of one, the best first"""
 
 
 def run_run(arguments: Namespace) -> int:
-    words = _asked(arguments)
-    plan = plan_sweep(words.config)
+    sweep_request = _asked(arguments)
+    plan = plan_sweep(sweep_request.config)
     if plan.config.recipe:
         require_extra(plan.config.recipe, find_recipe(plan.config.recipe))
     if arguments.dry_run:
@@ -61,7 +61,7 @@ def run_run(arguments: Namespace) -> int:
         plan,
         runs_root(),
         slots=arguments.slots,
-        executor=words.executor,
+        executor=sweep_request.executor,
         say=(lambda _line: None) if arguments.quiet or arguments.json else note,
     )
     shares = importances(plan, list(outcome.trials))
@@ -70,7 +70,7 @@ def run_run(arguments: Namespace) -> int:
     else:
         print_trials(plan, outcome.trials, shares)
         if any(not trial.state.is_over or trial.state is TrialState.LOST for trial in outcome.trials):
-            note(f"To go on: palaestra sweep --resume {plan.name}")
+            note(f"To resume: palaestra sweep --resume {plan.name}")
     return outcome.exit_code
 
 
@@ -118,15 +118,15 @@ def run_show(arguments: Namespace) -> int:
     return 0
 
 
-def _asked(arguments: Namespace) -> SweepWords:
+def _asked(arguments: Namespace) -> SweepArguments:
     """From the words; of a sweep that exists, from its own file."""
     if arguments.resume is None:
-        return read_sweep_words(arguments.words)
-    odd = next((word for word in arguments.words if word.partition("=")[0] not in MAY_BE_SAID), None)
+        return parse_sweep_arguments(arguments.settings)
+    odd = next((word for word in arguments.settings if word.partition("=")[0] not in ALLOWED_ON_RESUME), None)
     if odd is not None:
         hint = "Only trials=MORE and executor=NAME can be said again."
-        raise UsageError(f"--resume {arguments.resume} knows its settings; '{odd}' is too much.", hint)
-    return read_sweep_words(arguments.words, SweepStore(runs_root()).find(arguments.resume).read_config())
+        raise UsageError(f"--resume {arguments.resume} uses its own settings; remove '{odd}'.", hint)
+    return parse_sweep_arguments(arguments.settings, SweepStore(runs_root()).find(arguments.resume).read_config())
 
 
 def _print_plan(plan: SweepPlan, *, as_json: bool) -> None:
@@ -135,38 +135,46 @@ def _print_plan(plan: SweepPlan, *, as_json: bool) -> None:
         return
     keys = [parameter.key for parameter in plan.parameters]
     rows = [(number, *(tried[key] for key in keys)) for number, tried in enumerate(plan.listed, start=1)]
-    print_table(("trial", *keys), rows, empty=f"{plan.config.method} decides as it goes: {', '.join(keys)}.")
+    print_table(
+        ("trial", *keys), rows, empty=f"{plan.config.method} chooses the trials at run time: {', '.join(keys)}."
+    )
     seeds = f", seeds {', '.join(map(str, plan.config.seeds))}" if plan.config.seeds else ""
     note(f"sweep '{plan.name}': {plan.config.method}, {plan.trial_count} trials{seeds}, metric {plan.config.metric}")
 
 
 def _run_arguments(parser: Parser) -> None:
-    parser.add_argument("words", nargs="*", metavar="recipe | key=value", help="a recipe's name, and what is tried")
-    parser.add_flag("--slots", type=positive, metavar="N", help="runs side by side; default: as cores allow")
-    parser.add_flag("--resume", metavar="NAME", help="go on with a sweep by its name; trials=MORE may be said")
-    parser.add_flag("--dry-run", action="store_true", help="check everything, print the trials and leave")
-    parser.add_flag("--quiet", action="store_true", help="only the table at the end")
+    parser.add_argument(
+        "settings", nargs="*", metavar="recipe | key=value", help="recipe, and the values or ranges to try"
+    )
+    parser.add_flag(
+        "--slots", type=positive, metavar="N", help="number of parallel runs; default: what the cores allow"
+    )
+    parser.add_flag("--resume", metavar="NAME", help="resume a sweep by its name; trials=MORE adds trials")
+    parser.add_flag(
+        "--dry-run", action="store_true", help="validate everything and print the trials without running them"
+    )
+    parser.add_flag("--quiet", action="store_true", help="print only the final table")
     _add_json(parser)
 
 
 def _show_arguments(parser: Parser) -> None:
-    parser.add_argument("sweep", nargs="?", default=LATEST, help="its name; default: the one that was touched last")
+    parser.add_argument("sweep", nargs="?", default=LATEST, help="name of the sweep; default: the most recent one")
     _add_json(parser)
 
 
 def _add_json(parser: Parser) -> None:
-    parser.add_flag("--json", action="store_true", help="JSON on stdout, nothing else there")
+    parser.add_flag("--json", action="store_true", help="print JSON on stdout")
 
 
 def _details(_words: Sequence[str]) -> list[str]:
-    keys = [key for key in list_keys(SweepConfig) if key.path not in NOT_WORDS]
+    keys = [key for key in list_keys(SweepConfig) if key.path not in NOT_SETTINGS]
     lines = [line for key in keys for line in (f"    {key.path}={show(key.default)}", f"        {key.description}")]
     return [GRAMMAR, *lines, OTHERS]
 
 
-def _candidates(words: Sequence[str]) -> list[str]:
-    names = [] if any("=" not in word and not word.startswith("-") for word in words[:-1]) else recipe_names()
-    return [*names, "sweep=", *(f"{key}=" for key in OWN_KEYS), *complete_keys(words[-1] if words else "")]
+def _candidates(argv: Sequence[str]) -> list[str]:
+    names = [] if any("=" not in word and not word.startswith("-") for word in argv[:-1]) else recipe_names()
+    return [*names, "sweep=", *(f"{key}=" for key in OWN_KEYS), *complete_keys(argv[-1] if argv else "")]
 
 
 def _names(_words: Sequence[str]) -> list[str]:
@@ -177,9 +185,9 @@ def _names(_words: Sequence[str]) -> list[str]:
 class SweepGroup(Group):
     """Whatever is not an action is a sweep to run."""
 
-    def main(self, words: list[str]) -> int:
-        is_action = bool(words) and words[0] in self.actions
-        return super().main(words) if is_action else self.actions["run"].main(words)
+    def main(self, argv: list[str]) -> int:
+        is_action = bool(argv) and argv[0] in self.actions
+        return super().main(argv) if is_action else self.actions["run"].main(argv)
 
 
 RUN = Command(

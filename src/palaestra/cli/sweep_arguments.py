@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.cli.arguments import read_words, split_target
+from palaestra.cli.arguments import parse_train_arguments, split_target
 from palaestra.config.overrides import nest, parse_overrides, split_setting
 from palaestra.config.resolve import resolve_config
 from palaestra.config.sweep import SweepConfig
@@ -21,24 +21,24 @@ from palaestra.sweeps.space import parse_parameter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from palaestra.cli.arguments import Words
+    from palaestra.cli.arguments import TrainArguments
 
 SWEEP_KEY, EXECUTOR_KEY = "sweep", "executor"
 FILE_ENDINGS = (".yaml", ".yml")
-NOT_WORDS = {"name", "recipe", "parameters", "settings"}  # they have places of their own
-OWN_KEYS = tuple(key for key in SweepConfig.model_fields if key not in NOT_WORDS)
+NOT_SETTINGS = {"name", "recipe", "parameters", "settings"}  # they have places of their own
+OWN_KEYS = tuple(key for key in SweepConfig.model_fields if key not in NOT_SETTINGS)
 AS_TEXT = {"seeds"}  # read by their own grammar, never as YAML
 
 
 @dataclass(frozen=True)
-class SweepWords:
+class SweepArguments:
     config: SweepConfig
     executor: str
 
 
-def read_sweep_words(words: Sequence[str], base: SweepConfig | None = None) -> SweepWords:
+def parse_sweep_arguments(argv: Sequence[str], base: SweepConfig | None = None) -> SweepArguments:
     """Words go before what a FILE.yaml says, or the sweep that is to go on."""
-    recipe, settings = split_target(words)
+    recipe, settings = split_target(argv)
     own, rest = _trial_part(settings)
     asked = own.pop(SWEEP_KEY, "")
     executor = own.pop(EXECUTOR_KEY, "local")
@@ -50,7 +50,7 @@ def read_sweep_words(words: Sequence[str], base: SweepConfig | None = None) -> S
     if recipe:
         data["recipe"] = recipe
     config = resolve_config(SweepConfig, base, data)
-    return SweepWords(_with_words(config, rest), executor)
+    return SweepArguments(_with_settings(config, rest), executor)
 
 
 def _trial_part(settings: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -66,7 +66,7 @@ def _trial_part(settings: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         if key in own:
             raise UsageError(f"'{key}' is set twice: '{own[key]}' and '{text}'.", "Keep one of them.")
         if not text:
-            raise UsageError(f"'{key}=' has no value.", "Leave it out for the default.")
+            raise UsageError(f"'{key}=' has no value.", "Leave it out to use the default.")
         own[key] = text
     return own, rest
 
@@ -75,14 +75,14 @@ def _refuse_slip(key: str) -> None:
     """A word for the sweep, nearly; other unknown keys are refused with all the others."""
     near = did_you_mean(key, OWN_KEYS)
     if near and key.partition(".")[0] not in TrainConfig.model_fields:
-        raise UsageError(f"No key is called '{key}'.", near)
+        raise UsageError(f"No key named '{key}'.", near)
 
 
-def _with_words(config: SweepConfig, words: list[str]) -> SweepConfig:
+def _with_settings(config: SweepConfig, argv: list[str]) -> SweepConfig:
     """Ranges and lists are tried, anything else is set; a key of the file is replaced by the word for it."""
-    parse_overrides(words)  # a key twice, a key without a value
+    parse_overrides(argv)  # a key twice, a key without a value
     parameters, settings = dict(config.parameters), flatten(config.settings)
-    for word in words:
+    for word in argv:
         key, text = split_setting(word)
         parameters.pop(key, None)
         settings.pop(key, None)
@@ -98,29 +98,31 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         data = read_yaml(path)
     except FileNotFoundError as error:
-        raise NotFound(f"There is no file {path}.", "sweep=NAME names a sweep, sweep=FILE.yaml reads one.") from error
+        raise NotFound(f"File not found: {path}.", "sweep=NAME names a sweep, sweep=FILE.yaml reads one.") from error
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
     if not isinstance(data, dict):
-        raise UsageError(f"{path} holds no sweep.", "It wants keys such as recipe, parameters, settings, trials.")
+        raise UsageError(
+            f"{path} does not describe a sweep.", "Expected keys such as recipe, parameters, settings, trials."
+        )
     return {"name": path.stem, **data}
 
 
-def read_words_from_trial(typed: Sequence[str], selector: str) -> tuple[Words, str]:
+def parse_trial_arguments(typed: Sequence[str], selector: str) -> tuple[TrainArguments, str]:
     """What is to be trained, and the trial it comes from, `NAME:3`; a key that is typed wins over the trial's."""
     rest = [word for word in typed if word.partition("=")[0] != SWEEP_KEY]
     sweeps = [split_setting(word)[1] for word in typed if word.partition("=")[0] == SWEEP_KEY]
     if len(sweeps) > 1:
         raise UsageError(f"'sweep' is set twice: '{sweeps[0]}' and '{sweeps[1]}'.", "Keep one of them.")
-    words = read_words(rest)
+    train_arguments = parse_train_arguments(rest)
     origin = find_trial(runs_root(), selector, sweeps[0] if sweeps else "")
-    if words.recipe and words.recipe != origin.recipe:
+    if train_arguments.recipe and train_arguments.recipe != origin.recipe:
         raise UsageError(
-            f"Trial {origin.trial} trained '{origin.recipe}', not '{words.recipe}'.", "Leave the recipe out."
+            f"Trial {origin.trial} trained '{origin.recipe}', not '{train_arguments.recipe}'.", "Leave the recipe out."
         )
-    typed_keys = flatten(words.overrides)
+    typed_keys = flatten(train_arguments.overrides)
     kept = {key: value for key, value in origin.settings.items() if not _is_replaced(key, typed_keys)}
-    return replace(words, recipe=origin.recipe, overrides=nest({**kept, **typed_keys})), origin.trial
+    return replace(train_arguments, recipe=origin.recipe, overrides=nest({**kept, **typed_keys})), origin.trial
 
 
 def _is_replaced(key: str, typed: dict[str, object]) -> bool:

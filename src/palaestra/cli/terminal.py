@@ -39,7 +39,7 @@ def is_terminal() -> bool:
 
 def require_terminal(command: str, hint: str) -> None:
     if not is_terminal():
-        raise UsageError(f"'{command}' needs a terminal to show and to read keys; this is a pipe or a file.", hint)
+        raise UsageError(f"'{command}' needs a terminal; stdin or stdout is a pipe or a file.", hint)
 
 
 class Terminal:

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_flag("--renew", action="store_true", help="a new token; the old one and all sign-ins end at once")
-    parser.add_flag("--link", action="store_true", help="a link that signs one browser in, once, within ten minutes")
+    parser.add_flag("--renew", action="store_true", help="create a new token; the old one and all sessions end at once")
+    parser.add_flag(
+        "--link", action="store_true", help="print a link that signs in one browser, once, within ten minutes"
+    )
     parser.add_flag("--json", action="store_true", help="one JSON object on stdout")
 
 
 def run(arguments: Namespace) -> int:
     if arguments.renew and arguments.link:
-        raise UsageError("--renew and --link are two things.", "Renew first, then ask for a link.")
+        raise UsageError("--renew and --link exclude each other.", "Renew first, then create a link.")
     if arguments.link:
         with connect() as client:
             link = client.login_link()
@@ -37,9 +39,9 @@ def run(arguments: Namespace) -> int:
     try:
         token = tokens.renew() if arguments.renew else tokens.ensure()
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.", "Set PALAESTRA_RUNS_DIR.") from error
+        raise UsageError(f"Cannot write {path}: {error.strerror}.", "Set PALAESTRA_RUNS_DIR.") from error
     if arguments.renew:
-        note("The token is another one now; browsers have to sign in again.")
+        note("The token has changed; browsers must sign in again.")
     _say({"token": token, "file": path}, token, as_json=arguments.json)
     return 0
 

@@ -62,9 +62,9 @@ class Board:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_flag("--once", action="store_true", help="print the table once and leave")
-    parser.add_flag("--limit", type=positive, default=30, metavar="N", help="runs shown; default: 30")
-    parser.add_flag("--json", action="store_true", help="runs and machine as one JSON object, once")
+    parser.add_flag("--once", action="store_true", help="print the table once")
+    parser.add_flag("--limit", type=positive, default=30, metavar="N", help="number of runs shown; default: 30")
+    parser.add_flag("--json", action="store_true", help="print runs and machine once as one JSON object")
 
 
 def run(arguments: Namespace) -> int:
@@ -83,7 +83,7 @@ def run(arguments: Namespace) -> int:
             _show_live(client, board, listing)
         except KeyboardInterrupt:
             return 0
-    note("The daemon has left.")
+    note("The daemon has stopped.")
     return 0
 
 

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from palaestra.api import prepare_job
-from palaestra.cli.arguments import is_other_kind, read_words
+from palaestra.cli.arguments import is_other_kind, parse_train_arguments
 from palaestra.cli.candidates import complete_keys, key_lines
 from palaestra.cli.command import Command
 from palaestra.cli.output import note, print_json, print_text
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.cli import other_kinds, seeds, submit, sweep_arguments
-    from palaestra.cli.arguments import Words
+    from palaestra.cli.arguments import TrainArguments
     from palaestra.cli.parser import Parser
     from palaestra.core.run import RunRecord
     from palaestra.runner import job as jobs
@@ -44,66 +44,71 @@ else:
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "words",
+        "settings",
         nargs="*",
         metavar="recipe | key=value",
-        help="a recipe's name, and settings; also run=NAME, and executor=ray nproc=N for processes that Ray places",
+        help="recipe and settings; run=NAME names the run, executor=ray nproc=N trains on Ray",
     )
-    parser.add_flag("--dry-run", action="store_true", help="print the complete configuration and leave")
-    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
-    parser.add_flag("--resume", action="store_true", help="only continue a run that exists (run=NAME, else the latest)")
+    parser.add_flag("--dry-run", action="store_true", help="print the complete configuration without training")
+    parser.add_flag("--json", action="store_true", help="print one JSON object on stdout")
+    parser.add_flag("--resume", action="store_true", help="resume an existing run (run=NAME, else the latest)")
     parser.add_flag(
         "--override",
         action="append",
         default=[],
         metavar="KEY",
-        help="a key that may differ from the run that is continued; repeatable",
+        help="accept that this key differs from the resumed run; repeatable",
     )
     parser.add_flag("--quiet", action="store_true", help="no status table")
     parser.add_flag(
-        "--profile", action="store_true", help="record three iterations: a trace in artifacts/, a table on stderr"
+        "--profile", action="store_true", help="profile three iterations: trace in artifacts/, table on stderr"
     )
     parser.add_flag(
         "--nproc",
         type=positive,
         default=1,
         metavar="N",
-        help="processes of this machine that train together, each with ppo.env_count environments; default: 1",
+        help="number of training processes, each with ppo.env_count environments; default: 1",
     )
-    parser.add_flag("--seeds", metavar="1..5", help="one run per seed, NAME-s1 and so on; also 1,3,7")
+    parser.add_flag("--seeds", metavar="1..5", help="train one run per seed, named NAME-s1 and so on; also 1,3,7")
     parser.add_flag(
-        "--slots", type=positive, metavar="N", help="with --seeds: runs side by side; default: as cores allow"
+        "--slots",
+        type=positive,
+        metavar="N",
+        help="with --seeds: number of parallel runs; default: what the cores allow",
     )
-    parser.add_flag("--detach", action="store_true", help="let the daemon train it, and leave (see 'palaestra submit')")
-    parser.add_flag("--from-trial", metavar="TRIAL", help="settings of a sweep's trial: best, NAME:best or NAME:3")
+    parser.add_flag("--detach", action="store_true", help="submit to the daemon and return (see 'palaestra submit')")
+    parser.add_flag(
+        "--from-trial", metavar="TRIAL", help="use the settings of a sweep's trial: best, NAME:best or NAME:3"
+    )
 
 
 def run(arguments: Namespace) -> int:
     if arguments.from_trial:
-        words, trial = sweep_arguments.read_words_from_trial(arguments.words, arguments.from_trial)
+        train_arguments, trial = sweep_arguments.parse_trial_arguments(arguments.settings, arguments.from_trial)
     else:
-        words, trial = read_words(arguments.words), ""
-    if is_other_kind(words.recipe):
-        return other_kinds.train_as(words, arguments, _command(arguments, trial))
+        train_arguments, trial = parse_train_arguments(arguments.settings), ""
+    if is_other_kind(train_arguments.recipe):
+        return other_kinds.train_as(train_arguments, arguments, _command(arguments, trial))
     if arguments.seeds:
-        return seeds.run_seeds(arguments, words, trial)
+        return seeds.run_seeds(arguments, train_arguments, trial)
     accepted = frozenset(_known_key(key) for key in arguments.override)
     if arguments.dry_run:
-        _print_config(resolve_training(words.recipe, words.overrides), as_json=arguments.json)
+        _print_config(resolve_training(train_arguments.recipe, train_arguments.overrides), as_json=arguments.json)
         return 0
     if arguments.detach:
-        return _detach(arguments, words, trial)
+        return _detach(arguments, train_arguments, trial)
     with refusals.refusals_posted():
         job = prepare_job(
-            words.recipe,
-            words.overrides,
-            run=words.run,
+            train_arguments.recipe,
+            train_arguments.overrides,
+            run=train_arguments.run,
             resume=arguments.resume,
             accept_changes=accepted,
             quiet=arguments.quiet or arguments.json,
             profile=arguments.profile,
-            nproc=_count(arguments.nproc, words.nproc),
-            executor=words.executor or LOCAL,
+            nproc=_count(arguments.nproc, train_arguments.nproc),
+            executor=train_arguments.executor or LOCAL,
             submitted_by="cli",
             command=_command(arguments, trial),
         )
@@ -111,26 +116,26 @@ def run(arguments: Namespace) -> int:
     if arguments.json and outcome.rank == 0:
         print_json(_result(outcome))
     elif not arguments.quiet and outcome.rank == 0:
-        note(_farewell(outcome.record))
+        note(_closing_message(outcome.record))
     return outcome.exit_code
 
 
-def _detach(arguments: Namespace, words: Words, trial: str) -> int:
+def _detach(arguments: Namespace, train_arguments: TrainArguments, trial: str) -> int:
     """What continues a run or looks over its shoulder needs this process."""
     alone = {"--resume": arguments.resume, "--override": arguments.override, "--profile": arguments.profile}
     if given := [flag for flag, value in alone.items() if value]:
-        raise UsageError(f"--detach and {given[0]} cannot go together.", "Train without --detach.")
-    nproc = _count(arguments.nproc, words.nproc)
-    return submit.detach(words, nproc, _command(arguments, trial), as_json=arguments.json)
+        raise UsageError(f"--detach and {given[0]} exclude each other.", "Train without --detach.")
+    nproc = _count(arguments.nproc, train_arguments.nproc)
+    return submit.detach(train_arguments, nproc, _command(arguments, trial), as_json=arguments.json)
 
 
 def _count(flag: int, word: int | None) -> int:
     if word is not None and flag not in {1, word}:
-        raise UsageError(f"--nproc {flag} and nproc={word} were both given.", "Keep one of them.")
+        raise UsageError(f"--nproc {flag} and nproc={word} contradict each other.", "Keep one of them.")
     return flag if word is None else word
 
 
-def _farewell(record: RunRecord) -> str:
+def _closing_message(record: RunRecord) -> str:
     """Where the run stands, and the one command that most people want next."""
     reached = record.summary.get("episodic_return")
     judged = f", return {reached:.1f} in training" if reached is not None else ""
@@ -142,19 +147,19 @@ def _farewell(record: RunRecord) -> str:
     )
 
 
-def details(words: Sequence[str]) -> list[str]:
+def details(argv: Sequence[str]) -> list[str]:
     """Every key; with a recipe, its values as defaults."""
-    recipe = next((word for word in words if "=" not in word and not word.startswith("-")), "")
+    recipe = next((word for word in argv if "=" not in word and not word.startswith("-")), "")
     if is_other_kind(recipe):
-        return other_kinds.kind_details(recipe, words)
+        return other_kinds.kind_details(recipe, argv)
     config = find_recipe(recipe).config if recipe else TrainConfig()
     title = f"keys, with the values of '{recipe}'" if recipe else "keys, with their defaults"
     return ["", f"{title}:", *key_lines(list_keys(TrainConfig, config))]
 
 
-def candidates(words: Sequence[str]) -> list[str]:
-    names = [] if any("=" not in word and not word.startswith("-") for word in words[:-1]) else recipe_names()
-    return [*names, *complete_keys(words[-1] if words else "")]
+def candidates(argv: Sequence[str]) -> list[str]:
+    names = [] if any("=" not in word and not word.startswith("-") for word in argv[:-1]) else recipe_names()
+    return [*names, *complete_keys(argv[-1] if argv else "")]
 
 
 def _print_config(config: TrainConfig, *, as_json: bool) -> None:
@@ -170,7 +175,7 @@ def _known_key(key: str) -> str:
     if key not in known:
         near = nearest_key(key, known)
         hint = f"Did you mean '{near}'?" if near else "'palaestra config keys' lists all keys."
-        raise UsageError(f"--override: no key is called '{key}'.", hint)
+        raise UsageError(f"--override: no key named '{key}'.", hint)
     return key
 
 
@@ -192,7 +197,7 @@ def _result(outcome: TrainOutcome) -> dict[str, Any]:
 def _command(arguments: Namespace, trial: str) -> str:
     together = ["--nproc", str(arguments.nproc)] if arguments.nproc > 1 else []
     origin = ["--from-trial", trial] if trial else []  # by its number: which one is best may change
-    return shlex.join(["palaestra", "train", *origin, *arguments.words, *together])
+    return shlex.join(["palaestra", "train", *origin, *arguments.settings, *together])
 
 
 COMMAND = Command(

@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "words",
+        "settings",
         nargs="*",
         metavar="run | key=value",
         help="RUN (its best, else its latest), RUN:latest, RUN:EPOCH or a path; env.… settings",
     )
-    parser.add_flag("--episodes", type=positive, metavar="N", help="default: 3, or as many as the grid has tiles")
-    parser.add_flag("--grid", type=positive, default=1, metavar="N", help="up to N episodes side by side; default 1")
-    parser.add_flag("--seed", type=natural, metavar="N", help="of the first episode, the others follow")
-    parser.add_flag("--stochastic", action="store_true", help="sample actions instead of taking the likeliest")
-    parser.add_flag("--fps", type=float, metavar="F", help="pictures per second; default: as the environment says")
+    parser.add_flag("--episodes", type=positive, metavar="N", help="default: 3, or the number of tiles")
+    parser.add_flag("--grid", type=positive, default=1, metavar="N", help="up to N episodes side by side; default: 1")
+    parser.add_flag("--seed", type=natural, metavar="N", help="seed of the first episode; the others follow")
+    parser.add_flag("--stochastic", action="store_true", help="sample actions instead of taking the most likely one")
+    parser.add_flag("--fps", type=float, metavar="F", help="frames per second; default: the environment's")
     parser.add_flag("--out", metavar="FILE", help="an .mp4; default: among the run's videos")
-    parser.add_flag("--force", action="store_true", help="replace FILE when it is there")
-    parser.add_flag("--json", action="store_true", help="one JSON object on stdout, nothing else there")
+    parser.add_flag("--force", action="store_true", help="replace FILE if it exists")
+    parser.add_flag("--json", action="store_true", help="print one JSON object on stdout")
 
 
 def run(arguments: Namespace) -> int:
-    target, settings = split_target(arguments.words)
+    target, settings = split_target(arguments.settings)
     if not target:
         raise UsageError("'palaestra video' needs a run.", "For example: palaestra video latest")
     find_target(target, runs_root())  # a slip in a name is told before torch is loaded
     out = None if arguments.out is None else Path(arguments.out)
     if out is not None and out.exists() and not (arguments.force and out.is_file()):
-        raise UsageError(f"{out} is there already.", "Choose another name, or add --force.")
+        raise UsageError(f"{out} already exists.", "Choose another name, or add --force.")
     from palaestra.evaluation.episode_video import VideoOptions, make_video
 
     order = VideoOptions(

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_flag("--head", action="store_true", help="start a cluster; it always has a token")
-    parser.add_flag("--address", default="", metavar="HOST:PORT", help="join the cluster whose head is there")
-    parser.add_flag("--cpus", type=natural, metavar="N", help="processors to offer; default: all of this machine")
+    parser.add_flag("--head", action="store_true", help="start a cluster, protected by a token")
+    parser.add_flag("--address", default="", metavar="HOST:PORT", help="join the cluster with its head at this address")
+    parser.add_flag("--cpus", type=natural, metavar="N", help="CPUs to offer; default: all of this machine")
     parser.add_flag("--gpus", type=natural, metavar="N", help="GPUs to offer; default: all of this machine")
     parser.add_flag(
         "--host",
         default="",
         metavar="IP",
-        help="address of this machine that others can reach; default with --head: "
+        help="address at which other machines reach this one; default with --head: "
         f"{LOOPBACK}, this machine alone; with --address: the one on the route to the head",
     )
     parser.add_flag(
-        "--wait", type=natural, default=0, metavar="SECONDS", help="with --address: how long the head may not be up yet"
+        "--wait", type=natural, default=0, metavar="SECONDS", help="with --address: seconds to wait for the head"
     )
     parser.add_flag("--port", type=positive, default=PORT, metavar="N", help=f"with --head; default: {PORT}")
 
