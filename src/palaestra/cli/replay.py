@@ -37,9 +37,8 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: Namespace) -> int:
     if not SLOWEST <= arguments.speed <= FASTEST:
-        raise UsageError(
-            f"Invalid value for --speed: {arguments.speed:g} (must be from {SLOWEST:g} to {FASTEST:g} steps per second)."
-        )
+        allowed = f"must be from {SLOWEST:g} to {FASTEST:g} steps per second"
+        raise UsageError(f"Invalid value for --speed: {arguments.speed:g} ({allowed}).")
     path = find_replay(arguments.target)
     replay = open_replay(path)
     if arguments.step is not None and arguments.step > replay.length:
