@@ -29,8 +29,9 @@ from palaestra.training.trainer import train
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from palaestra.algorithms.base import Progress
     from palaestra.core.episodes import EpisodeResult
-    from palaestra.training.state import TrainingState
+    from palaestra.training.engines.native_ppo import NativePpo
 
 WAYS = ("inside", "from Python")
 ENDLESS = 10**12  # steps
@@ -83,9 +84,9 @@ class Training:
         self.reports = train(state)
         next(self.reports)  # first allocations are not training
 
-    def _play(self, state: TrainingState) -> Sequence[EpisodeResult]:
+    def _play(self, ppo: NativePpo, progress: Progress) -> Sequence[EpisodeResult]:
         began = time.process_time()
-        episodes: Sequence[EpisodeResult] = self._played(state)
+        episodes: Sequence[EpisodeResult] = self._played(ppo, progress)
         self.playing += time.process_time() - began
         return episodes
 

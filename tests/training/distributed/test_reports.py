@@ -64,7 +64,14 @@ def learn(state, rollout, config, group):
 def test_two_ranks_of_n_learn_what_one_of_2n_learns(together, target_kl):
     """Trap 14: advantages are normalised, gradients clipped and the KL stop decided over all ranks."""
     whole = new_training_state(config_of(4, target_kl=target_kl))
-    rollout, _, _ = collect_rollout(whole.agent, whole.envs, whole.algorithm.buffer, whole.memory, whole.sampler, 1)
+    rollout, _, _ = collect_rollout(
+        whole.algorithm.policy(),
+        whole.envs,
+        whole.algorithm.buffer,
+        whole.algorithm.tensors.memory,
+        whole.algorithm.tensors.sampler,
+        1,
+    )
     alone = learn(whole, rollout, whole.config, ALONE)
 
     def work(group):
