@@ -198,7 +198,7 @@ def table(figures: list[Figure], peaks: dict[int, float]) -> str:
     for one in sorted(figures, key=lambda figure: (figure.size, figure.way, figure.threads, figure.engine)):
         speed = f"{one.gflops:.0f} | {one.gflops / peaks[one.threads]:.0%}" if one.gflops else " | "
         lines.append(
-            f"| {one.size} | {one.way} | {one.threads} | {one.algorithm.compute} | {one.steps_per_second:,.0f} | "
+            f"| {one.size} | {one.way} | {one.threads} | {one.engine} | {one.steps_per_second:,.0f} | "
             f"{one.steps_per_cpu_second:,.0f} | {speed} |"
         )
     return "\n".join(lines)
