@@ -75,18 +75,18 @@ CAUGHT_BY = {
     ],
     5: [
         "algorithms/ppo/test_minibatches.py::test_each_sample_is_seen_exactly_once_per_epoch_with_its_own_fields",
-        "algorithms/ppo/test_epochs.py::test_without_priorities_each_sample_comes_exactly_once_and_with_them_it_need_not",
+        "algorithms/ppo/test_minibatches.py::test_without_priorities_each_sample_comes_exactly_once_and_with_them_it_need_not",
     ],
     6: [
         "algorithms/ppo/test_update.py::test_full_batch_steps_equal_ppo_written_out_with_autograd",
-        "algorithms/ppo/test_epochs.py::test_later_epochs_are_corrected_with_the_present_policys_ratios",
+        "algorithms/ppo/test_minibatches.py::test_later_epochs_are_corrected_with_the_present_policys_ratios",
     ],
     7: [
         "algorithms/test_advantages.py::test_advantages_match_the_lambda_return_written_out",
-        "algorithms/test_vtrace.py::test_targets_and_advantages_match_the_sums_written_out",
+        "algorithms/test_advantages.py::test_targets_and_advantages_match_the_sums_written_out",
     ],
-    8: ["algorithms/test_regularize.py::test_l2_init_alone_gives_the_gradient_of_the_distance_to_the_initial_weights"],
-    9: ["algorithms/test_regularize.py::test_after_every_step_every_weight_of_every_policy_lies_within_the_clip_range"],
+    8: ["algorithms/test_optimizers.py::test_l2_init_alone_gives_the_gradient_of_the_distance_to_the_initial_weights"],
+    9: ["algorithms/test_optimizers.py::test_after_every_step_every_weight_of_every_policy_lies_within_the_clip_range"],
     10: ["config/test_readers.py::test_every_key_has_a_reader"],
     11: [
         "processes/test_launcher.py::test_the_recipe_on_two_ranks_is_played_half_by_each_and_learned_by_both",
@@ -104,7 +104,7 @@ CAUGHT_BY = {
         "runner/test_loop.py::test_no_rank_waits_for_a_judgement_while_it_trains",
         "processes/test_distributed.py::test_an_evaluation_beside_two_ranks_equals_that_of_one_process",
     ],
-    17: ["training/test_intervals.py::test_a_counter_that_jumps_over_a_multiple_still_fires"],
+    17: ["training/test_trainer.py::test_a_counter_that_jumps_over_a_multiple_still_fires"],
     18: [
         "evaluation/test_records.py::test_a_new_evaluation_replaces_a_stale_score",
         "runner/test_evaluator.py::test_every_epoch_is_judged_as_its_run_says_and_answered_with_figures_at_its_step",
@@ -188,7 +188,7 @@ CAUGHT_BY = {
         "policies/test_compiling.py::test_the_names_and_values_that_are_saved_do_not_know_of_it",
     ],
     38: [
-        "algorithms/test_parameter_groups.py::test_muon_gets_hidden_matrices_and_nothing_else",
+        "algorithms/test_optimizers.py::test_muon_gets_hidden_matrices_and_nothing_else",
         "config/test_optimizer.py::test_weight_decay_is_a_number_with_a_fraction_even_when_written_without",
     ],
     39: [

@@ -8,7 +8,7 @@ PLANTS = (
     plant(
         17,
         "what is due is asked by the remainder",
-        ("training/intervals.py", "after // interval > before // interval", "after % interval == 0"),
+        ("training/trainer.py", "after // interval > before // interval", "after % interval == 0"),
     ),
     plant(
         18,

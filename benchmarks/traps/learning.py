@@ -23,7 +23,11 @@ PLANTS = (
     plant(
         2,
         "the sum runs on over the end of an episode",
-        ("algorithms/advantages.py", "(~rollout.ended).to(surprises.dtype)", "torch.ones_like(surprises)"),
+        (
+            "algorithms/advantages.py",
+            "discounts = (~rollout.ended).to(deltas.dtype) * (gamma * gae_lambda)\n    return",
+            "discounts = torch.ones_like(deltas) * (gamma * gae_lambda)\n    return",
+        ),
     ),
     plant(
         3,
@@ -57,59 +61,59 @@ PLANTS = (
         "samples are drawn with replacement",
         (
             "algorithms/ppo/minibatches.py",
-            "shuffler.permutation(columns.count)",
-            "shuffler.integers(columns.count, size=columns.count)",
+            "shuffler.permutation(segments.count)",
+            "shuffler.integers(segments.count, size=segments.count)",
         ),
     ),
     plant(
         6,
         "later epochs rebuild returns from the values of the moved critic",
         (
-            "algorithms/ppo/epochs.py",
-            "    if epoch == 0 or not config.vtrace.enabled:\n        return columns\n",
+            "algorithms/ppo/minibatches.py",
+            "    if epoch == 0 or not config.vtrace.enabled:\n        return segments\n",
             (
-                "    if epoch == 0:\n        return columns\n"
+                "    if epoch == 0:\n        return segments\n"
                 "    if not config.vtrace.enabled:\n"
-                "        moved = agent(columns.observations, columns.memory, columns.starts).value\n"
-                "        return replace(columns, returns=columns.advantages + moved)\n"
+                "        moved = agent(segments.observations, segments.memory, segments.starts).value\n"
+                "        return replace(segments, returns=segments.advantages + moved)\n"
             ),
         ),
     ),
     plant(
         7,
         "advantages are summed over environments instead of over time",
-        ("algorithms/advantages.py", "steps = surprises.cpu().numpy()", "steps = surprises.T.cpu().numpy()"),
-        ("algorithms/advantages.py", "weights = carry.cpu().numpy()", "weights = carry.T.cpu().numpy()"),
+        ("algorithms/advantages.py", "steps = deltas.cpu().numpy()", "steps = deltas.T.cpu().numpy()"),
+        ("algorithms/advantages.py", "weights = discounts.cpu().numpy()", "weights = discounts.T.cpu().numpy()"),
         ("algorithms/advantages.py", "torch.from_numpy(out)", "torch.from_numpy(out.T.copy())"),
     ),
     plant(
         7,
         "V-trace is summed over environments instead of over time",
         (
-            "algorithms/vtrace.py",
+            "algorithms/advantages.py",
             (
-                "    for step in reversed(range(surprises.shape[0])):\n"
-                "        later[step] = gap\n"
-                "        gap = torch.addcmul(weighted[step], carry[step], gap)\n"
+                "    for step in reversed(range(deltas.shape[0])):\n"
+                "        next_corrections[step] = correction\n"
+                "        correction = torch.addcmul(weighted[step], clipped_discounts[step], correction)\n"
             ),
             (
-                "    gap = torch.zeros_like(surprises[:, 0])\n"
-                "    for step in reversed(range(surprises.shape[1])):\n"
-                "        later[:, step] = gap\n"
-                "        gap = torch.addcmul(weighted[:, step], carry[:, step], gap)\n"
+                "    correction = torch.zeros_like(deltas[:, 0])\n"
+                "    for step in reversed(range(deltas.shape[1])):\n"
+                "        next_corrections[:, step] = correction\n"
+                "        correction = torch.addcmul(weighted[:, step], clipped_discounts[:, step], correction)\n"
             ),
         ),
     ),
     plant(
         8,
         "the pull to the initial weights is not in the gradient",
-        ("algorithms/regularize.py", "grad.add_(flat - self._initial, alpha=self._config.l2_init)", "grad.add_(0)"),
+        ("algorithms/optimizers.py", "grad.add_(flat - self._initial, alpha=self._config.l2_init)", "grad.add_(0)"),
     ),
     plant(
         9,
         "clip_range means ten times as much",
         (
-            "algorithms/regularize.py",
+            "algorithms/optimizers.py",
             "flat.clamp_(-clip_range, clip_range)",
             "flat.clamp_(-10 * clip_range, 10 * clip_range)",
         ),
@@ -141,7 +145,7 @@ PLANTS = (
     plant(
         38,
         "Muon gets tables of embeddings",
-        ("algorithms/parameter_groups.py", "not isinstance(module, LOOKED_UP)", "isinstance(module, nn.Module)"),
+        ("algorithms/optimizers.py", "not isinstance(module, LOOKED_UP)", "isinstance(module, nn.Module)"),
     ),
     plant(
         38,

@@ -13,7 +13,7 @@ PLANTS = (
     plant(
         11,
         "a signal stops only the rank that got it",
-        ("runner/loop.py", "= group.agree(*wishes)", "= wishes"),
+        ("runner/loop.py", "= group.max_over_ranks(*wishes)", "= wishes"),
     ),
     plant(
         12,

@@ -14,9 +14,9 @@ def test_alone_everything_is_as_it_was():
 
 def test_alone_what_is_gathered_told_and_agreed_is_ones_own():
     assert ALONE.stack(torch.tensor([1.0, 2.0])).tolist() == [[1.0, 2.0]]
-    assert ALONE.agree(15, 0) == (15, 0)
+    assert ALONE.max_over_ranks(15, 0) == (15, 0)
     assert ALONE.gather_bytes(b"mine") == [b"mine"]
-    assert ALONE.tell(b"mine") == b"mine"
+    assert ALONE.broadcast_bytes(b"mine") == b"mine"
     ALONE.barrier()
 
 

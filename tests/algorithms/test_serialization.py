@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import io
 import random
 
@@ -6,6 +8,7 @@ import pytest
 import torch
 
 from palaestra.algorithms import serialization
+from palaestra.algorithms.serialization import seeded_state
 
 
 def through_a_file(data):
@@ -84,3 +87,17 @@ def test_plain_values_come_out_of_another_process_as_they_were():
 def test_what_is_not_plain_is_refused_instead_of_lost():
     with pytest.raises(TypeError, match="a set is no plain value"):
         serialization.encode_plain({"a": {1}})
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345, 2**31, 2**32 - 1, 2**32 + 7, 2**63 - 1])
+def test_it_is_what_torch_says_after_that_seed(seed):
+    theirs = torch.Generator().manual_seed(seed).get_state()
+    assert seeded_state(seed).tolist() == theirs.tolist()
+
+
+def test_a_generator_that_takes_it_draws_what_the_seed_draws():
+    generator = torch.Generator().manual_seed(99)
+    generator.set_state(torch.from_numpy(seeded_state(7)))
+    expected = torch.Generator().manual_seed(7)
+    assert torch.rand(700, generator=generator).tolist() == torch.rand(700, generator=expected).tolist()
+    assert torch.randn(5, generator=generator).tolist() == torch.randn(5, generator=expected).tolist()

@@ -71,4 +71,4 @@ def test_looking_changes_nothing():
     states = [new_training_state(CONFIG), new_training_state(CONFIG.model_copy(update=options))]
     for state in states:
         list(train(state))
-    assert torch.equal(states[0].optimizer.flat, states[1].optimizer.flat)
+    assert torch.equal(states[0].algorithm.tensors.optimizer.flat, states[1].algorithm.tensors.optimizer.flat)

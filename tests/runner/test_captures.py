@@ -31,7 +31,7 @@ class Paper(Group):
         self.given = data
         return [data, *self.others] if self.is_leader else []
 
-    def tell(self, data):
+    def broadcast_bytes(self, data):
         self.given = data
         return data if self.is_leader else self.told
 

@@ -20,7 +20,7 @@ class Recorder(Group):
     def __init__(self):
         self.sent = []
 
-    def tell(self, data):
+    def broadcast_bytes(self, data):
         self.sent.append(data)
         return data
 
@@ -31,7 +31,7 @@ class Follower(Group):
     def __init__(self, sent):
         self.sent = list(sent)
 
-    def tell(self, data):
+    def broadcast_bytes(self, data):
         return self.sent.pop(0)
 
 

@@ -1,10 +1,12 @@
+from __future__ import annotations
+
 import pytest
 
 from palaestra.algorithms.ppo import torch_ppo
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import NonFinite
 from palaestra.training.state import new_training_state
-from palaestra.training.trainer import train
+from palaestra.training.trainer import is_due, train
 
 CONFIG = TrainConfig(total_steps=300, ppo={"env_count": 2, "horizon": 50, "minibatch_size": 50})
 
@@ -58,3 +60,18 @@ def test_a_value_that_is_not_finite_stops_at_that_update_and_says_so(monkeypatch
     with pytest.raises(NonFinite, match="Update 2 was stopped before its step: .* observation"):
         next(reports)
     assert bool((state.algorithm.tensors.optimizer.flat == before).all())
+
+
+def test_every_multiple_fires_once_when_counting_by_one():
+    fired = [after for after in range(1, 21) if is_due(5, after - 1, after)]
+    assert fired == [5, 10, 15, 20]
+
+
+def test_a_counter_that_jumps_over_a_multiple_still_fires():
+    assert is_due(5, 3, 8)
+    assert is_due(5, 4, 21)
+    assert not is_due(5, 5, 9)
+
+
+def test_interval_zero_never_fires():
+    assert not any(is_due(0, before, before + 3) for before in range(20))

@@ -68,15 +68,15 @@ class Group:
         """In place: the leader's values."""
         return tensor
 
-    def agree(self, *wishes: int) -> tuple[int, ...]:
+    def max_over_ranks(self, *values: int) -> tuple[int, ...]:
         """The largest of each wish over all processes: what one wants, all do, at the same moment."""
-        return wishes
+        return values
 
     def gather_bytes(self, data: bytes) -> list[bytes]:
         """For the leader what every process gave, in the order of ranks; for the others an empty list."""
         return [data]
 
-    def tell(self, data: bytes) -> bytes:
+    def broadcast_bytes(self, data: bytes) -> bytes:
         """What the leader gave, for everybody."""
         return data
 

@@ -1,29 +1,30 @@
 """All parameters of a policy in one flat block, so that clipping and stepping are one operation each.
 
 `ppo.optimizer.kind=adam` steps the whole block with Adam. `muon` steps hidden matrices with torch's Muon and the rest
-with the same Adam; see parameter_groups for which is which. Muon's steps are scaled to the size of Adam's, so that
+with the same Adam; see `group_parameters` for which is which. Muon's steps are scaled to the size of Adam's, so that
 `ppo.learning_rate` means the same for both. Weight decay is apart from the gradient, as in AdamW.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import Variable
 
-from palaestra.algorithms.parameter_groups import ParameterGroups, group_parameters
-from palaestra.algorithms.regularize import Regularizer
 from palaestra.config.optimizer import OptimizerConfig, RegularizeConfig
 from palaestra.core.errors import NonFinite
+from palaestra.policies.agent import Agent
+from palaestra.policies.distributions import head_size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
+    from torch import Tensor
 
 
 class FlatOptimizer:
@@ -59,13 +60,13 @@ class FlatOptimizer:
         self._adam = FlatAdam(self.flat[:adam_count], self.grad[:adam_count], config, shared)
         self._muon = MatrixMuon(groups.muon, config) if groups.muon else None
 
-    def backward(self, roots: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
-        """Gradient of a loss whose derivative with respect to each root is the slope given for it."""
+    def backward(self, roots: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
+        """Gradient of a loss whose derivative with respect to each root is the gradient given for it."""
         self.grad.zero_()
         # What torch.autograd.backward calls in the end; its checks take as long as the backward of a small layer.
         Variable._execution_engine.run_backward(
             tuple(roots),
-            tuple(slopes),
+            tuple(gradients),
             keep_graph=False,
             create_graph=False,
             inputs=(),
@@ -75,7 +76,7 @@ class FlatOptimizer:
 
     def step(self, max_grad_norm: float) -> float:
         """Clip and step; the gradient's norm before clipping. Nothing moves when it is not finite."""
-        self.regularizer.add_slopes(self.grad, self.flat)
+        self.regularizer.add_gradients(self.grad, self.flat)
         norm = float(self.grad.norm())
         if not math.isfinite(norm):
             raise NonFinite(f"The gradient's norm is {norm}.")
@@ -181,3 +182,78 @@ class MatrixMuon:
 def _views(flat: Tensor, parameters: list[nn.Parameter]) -> list[Tensor]:
     pieces = torch.split(flat, [parameter.numel() for parameter in parameters])
     return [piece.view_as(parameter) for piece, parameter in zip(pieces, parameters, strict=True)]
+
+
+LOOKED_UP = (nn.Embedding, nn.EmbeddingBag)
+
+
+class ParameterGroups(NamedTuple):
+    adam: list[nn.Parameter]
+    muon: list[nn.Parameter]
+
+
+def group_parameters(policy: nn.Module) -> ParameterGroups:
+    """Every parameter in exactly one group, in the policy's order within each.
+
+    Muon is made for the matrices between hidden layers: it gives every direction of such a matrix a step of the same
+    size. A table of embeddings is no such matrix (its rows are looked up one by one), and neither is a head: its few
+    rows differ in scale on purpose. Both, and everything that is not a matrix, stay with Adam.
+    """
+    groups = ParameterGroups([], [])
+    head_rows = _head_rows(policy)
+    for module, name, parameter in _owned_parameters(policy):
+        is_muons = is_hidden_matrix(module, name, parameter, head_rows)
+        (groups.muon if is_muons else groups.adam).append(parameter)
+    return groups
+
+
+def is_hidden_matrix(module: nn.Module, name: str, parameter: nn.Parameter, head_rows: set[int]) -> bool:
+    """A 2-D weight of a layer, not a table, with another number of rows than a head of this policy has.
+
+    Matrices that are not called weight… (learned queries, coordinates) are tables by another name.
+    """
+    is_weight = parameter.ndim == 2 and name.startswith("weight")
+    return is_weight and not isinstance(module, LOOKED_UP) and parameter.shape[0] not in head_rows
+
+
+def _head_rows(policy: nn.Module) -> set[int]:
+    """Rows of the value head and of the action head. A hidden layer of just that width goes to Adam, too."""
+    return {1, head_size(policy.interface.action_space)} if isinstance(policy, Agent) else {1}
+
+
+def _owned_parameters(policy: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Parameter]]:
+    """As `policy.parameters()`: each once, with the module that holds it and its name there."""
+    seen: set[int] = set()
+    for module in policy.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield module, name, parameter
+
+
+class Regularizer:
+    """Clips and pulls all weights alike: one operation per step on the flat block, whatever policy they belong to."""
+
+    def __init__(self, config: RegularizeConfig, flat: Tensor) -> None:
+        self._config = config
+        self._initial = flat.detach().clone() if config.l2_init else None  # part of the trainer's state
+
+    def add_gradients(self, grad: Tensor, flat: Tensor) -> None:
+        """Before the gradient is clipped: the gradients of l2 / 2 |w|^2 and of l2_init / 2 |w - initial|^2."""
+        if self._config.l2:
+            grad.add_(flat, alpha=self._config.l2)
+        if self._initial is not None:
+            grad.add_(flat - self._initial, alpha=self._config.l2_init)
+
+    def bound(self, flat: Tensor) -> None:
+        """After the step: every weight within ± clip_range."""
+        clip_range = self._config.clip_range
+        if clip_range is not None:
+            flat.clamp_(-clip_range, clip_range)
+
+    def capture(self) -> dict[str, Tensor]:
+        return {} if self._initial is None else {"initial": self._initial.clone()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if self._initial is not None:
+            self._initial.copy_(state["initial"])

@@ -11,11 +11,11 @@ import json
 import random
 import sys
 from itertools import pairwise
+from struct import pack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.algorithms.torch_dice import seeded_state
 from palaestra.core.lazy_import import lazy_import
 
 if TYPE_CHECKING:
@@ -146,3 +146,18 @@ def set_global_random_state(state: dict[str, Any]) -> None:
     random.setstate((version, tuple(torch.as_tensor(numbers).tolist()), gauss))  # older states have a list
     np.random.set_state(from_plain(state["numpy"]))
     torch.set_rng_state(state["torch"])
+
+
+WORDS = 624  # of a Mersenne twister
+LOW_WORD = 2**32 - 1
+
+
+def seeded_state(seed: int) -> NDArray[np.uint8]:
+    """As `get_state` gives it: the seed, the twister's words as NumPy seeds them too, and no normal deviate kept."""
+    words = np.random.RandomState(seed & LOW_WORD).get_state(legacy=False)["state"]["key"]
+    left, is_seeded, following = 1, 1, 0  # the words are used up: the first draw makes new ones
+    head = pack("<QiiQ", seed, left, is_seeded, following)
+    no_normals = bytes(3 * 8 + 8)  # x, y and rho of doubles, and whether they count
+    no_single = bytes(8)  # of singles
+    raw = head + np.asarray(words, np.uint64).tobytes() + no_normals + no_single
+    return np.frombuffer(bytearray(raw), np.uint8)

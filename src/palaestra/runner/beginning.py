@@ -26,7 +26,7 @@ else:
 def find_warm_start(config: TrainConfig, runs_root: Path, found: RunDirectory | None, group: Group) -> WarmStart | None:
     """A collective. None for a fresh start; a run that has a checkpoint of its own goes on from that."""
     own = _own_interface(found) if group.is_leader else b""
-    told = group.tell(own)
+    told = group.broadcast_bytes(own)
     if told:
         return warm_start.WarmStart(decode_interface(json.loads(told)))
     return load_origin(config, runs_root, group)

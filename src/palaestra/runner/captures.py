@@ -61,7 +61,7 @@ def share_trainer_state(trainer_state: dict[str, Any] | None, group: Group) -> d
     """A collective: what the leader loaded, for everybody."""
     if group.world_size == 1:
         return trainer_state
-    told = group.tell(b"" if trainer_state is None else weight_files.trainer_state_to_bytes(trainer_state))
+    told = group.broadcast_bytes(b"" if trainer_state is None else weight_files.trainer_state_to_bytes(trainer_state))
     return weight_files.trainer_state_from_bytes(told, "the leader's trainer state") if told else None
 
 
@@ -101,7 +101,9 @@ def share_config(config: TrainConfig, group: Group) -> TrainConfig:
     """A collective: the leader's settings for everybody, apart from those that are of one machine."""
     if group.world_size == 1:
         return config
-    shared = TrainConfig.model_validate(json.loads(group.tell(json.dumps(config.model_dump(mode="json")).encode())))
+    shared = TrainConfig.model_validate(
+        json.loads(group.broadcast_bytes(json.dumps(config.model_dump(mode="json")).encode()))
+    )
     distributed = shared.distributed.model_copy(update={"interface": config.distributed.interface})
     return shared.model_copy(update={"distributed": distributed})
 

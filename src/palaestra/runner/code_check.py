@@ -42,7 +42,7 @@ def require_same_code(config: TrainConfig, group: Group) -> list[RankCodeDiffere
     own = {"host": socket.gethostname(), "identity": asdict(code_identity(imported_modules(config)))}
     ranks = [json.loads(text) for text in group.gather_bytes(json.dumps(own).encode())]
     is_different = any(each["identity"] != ranks[0]["identity"] for each in ranks)
-    (has_difference,) = group.agree(int(is_different))
+    (has_difference,) = group.max_over_ranks(int(is_different))
     if not has_difference:
         return []
     own_differences = compare_code(CodeIdentity(**ranks[0]["identity"]))

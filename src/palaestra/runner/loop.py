@@ -16,8 +16,7 @@ from palaestra.loggers.step_rate import StepRate
 from palaestra.runner.logs import log_master
 from palaestra.runner.stragglers import StragglerWatch
 from palaestra.training.distributed.reports import weights_digest
-from palaestra.training.intervals import is_due
-from palaestra.training.trainer import train
+from palaestra.training.trainer import is_due, train
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,13 +114,13 @@ class TrainingLoop:
         group = self._state.group
         may_save = group.is_leader and self._is_usual_save_late()
         wishes = (self._stop.signal or 0, int(self._saver.should_retry), int(may_save))
-        number, self._must_retry, self._may_save = group.agree(*wishes)
+        number, self._must_retry, self._may_save = group.max_over_ranks(*wishes)
         return number
 
     def _save_the_end(self) -> None:
         state = self._state
         self._saver.settle()
-        (is_missing,) = state.group.agree(int(self._saver.saved_epoch != state.iteration))
+        (is_missing,) = state.group.max_over_ranks(int(self._saver.saved_epoch != state.iteration))
         if is_missing:
             self._saver.save(state)
         if self._saver.saved_epoch != state.iteration:
@@ -207,7 +206,7 @@ class TrainingLoop:
         """
         while True:
             self._evaluations.collect()
-            waiting, number = self._state.group.agree(self._evaluations.outstanding, self._stop.signal or 0)
+            waiting, number = self._state.group.max_over_ranks(self._evaluations.outstanding, self._stop.signal or 0)
             if not waiting:
                 return
             if number:

@@ -87,7 +87,7 @@ def prepare_run(job: TrainingJob, stack: ExitStack) -> PreparedRun | TrainOutcom
     store = RunStore(job.runs_root, clock)
     config, found = _agree_on_config(job, own_config, store, group)
     code_differences = require_same_code(config, group)
-    finished = group.tell(str(found.directory.path).encode() if found and found.is_done else b"").decode()
+    finished = group.broadcast_bytes(str(found.directory.path).encode() if found and found.is_done else b"").decode()
     if finished:
         return _finished_before(RunDirectory(Path(finished)), config, group, clock)
     _require_plugins(config)
@@ -152,7 +152,7 @@ def _enter_directory(
         path = str(own.path)
         stack.enter_context(run_lock(own))
         stack.enter_context(warnings_on_stderr())
-    path, is_found = json.loads(group.tell(json.dumps([path, found is not None]).encode()))
+    path, is_found = json.loads(group.broadcast_bytes(json.dumps([path, found is not None]).encode()))
     directory = RunDirectory(Path(path))
     if not group.is_leader:
         directory = _log_directory(directory, store.root)

@@ -31,12 +31,12 @@ def load_shared_policy(target: str, runs_root: Path, group: Group) -> LoadedPoli
         assert path is not None, "it was just read from there"
         epoch = opened.checkpoint.epoch
         files = {sidecar_name(epoch): (path.parent / sidecar_name(epoch)).read_bytes(), **opened.parts}
-        group.tell(json.dumps([epoch, found.is_own, list(files)]).encode())
+        group.broadcast_bytes(json.dumps([epoch, found.is_own, list(files)]).encode())
         for content in files.values():
-            group.tell(content)
+            group.broadcast_bytes(content)
         return policy
-    epoch, is_trusted, names = json.loads(group.tell(b""))
+    epoch, is_trusted, names = json.loads(group.broadcast_bytes(b""))
     with TemporaryDirectory(prefix="palaestra-policy-") as folder:
         for name in names:
-            (Path(folder) / Path(name).name).write_bytes(group.tell(b""))
+            (Path(folder) / Path(name).name).write_bytes(group.broadcast_bytes(b""))
         return loaded.load_policy(Path(folder) / sidecar_name(epoch), runs_root, trust_module=is_trusted)

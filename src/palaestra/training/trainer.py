@@ -9,7 +9,6 @@ from palaestra.core.errors import NonFinite
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.reports import IterationReport, PhaseTimes
 from palaestra.training.distributed.reports import numbered, shared_report
-from palaestra.training.intervals import is_due
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,3 +58,8 @@ def _diagnose(state: TrainingState) -> dict[str, float]:
     if is_due(state.config.analyze_weights_interval, state.iteration - 1, state.iteration):
         metrics |= diagnostics.weight_statistics(state.algorithm.policy())
     return metrics
+
+
+def is_due(interval: int, before: int, after: int) -> bool:
+    """True when a multiple of `interval` lies in (before, after]: a counter that jumps never misses a firing."""
+    return interval > 0 and after // interval > before // interval

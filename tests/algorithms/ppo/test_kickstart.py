@@ -6,8 +6,14 @@ import torch
 from torch import nn
 
 from palaestra.algorithms.advantages import estimate_advantages
-from palaestra.algorithms.ppo.kickstart import LessonWeights, Teacher, Tuition, lesson_loss, lesson_weights
-from palaestra.algorithms.ppo.minibatches import Lesson
+from palaestra.algorithms.ppo.kickstart import (
+    Distillation,
+    Teacher,
+    TeacherLossWeights,
+    teacher_loss,
+    teacher_loss_weights,
+)
+from palaestra.algorithms.ppo.minibatches import TeacherTargets
 from palaestra.algorithms.ppo.update import update
 from palaestra.algorithms.rollout import Rollout, collect_rollout
 from palaestra.config.ppo_options import KickstartConfig
@@ -72,30 +78,30 @@ def test_a_teacher_that_knows_the_features_by_other_ids_sees_them_under_its_own(
 
     teacher = Teacher(agent_of(Near(), called("near", "far")), called("far", "near"), env_count=1, seed=0)
     rollout = replace(rollout_with([[True]]), observations=torch.tensor([[[7.0, 5.0]]]))
-    assert teacher.teach(rollout, agent_of(Counting())).values.tolist() == [[5.0]]
+    assert teacher.label(rollout, agent_of(Counting())).values.tolist() == [[5.0]]
 
 
 def test_the_loss_is_cross_entropy_with_the_teachers_actions_plus_half_the_squared_distance_of_values():
     generator = torch.Generator().manual_seed(0)
     draw = lambda: torch.randn(3, 7, generator=generator, dtype=torch.float64)  # noqa: E731
     log_prob, value = draw().requires_grad_(), draw().requires_grad_()
-    lesson, weights = Lesson(torch.zeros(3, 7), draw()), LessonWeights(0.7, 0.3)
+    teacher_targets, weights = TeacherTargets(torch.zeros(3, 7), draw()), TeacherLossWeights(0.7, 0.3)
     for importance in (None, draw().abs()[:1]):
         factor = 1.0 if importance is None else importance
         action_loss = -(factor * log_prob).mean()
-        value_loss = 0.5 * (factor * (value - lesson.values) ** 2).mean()
+        value_loss = 0.5 * (factor * (value - teacher_targets.values) ** 2).mean()
         expected = torch.autograd.grad(0.7 * action_loss + 0.3 * value_loss, (log_prob, value))
-        slopes, terms = lesson_loss(log_prob, value, lesson, weights, importance)
-        for mine, other in zip((*slopes, *terms), (*expected, action_loss, value_loss), strict=True):
+        gradients, terms = teacher_loss(log_prob, value, teacher_targets, weights, importance)
+        for mine, other in zip((*gradients, *terms), (*expected, action_loss, value_loss), strict=True):
             assert torch.allclose(mine, other)
 
 
 def test_the_teacher_keeps_its_memory_from_rollout_to_rollout_and_forgets_where_episodes_begin():
     teacher = Teacher(agent_of(Counting()), INTERFACE, env_count=2, seed=0)
     student = agent_of(Counting())
-    first = teacher.teach(rollout_with([[True, True], [False, False], [False, True]]), student)
+    first = teacher.label(rollout_with([[True, True], [False, False], [False, True]]), student)
     assert first.values.tolist() == [[1, 1], [2, 2], [3, 1]]
-    second = teacher.teach(rollout_with([[False, False], [True, False]]), student)
+    second = teacher.label(rollout_with([[False, False], [True, False]]), student)
     assert second.values.tolist() == [[4, 2], [1, 3]]
 
 
@@ -107,7 +113,7 @@ def test_the_teachers_actions_follow_its_distribution():
             return output._replace(distribution=Categorical(logits))
 
     teacher = Teacher(agent_of(Biased()), INTERFACE, env_count=40, seed=0)
-    actions = teacher.teach(rollout_with([[True] * 40] * 500), agent_of(Counting())).actions
+    actions = teacher.label(rollout_with([[True] * 40] * 500), agent_of(Counting())).actions
     shares = torch.bincount(actions.flatten(), minlength=3) / actions.numel()
     assert torch.allclose(shares, torch.tensor([0.2, 0.5, 0.3]), atol=0.015)
 
@@ -117,7 +123,7 @@ def test_values_are_put_into_the_students_scale_of_rewards():
     teacher_agent.return_scaler.moments.variance.fill_(9.0)  # one of its units is 3 in rewards
     student.return_scaler.moments.variance.fill_(4.0)
     teacher = Teacher(teacher_agent, INTERFACE, env_count=1, seed=0)
-    assert float(teacher.teach(rollout_with([[True]]), student).values) == pytest.approx(1.5)
+    assert float(teacher.label(rollout_with([[True]]), student).values) == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize(
@@ -135,10 +141,10 @@ def test_a_teacher_with_other_spaces_is_refused_with_both_named(interface, words
 def test_a_restored_teacher_goes_on_with_the_same_memory_and_the_same_dice():
     one = Teacher(agent_of(Counting()), INTERFACE, env_count=3, seed=0)
     student, rollout = agent_of(Counting()), rollout_with([[True, False, False]] * 4)
-    one.teach(rollout, student)
+    one.label(rollout, student)
     other = Teacher(agent_of(Counting()), INTERFACE, env_count=3, seed=99)
     other.restore(copy.deepcopy(one.capture()))
-    mine, theirs = one.teach(rollout, student), other.teach(rollout, student)
+    mine, theirs = one.label(rollout, student), other.label(rollout, student)
     assert torch.equal(mine.actions, theirs.actions)
     assert torch.equal(mine.values, theirs.values)
 
@@ -147,9 +153,9 @@ def test_coefficients_follow_their_schedules():
     config = KickstartConfig(
         teacher="x", action_coefficient={"start": 2.0, "end": 0.0, "kind": "linear"}, value_coefficient=0.0
     )
-    assert lesson_weights(config, 0.25) == LessonWeights(1.5, 0.0)
-    assert not lesson_weights(config, 0.25).are_zero
-    assert lesson_weights(config, 1.0).are_zero
+    assert teacher_loss_weights(config, 0.25) == TeacherLossWeights(1.5, 0.0)
+    assert not teacher_loss_weights(config, 0.25).are_zero
+    assert teacher_loss_weights(config, 1.0).are_zero
 
 
 SMALL = TrainConfig(
@@ -168,8 +174,10 @@ def test_one_step_with_a_teacher_has_the_gradient_of_the_whole_loss_written_out(
     )
     advantages = estimate_advantages(rollout, 0.99, 0.95)
     generator = torch.Generator().manual_seed(1)
-    lesson = Lesson(torch.randint(2, (40, 4), generator=generator), torch.randn(40, 4, generator=generator))
-    tuition = Tuition(lesson, LessonWeights(0.8, 0.4))
+    teacher_targets = TeacherTargets(
+        torch.randint(2, (40, 4), generator=generator), torch.randn(40, 4, generator=generator)
+    )
+    distillation = Distillation(teacher_targets, TeacherLossWeights(0.8, 0.4))
     update(
         state.algorithm.policy(),
         state.algorithm.tensors.optimizer,
@@ -178,23 +186,23 @@ def test_one_step_with_a_teacher_has_the_gradient_of_the_whole_loss_written_out(
         SMALL.ppo,
         0.0,
         state.algorithm.shuffler,
-        tuition=tuition,
+        distillation=distillation,
     )
 
     distribution, value, _ = other.algorithm.policy()(rollout.observations, {}, None)
     normal = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
     ratio = (distribution.log_prob(rollout.actions) - rollout.log_probs).exp()
     loss = -(normal * ratio).mean() + 0.25 * (value - advantages - rollout.values).square().mean()
-    loss = loss - 0.01 * distribution.entropy().mean() - 0.8 * distribution.log_prob(lesson.actions).mean()
-    loss = loss + 0.4 * 0.5 * (value - lesson.values).square().mean()
+    loss = loss - 0.01 * distribution.entropy().mean() - 0.8 * distribution.log_prob(teacher_targets.actions).mean()
+    loss = loss + 0.4 * 0.5 * (value - teacher_targets.values).square().mean()
     expected = torch.autograd.grad(loss, list(other.algorithm.policy().parameters()))
-    for parameter, slope in zip(state.algorithm.policy().parameters(), expected, strict=True):
-        assert torch.allclose(parameter.grad, slope, atol=1e-5)
-    assert set(tuition.metrics()) == {"kickstart/action_loss", "kickstart/value_loss"}
+    for parameter, gradient in zip(state.algorithm.policy().parameters(), expected, strict=True):
+        assert torch.allclose(parameter.grad, gradient, atol=1e-5)
+    assert set(distillation.metrics()) == {"kickstart/action_loss", "kickstart/value_loss"}
 
 
 def test_a_student_comes_to_act_like_its_teacher():
-    """The lesson outweighs the rewards, which would have it balance the pole instead."""
+    """The teacher_targets outweighs the rewards, which would have it balance the pole instead."""
     config = TrainConfig(
         total_steps=2560,
         ppo={

@@ -42,13 +42,13 @@ def draw(seed: int, spread: float):
 def test_the_slopes_written_out_equal_autograds_on_every_branch(seed, spread, clip_value, clip):
     weights = LossWeights(clip=clip, clip_value=clip_value, value=0.7, entropy=0.03)
     leaves, old = draw(seed, spread)
-    slopes, terms = ppo_loss(*leaves, old, weights)
+    gradients, terms = ppo_loss(*leaves, old, weights)
     reference = loss_by_autograd(*leaves, old, weights)
     expected_slopes = torch.autograd.grad(reference, leaves)
     loss = (-terms.objective + weights.value * 0.5 * terms.squared_error - weights.entropy * terms.entropy).mean()
     assert torch.allclose(loss, reference, rtol=1e-12, atol=1e-12)
-    for slope, expected in zip(slopes, expected_slopes, strict=True):
-        assert torch.allclose(slope, expected, rtol=1e-10, atol=1e-12)
+    for gradient, expected in zip(gradients, expected_slopes, strict=True):
+        assert torch.allclose(gradient, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_wide_moves_are_clipped_and_counted():

@@ -8,7 +8,7 @@ import torch
 from palaestra.algorithms.advantages import estimate_advantages
 from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.algorithms.ppo import update as ppo
-from palaestra.algorithms.ppo.minibatches import cut_rollout, shuffled_minibatches
+from palaestra.algorithms.ppo.minibatches import shuffled_minibatches, split_rollout
 from palaestra.algorithms.rollout import collect_rollout
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.ppo import PpoConfig
@@ -142,7 +142,7 @@ def test_with_memory_the_ratio_is_one_before_any_update_though_episodes_end_insi
         final = copy.deepcopy(rollout)
         tape.rewind()
     assert final.ended[:-1].any()
-    columns = cut_rollout(final, final.rewards, stretch)
+    columns = split_rollout(final, final.rewards, stretch)
     for minibatch in shuffled_minibatches(columns, 80 // stretch, np.random.default_rng(0)):
         with torch.no_grad():
             distribution, value, _ = agent(minibatch.observations, minibatch.memory, minibatch.starts)

@@ -75,12 +75,12 @@ def test_the_graph_and_the_class_have_the_same_weights_and_give_the_same():
 def test_ten_updates_leave_them_equal():
     states = [new_training_state(config(graph="fast")), new_training_state(config(module=MODULE))]
     graph, written = states
-    start = {by_hand(name): value.clone() for name, value in graph.agent.state_dict().items()}
-    written.agent.load_state_dict(start, strict=True)
+    start = {by_hand(name): value.clone() for name, value in graph.algorithm.policy().state_dict().items()}
+    written.algorithm.policy().load_state_dict(start, strict=True)
     reports = [list(train(state)) for state in states]
     assert [len(each) for each in reports] == [10, 10]
-    for name, value in graph.agent.state_dict().items():
-        torch.testing.assert_close(value, written.agent.state_dict()[by_hand(name)], atol=1e-6, rtol=1e-5)
+    for name, value in graph.algorithm.policy().state_dict().items():
+        torch.testing.assert_close(value, written.algorithm.policy().state_dict()[by_hand(name)], atol=1e-6, rtol=1e-5)
         assert not torch.equal(value, start[by_hand(name)]), f"{name} learned nothing"
     for one, other in zip(*reports, strict=True):
         assert one.update.policy_loss == pytest.approx(other.update.policy_loss, abs=1e-6)

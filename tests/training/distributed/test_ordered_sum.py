@@ -80,7 +80,11 @@ def test_every_kind_of_tensor_is_summed_in_place(together):
 def test_stacks_are_in_the_order_of_ranks_whatever_their_shape(together):
     def work(group):
         square = torch.full((2, 2), group.rank, dtype=torch.uint8)
-        return [group.stack(square).tolist(), list(group.stack(torch.empty(0, 3)).shape), group.agree(-group.rank)]
+        return [
+            group.stack(square).tolist(),
+            list(group.stack(torch.empty(0, 3)).shape),
+            group.max_over_ranks(-group.rank),
+        ]
 
     stacked = [[[rank] * 2] * 2 for rank in range(3)]
     assert together(work, count=3) == [[stacked, [3, 0, 3], [0]]] * 3

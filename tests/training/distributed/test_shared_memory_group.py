@@ -70,8 +70,12 @@ def test_bytes_of_different_lengths_reach_the_leader_in_order(on_one_machine):
 
 def test_what_the_leader_tells_all_hear_and_what_one_wishes_all_agree_on(on_one_machine):
     def work(group):
-        told = group.tell(b"from 0" if group.is_leader else b"ignored").decode()
-        return [told, group.tell(b"").decode(), group.agree(15 if group.rank == 1 else 0, -3 - group.rank)]
+        told = group.broadcast_bytes(b"from 0" if group.is_leader else b"ignored").decode()
+        return [
+            told,
+            group.broadcast_bytes(b"").decode(),
+            group.max_over_ranks(15 if group.rank == 1 else 0, -3 - group.rank),
+        ]
 
     assert on_one_machine(work) == [["from 0", "", [15, -3]]] * 2
 
@@ -118,7 +122,7 @@ def test_a_rank_that_is_gone_without_a_word_is_named_at_once(on_one_machine):
 @pytest.mark.fault("D3")
 def test_a_rank_that_does_not_answer_is_given_up_after_the_time_out(on_one_machine):
     def work(group):
-        leader = os.pidfd_open(int(group.tell(str(os.getpid()).encode())))
+        leader = os.pidfd_open(int(group.broadcast_bytes(str(os.getpid()).encode())))
         if group.rank == 1:
             select.select([leader], [], [])  # silent for as long as the other one waits
             os._exit(9)
@@ -144,7 +148,7 @@ def test_a_signal_reaches_a_rank_that_waits(on_one_machine):
         raise KeyboardInterrupt(number)
 
     def work(group):
-        pid = int(group.tell(str(os.getpid()).encode()))
+        pid = int(group.broadcast_bytes(str(os.getpid()).encode()))
         signal.signal(signal.SIGUSR2, stop)
         group.barrier()
         if group.rank == 1:

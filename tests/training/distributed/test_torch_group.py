@@ -24,7 +24,7 @@ def test_sums_means_and_stacks_are_over_all_ranks(together):
 
 
 def test_what_one_wishes_all_agree_on(together):
-    answers = together(lambda group: group.agree(15 if group.rank == 1 else 0, 0))
+    answers = together(lambda group: group.max_over_ranks(15 if group.rank == 1 else 0, 0))
     assert answers == [[15, 0], [15, 0]]
 
 
@@ -37,7 +37,10 @@ def test_bytes_of_different_lengths_reach_the_leader_in_order(together):
 
 def test_what_the_leader_tells_all_hear_also_when_it_is_nothing(together):
     def work(group):
-        return [group.tell(b"from 0" if group.is_leader else b"ignored").decode(), group.tell(b"").decode()]
+        return [
+            group.broadcast_bytes(b"from 0" if group.is_leader else b"ignored").decode(),
+            group.broadcast_bytes(b"").decode(),
+        ]
 
     assert together(work) == [["from 0", ""]] * 2
 
@@ -95,7 +98,7 @@ def test_a_rank_that_is_gone_without_a_word_is_noticed_at_once(together):
 @pytest.mark.fault("D3")
 def test_a_rank_that_does_not_answer_is_given_up_after_the_time_out(together):
     def work(group):
-        leader = os.pidfd_open(int(group.tell(str(os.getpid()).encode())))
+        leader = os.pidfd_open(int(group.broadcast_bytes(str(os.getpid()).encode())))
         if group.rank == 1:
             select.select([leader], [], [])  # silent for as long as the other one waits
             os._exit(9)

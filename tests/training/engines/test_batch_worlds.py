@@ -250,7 +250,7 @@ def test_while_somebody_watches_every_step_is_shown_and_otherwise_every_rollout(
     state = begun(raffle())
     publisher = Publisher(is_watched=False)
     batch = state.envs.batch
-    state.envs = PublishedEnvs(state.envs, Scene(), publisher, 1000, 12)
+    state.use_envs(PublishedEnvs(state.envs, Scene(), publisher, 1000, 12))
     found = told(state, 1)
     assert (batch.calls_from_python, [step for step, _ in publisher.looks]) == (0, [16])
     assert publisher.looks[0][1].tolist() == state.algorithm.buffer.rewards[-1].tolist()

@@ -55,7 +55,7 @@ def recorded(state):
     """What the native engine played, all [T, B, …]; observations and starts are [T + 1, B, …]."""
     engine = state.algorithm.compute
     assert isinstance(engine, NativeEngine)
-    engine._play(state)
+    engine._play(state.algorithm, state.progress)
     return {
         **{name: engine.recording[name].copy() for name in (*RECORDED, "terminated", "starts")},
         "blocks": {name: block.copy() for name, block in state.algorithm.buffer.blocks.items()},
@@ -73,7 +73,7 @@ def play_again(state, rollout, rank):
         block[:] = half(rollout["blocks"][name], rank)
     state.algorithm.buffer.starts[:] = half(rollout["starts"], rank)
     engine._learner.begin(state.algorithm.action_seed, state.iteration)
-    engine._take_memory(state)
+    engine._take_memory(state.algorithm)
     for step in range(state.algorithm.buffer.horizon):
         engine._learner.act(step)
     for name in (*RECORDED, "terminated"):

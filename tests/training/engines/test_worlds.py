@@ -123,7 +123,7 @@ def test_whoever_watches_sees_the_worlds_as_they_stand_after_every_iteration():
     state = state_of()
     inner = state.envs
     publisher = Publisher(inner)
-    state.envs = PublishedEnvs(inner, Scene(), publisher, 1000, 3)
+    state.use_envs(PublishedEnvs(inner, Scene(), publisher, 1000, 3))
     episodes = 0
     for number, report in zip(range(1, 4), train(state), strict=False):
         episodes += len(report.episodes)

@@ -1,4 +1,4 @@
-"""Learning from a teacher beside learning from rewards (kickstarting, Schmitt et al.).
+"""Trains on a teacher's actions and values beside rewards (kickstarting, Schmitt et al.).
 
 The teacher is a frozen policy that sees what the student sees and keeps a memory of its own. For every observation of a
 rollout it names one action, drawn from its own distribution, and a value. The student's loss gains
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from palaestra.algorithms.ppo.minibatches import Lesson
+from palaestra.algorithms.ppo.minibatches import TeacherTargets
 from palaestra.algorithms.schedules import value_at
 from palaestra.core.errors import UsageError
 from palaestra.envs.describe import describe_space
@@ -26,7 +26,7 @@ from palaestra.policies import features
 from palaestra.policies.normalise import EPSILON
 
 if TYPE_CHECKING:
-    from palaestra.algorithms.ppo.loss import Slopes
+    from palaestra.algorithms.ppo.loss import LossGradients
     from palaestra.algorithms.ppo.minibatches import Minibatch
     from palaestra.algorithms.rollout import Rollout
     from palaestra.config.ppo_options import KickstartConfig
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from palaestra.policies.distributions import Distribution
 
 
-class LessonWeights(NamedTuple):
+class TeacherLossWeights(NamedTuple):
     action: float
     value: float
 
@@ -44,7 +44,7 @@ class LessonWeights(NamedTuple):
         return self.action == 0 and self.value == 0
 
 
-class LessonTerms(NamedTuple):
+class TeacherLossTerms(NamedTuple):
     action_loss: Tensor
     value_loss: Tensor
 
@@ -60,10 +60,10 @@ class Teacher:
         self._generator.manual_seed(seed)
 
     @torch.no_grad()
-    def teach(self, rollout: Rollout, student: Agent) -> Lesson:
-        """Fields [T, B, …]. To be called once per rollout, in order: the teacher's memory goes on from the last one."""
+    def label(self, rollout: Rollout, student: Agent) -> TeacherTargets:
+        """Fields [T, B, …]. Call it once per rollout, in order: the teacher's memory continues from the last one."""
         distribution, values, self._memory = self._agent(rollout.observations, self._memory, rollout.starts)
-        return Lesson(distribution.sample(self._generator), values * _scale(self._agent) / _scale(student))
+        return TeacherTargets(distribution.sample(self._generator), values * _scale(self._agent) / _scale(student))
 
     def capture(self) -> dict[str, Any]:
         memory = {name: part.cpu().clone() for name, part in self._memory.items()}
@@ -74,49 +74,56 @@ class Teacher:
         self._generator.set_state(saved["generator"])
 
 
-class Tuition:
-    """One update's share of a teacher: adds the lesson to each minibatch's loss and remembers how large it was."""
+class Distillation:
+    """Adds the teacher's loss to that of each minibatch of one update, and collects its terms."""
 
-    def __init__(self, lesson: Lesson, weights: LessonWeights) -> None:
-        self.lesson = lesson  # [T, B, …]
+    def __init__(self, teacher_targets: TeacherTargets, weights: TeacherLossWeights) -> None:
+        self.teacher_targets = teacher_targets  # [T, B, …]
         self._weights = weights
-        self._terms: list[LessonTerms] = []
+        self._terms: list[TeacherLossTerms] = []
 
-    def added(
-        self, slopes: Slopes, value: Tensor, distribution: Distribution, minibatch: Minibatch
+    def add_gradients(
+        self, gradients: LossGradients, value: Tensor, distribution: Distribution, minibatch: Minibatch
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The further root (log-probability of the teacher's actions), and the slopes of all four roots."""
-        assert minibatch.lesson is not None, "the columns were cut with the lesson"
-        log_prob = distribution.log_prob(minibatch.lesson.actions)
-        (of_log_prob, of_value), terms = lesson_loss(
-            log_prob, value, minibatch.lesson, self._weights, minibatch.weights
+        """Log-probabilities of the teacher's actions, and the gradients of the whole loss with respect to four outputs:
+        log-probability, entropy, value, and that."""
+        assert minibatch.teacher_targets is not None, "the rollout was split with them"
+        log_prob = distribution.log_prob(minibatch.teacher_targets.actions)
+        (of_log_prob, of_value), terms = teacher_loss(
+            log_prob, value, minibatch.teacher_targets, self._weights, minibatch.weights
         )
         self._terms.append(terms)
-        return log_prob, (slopes.log_prob, slopes.entropy, slopes.value + of_value, of_log_prob)
+        return log_prob, (gradients.log_prob, gradients.entropy, gradients.value + of_value, of_log_prob)
 
     def metrics(self) -> dict[str, float]:
         """Means over the minibatches, unweighted by the coefficients."""
         return {
             f"kickstart/{name}": float(torch.stack(values).mean())
-            for name, values in zip(LessonTerms._fields, zip(*self._terms, strict=True), strict=True)
+            for name, values in zip(TeacherLossTerms._fields, zip(*self._terms, strict=True), strict=True)
         }
 
 
-def lesson_weights(config: KickstartConfig, progress: float) -> LessonWeights:
-    return LessonWeights(value_at(config.action_coefficient, progress), value_at(config.value_coefficient, progress))
+def teacher_loss_weights(config: KickstartConfig, progress: float) -> TeacherLossWeights:
+    return TeacherLossWeights(
+        value_at(config.action_coefficient, progress), value_at(config.value_coefficient, progress)
+    )
 
 
 @torch.no_grad()
-def lesson_loss(
-    log_prob: Tensor, value: Tensor, lesson: Lesson, weights: LessonWeights, importance: Tensor | None
-) -> tuple[tuple[Tensor, Tensor], LessonTerms]:
-    """Slopes of the loss with respect to `log_prob` (of the teacher's actions) and `value`, and its terms; [L, M]."""
-    error = value - lesson.values
+def teacher_loss(
+    log_prob: Tensor,
+    value: Tensor,
+    teacher_targets: TeacherTargets,
+    weights: TeacherLossWeights,
+    importance: Tensor | None,
+) -> tuple[tuple[Tensor, Tensor], TeacherLossTerms]:
+    """Gradients with respect to `log_prob` (of the teacher's actions) and `value`, [L, M], and the loss's two terms."""
+    error = value - teacher_targets.values
     share = torch.full_like(error, 1.0 / error.numel())
     if importance is not None:
         share *= importance
-    slopes = (share * -weights.action, share * error * weights.value)
-    return slopes, LessonTerms(-(share * log_prob).sum(), 0.5 * (share * error.square()).sum())
+    gradients = (share * -weights.action, share * error * weights.value)
+    return gradients, TeacherLossTerms(-(share * log_prob).sum(), 0.5 * (share * error.square()).sum())
 
 
 def refuse_other_spaces(teacher: EnvInterface, student: EnvInterface) -> None:

@@ -1,8 +1,8 @@
-"""PPO's loss, with its slopes written out.
+"""PPO's loss, with its gradients written out.
 
 Autograd would record some thirty small operations for it; at minibatches of a hundred samples that costs more than the
 network. The derivative with respect to log-probability, entropy and value is short, so autograd starts from there.
-`tests/algorithms/ppo/test_loss.py` holds the slopes equal to autograd's on every branch.
+`tests/algorithms/ppo/test_loss.py` holds the gradients equal to autograd's on every branch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class LossWeights(NamedTuple):
     entropy: float
 
 
-class Slopes(NamedTuple):
+class LossGradients(NamedTuple):
     """d loss / d each input, [L, M]."""
 
     log_prob: Tensor
@@ -46,8 +46,8 @@ class LossTerms(NamedTuple):
 @torch.no_grad()
 def ppo_loss(
     log_prob: Tensor, entropy: Tensor, value: Tensor, old: Minibatch, weights: LossWeights
-) -> tuple[Slopes, LossTerms]:
-    """policy_loss + weights.value * value_loss - weights.entropy * entropy, as slopes and terms; inputs [L, M].
+) -> tuple[LossGradients, LossTerms]:
+    """policy_loss + weights.value * value_loss - weights.entropy * entropy, as gradients and terms; inputs [L, M].
 
     Where the minibatch has weights, each term is the mean of weight times sample.
     """
@@ -58,22 +58,22 @@ def ppo_loss(
     bound = old.advantages * ratio.clamp(1 - weights.clip, 1 + weights.clip)
     clipped = bound < free
     # Where the clip binds, the loss does not depend on the ratio; elsewhere d ratio / d log_prob = ratio.
-    log_prob_slope = free.masked_fill(clipped, 0.0).mul_(-1.0 / count)
-    squared_error, value_slope = _value_loss(value, old, weights)
-    slopes = Slopes(
-        log_prob=log_prob_slope,
+    log_prob_grad = free.masked_fill(clipped, 0.0).mul_(-1.0 / count)
+    squared_error, value_grad = _value_loss(value, old, weights)
+    gradients = LossGradients(
+        log_prob=log_prob_grad,
         entropy=torch.full_like(entropy, -weights.entropy / count),
-        value=value_slope.mul_(weights.value / count),
+        value=value_grad.mul_(weights.value / count),
     )
     objective = torch.minimum(free, bound)
     if old.weights is not None:
-        slopes = Slopes(*(slope.mul_(old.weights) for slope in slopes))
+        gradients = LossGradients(*(gradient.mul_(old.weights) for gradient in gradients))
         objective, squared_error, entropy = (part * old.weights for part in (objective, squared_error, entropy))
-    return slopes, LossTerms(objective, squared_error, entropy.detach(), log_ratio, ratio, clipped)
+    return gradients, LossTerms(objective, squared_error, entropy.detach(), log_ratio, ratio, clipped)
 
 
 def _value_loss(value: Tensor, old: Minibatch, weights: LossWeights) -> tuple[Tensor, Tensor]:
-    """The squared error of each sample, and half its slope."""
+    """The squared error of each sample, and half its gradient."""
     error = value - old.returns
     if not weights.clip_value:
         return error.square(), error

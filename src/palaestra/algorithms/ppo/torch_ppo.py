@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from palaestra.algorithms.advantages import estimate_advantages
 from palaestra.algorithms.base import TORCH_ENGINE, Iteration, Progress
 from palaestra.algorithms.ppo.algorithm import Ppo
-from palaestra.algorithms.ppo.kickstart import Tuition, lesson_weights
+from palaestra.algorithms.ppo.kickstart import Distillation, teacher_loss_weights
 from palaestra.algorithms.ppo.update import update
 from palaestra.algorithms.rollout import Rollout, Stepped, collect_rollout
 from palaestra.core.reports import PhaseTimes, UpdateStats
@@ -111,7 +111,7 @@ class TorchPpo(Ppo):
     def _learn(self, rollout: Rollout, progress: float) -> tuple[UpdateStats, dict[str, float]]:
         ppo, tensors = self.config.ppo, self.tensors
         advantages = estimate_advantages(rollout, ppo.gamma, ppo.gae_lambda)
-        tuition = self._tuition(rollout, progress)
+        distillation = self._distillation(rollout, progress)
         stats = update(
             tensors.agent,
             tensors.optimizer,
@@ -122,19 +122,19 @@ class TorchPpo(Ppo):
             self.shuffler,
             segment_length=tensors.segment_length,
             group=self.group,
-            tuition=tuition,
+            distillation=distillation,
         )
         # Only now: within an iteration, acting and learning must see the same normalised observations.
         tensors.agent.take_in(rollout.observations, self.group.stack)
         self.buffer.rewind()
-        metrics = {} if tuition is None else tuition.metrics()
+        metrics = {} if distillation is None else distillation.metrics()
         if ppo.gradient_statistics:
             metrics |= gradient_statistics(tensors.agent)
         return stats, metrics
 
-    def _tuition(self, rollout: Rollout, progress: float) -> Tuition | None:
+    def _distillation(self, rollout: Rollout, progress: float) -> Distillation | None:
         """The teacher's part in this update; None once its coefficients are 0."""
-        weights = lesson_weights(self.config.ppo.kickstart, progress)
+        weights = teacher_loss_weights(self.config.ppo.kickstart, progress)
         if self.tensors.teacher is None or weights.are_zero:
             return None
-        return Tuition(self.tensors.teacher.teach(rollout, self.tensors.agent), weights)
+        return Distillation(self.tensors.teacher.label(rollout, self.tensors.agent), weights)

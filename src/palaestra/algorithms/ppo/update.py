@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from palaestra.algorithms.group import ALONE, Group
-from palaestra.algorithms.ppo.epochs import columns_for_epoch, epoch_minibatches
 from palaestra.algorithms.ppo.loss import LossTerms, LossWeights, ppo_loss
-from palaestra.algorithms.ppo.minibatches import Columns, cut_rollout
+from palaestra.algorithms.ppo.minibatches import Segments, epoch_minibatches, segments_for_epoch, split_rollout
 from palaestra.algorithms.schedules import value_at
 from palaestra.core.errors import UsageError
 from palaestra.core.reports import UpdateStats
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from palaestra.algorithms.optimizers import FlatOptimizer
-    from palaestra.algorithms.ppo.kickstart import Tuition
+    from palaestra.algorithms.ppo.kickstart import Distillation
     from palaestra.algorithms.rollout import Rollout
     from palaestra.config.ppo import PpoConfig
     from palaestra.policies.agent import Agent
@@ -36,9 +35,9 @@ def update(
     *,
     segment_length: int = 1,
     group: Group = ALONE,
-    tuition: Tuition | None = None,
+    distillation: Distillation | None = None,
 ) -> UpdateStats:
-    """Learn from one rollout, and from a teacher's lesson on it. `progress` in [0, 1] sets what is scheduled."""
+    """Updates the policy on one rollout, and on a teacher's targets for it. `progress` in [0, 1] sets the schedules."""
     learning_rate = value_at(config.learning_rate, progress)
     optimizer.learning_rate = learning_rate
     weights = LossWeights(
@@ -47,24 +46,26 @@ def update(
         value=config.value_coefficient,
         entropy=value_at(config.entropy_coefficient, progress),
     )
-    columns = cut_rollout(rollout, advantages, segment_length, tuition.lesson if tuition else None)
-    tally = Tally()
+    segments = split_rollout(
+        rollout, advantages, segment_length, distillation.teacher_targets if distillation else None
+    )
+    accumulator = StatsAccumulator()
     for epoch in range(config.update_epochs):
-        present = columns_for_epoch(epoch, columns, agent, rollout, config)
+        present = segments_for_epoch(epoch, segments, agent, rollout, config)
         for minibatch in epoch_minibatches(present, config, progress, shuffler, group):
             distribution, value, _ = agent(minibatch.observations, minibatch.memory, minibatch.starts)
             log_prob, entropy = distribution.log_prob(minibatch.actions), distribution.entropy()
-            slopes, terms = ppo_loss(log_prob, entropy, value, minibatch, weights)
-            if tuition is None:
-                optimizer.backward((log_prob, entropy, value), slopes)
+            gradients, terms = ppo_loss(log_prob, entropy, value, minibatch, weights)
+            if distillation is None:
+                optimizer.backward((log_prob, entropy, value), gradients)
             else:
-                taught, all_slopes = tuition.added(slopes, value, distribution, minibatch)
-                optimizer.backward((log_prob, entropy, value, taught), all_slopes)
+                teacher_log_prob, all_gradients = distillation.add_gradients(gradients, value, distribution, minibatch)
+                optimizer.backward((log_prob, entropy, value, teacher_log_prob), all_gradients)
             group.average_(optimizer.grad)
-            tally.add(terms, optimizer.step(config.max_grad_norm))
-        if config.target_kl is not None and tally.last_kl(group) > config.target_kl:
+            accumulator.add(terms, optimizer.step(config.max_grad_norm))
+        if config.target_kl is not None and accumulator.last_kl(group) > config.target_kl:
             break
-    return tally.stats(columns, learning_rate)
+    return accumulator.stats(segments, learning_rate)
 
 
 def segment_length_of(agent: Agent, config: PpoConfig) -> int:
@@ -82,7 +83,7 @@ def segment_length_of(agent: Agent, config: PpoConfig) -> int:
     return length
 
 
-class Tally:
+class StatsAccumulator:
     """Collects the terms of every minibatch; means are taken once, at the end of the update."""
 
     def __init__(self) -> None:
@@ -99,7 +100,7 @@ class Tally:
         return float(group.average_((last.ratio - 1 - last.log_ratio).mean()))
 
     @torch.no_grad()
-    def stats(self, columns: Columns, learning_rate: float) -> UpdateStats:
+    def stats(self, segments: Segments, learning_rate: float) -> UpdateStats:
         log_ratio = torch.cat([terms.log_ratio for terms in self.terms], dim=1)
         ratio = torch.cat([terms.ratio for terms in self.terms], dim=1)
         clipped = torch.cat([terms.clipped for terms in self.terms], dim=1)
@@ -110,7 +111,7 @@ class Tally:
             old_approx_kl=float(-log_ratio.mean()),
             approx_kl=float((ratio - 1 - log_ratio).mean()),
             clipfrac=float(clipped.float().mean()),
-            explained_variance=explained_variance(columns.values, columns.returns),
+            explained_variance=explained_variance(segments.values, segments.returns),
             grad_norm=sum(self.norms) / len(self.norms),
             learning_rate=learning_rate,
             minibatches=len(self.norms),

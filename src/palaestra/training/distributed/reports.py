@@ -67,7 +67,7 @@ def equalize(policy: nn.Module | Mapping[str, NDArray[Any]], group: Group) -> No
     """Everybody gets the leader's weights and statistics: another processor may round the same seed differently."""
     if isinstance(policy, Mapping):
         for weights in policy.values():
-            weights[...] = np.frombuffer(group.tell(weights.tobytes()), weights.dtype).reshape(weights.shape)
+            weights[...] = np.frombuffer(group.broadcast_bytes(weights.tobytes()), weights.dtype).reshape(weights.shape)
         return
     with torch.no_grad():
         for tensor in (*policy.parameters(), *policy.buffers()):
@@ -76,7 +76,7 @@ def equalize(policy: nn.Module | Mapping[str, NDArray[Any]], group: Group) -> No
 
 def import_torch_together(group: Group) -> None:
     """A collective: where one rank has imported torch, all do, so that all speak of tensors or none does."""
-    (is_somewhere,) = group.agree(int(has_torch()))
+    (is_somewhere,) = group.max_over_ranks(int(has_torch()))
     if is_somewhere:
         import_module("torch")
 

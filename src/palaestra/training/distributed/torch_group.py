@@ -115,8 +115,8 @@ class TorchGroup(Group):
             dist.broadcast(tensor, src=0)
         return tensor
 
-    def agree(self, *wishes: int) -> tuple[int, ...]:
-        return tuple(self.stack(torch.tensor(wishes, dtype=torch.int64)).amax(dim=0).tolist())
+    def max_over_ranks(self, *values: int) -> tuple[int, ...]:
+        return tuple(self.stack(torch.tensor(values, dtype=torch.int64)).amax(dim=0).tolist())
 
     def gather_bytes(self, data: bytes) -> list[bytes]:
         sizes = self.stack(torch.tensor([len(data)])).flatten().tolist()
@@ -127,7 +127,7 @@ class TorchGroup(Group):
                 return []
             return [data, *(self._receive(rank, sizes[rank]) for rank in range(1, self.world_size))]
 
-    def tell(self, data: bytes) -> bytes:
+    def broadcast_bytes(self, data: bytes) -> bytes:
         size = int(self.broadcast_(torch.tensor([len(data)])))
         content = _tensor_of(data) if self.is_leader else torch.empty(size, dtype=torch.uint8)
         return _bytes_of(self.broadcast_(content)) if size else b""

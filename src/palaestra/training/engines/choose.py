@@ -87,7 +87,7 @@ def _choose_engine(
         native = NativePpo(config, envs, buffer, group, tensors, network)
     except Unfit as error:
         unfit = error
-    (are_unfit,) = group.agree(int(unfit is not None))
+    (are_unfit,) = group.max_over_ranks(int(unfit is not None))
     if native is not None and not are_unfit:
         return native
     reason = unfit or Unfit("another rank's machine")

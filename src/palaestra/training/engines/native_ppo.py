@@ -14,7 +14,7 @@ import numpy as np
 from palaestra.algorithms import serialization
 from palaestra.algorithms.base import NATIVE_ENGINE, Iteration, Progress
 from palaestra.algorithms.ppo.algorithm import Ppo
-from palaestra.algorithms.torch_dice import seeded_state
+from palaestra.algorithms.serialization import seeded_state
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.seeds import draw_seed
 from palaestra.training.engines.native_engine import NativeEngine

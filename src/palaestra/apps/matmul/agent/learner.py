@@ -174,7 +174,7 @@ class AgentLearner:
 
     def _gather_episodes(self, episode: Episode) -> list[Episode]:
         gathered = self.group.gather_bytes(json.dumps(encode_episode(episode)).encode())
-        shared = self.group.tell(b"[" + b",".join(gathered) + b"]")
+        shared = self.group.broadcast_bytes(b"[" + b",".join(gathered) + b"]")
         return [Episode(**one) for one in json.loads(shared)]
 
 

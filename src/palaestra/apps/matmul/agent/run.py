@@ -129,7 +129,9 @@ def run_rounds(
         elapsed, round_started = time.monotonic() - round_started, time.monotonic()
         # The next round would exceed the limit.
         is_late = output is not None and round_started + elapsed - started_at >= config.seconds
-        stops, must_save = learner.group.agree(int(is_done or is_late or bool(stop)), int(progress.best_rank < before))
+        stops, must_save = learner.group.max_over_ranks(
+            int(is_done or is_late or bool(stop)), int(progress.best_rank < before)
+        )
         if output is not None:
             rate = (report.round - first) / max(time.monotonic() - started_at, 1e-9)
             _report_round(output, report, progress, rate)
@@ -142,7 +144,7 @@ def run_rounds(
 
 def _restore_or_start(learner: AgentLearner, config: DiscoverConfig, session: RunSession | None) -> Progress:
     """Restores the last session bit for bit, or starts a new one. The leader reads and broadcasts."""
-    point = learner.group.tell(read_agent_checkpoint(session.directory) if session else b"")
+    point = learner.group.broadcast_bytes(read_agent_checkpoint(session.directory) if session else b"")
     if point:
         state = trainer_state_from_bytes(point)
         learner.restore(state["weights"], state["agent"])
@@ -155,7 +157,7 @@ def _restore_or_start(learner: AgentLearner, config: DiscoverConfig, session: Ru
         world = learner.group.world_size
         device = str(learner.network.device)
         session.journal.record("run.started", pid=os.getpid(), seed=config.seed, world_size=world, device=device)
-    shown = learner.group.tell(_read_demonstrations(session, config) if session else b"")
+    shown = learner.group.broadcast_bytes(_read_demonstrations(session, config) if session else b"")
     progress = initial_progress(config)
     if shown:
         names, learner.schemes = json.loads(shown)
