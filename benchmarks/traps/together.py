@@ -13,7 +13,7 @@ PLANTS = (
     plant(
         11,
         "a signal stops only the rank that got it",
-        ("runner/loop.py", "= group.max_over_ranks(*wishes)", "= wishes"),
+        ("runner/loop.py", "= group.max_over_ranks(*requests)", "= requests"),
     ),
     plant(
         12,
@@ -49,11 +49,11 @@ PLANTS = (
     ),
     plant(
         16,
-        "whoever asks for a judgement waits until it is there",
+        "a submitted evaluation is waited for",
         (
             "runner/loop.py",
-            "            self._judgements.ask(saved)\n",
-            "            self._judgements.ask(saved)\n            self._judgements.wait(WAIT_SECONDS)\n",
+            "            self._evaluations.submit(saved)\n",
+            "            self._evaluations.submit(saved)\n            self._evaluations.wait(POLL_SECONDS)\n",
         ),
     ),
     plant(

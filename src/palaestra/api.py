@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from palaestra.cluster.evaluation.jobs import EvaluationJob
     from palaestra.core.evaluation import SuiteReport
     from palaestra.evaluation.episode_video import EpisodeVideo
-    from palaestra.runner.job import TrainingJob
-    from palaestra.runner.outcome import TrainOutcome
+    from palaestra.runner.job import TrainingJob, TrainOutcome
     from palaestra.sweeps.search import SweepOutcome
 
 
@@ -49,7 +48,7 @@ def train(
 ) -> TrainOutcome:
     """Train, or continue the run called `run`; `ppo={"gamma": 0.9}` and `**{"ppo.gamma": 0.9}` mean the same."""
     from palaestra.runner.job import launcher_of
-    from palaestra.runner.refusals import refusals_posted
+    from palaestra.runner.launcher import refusals_posted
 
     with refusals_posted():
         job = prepare_job(

@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from palaestra.config.errors import LIBRARY_KEYS, NOTES, describe_errors, nearest_key, translate_key
+from palaestra.config.errors import LIBRARY_KEYS, NOTES, describe_errors, field_errors_of, nearest_key, translate_key
 from palaestra.config.keys import list_keys, section_names
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
-from palaestra.core.errors import UsageError
+from palaestra.core.errors import MissingExtra, UsageError
+from palaestra.core.worker_kind import FieldError
 
 KNOWN = ["seed", "ppo.gamma", "ppo.clip", "ppo.clip.start", "env.seed_offset", "total_steps", "total_ste_clip"]
 
@@ -105,3 +106,20 @@ def test_a_setting_by_another_trainers_name_is_refused_with_ours(typed, ours):
 def test_a_setting_in_the_wrong_section_by_another_trainers_name_is_refused_with_ours():
     with pytest.raises(UsageError, match="'ppo.n_steps'.*ppo.horizon"):
         resolve_config(TrainConfig, None, {"ppo": {"n_steps": 8}})
+
+
+def test_each_mistake_stands_under_its_own_key():
+    try:
+        resolve_config(TrainConfig, None, {"total_steps": 0, "ppo": {"gama": 1, "env_count": "x"}})
+    except UsageError as error:
+        found = field_errors_of(error, TrainConfig)
+    assert [one.key for one in found] == ["total_steps", "ppo.env_count", "ppo.gama"]
+    assert found[2].hint == "Did you mean 'ppo.gamma'?"
+
+
+def test_an_error_that_is_no_validation_keeps_its_words():
+    assert field_errors_of(UsageError("No.", "Yes."), TrainConfig, "recipe") == [FieldError("recipe", "No.", "Yes.")]
+
+
+def test_a_missing_extra_keeps_its_exit_code():
+    assert field_errors_of(MissingExtra("'ALE/Pong-v5'", "atari"), TrainConfig, "env.id")[0].exit_code == 4

@@ -51,7 +51,7 @@ def forget_ray() -> None:
 
 def train_in_slow_motion() -> None:
     """A small training ends before its first picture: updates wait for the audience, until a file `seen` is made."""
-    take = TrainingLoop._take
+    take = TrainingLoop._handle
 
     def take_slowly(loop, report):
         take(loop, report)
@@ -59,7 +59,7 @@ def train_in_slow_motion() -> None:
         while not Path("seen").exists() and time.monotonic() < until:
             time.sleep(0.002)
 
-    TrainingLoop._take = take_slowly
+    TrainingLoop._handle = take_slowly
 
 
 PLANTS = {

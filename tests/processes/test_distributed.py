@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.core.run import RunState
-from palaestra.runner.stragglers import WINDOW
+from palaestra.runner.loop import WINDOW
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
@@ -252,7 +252,7 @@ def test_ranks_with_other_settings_are_refused(together):
     ranks = together(*words("quarrel"), own={1: ["ppo.gamma=0.5"]})
     assert end_of(ranks)[0] == 2
     told = ranks[0].err.read_text()
-    assert "Rank 1 was started with another configuration than rank 0" in told
+    assert "Rank 1 has a different configuration than rank 0" in told
     assert re.search(r"ppo\.gamma.*0\.99.*0\.5", told)
 
 

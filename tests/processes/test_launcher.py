@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from palaestra.core.run import RunState
-from palaestra.runner.parent import LAUNCHER
+from palaestra.runner.launcher import LAUNCHER
 from palaestra.runs.documents import read_config
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics.reader import MetricsReader

@@ -75,4 +75,4 @@ def test_a_resuming_rank_with_other_settings_is_refused(server, apart):
     assert [rank.wait() for rank in ranks] == [0, 0], errors(ranks)
     ranks = apart("train", "--resume", "run=other", "--quiet", own={1: ["ppo.gamma=0.5"]})
     assert [rank.wait() for rank in ranks] == [2, 1]
-    assert all("Rank 1 was started with another configuration" in text for text in errors(ranks))
+    assert all("Rank 1 has a different configuration" in text for text in errors(ranks))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from palaestra.algorithms.group import Group
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.train import TrainConfig
 from palaestra.core.run import RunRequest
@@ -128,6 +129,26 @@ class Bench:
         return [entry for entry in read_journal(self.directory.journal_file) if entry.event == event]
 
 
+class TwoRanks(Group):
+    """A rank of two; a test gives what the collectives bring from the other one."""
+
+    world_size = 2
+
+    def __init__(self, rank: int = 0, others: tuple[bytes, ...] = (), told: bytes = b"") -> None:
+        self.rank = rank
+        self.others = others
+        self.told = told
+        self.given = b""
+
+    def gather_bytes(self, data):
+        self.given = data
+        return [data, *self.others] if self.is_leader else []
+
+    def broadcast_bytes(self, data):
+        self.given = data
+        return data if self.is_leader else self.told
+
+
 def small_config(**changes: Any) -> TrainConfig:
     """Batches of 32 steps, four of them."""
     settings: dict[str, Any] = {
@@ -181,6 +202,11 @@ def config() -> TrainConfig:
 @pytest.fixture
 def request_of():
     return lambda name: RunRequest(kind="native", recipe="", config={}, name=name)
+
+
+@pytest.fixture(name="two_ranks")
+def two_ranks_fixture():
+    return TwoRanks
 
 
 @pytest.fixture(name="small_config")

@@ -9,9 +9,8 @@ from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import UsageError
 from palaestra.runner import __main__ as rank_main
 from palaestra.runner import train
-from palaestra.runner.exit_report import REPORT_VARIABLE, parse_report
 from palaestra.runner.job import TrainingJob
-from palaestra.runner.parent import LAUNCHER
+from palaestra.runner.launcher import LAUNCHER, REPORT_VARIABLE, parse_report
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from palaestra.core.errors import RunFailed
 from palaestra.core.run import RunState
 from palaestra.runner.abort import Abort, exits_reported
-from palaestra.runner.exit_report import REPORT_VARIABLE, parse_report
-from palaestra.runner.following import FollowerSession
+from palaestra.runner.launcher import REPORT_VARIABLE, parse_report
+from palaestra.runner.session import FollowerSession
 from palaestra.runner.signals import StopNow
 from palaestra.runs.directory import RunDirectory
 

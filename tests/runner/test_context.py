@@ -5,10 +5,9 @@ import pytest
 from palaestra.algorithms.group import Group
 from palaestra.runner import context as context_module
 from palaestra.runner.context import run_context
-from palaestra.runner.following import FollowerSaver
 from palaestra.runner.job import TrainingJob
 from palaestra.runner.prepare import prepare_run
-from palaestra.runner.saving import Saver
+from palaestra.runner.saving import FollowerSaver, Saver
 from palaestra.runner.signals import StopRequest
 from palaestra.runner.train import run_training
 from palaestra.runs.journal import read_journal

@@ -15,7 +15,7 @@ from palaestra.core.run import RunRequest, RunState
 from palaestra.evaluation.summary import read_batches
 from palaestra.runner.evaluate_kind import EvaluateConfig
 from palaestra.runner.evaluation_run import EvaluationResults
-from palaestra.runner.started import main
+from palaestra.runner.worker import main
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record

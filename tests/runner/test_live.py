@@ -16,8 +16,8 @@ from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, all_fra
 from palaestra.rendering.frame_format import Demand
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.runner import live as module
+from palaestra.runner.find_run import HARMLESS
 from palaestra.runner.live import live_view
-from palaestra.runner.opening import HARMLESS
 from palaestra.training.distributed.reports import weights_digest
 from palaestra.training.trainer import train
 

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import gc
 import signal
 
@@ -11,7 +13,7 @@ from palaestra.core.gc_tuning import collect_rarely
 from palaestra.core.run import RunState
 from palaestra.evaluation.evaluator import CheckpointEvaluation
 from palaestra.runner import loop as loop_module
-from palaestra.runner.loop import TELL_SECONDS, TrainingLoop
+from palaestra.runner.loop import REPORT_SECONDS, WINDOW, Straggler, StragglerWatch, TrainingLoop
 from palaestra.runner.saving import RETRY_SECONDS, Saver
 from palaestra.runner.signals import StopRequest
 
@@ -109,19 +111,19 @@ def test_reports_that_come_quickly_are_told_in_a_row_each_with_its_own_moment(
     beats, beat = [], bench.session.beat
     monkeypatch.setattr(bench.session, "beat", lambda *told: (beats.append(told[0]), beat(*told)))
     loop = loop_of(bench)
-    take = loop._take
+    take = loop._handle
 
     def take_later(report):
-        bench.clock.seconds += TELL_SECONDS * 0.4
+        bench.clock.seconds += REPORT_SECONDS * 0.4
         take(report)
 
-    monkeypatch.setattr(loop, "_take", take_later)
+    monkeypatch.setattr(loop, "_handle", take_later)
     loop.run()
     assert beats == [1, 4, 5]
     assert [sample.step for sample in bench.metrics_logger.samples] == [32, 64, 96, 128, 160]
-    began = bench.clock.now() - 5 * TELL_SECONDS * 0.4
+    began = bench.clock.now() - 5 * REPORT_SECONDS * 0.4
     moments = [sample.at - began for sample in bench.metrics_logger.samples]
-    assert moments == pytest.approx([TELL_SECONDS * 0.4 * number for number in range(1, 6)], abs=1e-5)
+    assert moments == pytest.approx([REPORT_SECONDS * 0.4 * number for number in range(1, 6)], abs=1e-5)
 
 
 def test_what_was_not_told_yet_is_told_before_a_checkpoint(make_bench, small_config, loop_of):
@@ -384,3 +386,47 @@ def test_without_a_curriculum_there_are_no_tasks(bench, loop_of):
     loop_of(bench).run()
     names = {name for sample in bench.metrics_logger.samples for name in (*sample.metrics, *sample.timings)}
     assert not any("task" in name for name in names)
+
+
+def told(rows):
+    watch = StragglerWatch()
+    return [found for found in map(watch.look, rows) if found is not None]
+
+
+@pytest.mark.parametrize("slow", [0, 1, 2])
+def test_who_takes_twice_as_long_for_a_whole_window_is_told_once(slow):
+    row = tuple(0.5 if rank == slow else 0.1 for rank in range(3))
+    assert told([row] * (WINDOW - 1)) == []
+    assert told([row] * 5 * WINDOW) == [Straggler(slow, 0.5, 0.1)]
+
+
+def test_two_stragglers_one_after_the_other_are_both_told():
+    assert [one.rank for one in told([(0.5, 0.1)] * WINDOW + [(0.1, 0.5)] * WINDOW)] == [0, 1]
+
+
+def test_a_few_slow_iterations_make_no_straggler():
+    rows = [(9.0, 0.1)] * (WINDOW // 2 - 1) + [(0.1, 0.1)] * (WINDOW // 2 + 1)
+    assert told(rows * 3) == []
+
+
+@pytest.mark.parametrize("row", [(0.2, 0.1), (0.19, 0.1), (0.06, 0.01), (0.1, 0.1), (5.0,), ()])
+def test_alike_ranks_tiny_differences_and_a_lonely_process_are_left_in_peace(row):
+    assert told([row] * 3 * WINDOW) == []
+
+
+def test_just_beyond_the_bounds_a_rank_is_told():
+    assert told([(0.2001, 0.1)] * WINDOW) == [Straggler(0, 0.2001, 0.1)]
+    assert told([(0.0701, 0.02)] * WINDOW) == [Straggler(0, 0.0701, 0.02)]
+
+
+def test_the_others_are_judged_by_their_middle():
+    """One idle rank does not make a straggler of a normal one."""
+    assert told([(0.3, 0.29, 0.01)] * WINDOW) == []
+
+
+def test_a_straggler_is_told_with_both_numbers_and_what_to_look_at():
+    text = str(Straggler(3, 0.5, 0.123))
+    assert "Rank 3 is slow" in text
+    assert "0.50 s" in text
+    assert "0.12 s" in text
+    assert "Look at its machine" in text

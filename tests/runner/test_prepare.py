@@ -1,3 +1,7 @@
+from __future__ import annotations
+
+import subprocess
+import sys
 from contextlib import ExitStack
 
 import pytest
@@ -5,8 +9,7 @@ import pytest
 from palaestra.core.errors import MissingExtra, NotFound, UsageError
 from palaestra.core.run import RunState
 from palaestra.evaluation import background
-from palaestra.runner.job import TrainingJob
-from palaestra.runner.outcome import TrainOutcome
+from palaestra.runner.job import TrainingJob, TrainOutcome
 from palaestra.runner.prepare import PreparedRun, prepare_run
 from palaestra.runner.train import run_training
 from palaestra.runs.journal import read_journal
@@ -66,4 +69,49 @@ def test_remote_evaluation_without_ray_is_refused_before_the_run_is_created(job,
     monkeypatch.setattr(background, "find_spec", lambda _name: None)
     with pytest.raises(MissingExtra), ExitStack() as stack:
         prepare_run(job(evaluate_interval=2, evaluate_remote=True), stack)
+    assert list(tmp_path.iterdir()) == []
+
+
+PROGRAM = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, {limits})
+from palaestra.core.errors import UsageError
+from palaestra.runner.prepare import require_open_files
+try:
+    require_open_files()
+except UsageError as error:
+    print(error)
+print(resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+@pytest.mark.fault("G15")
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ((64, 64), ["(64, 64)"]),
+        ((30, 200), ["(200, 200)"]),
+        ((63, 63), ["This process may open only 63 files; training needs at least 64.", "(63, 63)"]),
+    ],
+)
+def test_too_few_are_raised_as_far_as_they_can_be_or_refused(limits, said):
+    """In a process of its own: a hard limit that was lowered stays low."""
+    ended = subprocess.run([sys.executable, "-c", PROGRAM.format(limits=limits)], capture_output=True, text=True)
+    lines = ended.stdout.splitlines()
+    assert len(lines) == len(said), ended.stderr
+    assert all(line.startswith(text) for line, text in zip(lines, said, strict=True))
+
+
+@pytest.mark.fault("G15")
+@pytest.mark.slow
+def test_a_training_with_twelve_files_says_so_in_one_line_and_leaves_nothing(tmp_path):
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12));"
+        "from palaestra.cli.main import main; raise SystemExit(main(['train', 'cartpole', 'total_steps=2000']))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("palaestra: This process may open only 12 files")
+    assert "ulimit -n" in ended.stderr
+    assert "Traceback" not in ended.stderr
     assert list(tmp_path.iterdir()) == []

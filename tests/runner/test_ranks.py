@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from palaestra.core.child_process import STANDARD_ERROR
-from palaestra.runner.exit_report import REPORT_VARIABLE
+from palaestra.runner.launcher import REPORT_VARIABLE
 from palaestra.runner.ranks import Rank, Seat, forwarded_signals, started
 
 ECHO = f"""

@@ -9,7 +9,7 @@ import torch
 from palaestra.checkpoints.filesystem import RealFileSystem
 from palaestra.checkpoints.log import read_log
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.runner.saving import DEGRADED_AFTER, RETRY_SECONDS, Saver
+from palaestra.runner.saving import DEGRADED_AFTER, RETRY_SECONDS, FollowerSaver, Saver
 from palaestra.runs.status import read_record
 from palaestra.training.trainer import train
 
@@ -220,3 +220,10 @@ def test_files_written_meanwhile_have_the_bytes_of_those_that_are_waited_for(ben
     patient.finish()
     [saved] = bench.manager.list_all_checkpoints()
     assert saved.files == waited_for.files
+
+
+def test_a_follower_knows_which_epoch_was_saved():
+    saver = FollowerSaver()
+    assert saver.last_saved == "none"
+    saver.restore({}, 7)
+    assert saver.last_saved == "epoch 7"

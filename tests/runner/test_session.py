@@ -1,14 +1,21 @@
 """What a process writes of itself, with time moved by hand."""
 
+from __future__ import annotations
+
+import logging
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 
+from palaestra.algorithms.group import Group
 from palaestra.core.errors import RunFailed
 from palaestra.core.run import RunState
-from palaestra.runner.resuming import Resumed
-from palaestra.runner.session import HEARTBEAT_SECONDS, STATUS_SECONDS, RunSession
+from palaestra.runner.loop import TrainingLoop
+from palaestra.runner.resume import Resumed
+from palaestra.runner.saving import FollowerSaver
+from palaestra.runner.session import HEARTBEAT_SECONDS, STATUS_SECONDS, FollowerSession, RunSession
 from palaestra.runs.status import read_record, read_written_record
 
 
@@ -119,3 +126,44 @@ def test_a_directory_that_is_gone_ends_the_run_with_the_reason_and_is_not_made_a
     assert path.exists() == (how == "replaced")
     assert how != "replaced" or list(path.iterdir()) == []
     assert caplog.text == "", "the reason is enough"
+
+
+class Second(Group):
+    """The second of two ranks, which gets no answers."""
+
+    rank = 1
+    world_size = 2
+
+    def __init__(self) -> None:
+        self.gathered = 0
+
+    def gather_bytes(self, data):
+        self.gathered += 1
+        return []
+
+
+@pytest.fixture
+def follower_session(bench, clock):
+    return FollowerSession(bench.directory, 128, clock)
+
+
+def test_a_follower_keeps_its_state_and_writes_nothing(bench, follower_session, caplog):
+    before = {path: path.read_bytes() for path in bench.directory.path.rglob("*") if path.is_file()}
+    caplog.set_level(logging.INFO, "palaestra")
+    follower_session.beat(1, 32, 10.0, {})
+    follower_session.stopping("SIGTERM")
+    follower_session.cancelled("SIGTERM", 143)
+    record = follower_session.record
+    assert (record.state, record.exit_code, record.epoch) == (RunState.CANCELLED, 143, 1)
+    assert {path: path.read_bytes() for path in bench.directory.path.rglob("*") if path.is_file()} == before
+    assert "run.cancelled" in caplog.text
+
+
+def test_a_follower_runs_the_loop_and_sends_its_state_at_every_save(bench, follower_session):
+    bench.state.group = Second()
+    saver = FollowerSaver()
+    loop = TrainingLoop(replace(bench.context(saver=saver), session=follower_session))
+    assert loop.run() is True
+    assert saver.saved_epoch == bench.state.iteration == 2  # 128 steps, 64 of them per iteration of two ranks
+    assert bench.state.group.gathered == 2 * 2  # a report and a state each time
+    assert list(bench.directory.checkpoints.iterdir()) == []

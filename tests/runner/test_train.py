@@ -103,7 +103,7 @@ def test_images_are_trained_with_the_cnn_and_a_run_goes_on_with_it(run):
 
 def stop_at(monkeypatch, iteration: int, *signals: signal.Signals) -> None:
     """As if the signals came while the report of `iteration` is taken."""
-    take = loop_module.TrainingLoop._take
+    take = loop_module.TrainingLoop._handle
 
     def take_and_stop(self, report):
         take(self, report)
@@ -111,7 +111,7 @@ def stop_at(monkeypatch, iteration: int, *signals: signal.Signals) -> None:
             for number in signals:
                 signal.raise_signal(number)
 
-    monkeypatch.setattr(loop_module.TrainingLoop, "_take", take_and_stop)
+    monkeypatch.setattr(loop_module.TrainingLoop, "_handle", take_and_stop)
 
 
 def test_a_run_leaves_status_journal_checkpoints_and_metrics(run):

@@ -58,7 +58,7 @@ EXAMPLES = ("palaestra recipes", "palaestra train cartpole --dry-run", "palaestr
 def main(argv: list[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     if STARTED_BY_TORCHRUN in os.environ:  # at once: what is imported later takes seconds
-        import_module("palaestra.runner.parent").die_with_launcher()
+        import_module("palaestra.runner.launcher").die_with_launcher()
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # else a lost peer fills the screen
     collect_rarely()
     try:

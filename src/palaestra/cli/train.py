@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from palaestra.cli.parser import Parser
     from palaestra.core.run import RunRecord
     from palaestra.runner import job as jobs
-    from palaestra.runner import refusals
-    from palaestra.runner.outcome import TrainOutcome
+    from palaestra.runner import launcher
+    from palaestra.runner.job import TrainOutcome
 else:
     sweep_arguments = lazy_import("palaestra.cli.sweep_arguments")
     other_kinds = lazy_import("palaestra.cli.other_kinds")
     seeds = lazy_import("palaestra.cli.seeds")
     jobs = lazy_import("palaestra.runner.job")
-    refusals = lazy_import("palaestra.runner.refusals")
+    launcher = lazy_import("palaestra.runner.launcher")
     submit = lazy_import("palaestra.cli.submit")
 
 
@@ -98,7 +98,7 @@ def run(arguments: Namespace) -> int:
         return 0
     if arguments.detach:
         return _detach(arguments, train_arguments, trial)
-    with refusals.refusals_posted():
+    with launcher.refusals_posted():
         job = prepare_job(
             train_arguments.recipe,
             train_arguments.overrides,

@@ -5,13 +5,18 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from palaestra.config.keys import KeyInfo, list_keys, section_names
+from palaestra.core.worker_kind import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pydantic import BaseModel, ValidationError
+    from pydantic import BaseModel
     from pydantic_core import ErrorDetails
+
+    from palaestra.core.errors import PalaestraError
 
 
 def describe_errors(model_type: type[BaseModel], error: ValidationError) -> list[tuple[str, str]]:
@@ -19,6 +24,16 @@ def describe_errors(model_type: type[BaseModel], error: ValidationError) -> list
     keys = {key.path: key for key in list_keys(model_type)}
     sections = section_names(model_type)
     return [_describe(details, keys, sections) for details in error.errors(include_url=False)]
+
+
+def field_errors_of(error: PalaestraError, model_type: type[BaseModel], key: str = "") -> list[FieldError]:
+    """One entry for each wrong field where `error` came of a validation; else the error itself, under `key`."""
+    cause = error.__cause__
+    if not isinstance(cause, ValidationError):
+        return [FieldError(key, error.message, error.hint, error.exit_code)]
+    fields = [".".join(str(part) for part in details["loc"]) for details in cause.errors(include_url=False)]
+    described = describe_errors(model_type, cause)
+    return [FieldError(field, message, hint) for field, (message, hint) in zip(fields, described, strict=True)]
 
 
 def nearest_key(unknown: str, known: Iterable[str]) -> str:

@@ -48,7 +48,7 @@ class ExternalPolicy(Protocol):
         ...
 
     def match_player(self) -> tuple[dict[str, Any], Program]:
-        """Start message and program of a process that plays step by step (`palaestra.runner.match_external`)."""
+        """Start message and program of a process that plays step by step (`palaestra.runner.match.seats`)."""
         ...
 
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import PalaestraError
 from palaestra.core.lazy_import import lazy_import
-from palaestra.runner.exit_report import ExitReport, report_of, send_report
-from palaestra.runner.parent import die_with_launcher
+from palaestra.runner.launcher import ExitReport, die_with_launcher, report_of, send_report
 from palaestra.runner.signals import STOPPING
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from palaestra.algorithms.group import ALONE, PeerLost
 from palaestra.core.errors import RunFailed
 from palaestra.core.tracebacks import shorten_stack
 from palaestra.envs.step_in_progress import find_step
-from palaestra.runner.exit_report import REPORT_VARIABLE, report_of, send_report
+from palaestra.runner.launcher import REPORT_VARIABLE, report_of, send_report
 from palaestra.runner.logs import log_lines
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from palaestra.loggers.fanout import LoggerFanout
 from palaestra.loggers.status import RunHeader
 from palaestra.policies.shipped import notes_on_network
 from palaestra.runner.evaluation_scheduler import EvaluationScheduler
-from palaestra.runner.following import FollowerSaver
 from palaestra.runner.live import live_view
 from palaestra.runner.logs import log_traceback
-from palaestra.runner.saving import Saver
+from palaestra.runner.saving import FollowerSaver, Saver
 from palaestra.runs.environment import describe_git
 from palaestra.runs.files import read_json
 

@@ -13,12 +13,12 @@ from palaestra.checkpoints.durable import committed_epochs
 from palaestra.checkpoints.targets import find_target
 from palaestra.config.base import Frozen
 from palaestra.config.env import EnvConfig
+from palaestra.config.errors import field_errors_of
 from palaestra.config.keys import config_json_schema
 from palaestra.config.overrides import format_overrides
 from palaestra.config.resolve import resolve_config
 from palaestra.core.errors import NotFound, PalaestraError, UsageError, did_you_mean
 from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
-from palaestra.runner.complaints import complaints_of
 from palaestra.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class EvaluateKind:
         try:
             config = resolve_config(EvaluateConfig, None, {**request.config, "target": pinned})
         except PalaestraError as error:
-            complaints += complaints_of(error, EvaluateConfig)
+            complaints += field_errors_of(error, EvaluateConfig)
         if config is not None:
             complaints += _unknown_env_settings(config.env)
         if request.nproc != 1:
@@ -75,7 +75,7 @@ class EvaluateKind:
         return Prepared(made, config.model_dump(mode="json"), Resources(config.workers))
 
     def command(self, run_directory: Path) -> list[str]:
-        return [sys.executable, "-m", "palaestra.runner.started", str(run_directory)]
+        return [sys.executable, "-m", "palaestra.runner.worker", str(run_directory)]
 
     def command_line(self, request: RunRequest, config: dict[str, Any]) -> list[str]:
         """`palaestra eval` leaves its results with the run that it evaluates, and so has no name of its own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,12 +12,15 @@ from palaestra.config.train import TrainConfig
 from palaestra.core.executor import LOCAL, load_service
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.run import RunRequest
+from palaestra.runs.metrics.reader import MetricsReader
+from palaestra.runs.status import read_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from palaestra.core.run import RunRecord
     from palaestra.runner import train
-    from palaestra.runner.outcome import TrainOutcome
+    from palaestra.runs.directory import RunDirectory
 else:
     train = lazy_import("palaestra.runner.train")
 
@@ -75,3 +79,22 @@ def launcher_of(job: TrainingJob) -> Callable[[TrainingJob], TrainOutcome]:
         return train.run_training
     launch: Callable[[TrainingJob, int], TrainOutcome] = load_service(request.executor, "launch")
     return lambda job: launch(job, request.nproc)
+
+
+@dataclass(frozen=True)
+class TrainOutcome:
+    record: RunRecord
+    directory: RunDirectory
+    exit_code: int
+    metrics: dict[str, float]  # the last value of each; reproducible, so without timings
+    rank: int = 0  # of the process that tells it; only the leader's has metrics
+
+
+def outcome_on_disk(directory: RunDirectory, exit_code: int) -> TrainOutcome:
+    return TrainOutcome(read_record(directory), directory, exit_code, last_metrics(directory))
+
+
+def last_metrics(directory: RunDirectory) -> dict[str, float]:
+    with closing(MetricsReader(directory.metrics_file)) as reader:
+        last = {name: reader.last(name) for name in reader.names(timings=False)}
+    return {name: point.value for name, point in last.items() if point is not None}

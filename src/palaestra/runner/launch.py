@@ -5,28 +5,31 @@ Why not torchrun: see docs/decisions/0007-own-launcher-on-one-machine.md.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from palaestra.core.errors import UsageError
-from palaestra.runner.epitaph import write_epitaph
-from palaestra.runner.outcome import TrainOutcome, outcome_on_disk
+from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.core.errors import RunFailed, UsageError
+from palaestra.runner.failure_record import record_rank_failure
+from palaestra.runner.job import TrainOutcome, outcome_on_disk
+from palaestra.runner.logs import warnings_on_stderr
 from palaestra.runner.ranks import Rank, forwarded_signals, started
-from palaestra.runner.restarts import RanksFailed, progress_of, with_restarts
 from palaestra.runner.signals import exit_code_of
 from palaestra.runs.directory import RunDirectory
+from palaestra.runs.status import read_record
 from palaestra.training.distributed.heartbeat import SILENT_SHARE
 from palaestra.training.distributed.rank_info import read_rank_info
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from palaestra.runner.exit_report import ExitReport
-    from palaestra.runner.job import TrainingJob
+    from palaestra.runner.job import TrainingJob, TrainOutcome
+    from palaestra.runner.launcher import ExitReport
 
 LOOK_SECONDS = 0.05
 GRACE_SECONDS = 10.0  # for the others, after a rank has failed: gloo notices in milliseconds, nccl may never
@@ -99,7 +102,7 @@ def outcome_of(
         name = signal.Signals(number).name
         raise Cause(0, 0.0, f"{name} stopped it before it began to train.", exit_code=exit_code_of(number)).error()
     error = cause.error()
-    directory = write_epitaph(job, leader_pid, cause.rank, str(error), is_told=_told_it_itself(leader))
+    directory = record_rank_failure(job, leader_pid, cause.rank, str(error), leader_recorded_it=_told_it_itself(leader))
     error.progress = None if directory is None else progress_of(directory)
     error.was_stopped = bool(came)
     raise error
@@ -176,3 +179,67 @@ def _own_cause(rank: Ended, report: ExitReport | None, came: list[int]) -> Cause
 def _told_it_itself(leader: ExitReport | None) -> bool:
     """The leader wrote down why the run failed, and it was its own failure."""
     return leader is not None and bool(leader.error) and not leader.is_consequence
+
+
+logger = logging.getLogger(__name__)
+
+FAILED = 1  # exit code; others are refusals, which would only be repeated
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come on disk."""
+
+    run_name: str
+    epoch: int = 0  # of the newest checkpoint; 0: none yet
+
+
+class RanksFailed(RunFailed):
+    """What the first of several ranks failed with."""
+
+    progress: Progress | None = None  # None: there is no run yet
+    was_stopped = False  # a signal asked the ranks to stop
+
+
+def progress_of(directory: RunDirectory) -> Progress:
+    saved = CheckpointManager(directory).list_all_checkpoints()
+    return Progress(read_record(directory).name, saved[-1].epoch if saved else 0)
+
+
+def with_restarts(launch_once: Callable[[TrainingJob], TrainOutcome], job: TrainingJob) -> TrainOutcome:
+    """Call `launch_once` until it returns, at most `distributed.restarts` times more without a newer checkpoint.
+
+    Only a `RanksFailed` that is neither a refusal nor the user's own stop leads to a restart; all else is raised.
+    """
+    restarts = job.config.distributed.restarts
+    count = total = 0  # since the newest checkpoint, and altogether
+    epoch = -1
+    while True:
+        try:
+            return launch_once(job)
+        except RanksFailed as error:
+            reached = error.progress.epoch if error.progress else 0
+            count = 0 if reached > epoch else count
+            epoch = max(epoch, reached)
+            if error.exit_code != FAILED or error.was_stopped or not restarts:
+                raise
+            if count == restarts:
+                error.hint = f"{error.hint} It was restarted {count} times without a newer checkpoint.".strip()
+                raise
+            count, total = count + 1, total + 1
+            job = _continued(job, error.progress, total)
+            _announce(error, reached, count, restarts)
+
+
+def _continued(job: TrainingJob, progress: Progress | None, restart: int) -> TrainingJob:
+    """The same run, also where nobody gave it a name; from the first step where there is no checkpoint."""
+    if progress is None:
+        return replace(job, restart=restart)
+    request = replace(job.request, name=progress.run_name)
+    return replace(job, request=request, resume_only=True, restart=restart)
+
+
+def _announce(error: RanksFailed, epoch: int, count: int, restarts: int) -> None:
+    start = f"checkpoint {epoch}" if epoch else "the first step"
+    with warnings_on_stderr():
+        logger.warning("%s Restarting from %s (restart %d of %d).", error.message, start, count, restarts)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import signal
-from dataclasses import asdict
+from collections import deque
+from dataclasses import asdict, dataclass
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from palaestra.core.episodes import episode_returns
@@ -14,12 +16,11 @@ from palaestra.core.lazy_import import lazy_import
 from palaestra.loggers.samples import OTHER_SECONDS, TASKS_COMPLETED, TASKS_PER_SECOND, sample_of
 from palaestra.loggers.step_rate import StepRate
 from palaestra.runner.logs import log_master
-from palaestra.runner.stragglers import StragglerWatch
 from palaestra.training.distributed.reports import weights_digest
 from palaestra.training.trainer import is_due, train
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from palaestra.config.train import TrainConfig
     from palaestra.core.metrics_logger import Sample
@@ -31,14 +32,14 @@ else:
 
 logger = logging.getLogger(__name__)
 
-WAIT_SECONDS = 0.2  # between two looks at what is still to come, at the end
+POLL_SECONDS = 0.2  # between two looks at what is still to come, at the end
 USUAL_SAVE_INTERVAL = 50  # iterations, where nobody asked for another
 USUAL_SAVE_SECONDS = 1.0  # a small network plays 50 iterations in a fraction of that
-TELL_SECONDS = 0.05  # how far whoever listens may lag behind a training that reports hundreds of times a second
+REPORT_SECONDS = 0.05  # how far whoever listens may lag behind a training that reports hundreds of times a second
 QUICK_SECONDS = 0.25  # iterations beside which waiting for a disk counts; and a save is told when the next one ends
 
 
-class Untold(NamedTuple):
+class PendingReport(NamedTuple):
     """A report, and what only the moment knew in which it came."""
 
     report: IterationReport
@@ -66,8 +67,8 @@ class TrainingLoop:
         self._task_rate = StepRate(clock, state.curriculum.completed if state.curriculum else 0)
         self._taken_at = clock.monotonic()
         self._stragglers = StragglerWatch()
-        self._untold: list[Untold] = []
-        self._told_at = float("-inf")
+        self._pending: list[PendingReport] = []
+        self._reported_at = float("-inf")
         self._saved_at = float("-inf")
         self._must_retry = 0  # a save that failed is due again
         self._may_save = 1  # of several ranks: the leader's last save was long enough ago for one nobody asked for
@@ -78,11 +79,11 @@ class TrainingLoop:
             try:
                 try:
                     for report in self._reports():
-                        self._take(report)
+                        self._handle(report)
                         if self._must_stop():
                             break
                 finally:
-                    self._tell()
+                    self._report_pending()
                 self._save_the_end()
             finally:
                 self._saver.finish()
@@ -101,7 +102,7 @@ class TrainingLoop:
         number = self._agree()
         if not number or self._state.env_steps >= self._config.total_steps:
             return False
-        self._tell()
+        self._report_pending()
         self._session.stopping(signal.Signals(number).name)
         self._stop.signal = number
         return True
@@ -113,8 +114,8 @@ class TrainingLoop:
         """
         group = self._state.group
         may_save = group.is_leader and self._is_usual_save_late()
-        wishes = (self._stop.signal or 0, int(self._saver.should_retry), int(may_save))
-        number, self._must_retry, self._may_save = group.max_over_ranks(*wishes)
+        requests = (self._stop.signal or 0, int(self._saver.should_retry), int(may_save))
+        number, self._must_retry, self._may_save = group.max_over_ranks(*requests)
         return number
 
     def _save_the_end(self) -> None:
@@ -132,36 +133,36 @@ class TrainingLoop:
             "Ended at epoch %d with weights sha256=%s", state.iteration, weights_digest(state.algorithm.weights())
         )
 
-    def _take(self, report: IterationReport) -> None:
+    def _handle(self, report: IterationReport) -> None:
         steps_per_second = self._rate.update(report.env_steps)
         tasks = report.metrics.get(TASKS_COMPLETED)
         tasks_per_second = 0.0 if tasks is None else self._task_rate.update(int(tasks))
         moment = (self._clock.now(), steps_per_second, tasks_per_second, self._other_seconds(report))
-        self._untold.append(Untold(report, *moment))
-        if self._clock.monotonic() - self._told_at >= TELL_SECONDS:
-            self._tell()
+        self._pending.append(PendingReport(report, *moment))
+        if self._clock.monotonic() - self._reported_at >= REPORT_SECONDS:
+            self._report_pending()
         self._save_and_evaluate(report)
 
-    def _tell(self) -> None:
+    def _report_pending(self) -> None:
         """Whatever was not told yet, in a row.
 
         Between every two calls of an engine that fills the processor's caches, the same words take longer: some 6 % of
         a training of 2 ms an iteration.
         """
-        if not self._untold:
+        if not self._pending:
             return
-        self._told_at = self._clock.monotonic()
-        untold, self._untold = self._untold, []
-        self._loggers.write(*map(_sample, untold))
-        for last in untold:
+        self._reported_at = self._clock.monotonic()
+        pending, self._pending = self._pending, []
+        self._loggers.write(*map(_sample, pending))
+        for last in pending:
             self._saver.count(episode_returns(last.report.episodes))
-            self._tell_straggler(last.report)
+            self._report_straggler(last.report)
         summary, average = {"steps_per_second": last.steps_per_second}, self._saver.average_return
         if average is not None:
             summary["episodic_return"] = average
         self._session.beat(last.report.iteration, last.report.env_steps, last.steps_per_second, summary)
 
-    def _tell_straggler(self, report: IterationReport) -> None:
+    def _report_straggler(self, report: IterationReport) -> None:
         straggler = self._stragglers.look(report.rank_seconds)
         if straggler is None:
             return
@@ -176,7 +177,7 @@ class TrainingLoop:
         is_evaluated = is_due(self._config.evaluate_interval, iteration - 1, iteration)
         if not (is_evaluated or self._is_save_due(iteration) or self._must_retry):
             return
-        self._tell()  # what a checkpoint says of the run so far, and the metrics up to it
+        self._report_pending()  # what a checkpoint says of the run so far, and the metrics up to it
         is_awaited = bool(is_evaluated or self._must_retry)
         saved = self._saver.save(self._state, meanwhile=not is_awaited and self._may_save_meanwhile(report))
         self._saved_at = self._clock.monotonic()
@@ -212,7 +213,7 @@ class TrainingLoop:
             if number:
                 break
             self._session.alive("evaluate")
-            self._evaluations.wait(WAIT_SECONDS)
+            self._evaluations.wait(POLL_SECONDS)
         log_master("%d evaluations were given up. 'palaestra eval' makes up for them.", waiting, level=logging.WARNING)
 
     def _other_seconds(self, report: IterationReport) -> float:
@@ -223,9 +224,49 @@ class TrainingLoop:
         return max(0.0, spent - report.times.rollout - report.times.learn)
 
 
-def _sample(one: Untold) -> Sample:
+def _sample(one: PendingReport) -> Sample:
     sample = sample_of(one.report, one.steps_per_second, one.at)
     sample.timings[OTHER_SECONDS] = one.other_seconds
     if TASKS_COMPLETED in sample.metrics:
         sample.timings[TASKS_PER_SECOND] = one.tasks_per_second
     return sample
+
+
+WINDOW = 8  # iterations; one that was slow once (a first compilation, a save) is no straggler
+TIMES_SLOWER = 2.0
+LEAST_SECONDS = 0.05  # per iteration; below it nobody would notice
+
+
+@dataclass(frozen=True)
+class Straggler:
+    rank: int
+    seconds: float  # of its own work in one iteration, the median of the window
+    others_seconds: float  # of theirs
+
+    def __str__(self) -> str:
+        return (
+            f"Rank {self.rank} is slow: its own work takes {self.seconds:.2f} s an iteration, that of the others "
+            f"{self.others_seconds:.2f} s, and all wait for it. Look at its machine, or at what else runs there."
+        )
+
+
+class StragglerWatch:
+    """Tells each straggler once; what the group is given to do does not change."""
+
+    def __init__(self) -> None:
+        self._recent: deque[Sequence[float]] = deque(maxlen=WINDOW)
+        self._told: set[int] = set()
+
+    def look(self, rank_seconds: Sequence[float]) -> Straggler | None:
+        """After every iteration; empty seconds are those of a rank that is not told about the others, or is alone."""
+        self._recent.append(rank_seconds)
+        if len(self._recent) < WINDOW or len(rank_seconds) < 2:
+            return None
+        typical = [median(own) for own in zip(*self._recent, strict=True)]
+        slowest = max(range(len(typical)), key=typical.__getitem__)
+        others = median(typical[:slowest] + typical[slowest + 1 :])
+        is_slow = typical[slowest] > TIMES_SLOWER * others and typical[slowest] - others > LEAST_SECONDS
+        if not is_slow or slowest in self._told:
+            return None
+        self._told.add(slowest)
+        return Straggler(slowest, round(typical[slowest], 4), round(others, 4))

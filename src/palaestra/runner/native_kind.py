@@ -6,13 +6,13 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from palaestra.config.errors import field_errors_of
 from palaestra.config.keys import config_json_schema
 from palaestra.config.overrides import format_overrides
 from palaestra.config.resolve import build_request
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import PalaestraError
 from palaestra.core.worker_kind import Prepared, RequestRefused, Resources
-from palaestra.runner.complaints import complaints_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ class NativeKind:
         try:
             made, config = build_request(request.recipe, request.config, name=request.name)
         except PalaestraError as error:
-            raise RequestRefused(complaints_of(error, TrainConfig, "recipe")) from error
+            raise RequestRefused(field_errors_of(error, TrainConfig, "recipe")) from error
         wants_gpu = config.device == "cuda" or (config.device == "auto" and machine.gpus > 0)
         # Environments are stepped and networks are run in turns: the busier of the two says how many cores it takes.
         cores = max(config.torch_threads, 1 + config.env.workers)
@@ -44,7 +44,7 @@ class NativeKind:
         )
 
     def command(self, run_directory: Path) -> list[str]:
-        return [sys.executable, "-m", "palaestra.runner.started", str(run_directory)]
+        return [sys.executable, "-m", "palaestra.runner.worker", str(run_directory)]
 
     def command_line(self, request: RunRequest, config: dict[str, Any]) -> list[str]:
         del config

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import resource
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,23 +14,19 @@ from typing import TYPE_CHECKING
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.core import plugins
 from palaestra.core.clock import Clock, SystemClock
-from palaestra.core.errors import RunFailed
+from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.tracebacks import user_errors_reported
 from palaestra.policies.shipped import self_contained
 from palaestra.runner.abort import Abort, exits_reported, explain_crashes
-from palaestra.runner.beginning import find_warm_start
-from palaestra.runner.captures import demand_one_config, share_config
-from palaestra.runner.code_check import require_same_code
-from palaestra.runner.following import FollowerSession
+from palaestra.runner.find_run import Found, find_run
+from palaestra.runner.initial_policies import find_warm_start, load_teacher
+from palaestra.runner.job import TrainOutcome, outcome_on_disk
+from palaestra.runner.launcher import die_with_launcher
 from palaestra.runner.logs import warnings_on_stderr
-from palaestra.runner.open_files import require_open_files
-from palaestra.runner.opening import Found, find_run
-from palaestra.runner.outcome import TrainOutcome, outcome_on_disk
-from palaestra.runner.parent import die_with_launcher
-from palaestra.runner.resuming import Resumed, resume
-from palaestra.runner.session import RunSession
-from palaestra.runner.teaching import load_teacher
+from palaestra.runner.rank_checks import require_one_config, require_same_code, share_config
+from palaestra.runner.resume import Resumed, resume
+from palaestra.runner.session import FollowerSession, RunSession
 from palaestra.runner.watchdog import Watchdog, watch_steps
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config, write_config
@@ -117,7 +114,7 @@ def _agree_on_config(
     job: TrainingJob, config: TrainConfig, store: RunStore, group: Group
 ) -> tuple[TrainConfig, Found | None]:
     """A collective: every rank trains with the leader's configuration. Only the leader finds the run."""
-    demand_one_config(config, group, job.request.config if job.takes_settings else None)
+    require_one_config(config, group, job.request.config if job.takes_settings else None)
     found = None
     if group.is_leader:
         found = find_run(store, job.request, config, must_exist=job.resume_only, accept_changes=job.accept_changes)
@@ -229,3 +226,23 @@ def _finished_before(directory: RunDirectory, config: TrainConfig, group: Group,
         outcome.record.agent_step,
     )
     return outcome
+
+
+LEAST = 64  # a run's own files, loggers, libraries that are loaded meanwhile
+
+
+def require_open_files(least: int = LEAST) -> None:
+    """Raise the soft limit to the hard one where it is low; `UsageError` when that does not suffice."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if _is_enough(soft, least):
+        return
+    if not _is_enough(hard, least):
+        raise UsageError(
+            f"This process may open only {hard} files; training needs at least {least}.",
+            "Raise the limit in this shell (ulimit -n 1024), or in the service or container that starts it.",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _is_enough(limit: int, least: int) -> bool:
+    return limit == resource.RLIM_INFINITY or limit >= least

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
 from palaestra.core.child_process import STANDARD_ERROR, LineChild, module_command
-from palaestra.runner.exit_report import REPORT_VARIABLE, ExitReport, receive_report
-from palaestra.runner.parent import LAUNCHER
+from palaestra.runner.launcher import LAUNCHER, REPORT_VARIABLE, ExitReport, receive_report
 from palaestra.runner.signals import STOPPING
 from palaestra.training.distributed.rank_info import LISTENING, MEMORY, open_memory_file
 

@@ -11,7 +11,7 @@ from palaestra.checkpoints.log import EPISODES_METRIC
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.spaces import encode_interface
-from palaestra.runner.captures import OTHERS, gather_captures
+from palaestra.runner.trainer_state import OTHERS, gather_captures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,3 +186,35 @@ class Saver:
             metrics={} if self.episode_count is None else {EPISODES_METRIC: float(self.episode_count)},
             git_commit=self._git_commit,
         )
+
+
+class FollowerSaver:
+    """Sends this rank's part of the state to the leader whenever the leader saves."""
+
+    should_retry = False
+    average_return: float | None = None
+
+    def __init__(self) -> None:
+        self.saved_epoch = -1
+
+    @property
+    def last_saved(self) -> str:
+        return f"epoch {self.saved_epoch}" if self.saved_epoch >= 0 else "none"
+
+    def count(self, returns: Sequence[float]) -> None:
+        """The leader counts for all ranks."""
+
+    def restore(self, saved: dict[str, Any], epoch: int) -> None:
+        del saved
+        self.saved_epoch = epoch
+
+    def settle(self, *, wait: bool = True) -> None:
+        """This rank writes nothing."""
+
+    def finish(self) -> None:
+        """This rank writes nothing."""
+
+    def save(self, state: TrainingState, *, meanwhile: bool = False) -> None:
+        del meanwhile
+        gather_captures(state)
+        self.saved_epoch = state.iteration

@@ -8,15 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from palaestra.core.errors import RunFailed
-from palaestra.core.run import RunState
+from palaestra.core.run import RunRecord, RunState
 from palaestra.runs.journal import Journal
 from palaestra.runs.processes import process_started_at
 from palaestra.runs.status import moved, read_record, write_record
 
 if TYPE_CHECKING:
     from palaestra.core.clock import Clock
-    from palaestra.core.run import RunRecord
-    from palaestra.runner.resuming import Resumed
+    from palaestra.runner.resume import Resumed
     from palaestra.runs.directory import RunDirectory
     from palaestra.training.state import TrainingState
 
@@ -209,3 +208,30 @@ class RunSession:
 def _unprepared(record: RunRecord) -> RunRecord:
     """A daemon says "running" for its worker before that can say so itself; whoever holds the lock is that worker."""
     return replace(record, state=RunState.QUEUED) if record.state is RunState.RUNNING else record
+
+
+class LogJournal:
+    """Writes events to this rank's log file."""
+
+    def record(self, event: str, *, level: str | None = None, **data: Any) -> None:
+        del level
+        logger.info("%s %s", event, data)
+
+
+class FollowerSession(RunSession):
+    """The session of a rank other than the leader: the same states, written only to a log."""
+
+    def __init__(self, directory: RunDirectory, total_steps: int, clock: Clock) -> None:
+        record = RunRecord(
+            id=directory.id,
+            name=directory.id,
+            kind="native",
+            recipe="",
+            state=RunState.RUNNING,
+            created_at=clock.now(),
+            total_steps=total_steps,
+        )
+        self._keep(directory, clock, LogJournal(), record)
+
+    def _write(self, *, durable: bool = False) -> None:
+        """Only the leader writes the status."""

@@ -11,11 +11,11 @@ from palaestra.algorithms.group import PeerLost
 from palaestra.core.errors import NonFinite, PalaestraError
 from palaestra.core.tracebacks import user_errors_reported
 from palaestra.runner.context import RunContext, run_context
-from palaestra.runner.epitaph import write_for_dead_leader
+from palaestra.runner.failure_record import record_dead_leader
+from palaestra.runner.job import TrainOutcome, last_metrics
+from palaestra.runner.launcher import LAUNCHER
 from palaestra.runner.logs import log_traceback, this_rank
 from palaestra.runner.loop import TrainingLoop
-from palaestra.runner.outcome import TrainOutcome, last_metrics
-from palaestra.runner.parent import LAUNCHER
 from palaestra.runner.prepare import prepare_run
 from palaestra.runner.signals import StopNow, exit_code_of, stop_on_signals
 from palaestra.runner.watchdog import StepTimeout
@@ -77,7 +77,7 @@ def _failures_recorded(context: RunContext) -> Iterator[None]:
         _add_hint(error, context)
         session.failed(error, error.exit_code if isinstance(error, PalaestraError) else 1)
         if isinstance(error, PeerLost) and this_rank() and LAUNCHER not in os.environ:
-            write_for_dead_leader(session.directory, str(error))
+            record_dead_leader(session.directory, str(error))
         raise
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.core.child_process import LineChild, describe_exit, module_command
 from palaestra.core.trials import SlotsWanted, TrialEnd, TrialOrder
-from palaestra.runner.exit_report import REPORT_VARIABLE, receive_report
-from palaestra.runner.parent import LAUNCHER
+from palaestra.runner.launcher import LAUNCHER, REPORT_VARIABLE, receive_report
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from palaestra.config.resolve import build_request
 from palaestra.config.yaml import parse_yaml
 from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.core.trials import SlotsWanted, TrialOrder
+from palaestra.runner.find_run import find_run
 from palaestra.runner.job import TrainingJob
-from palaestra.runner.opening import find_run
 from palaestra.runs.status import ACTIVE, read_record
 
 if TYPE_CHECKING:

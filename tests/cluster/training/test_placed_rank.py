@@ -9,7 +9,7 @@ from palaestra.cluster.training.placed_rank import PlacedRank
 from palaestra.cluster.training.rank_actor import RankReport
 from palaestra.cluster.training.run_changes import Appended
 from palaestra.cluster.training.run_sender import RunReport
-from palaestra.runner.exit_report import ExitReport
+from palaestra.runner.launcher import ExitReport
 
 
 class PaperRay:

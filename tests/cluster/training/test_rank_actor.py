@@ -24,8 +24,8 @@ from palaestra.cluster.training.rank_actor import (
 from palaestra.cluster.training.run_mirror import RunMirror
 from palaestra.config.train import TrainConfig
 from palaestra.core.run import RunRequest
-from palaestra.runner.exit_report import REPORT_VARIABLE
 from palaestra.runner.job import TrainingJob
+from palaestra.runner.launcher import REPORT_VARIABLE
 from palaestra.runner.ranks import Seat
 from palaestra.runs.environment import code_identity
 

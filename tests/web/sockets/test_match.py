@@ -10,7 +10,7 @@ import pytest
 from starlette.websockets import WebSocketDisconnect
 
 from palaestra.rendering.frame_buffer import VARIABLE
-from palaestra.runner.match_plan import MatchPlan
+from palaestra.runner.match.plan import MatchPlan
 from palaestra.web.responses import HttpError
 from palaestra.web.sockets import match
 from palaestra.web.sockets.match import MatchViewerMessage, resolve_targets, running_match
@@ -31,7 +31,8 @@ def tell(word):
     print(json.dumps(word), flush=True)
 
 asked = json.loads(sys.stdin.readline())
-with FrameBufferOwner(frame_buffer_path(asked["lane"], "match"), 1, 300, process_started_at(os.getpid())) as owner:
+path = frame_buffer_path(asked["frame_buffer"], "match")
+with FrameBufferOwner(path, 1, 300, process_started_at(os.getpid())) as owner:
     writer = FrameWriter(owner.descriptor, owner.about)
     tell({"ready": {"plan": asked["plan"]}})
     for step, line in enumerate(sys.stdin):
@@ -206,7 +207,7 @@ def test_the_process_is_told_the_plan_and_what_the_viewer_does_and_ends_with_the
             return first, await anext(messages)
 
     first, heard = asyncio.run(scene())
-    assert first["asked"] == {"lane": "m1", "runs": str(tmp_path), "plan": PLAN.model_dump(mode="json")}
+    assert first["asked"] == {"frame_buffer": "m1", "runs": str(tmp_path), "plan": PLAN.model_dump(mode="json")}
     assert MatchPlan.model_validate(first["asked"]["plan"]) == PLAN
     assert heard == {"heard": {"action": 3}}
     assert not psutil.pid_exists(first["pid"])

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.config import DiscoverConfig
+from palaestra.config.errors import field_errors_of
 from palaestra.config.keys import config_json_schema
 from palaestra.config.overrides import format_overrides
 from palaestra.config.resolve import resolve_config
 from palaestra.core.errors import PalaestraError
 from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
-from palaestra.runner.complaints import complaints_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ class MatmulKind:
         try:
             config = resolve_config(DiscoverConfig, None, request.config)
         except PalaestraError as error:
-            complaints += complaints_of(error, DiscoverConfig)
+            complaints += field_errors_of(error, DiscoverConfig)
         if request.nproc != 1 or request.executor != "local":
             complaints.append(FieldError("nproc", "A search has one process.", "For several threads set 'walkers'."))
         if complaints or config is None:

@@ -12,11 +12,11 @@ from palaestra.apps.scripts.launch import OWN_KEYS, LaunchConfig, resolve_start_
 from palaestra.apps.scripts.packages import find_interpreter, implied_packages, install_hint, missing_packages
 from palaestra.apps.scripts.scan import offered_scripts, scan
 from palaestra.apps.scripts.script import NO_ARGUMENTS, Script, read_script
+from palaestra.config.errors import field_errors_of
 from palaestra.config.keys import config_json_schema
 from palaestra.config.resolve import resolve_config
 from palaestra.core.errors import MissingExtra, PalaestraError, UsageError, did_you_mean
 from palaestra.core.worker_kind import Checkout, FieldError, Prepared, RequestRefused, Resources
-from palaestra.runner.complaints import complaints_of
 
 if TYPE_CHECKING:
     from palaestra.apps.scripts.script import Script
@@ -92,7 +92,7 @@ def _own_settings(
     try:
         launch = resolve_config(LaunchConfig, None, own)
     except PalaestraError as error:
-        return None, complaints_of(error, LaunchConfig)
+        return None, field_errors_of(error, LaunchConfig)
     try:
         interpreter = find_interpreter(launch.python)
         absent = missing_packages(script, interpreter, further)

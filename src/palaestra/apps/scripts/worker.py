@@ -32,7 +32,7 @@ from palaestra.core.errors import PalaestraError, RunFailed
 from palaestra.rendering.offscreen import prepare_rendering
 from palaestra.runner.session import RunSession
 from palaestra.runner.signals import exit_code_of, stop_on_signals
-from palaestra.runner.started import INTERRUPTED, tell_refusal
+from palaestra.runner.worker import INTERRUPTED, tell_refusal
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log

@@ -26,18 +26,16 @@ from palaestra.cluster.training.rank_setup import (
 )
 from palaestra.cluster.training.run_mirror import RunMirror, free_name
 from palaestra.core.errors import UsageError
-from palaestra.runner.code_check import accepts_different_ranks
-from palaestra.runner.launch import GRACE_SECONDS, IN_ORDER, outcome_of
+from palaestra.runner.launch import GRACE_SECONDS, IN_ORDER, RanksFailed, outcome_of, progress_of, with_restarts
+from palaestra.runner.rank_checks import accepts_different_ranks
 from palaestra.runner.ranks import Seat, forwarded_signals
-from palaestra.runner.restarts import RanksFailed, progress_of, with_restarts
 from palaestra.training.distributed.rank_info import read_rank_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from palaestra.cluster.connection import RaySession
-    from palaestra.runner.job import TrainingJob
-    from palaestra.runner.outcome import TrainOutcome
+    from palaestra.runner.job import TrainingJob, TrainOutcome
 
 PLACE_SECONDS = 60.0  # others may be about to leave
 BEGIN_SECONDS = 120.0  # an actor's process starts, and imports torch

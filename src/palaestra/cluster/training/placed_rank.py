@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.training.run_mirror import add_log
 from palaestra.core.errors import PalaestraError
-from palaestra.runner.exit_report import ExitReport
+from palaestra.runner.launcher import ExitReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

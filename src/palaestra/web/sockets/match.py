@@ -1,6 +1,6 @@
 """The match socket: the newest checkpoint, a person at the keyboard, or several policies side by side.
 
-The first message is the plan (`palaestra.runner.match_plan.MatchPlan`). Then the socket is a live view (see
+The first message is the plan (`palaestra.runner.match.plan.MatchPlan`). Then the socket is a live view (see
 `live_view`) with additional messages: the viewer may send `action`, `pace`, `paused` and `again`, and gets the messages
 of the match (`ready`, `round`, `ended`, `newer`, `error`). The match lasts as long as the socket.
 """
@@ -26,7 +26,7 @@ from palaestra.core.errors import PalaestraError
 from palaestra.rendering.frame_buffer import InvalidRequest
 from palaestra.rendering.hub import TooManyViewers
 from palaestra.rendering.viewer import Viewer
-from palaestra.runner.match_plan import FASTEST, PERSON, RANDOM, ROLE, MatchMessage, MatchPlan
+from palaestra.runner.match.plan import FASTEST, PERSON, RANDOM, ROLE, MatchMessage, MatchPlan
 from palaestra.web.endpoints import Socket
 from palaestra.web.responses import HttpError
 from palaestra.web.sockets.live_view import (
@@ -234,7 +234,7 @@ async def running_match(plan: MatchPlan, runs_root: Path, buffer_name: str) -> A
         start_new_session=True,  # Ctrl-C must reach the daemon only
     )
     try:
-        match.send({"lane": buffer_name, "runs": str(runs_root), "plan": plan.model_dump(mode="json")})
+        match.send({"frame_buffer": buffer_name, "runs": str(runs_root), "plan": plan.model_dump(mode="json")})
         yield match
     finally:
         with anyio.CancelScope(shield=True):  # a disconnecting viewer must leave no process

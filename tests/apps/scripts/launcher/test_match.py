@@ -13,8 +13,8 @@ from palaestra.rendering.frame_buffer import FrameBufferOwner
 from palaestra.rendering.frame_format import Demand, Numbers
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.offscreen import OffscreenRenderer, prepare_rendering
-from palaestra.runner.match import Match
-from palaestra.runner.match_plan import MatchPlan
+from palaestra.runner.match.match import Match
+from palaestra.runner.match.plan import MatchPlan
 
 
 @pytest.fixture

@@ -1,0 +1,86 @@
+"""Going on from the newest checkpoint that can be continued, and saying whether it is bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from palaestra.core.errors import DamagedFile
+from palaestra.core.lazy_import import lazy_import
+from palaestra.runner.trainer_state import own_capture, share_trainer_state
+from palaestra.runs.environment import package_versions
+from palaestra.training.state import engine_of
+
+if TYPE_CHECKING:
+    from palaestra.checkpoints import restore
+    from palaestra.checkpoints.manager import CheckpointManager
+    from palaestra.checkpoints.store import ResumePoint
+    from palaestra.training.state import TrainingState
+else:
+    restore = lazy_import("palaestra.checkpoints.restore")
+
+DECISIVE_PACKAGES = ("torch", "numpy", "gymnasium", "mujoco", "palaestra")
+
+
+@dataclass(frozen=True)
+class Resumed:
+    epoch: int
+    checkpoint: str
+    session: dict[str, Any]  # what the loop around the trainer had gathered
+    why_inexact: str  # empty: bit for bit
+
+
+def resume(manager: CheckpointManager, state: TrainingState) -> Resumed | None:
+    """Put `state` where the newest good checkpoint left it; None when the run has none yet.
+
+    A collective: the leader reads, the others are told. Weights go to all ranks afterwards, see `equalize`.
+    """
+    group = state.group
+    point = manager.load_for_resume() if group.is_leader else None
+    if point is not None:
+        _load_weights(point, state)
+    trainer_state = share_trainer_state(point.trainer_state if point else None, group)
+    if trainer_state is None:
+        return None
+    capture = own_capture(trainer_state, group)
+    state.restore(capture)
+    if point is None:  # a follower, who was told all it needs
+        return Resumed(state.iteration, "", {}, "")
+    path = point.checkpoint.path
+    return Resumed(
+        epoch=point.checkpoint.epoch,
+        checkpoint=path.name if path else "",
+        session=point.trainer_state["session"],
+        why_inexact=" ".join(filter(None, _why_inexact(state, engine_of(capture), point.checkpoint.versions))),
+    )
+
+
+def _load_weights(point: ResumePoint, state: TrainingState) -> None:
+    try:
+        restore.fill_module(state.algorithm.policy(), point.weights, f"Checkpoint {point.checkpoint.epoch}")
+    except DamagedFile as error:
+        hint = error.hint or "Was policy.* changed? Continue with the old settings, or start a new run."
+        raise DamagedFile(error.message, hint) from error
+    missing = {"training", "session"} - point.trainer_state.keys()
+    if missing:
+        raise DamagedFile(f"The trainer state of checkpoint {point.checkpoint.epoch} lacks {', '.join(missing)}.")
+
+
+def _why_inexact(state: TrainingState, began_with: str, versions: dict[str, str]) -> list[str]:
+    goes_on_with = state.algorithm.engine
+    other = (
+        f"It was learned with engine={began_with} and goes on with {goes_on_with}."
+        if began_with != goes_on_with
+        else ""
+    )
+    return [state.envs.why_inexact(), other, _other_versions(versions)]
+
+
+def _other_versions(then: dict[str, str]) -> str:
+    now = package_versions()
+    changed = [
+        f"{name} {then[name]} is now {now[name]}"
+        for name in DECISIVE_PACKAGES
+        if name in then and name in now and then[name] != now[name]
+    ]
+    return f"Since the checkpoint, {', '.join(changed)}." if changed else ""

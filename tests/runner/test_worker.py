@@ -1,0 +1,81 @@
+import pytest
+
+from palaestra.config.resolve import build_request
+from palaestra.core.errors import UsageError
+from palaestra.core.run import RunRequest, RunState
+from palaestra.policies.shipped import GRAPHS
+from palaestra.runner.worker import main, stored_config, tell_refusal
+from palaestra.runs.documents import read_config
+from palaestra.runs.journal import read_journal
+from palaestra.runs.status import moved, read_record, read_written_record, write_record
+from palaestra.runs.store import RunStore
+
+TINY = {
+    "total_steps": 128,
+    "ppo": {"env_count": 2, "horizon": 16, "minibatch_size": 16},
+    "checkpoints": {"save_interval": 1},
+    "loggers": {"tensorboard": False},
+}
+
+
+def prepared(root, overrides=None, kind="native", **fields):
+    request, config = build_request("cartpole", {**TINY, **(overrides or {})})
+    asked = RunRequest(kind, "cartpole", request.config, **fields)
+    return RunStore(root).create(asked, config.model_dump(mode="json"), "prepared", config.total_steps)
+
+
+def test_a_prepared_run_is_trained_in_its_own_directory(tmp_path):
+    directory = prepared(tmp_path)
+    assert main(directory) == 0
+    record = read_record(directory)
+    assert (record.state, record.agent_step, record.name) == (RunState.FINISHED, 128, "prepared")
+    assert len(RunStore(tmp_path).list()) == 1
+    assert "run.started" in [entry.event for entry in read_journal(directory.journal_file)]
+
+
+def test_one_that_a_daemon_marked_as_running_is_trained_all_the_same(tmp_path):
+    directory = prepared(tmp_path)
+    write_record(directory, moved(read_written_record(directory), RunState.RUNNING, pid=1))
+    assert main(directory) == 0
+    assert read_record(directory).state is RunState.FINISHED
+
+
+def test_what_cannot_begin_is_told_in_the_run_s_own_files(tmp_path, capsys):
+    directory = prepared(tmp_path, {"env": {"id": "NoSuch-v0"}})
+    assert main(directory) == 3
+    record = read_record(directory)
+    assert record.state is RunState.FAILED
+    assert "NoSuch" in record.failure
+    assert "NoSuch" in capsys.readouterr().err
+    assert [entry.event for entry in read_journal(directory.journal_file)][-1] == "run.failed"
+
+
+def test_a_run_that_told_of_its_failure_itself_is_not_told_of_again(tmp_path):
+    directory = prepared(tmp_path)
+    own = moved(read_written_record(directory), RunState.FAILED, failure="its own words")
+    write_record(directory, own)
+    tell_refusal(directory, UsageError("something else"))
+    assert read_written_record(directory) == own
+
+
+def test_a_policy_named_by_its_file_is_written_out_once(tmp_path):
+    graph = tmp_path / "mine.yaml"
+    graph.write_text((GRAPHS / "mlp.yaml").read_text())
+    directory = prepared(tmp_path / "runs", {"policy": {"graph": str(graph)}})
+    first = stored_config(directory)
+    graph.unlink()
+    assert stored_config(directory) == first
+    assert read_config(directory)["policy"]["graph"] != str(graph)
+
+
+def test_another_kind_is_refused_by_name(tmp_path):
+    directory = prepared(tmp_path, kind="cook")
+    assert main(directory) == 2
+    assert "'cook'" in read_record(directory).failure
+
+
+@pytest.mark.slow
+def test_two_processes_train_a_prepared_run_together(tmp_path):
+    directory = prepared(tmp_path, nproc=2)
+    assert main(directory) == 0
+    assert (read_record(directory).state, read_record(directory).agent_step) == (RunState.FINISHED, 128)
