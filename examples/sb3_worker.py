@@ -18,6 +18,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from palaestra.config.base import Frozen
+from palaestra.config.errors import field_errors_of
 from palaestra.config.keys import config_json_schema
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.resolve import resolve_config
@@ -27,7 +28,6 @@ from palaestra.core.errors import PalaestraError
 from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunRequest
 from palaestra.core.worker_kind import Prepared, RequestRefused, Resources
-from palaestra.runner.complaints import complaints_of
 from palaestra.runner.session import RunSession
 from palaestra.runner.signals import StopRequest, exit_code_of, stop_on_signals
 from palaestra.runs.directory import RunDirectory
@@ -56,7 +56,7 @@ class Sb3Kind:
         try:
             config = resolve_config(Sb3Config, None, request.config)
         except PalaestraError as error:
-            raise RequestRefused(complaints_of(error, Sb3Config)) from error
+            raise RequestRefused(field_errors_of(error, Sb3Config)) from error
         return Prepared(request, config.model_dump(mode="json"), Resources(1), config.total_timesteps)
 
     def command(self, run_directory: Path) -> list[str]:
