@@ -21,7 +21,7 @@ from palaestra.config.keys import list_keys
 from palaestra.config.recipes.registry import recipe_names
 from palaestra.config.train import TrainConfig
 from palaestra.core import errors
-from palaestra.loggers.status import RunHeader, StatusBoard
+from palaestra.loggers.status import RunHeader, StatusTracker
 from palaestra.loggers.status_table import status_table
 
 ROOT = Path(__file__).parents[1]
@@ -232,7 +232,7 @@ def test_the_exit_codes_are_those_of_the_errors():
 
 def test_the_picture_in_the_readme_has_the_rows_of_the_real_table():
     (picture,) = [body for body in blocks(ROOT / "README.md", "text") if "╭" in body]
-    real = status_table(StatusBoard(RunHeader("first", "cartpole", 100_000, Path("runs/x"))).status()).plain
+    real = status_table(StatusTracker(RunHeader("first", "cartpole", 100_000, Path("runs/x"))).status()).plain
     labels = re.compile(r"[a-z][a-zA-Z/]*(?: [A-Za-z]+)?(?=\s{2,})|ETA")
     assert len(picture.splitlines()) == len(real.splitlines())
     for shown, drawn in zip(picture.splitlines()[2:-2], real.splitlines()[2:-2], strict=True):

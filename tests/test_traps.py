@@ -178,7 +178,7 @@ CAUGHT_BY = {
         "training/test_curriculum.py::test_metrics_tell_returns_shares_and_how_many_were_completed",
     ],
     34: ["runner/test_cost_of_watching.py::test_watching_a_run_takes_a_small_share_of_it_and_waits_for_no_disk"],
-    35: ["loggers/test_step_rate.py::test_a_resumed_run_does_not_count_the_steps_of_earlier_sessions"],
+    35: ["loggers/test_status.py::test_a_resumed_run_does_not_count_the_steps_of_earlier_sessions"],
     36: [
         "processes/test_resume.py::test_a_polite_signal_saves_and_the_run_goes_on_bit_for_bit",
         "runner/test_loop.py::test_a_stop_ends_after_the_update_and_saves_it",

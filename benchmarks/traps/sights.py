@@ -35,7 +35,7 @@ PLANTS = (
     plant(
         35,
         "the rate counts from step 0",
-        ("loggers/step_rate.py", "deque([(clock.monotonic(), first_step)])", "deque([(clock.monotonic(), 0)])"),
+        ("loggers/status.py", "deque([(clock.monotonic(), first_step)])", "deque([(clock.monotonic(), 0)])"),
     ),
     plant(
         36,

@@ -8,10 +8,10 @@ import pytest
 from palaestra.config.loggers import LoggersConfig, WandbConfig
 from palaestra.core import plugins
 from palaestra.core.errors import NotFound
-from palaestra.loggers import wandb as wandb_sink
 from palaestra.loggers.build import build_loggers
 from palaestra.loggers.downsampling import SINGLE_ITERATIONS
 from palaestra.loggers.samples import sample_of
+from palaestra.loggers.wandb import logger as wandb_logger
 from palaestra.runs.metrics.reader import MetricsReader
 
 
@@ -94,7 +94,7 @@ def test_csv_is_written_where_the_run_keeps_it(build, run, samples):
 
 
 def test_wandb_that_is_not_installed_is_one_line_and_not_an_error(build, dropped, samples, monkeypatch):
-    monkeypatch.setattr(wandb_sink, "find_spec", lambda name: None)
+    monkeypatch.setattr(wandb_logger, "find_spec", lambda name: None)
     config = LoggersConfig(console=False, tensorboard=False, wandb=WandbConfig(enabled=True))
     with build(config) as loggers:
         loggers.write(samples[0])

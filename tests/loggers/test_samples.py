@@ -6,7 +6,7 @@ import pytest
 
 from palaestra.core.evaluation import EvaluationPlan, EvaluationReport, SuiteReport
 from palaestra.core.reports import UpdateStats
-from palaestra.loggers.samples import evaluation_sample_of, sample_of, task_of
+from palaestra.loggers.samples import evaluation_sample_of, sample_of, task_metric
 
 
 def test_episode_means_are_means_over_the_episodes_that_ended(report_maker, episode_maker):
@@ -49,17 +49,17 @@ def test_an_evaluation_is_a_sample_at_the_step_that_was_judged(episode_maker):
 
 def test_a_task_is_known_by_its_place_in_the_name_and_not_by_what_the_name_contains():
     """Trap 27: `shared` is no share, and a task may be called like a figure."""
-    assert task_of("tasks/shared/return", "share") == ""
-    assert task_of("tasks/share/return", "share") == ""
-    assert task_of("tasks/share/share", "share") == "share"
-    assert task_of("my_tasks/easy/share", "share") == ""
+    assert task_metric("tasks/shared/return", "share") == ""
+    assert task_metric("tasks/share/return", "share") == ""
+    assert task_metric("tasks/share/share", "share") == "share"
+    assert task_metric("my_tasks/easy/share", "share") == ""
 
 
 def test_a_tasks_name_is_read_off_its_metric():
-    assert task_of("tasks/easy/share", "share") == "easy"
-    assert task_of("tasks/easy/return", "share") == ""
-    assert task_of("charts/easy/share", "share") == ""
-    assert task_of("tasks/completed", "share") == ""
+    assert task_metric("tasks/easy/share", "share") == "easy"
+    assert task_metric("tasks/easy/return", "share") == ""
+    assert task_metric("charts/easy/share", "share") == ""
+    assert task_metric("tasks/completed", "share") == ""
 
 
 def judgement(*simulations, episode_maker):

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from palaestra.loggers.status import RunHeader, Status, TaskStatus
-from palaestra.loggers.status_table import duration, plain_line, printable, status_table
+from palaestra.loggers.status_table import duration, printable_text, status_line, status_table
 
 STATUS = Status(
     header=RunHeader("first", "cartpole", 500_000, Path("runs/01JCW3X7Z9Q8R5T2V4B6N8M0KH")),
@@ -76,7 +76,7 @@ def test_many_tasks_with_long_names_and_huge_returns_stay_within_the_frame():
 
 
 def test_the_plain_line_counts_tasks_when_there_are_some():
-    line = plain_line(replace(STATUS, tasks_completed=1234, tasks_per_second=56.78, tasks=TASKS))
+    line = status_line(replace(STATUS, tasks_completed=1234, tasks_per_second=56.78, tasks=TASKS))
     assert "| tasks 1,234 (56.8/s) |" in line
 
 
@@ -112,7 +112,7 @@ def test_brackets_in_a_name_are_shown_as_they_are():
 
 
 def test_the_plain_line_is_one_line():
-    assert plain_line(STATUS) == (
+    assert status_line(STATUS) == (
         "step 51,200/500,000 (10%) | 21,345 steps/s | ETA 0:21 | return 123.5 | length 98.0 | kl 0.00312 | eval 480.0"
     )
 
@@ -126,4 +126,4 @@ def test_durations(seconds, text):
 
 
 def test_escape_sequences_and_line_breaks_do_not_act():
-    assert printable("a\x1b[2J\nb\u202e") == "a?[2J?b?"
+    assert printable_text("a\x1b[2J\nb\u202e") == "a?[2J?b?"

@@ -7,7 +7,7 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import EventA
 
 from palaestra.core.episodes import EpisodeColumns
 from palaestra.core.metrics_logger import EpisodeSummary, Interval, Sample, ValueRange
-from palaestra.loggers.event_messages import scalars_event
+from palaestra.loggers.event_file import scalars_event
 from palaestra.loggers.samples import sample_of
 from palaestra.loggers.tensorboard import MANY_POINTS, WAITING_SAMPLES, TensorBoardLogger, markdown_table
 

@@ -12,7 +12,7 @@ from palaestra.loggers.downsampling import Downsampler
 from palaestra.loggers.fanout import LoggerFanout
 from palaestra.loggers.store import MetricsStoreLogger
 from palaestra.loggers.tensorboard import TensorBoardLogger
-from palaestra.loggers.wandb import WandbLogger
+from palaestra.loggers.wandb.logger import WandbLogger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,13 +10,12 @@ from __future__ import annotations
 import sys
 from collections import deque
 from select import select
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from palaestra.core.errors import escape_controls
 from palaestra.core.lazy_import import lazy_import
-from palaestra.loggers.plain_lines import PlainLines
-from palaestra.loggers.status import StatusBoard
-from palaestra.loggers.status_table import plain_line, printable, status_table
+from palaestra.loggers.status import StatusTracker
+from palaestra.loggers.status_table import printable_text, status_line, status_table
 
 if TYPE_CHECKING:
     from rich import console as rich_console
@@ -39,22 +38,22 @@ LINE_SECONDS = 1.0
 WAITING_NOTES = 100
 
 
-def stderr_console() -> Console | PlainLines:
+def stderr_console() -> Console | PlainConsole:
     """rich understands NO_COLOR, FORCE_COLOR and TERM=dumb; but a forced colour makes no terminal of a pipe."""
-    return rich_console.Console(stderr=True, highlight=False) if sys.stderr.isatty() else PlainLines()
+    return rich_console.Console(stderr=True, highlight=False) if sys.stderr.isatty() else PlainConsole()
 
 
 class ConsoleLogger:
     name = "console"
 
-    def __init__(self, header: RunHeader, clock: Clock, console: Console | PlainLines | None = None) -> None:
+    def __init__(self, header: RunHeader, clock: Clock, console: Console | PlainConsole | None = None) -> None:
         self._console = console or stderr_console()
         self._clock = clock
-        self._board = StatusBoard(header)
+        self._board = StatusTracker(header)
         self._drawn_at = float("-inf")
         self._is_stale = False
         self._notes: deque[str] = deque(maxlen=WAITING_NOTES)
-        self._live = None if isinstance(self._console, PlainLines) else _start_table(self._console)
+        self._live = None if isinstance(self._console, PlainConsole) else _start_table(self._console)
 
     def write(self, sample: Sample) -> None:
         self._board.take(sample)
@@ -64,7 +63,7 @@ class ConsoleLogger:
             self._draw()
 
     def rewind(self, step: int) -> None:
-        self._board.forget_after(step)
+        self._board.drop_after(step)
 
     def checkpoint_saved(self, checkpoint: Checkpoint) -> None:
         self._board.checkpoint = (checkpoint.epoch, checkpoint.agent_step)
@@ -72,8 +71,8 @@ class ConsoleLogger:
 
     def note(self, text: str) -> None:
         """A line above the table, which stays whole; brackets in a name are no markup."""
-        self._notes.append(printable(text))
-        if takes_text(self._console):
+        self._notes.append(printable_text(text))
+        if can_encode(self._console):
             self._print_notes()
 
     def flush(self) -> None:
@@ -89,7 +88,7 @@ class ConsoleLogger:
     def _draw(self) -> None:
         """Show what is not shown yet."""
         self._drawn_at = self._clock.monotonic()
-        if not takes_text(self._console):
+        if not can_encode(self._console):
             return
         self._print_notes()
         if not self._is_stale:
@@ -97,7 +96,7 @@ class ConsoleLogger:
         self._is_stale = False
         status = self._board.status()
         if self._live is None:
-            self._say(plain_line(status))
+            self._say(status_line(status))
         else:
             self._live.update(status_table(status), refresh=True)
 
@@ -107,7 +106,7 @@ class ConsoleLogger:
 
     def _say(self, line: str) -> None:
         line = escape_controls(line, keep="\n\t")
-        if isinstance(self._console, PlainLines):
+        if isinstance(self._console, PlainConsole):
             self._console.say(line)
         else:
             self._console.print(rich_text.Text(line), soft_wrap=True)
@@ -122,10 +121,21 @@ def _start_table(console: Console) -> Live | None:
     return live
 
 
-def takes_text(console: Console | PlainLines) -> bool:
+def can_encode(console: Console | PlainConsole) -> bool:
     """Whether a page of text can be written now without waiting. What has no descriptor never waits."""
     try:
         _, writable, _ = select([], [console.file], [], 0)
     except (OSError, ValueError):
         return True
     return bool(writable)
+
+
+class PlainConsole:
+    @property
+    def file(self) -> TextIO:
+        """As it is now: whoever captures stderr replaces it."""
+        return sys.stderr
+
+    def say(self, line: str) -> None:
+        self.file.write(f"{line}\n")
+        self.file.flush()

@@ -10,7 +10,7 @@ import csv
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
-from palaestra.loggers.samples import values_of
+from palaestra.loggers.samples import all_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,18 +33,18 @@ class CsvLogger:
         self._columns: list[str] = [STEP, AT]
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
-            self._rewrite(self._columns, _is_any)
+            self._rewrite(self._columns, _keep_all)
         self._file = path.open("a", newline="", encoding="utf-8")
         if not self._file.tell():
             self._file.write(_line(self._columns))
 
     def write(self, sample: Sample) -> None:
-        values = {STEP: sample.step, AT: sample.at, **values_of(sample)}
+        values = {STEP: sample.step, AT: sample.at, **all_values(sample)}
         if sample.interval is not None:
             values[ITERATIONS] = sample.interval.iterations
         new_columns = [column for column in values if column not in self._columns]
         if new_columns:
-            self._reopened(lambda: self._rewrite(new_columns, _is_any))
+            self._reopened(lambda: self._rewrite(new_columns, _keep_all))
         self._file.write(_line([repr(values[column]) if column in values else "" for column in self._columns]))
 
     def rewind(self, step: int) -> None:
@@ -82,7 +82,7 @@ class CsvLogger:
         beside.replace(self._path)
 
 
-def _is_any(_: Row) -> bool:
+def _keep_all(_: Row) -> bool:
     return True
 
 

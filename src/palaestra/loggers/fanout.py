@@ -113,7 +113,7 @@ class LoggerFanout:
 
         def finish() -> None:
             for logger, wait in waits:
-                error = _failure_of(lambda _: wait(), logger)  # noqa: B023  called before the next turn
+                error = _catch(lambda _: wait(), logger)  # noqa: B023  called before the next turn
                 if error is not None:
                     self._failed_in_background.append((logger, error))
 
@@ -177,7 +177,7 @@ class LoggerFanout:
     def _each(self, act: Callable[[MetricsLogger], None]) -> None:
         while self._failed_in_background:
             self._drop(*self._failed_in_background.pop())
-        failures = [(logger, error) for logger in self._loggers if (error := _failure_of(act, logger)) is not None]
+        failures = [(logger, error) for logger in self._loggers if (error := _catch(act, logger)) is not None]
         for logger, error in failures:
             self._drop(logger, error)
 
@@ -185,11 +185,11 @@ class LoggerFanout:
         if logger not in self._loggers:  # it failed twice before anybody looked
             return
         self._loggers.remove(logger)
-        _failure_of(lambda failed: failed.close(), logger)
+        _catch(lambda failed: failed.close(), logger)
         self._on_dropped(logger.name, error)
 
 
-def _failure_of(act: Callable[[MetricsLogger], None], logger: MetricsLogger) -> Exception | None:
+def _catch(act: Callable[[MetricsLogger], None], logger: MetricsLogger) -> Exception | None:
     try:
         act(logger)
     except Exception as error:  # noqa: BLE001  the one place, see above

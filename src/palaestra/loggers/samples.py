@@ -28,7 +28,7 @@ TASKS_COMPLETED = "tasks/completed"
 TASKS_PER_SECOND = "charts/tasks_per_second"
 
 
-def task_of(name: str, figure: str) -> str:
+def task_metric(name: str, figure: str) -> str:
     """`easy` for `tasks/easy/share` when `figure` is `share`; empty for every other metric."""
     group, _, rest = name.partition("/")
     task, _, last = rest.rpartition("/")
@@ -66,13 +66,13 @@ def sample_of(report: IterationReport, steps_per_second: float, at: float) -> Sa
     )
 
 
-def values_of(sample: Sample) -> dict[str, float]:
+def all_values(sample: Sample) -> dict[str, float]:
     """Every number of a sample by its name, with the extremes where it stands for an interval."""
-    lows, highs = extremes_of(sample)
+    lows, highs = min_max_values(sample)
     return {**sample.metrics, **sample.timings, **lows, **highs}
 
 
-def extremes_of(sample: Sample) -> tuple[dict[str, float], dict[str, float]]:
+def min_max_values(sample: Sample) -> tuple[dict[str, float], dict[str, float]]:
     """`min/losses/entropy`, … and `max/losses/entropy`, … of an interval; of single iterations there are none."""
     found: dict[str, tuple[float, float]] = {}
     if sample.interval is not None:
@@ -98,11 +98,11 @@ def evaluation_sample_of(report: SuiteReport, step: int, at: float) -> Sample:
         metrics = {**_means_of_extras(report.episodes, EVALUATION), **metrics}
     else:
         for simulation, episodes in own.items():
-            metrics |= _of_simulation(f"{EVALUATION}/{simulation}", episodes)
+            metrics |= _simulation_metrics(f"{EVALUATION}/{simulation}", episodes)
     return Sample(step=step, metrics=metrics, timings={"time/evaluation": report.seconds}, at=at)
 
 
-def _of_simulation(group: str, episodes: Sequence[EpisodeResult]) -> dict[str, float]:
+def _simulation_metrics(group: str, episodes: Sequence[EpisodeResult]) -> dict[str, float]:
     means = _episode_means(episodes, f"{group}/episodic_return", f"{group}/episodic_length")
     return {**_means_of_extras(episodes, group), **means}
 

@@ -13,12 +13,13 @@ from palaestra.loggers.samples import (
     STEPS_PER_SECOND,
     TASKS_COMPLETED,
     TASKS_PER_SECOND,
-    task_of,
+    task_metric,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from palaestra.core.clock import Clock
     from palaestra.core.metrics_logger import Sample
 
 EPISODES_AVERAGED = 100
@@ -76,7 +77,7 @@ class Status:
         return max(0, self.header.total_steps - self.step) / self.steps_per_second
 
 
-class StatusBoard:
+class StatusTracker:
     """Takes samples cheaply (every iteration) and makes a `Status` when somebody looks (a few times a second)."""
 
     def __init__(self, header: RunHeader) -> None:
@@ -100,7 +101,7 @@ class StatusBoard:
         if "time/rollout" in sample.timings:
             self._phase_seconds.append(tuple(sample.timings.get(f"time/{phase}", 0.0) for phase in PHASES))
 
-    def forget_after(self, step: int) -> None:
+    def drop_after(self, step: int) -> None:
         """The run goes on from `step`, even when it had been further."""
         self._step = step
 
@@ -127,7 +128,7 @@ class StatusBoard:
         )
 
     def _tasks(self) -> tuple[TaskStatus, ...]:
-        shares = {task: value for name, value in self._latest.items() if (task := task_of(name, "share"))}
+        shares = {task: value for name, value in self._latest.items() if (task := task_metric(name, "share"))}
         return tuple(
             TaskStatus(task, share, self._latest.get(f"tasks/{task}/return")) for task, share in shares.items()
         )
@@ -140,3 +141,21 @@ class StatusBoard:
 
 def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+class StepRate:
+    """The rate over the last `window_seconds`, or since `first_step` while the run is younger than that."""
+
+    def __init__(self, clock: Clock, first_step: int, window_seconds: float = 10.0) -> None:
+        self._clock = clock
+        self._window_seconds = window_seconds
+        self._marks: deque[tuple[float, int]] = deque([(clock.monotonic(), first_step)])
+
+    def update(self, step: int) -> float:
+        """Steps per second; 0 as long as no time has passed."""
+        now = self._clock.monotonic()
+        self._marks.append((now, step))
+        while len(self._marks) > 2 and now - self._marks[0][0] > self._window_seconds:
+            self._marks.popleft()
+        then, earlier_step = self._marks[0]
+        return (step - earlier_step) / (now - then) if now > then else 0.0

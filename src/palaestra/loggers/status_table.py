@@ -45,7 +45,7 @@ def status_table(status: Status) -> Text:
     return table
 
 
-def plain_line(status: Status) -> str:
+def status_line(status: Status) -> str:
     """For logs and pipes: what changed most, on one line, without colour."""
     parts = [
         f"step {status.step:,}/{status.header.total_steps:,} ({status.share_done:.0%})",
@@ -62,7 +62,7 @@ def plain_line(status: Status) -> str:
     return " | ".join(parts)
 
 
-def printable(text: str) -> str:
+def printable_text(text: str) -> str:
     """A name or a message may hold escape sequences; on a terminal they must not act."""
     return "".join(character if character.isprintable() else "?" for character in text)
 
@@ -194,7 +194,7 @@ def _fraction(value: float | None) -> str:
 
 def _cut(text: str, width: int) -> str:
     """The end says more than the beginning: of a path the last part, of a name its number."""
-    cut = printable(text)
+    cut = printable_text(text)
     while cells.cell_len(cut) > width:
         cut = "…" + cut[2:]
     return cut

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.episodes import EpisodeColumns
-from palaestra.loggers.event_file import LONG, EventFile
-from palaestra.loggers.event_messages import session_start_event, text_event, version_event
-from palaestra.loggers.event_points import PointsByTags
-from palaestra.loggers.samples import EPISODIC_LENGTH, EPISODIC_RETURN, extremes_of
+from palaestra.loggers.event_file import LONG, EventFile, ScalarBatches, session_start_event, text_event, version_event
+from palaestra.loggers.samples import EPISODIC_LENGTH, EPISODIC_RETURN, min_max_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +19,7 @@ PREFIX = "events.out.tfevents."  # TensorBoard reads the files of a directory in
 HYPERPARAMETERS = "hyperparameters/text_summary"  # as torch and CleanRL name it
 MANY_POINTS = 8  # that are worth being written all at once
 WAITING_SAMPLES = 128
-OF_EPISODE = (EPISODIC_RETURN, EPISODIC_LENGTH)
+EPISODE_TAGS = (EPISODIC_RETURN, EPISODIC_LENGTH)
 FLUSH_SECONDS = 5.0  # how far the page may lag behind the run
 
 
@@ -50,10 +48,10 @@ class TensorBoardLogger:
     def _write_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         for points in _points_of(waiting):
-            if len(points.rows) < MANY_POINTS or len(points.form.common) > LONG:
-                self._file.append(*points.one_by_one())
+            if len(points.rows) < MANY_POINTS or len(points.layout.common) > LONG:
+                self._file.append(*points.encode_each())
             else:
-                self._file.append_alike(points)
+                self._file.append_batch(points)
 
     def rewind(self, step: int) -> None:
         """Tell TensorBoard to forget points after `step`, in its own words (a session start)."""
@@ -79,8 +77,8 @@ def _last_session(directory: Path) -> int:
     return max((int(number) for number in numbers if number.isdigit()), default=0)
 
 
-def _points_of(samples: Sequence[Sample]) -> PointsByTags:
-    points = PointsByTags()
+def _points_of(samples: Sequence[Sample]) -> ScalarBatches:
+    points = ScalarBatches()
     for sample in samples:
         _add_episodes(sample, points)
     for sample in samples:
@@ -88,20 +86,20 @@ def _points_of(samples: Sequence[Sample]) -> PointsByTags:
         if sample.episodes:  # their own points stand for the mean
             values.pop(EPISODIC_RETURN, None)
             values.pop(EPISODIC_LENGTH, None)
-        for part in (values, *extremes_of(sample)):  # one by one, because checksums of long events are slow
+        for part in (values, *min_max_values(sample)):  # one by one, because checksums of long events are slow
             if part:
                 points.add(sample.at, sample.step, tuple(part), [tuple(part.values())])
     return points
 
 
-def _add_episodes(sample: Sample, points: PointsByTags) -> None:
+def _add_episodes(sample: Sample, points: ScalarBatches) -> None:
     episodes = sample.episodes
     if isinstance(episodes, EpisodeColumns):
         rows = zip(episodes.total_rewards, episodes.lengths, strict=True)
-        points.add(sample.at, episodes.env_step, OF_EPISODE, rows)
+        points.add(sample.at, episodes.env_step, EPISODE_TAGS, rows)
         return
     for episode in episodes:
-        points.add(sample.at, episode.env_step, OF_EPISODE, [(episode.total_reward, episode.length)])
+        points.add(sample.at, episode.env_step, EPISODE_TAGS, [(episode.total_reward, episode.length)])
 
 
 def markdown_table(hyperparameters: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from palaestra.core.errors import RunFailed
 from palaestra.core.gc_tuning import default_collection
 from palaestra.core.lazy_import import lazy_import
 from palaestra.loggers.samples import OTHER_SECONDS, TASKS_COMPLETED, TASKS_PER_SECOND, sample_of
-from palaestra.loggers.step_rate import StepRate
+from palaestra.loggers.status import StepRate
 from palaestra.runner.logs import log_master
 from palaestra.training.distributed.reports import weights_digest
 from palaestra.training.trainer import is_due, train

@@ -18,7 +18,7 @@ from palaestra.checkpoints.reading import open_checkpoint
 from palaestra.checkpoints.targets import find_target
 from palaestra.config.base import Frozen
 from palaestra.core.errors import DamagedFile, UsageError
-from palaestra.loggers.wandb_session import choose_mode
+from palaestra.loggers.wandb.session import choose_mode
 from palaestra.rendering.frame_buffer import TRAIN, frame_buffer_path
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.apps.matmul.benchmark.cells import FLOATS
 from palaestra.core.errors import NotFound
 from palaestra.loggers.fanout import LoggerFanout
-from palaestra.loggers.wandb import WandbLogger
+from palaestra.loggers.wandb.logger import WandbLogger
 from palaestra.runs.documents import read_config
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore

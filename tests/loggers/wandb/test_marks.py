@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaestra.loggers.wandb_marks import Marks, MarksFile
+from palaestra.loggers.wandb.marks import Marks, MarksFile
 
 
 def test_a_new_file_has_sent_nothing(tmp_path):

@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from palaestra.loggers.wandb_process import messages_from, tell_wandb
+from palaestra.loggers.wandb.process import messages_from, run_session
 
 
 @pytest.fixture
@@ -43,18 +43,18 @@ def test_the_socket_is_emptied_while_wandb_is_slow(connection):
 
 def test_a_trainer_that_leaves_at_once_starts_no_run(monkeypatch):
     begun = []
-    monkeypatch.setattr("palaestra.loggers.wandb_process.WandbSession", lambda *given: begun.append(given))
-    tell_wandb(iter(()))
+    monkeypatch.setattr("palaestra.loggers.wandb.process.WandbSession", lambda *given: begun.append(given))
+    run_session(iter(()))
     assert begun == []
 
 
 def test_a_process_whose_parent_is_already_gone_leaves():
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    words = [sys.executable, "-m", "palaestra.loggers.wandb_process", str(theirs.fileno())]
+    command = [sys.executable, "-m", "palaestra.loggers.wandb.process", str(theirs.fileno())]
     with theirs:
         ours.close()  # nothing will ever be said
         for parent, code in ((str(os.getpid()), 0), ("1", -signal.SIGKILL)):
-            assert subprocess.run([*words, parent], pass_fds=[theirs.fileno()], timeout=60).returncode == code
+            assert subprocess.run([*command, parent], pass_fds=[theirs.fileno()], timeout=60).returncode == code
 
 
 def test_ctrl_c_does_not_end_it(tmp_path, monkeypatch):
@@ -72,7 +72,7 @@ def test_ctrl_c_does_not_end_it(tmp_path, monkeypatch):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background inherits "ignore"
     with ours, theirs:
         done = subprocess.run(
-            [sys.executable, "-m", "palaestra.loggers.wandb_process", str(theirs.fileno()), str(os.getpid())],
+            [sys.executable, "-m", "palaestra.loggers.wandb.process", str(theirs.fileno()), str(os.getpid())],
             pass_fds=[theirs.fileno()],
             capture_output=True,
             text=True,

@@ -5,13 +5,13 @@ import pytest
 
 from palaestra.core.episodes import EpisodeColumns, EpisodeResult
 from palaestra.core.metrics_logger import EpisodeSummary, Interval, Sample, ValueRange
-from palaestra.loggers import wandb_batch
-from palaestra.loggers.wandb_batch import packed, unpacked
+from palaestra.loggers.wandb import batch
+from palaestra.loggers.wandb.batch import pack_messages, unpack_message
 
 
 def through_the_wire(samples):
     """What W&B's session is told in the end."""
-    return [told for message in packed(samples) for told in unpacked(json.loads(json.dumps(message)))]
+    return [told for message in pack_messages(samples) for told in unpack_message(json.loads(json.dumps(message)))]
 
 
 def columns(step, *returns):
@@ -76,20 +76,20 @@ def test_episodes_with_more_to_say_keep_it():
 
 @pytest.mark.parametrize(("limit", "count"), [("SAMPLES_PER_MESSAGE", 3), ("EPISODES_PER_MESSAGE", 3)])
 def test_many_are_cut_into_messages_and_none_is_lost(monkeypatch, limit, count):
-    monkeypatch.setattr(wandb_batch, limit, count)
+    monkeypatch.setattr(batch, limit, count)
     samples = [Sample(step, {"loss": float(step)}, episodes=columns(step, float(step))) for step in range(1, 11)]
     kind = "samples" if limit == "SAMPLES_PER_MESSAGE" else "returns"
-    assert sum(message["kind"] == kind for message in packed(samples)) == 4
+    assert sum(message["kind"] == kind for message in pack_messages(samples)) == 4
     told = through_the_wire(samples)
     assert [one["values"]["loss"] for one in told if one["kind"] == "sample"] == list(range(1, 11))
     assert [row[1] for one in told if one["kind"] == "episodes" for row in one["rows"]] == list(range(1, 11))
 
 
 def test_nothing_written_is_no_message():
-    assert list(packed([])) == []
+    assert list(pack_messages([])) == []
 
 
 def test_a_full_message_stays_far_below_what_a_socket_takes():
     names = {f"losses/a_name_of_some_length_{number}": 0.1 for number in range(24)}
     samples = [Sample(step, names, episodes=columns(step, *range(20))) for step in range(600)]
-    assert max(len(json.dumps(message)) for message in packed(samples)) < 100_000
+    assert max(len(json.dumps(message)) for message in pack_messages(samples)) < 100_000

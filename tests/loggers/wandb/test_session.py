@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from palaestra.loggers.wandb_session import choose_mode, choose_project, has_key
+from palaestra.loggers.wandb.session import choose_mode, choose_project, has_key
 
 
 @pytest.fixture(autouse=True)

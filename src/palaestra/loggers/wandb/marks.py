@@ -35,9 +35,9 @@ class MarksFile:
 
     def read(self) -> Marks:
         """No marks in a file that is new or damaged: a doubled point is better than a run without W&B."""
-        words = os.pread(self._descriptor, 4096, 0).split()
+        parts = os.pread(self._descriptor, 4096, 0).split()
         try:
-            numbers = [int(word) for word in words]
+            numbers = [int(word) for word in parts]
         except ValueError:
             return Marks()
         return Marks(*numbers) if len(numbers) in (OLD_COUNT, len(fields(Marks))) else Marks()

@@ -34,7 +34,7 @@ class CumulativeTable:
         # types are not checked: a column without values yet may become one of numbers
         self._table = wandb.Table(columns=list(columns), log_mode="INCREMENTAL", allow_mixed_types=True)
 
-        waiting_rows = _whole_lines(waiting)
+        waiting_rows = _complete_lines(waiting)
         self._waiting = waiting.open("w", buffering=1, encoding="utf-8")
         for row in waiting_rows:
             self.add(row)
@@ -63,6 +63,6 @@ class CumulativeTable:
         self._waiting.close()
 
 
-def _whole_lines(path: Path) -> list[list[Any]]:
+def _complete_lines(path: Path) -> list[list[Any]]:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
     return [json.loads(line) for line in lines if line.endswith("\n")]

@@ -1,7 +1,7 @@
 """Weights & Biases, kept at arm's length.
 
 Its client can raise, hang or leave inside the training loop, so it lives in a process of its own
-(`wandb_process`). What is sent goes through a socket that never blocks: when it is full, a message is dropped and
+(`process.py`). What is sent goes through a socket that never blocks: when it is full, a message is dropped and
 counted. The worst that can happen to a run is one line that says so. Samples are handed over four times a second.
 """
 
@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import MissingExtra, RunFailed
-from palaestra.loggers.wandb_batch import packed
+from palaestra.loggers.wandb.batch import pack_messages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from palaestra.core.metrics_logger import Sample
     from palaestra.runs.directory import RunDirectory
 
-HAND_OVER_SECONDS = 0.25  # between two handings over of what was written
+SEND_INTERVAL_SECONDS = 0.25  # between two handings over of what was written
 BUFFER_BYTES = 1 << 20  # asked for; the kernel may give less
 TERMINATE_SECONDS = 0.5  # between a polite signal and the last one
 BACKLOG_MESSAGES = 500  # a minute or two of a fast run, some 20 MB; W&B needs seconds to start
@@ -81,10 +81,10 @@ class WandbLogger:
     def write(self, sample: Sample) -> None:
         self._written.append(sample)
         if time.monotonic() >= self._is_due_at:
-            self._hand_over()
+            self._send_samples()
 
     def checkpoint_saved(self, checkpoint: Checkpoint) -> None:
-        self._hand_over()
+        self._send_samples()
         files = []
         if checkpoint.path is not None:
             directory = checkpoint.path.parent
@@ -101,11 +101,11 @@ class WandbLogger:
 
     def table_made(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """One message: a table of more than some thousand rows is too large, and counts as dropped."""
-        self._hand_over()
+        self._send_samples()
         self._send({"kind": "table", "name": name, "columns": list(columns), "rows": [list(row) for row in rows]})
 
     def files_made(self, name: str, kind: str, files: Sequence[Path]) -> None:
-        self._hand_over()
+        self._send_samples()
         self._send({"kind": "files", "name": name, "type": kind, "files": [str(file) for file in files]})
 
     def flush(self) -> None:
@@ -118,7 +118,7 @@ class WandbLogger:
         self._is_open = False
         try:
             if self._failure is None:
-                self._hand_over()
+                self._send_samples()
                 self._finish()
         finally:
             self._kill()
@@ -134,7 +134,7 @@ class WandbLogger:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         ours.settimeout(0.0)
-        module = "palaestra.loggers.wandb_process"
+        module = "palaestra.loggers.wandb.process"
         with ExitStack() as undo:
             undo.enter_context(ours)
             with theirs, self._log_file.open("ab") as log:
@@ -149,12 +149,12 @@ class WandbLogger:
             undo.pop_all()
         return ours, process
 
-    def _hand_over(self) -> None:
+    def _send_samples(self) -> None:
         self._raise_if_gone()
         written, self._written = self._written, []
-        for message in packed(written):
+        for message in pack_messages(written):
             self._send(message)
-        self._is_due_at = time.monotonic() + HAND_OVER_SECONDS
+        self._is_due_at = time.monotonic() + SEND_INTERVAL_SECONDS
 
     def _send(self, message: Mapping[str, Any]) -> None:
         """Hand over what the socket takes; the rest waits here, and beyond a limit it is dropped."""
@@ -180,13 +180,13 @@ class WandbLogger:
             self._backlog.popleft()
 
     def _raise_if_gone(self) -> None:
-        reason = self._last_words()
+        reason = self._last_output()
         if reason is None:
             return
         self._failure = RunFailed(f"W&B is gone: {reason or self._exit()}.", self._see_log())
         raise self._failure
 
-    def _last_words(self) -> str | None:
+    def _last_output(self) -> str | None:
         """Why W&B gave up; empty when it said nothing; None while it works."""
         try:
             return self._socket.recv(1 << 16).decode(errors="replace")
@@ -217,7 +217,7 @@ class WandbLogger:
         except ConnectionError:
             exit_code = 1
         if exit_code:
-            reason = self._last_words() or self._exit()
+            reason = self._last_output() or self._exit()
             self._failure = RunFailed(f"W&B failed while finishing: {reason}.", self._see_log())
 
     def _hand_over_until(self, deadline: float) -> None:

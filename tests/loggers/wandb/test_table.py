@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from palaestra.loggers import wandb_table
-from palaestra.loggers.wandb_table import CumulativeTable
+from palaestra.loggers.wandb import table as wandb_table
+from palaestra.loggers.wandb.table import CumulativeTable
 
 
 class FakeTable:

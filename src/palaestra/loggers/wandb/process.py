@@ -1,4 +1,4 @@
-"""The process in which W&B lives: `python -m palaestra.loggers.wandb_process SOCKET PARENT_PID`.
+"""The process in which W&B lives: `python -m palaestra.loggers.wandb.process SOCKET PARENT_PID`.
 
 It reads messages until the stream ends, then finishes. It dies with its parent, and ignores Ctrl-C, which is
 meant for the trainer.
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.core.child_process import die_with_parent
 from palaestra.core.clock import SystemClock
-from palaestra.loggers.wandb_batch import unpacked
-from palaestra.loggers.wandb_session import WandbSession
+from palaestra.loggers.wandb.batch import unpack_message
+from palaestra.loggers.wandb.session import WandbSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,13 +32,13 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=descriptor) as connection:
         try:
-            tell_wandb(messages_from(connection))
+            run_session(messages_from(connection))
         except BaseException as error:
             connection.send(f"{type(error).__name__}: {error}".encode()[:4096])
             raise
 
 
-def tell_wandb(messages: Iterator[dict[str, Any]]) -> None:
+def run_session(messages: Iterator[dict[str, Any]]) -> None:
     start = next(messages, None)
     if start is None:
         return
@@ -53,7 +53,7 @@ def messages_from(connection: socket.socket) -> Iterator[dict[str, Any]]:
     inbox: Queue[bytes] = Queue(INBOX_SIZE)
     Thread(target=_fill, args=(connection, inbox), daemon=True).start()
     while packet := inbox.get():
-        yield from unpacked(json.loads(packet))
+        yield from unpack_message(json.loads(packet))
 
 
 def _fill(connection: socket.socket, inbox: Queue[bytes]) -> None:

@@ -22,9 +22,9 @@ from palaestra.config.loggers import WandbConfig
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.errors import MissingExtra, RunFailed
 from palaestra.core.metrics_logger import Sample
-from palaestra.loggers import wandb as wandb_logger
 from palaestra.loggers.fanout import LoggerFanout
-from palaestra.loggers.wandb import WandbLogger, wandb_is_installed
+from palaestra.loggers.wandb import logger as wandb_logger
+from palaestra.loggers.wandb.logger import WandbLogger, wandb_is_installed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -266,9 +266,9 @@ def test_messages_that_nobody_reads_are_dropped_and_counted_and_memory_is_bounde
         other_ends.append(os.dup(options["pass_fds"][0]))
         return subprocess_popen([sys.executable, "-c", "import time; time.sleep(600)"], **options)
 
-    monkeypatch.setattr("palaestra.loggers.wandb.BACKLOG_MESSAGES", 50)
-    monkeypatch.setattr("palaestra.loggers.wandb.HAND_OVER_SECONDS", 0.0)
-    monkeypatch.setattr("palaestra.loggers.wandb.subprocess.Popen", never_reads)
+    monkeypatch.setattr("palaestra.loggers.wandb.logger.BACKLOG_MESSAGES", 50)
+    monkeypatch.setattr("palaestra.loggers.wandb.logger.SEND_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr("palaestra.loggers.wandb.logger.subprocess.Popen", never_reads)
     logger = open_logger(run, grace_seconds=0.0)
     for _ in range(300):
         for sample in samples:
@@ -283,7 +283,7 @@ def test_messages_that_nobody_reads_are_dropped_and_counted_and_memory_is_bounde
 
 
 def test_samples_are_handed_over_together_and_with_whatever_follows_them(fake, run, samples, monkeypatch):
-    monkeypatch.setattr("palaestra.loggers.wandb.HAND_OVER_SECONDS", 3600.0)
+    monkeypatch.setattr("palaestra.loggers.wandb.logger.SEND_INTERVAL_SECONDS", 3600.0)
     logger = open_logger(run)
     sent = []
     monkeypatch.setattr(logger, "_send", lambda message: sent.append(message["kind"]))
@@ -312,7 +312,7 @@ subprocess_popen = subprocess.Popen
 def test_a_child_that_ignores_sigterm_is_killed(run, monkeypatch, fake):
     stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
     monkeypatch.setattr(
-        "palaestra.loggers.wandb.subprocess.Popen",
+        "palaestra.loggers.wandb.logger.subprocess.Popen",
         lambda arguments, **options: subprocess_popen([sys.executable, "-c", stubborn], **options),
     )
     logger = open_logger(run, grace_seconds=0.0)
@@ -349,7 +349,7 @@ def test_no_process_stays_when_the_trainer_is_killed(fake, run, tmp_path, monkey
         from pathlib import Path
         from palaestra.config.loggers import WandbConfig
         from palaestra.runs.directory import RunDirectory
-        from palaestra.loggers.wandb import WandbLogger
+        from palaestra.loggers.wandb.logger import WandbLogger
         logger = WandbLogger(WandbConfig(enabled=True), RunDirectory(Path({str(run.path)!r})), "first", {{}})
         print(logger._process.pid, flush=True)
         time.sleep(600)

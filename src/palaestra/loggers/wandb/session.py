@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from palaestra.config.loggers import WandbConfig
 from palaestra.loggers.samples import EVALUATED_RETURN
-from palaestra.loggers.wandb_marks import MarksFile
-from palaestra.loggers.wandb_table import CumulativeTable
+from palaestra.loggers.wandb.marks import MarksFile
+from palaestra.loggers.wandb.table import CumulativeTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,15 +49,15 @@ class WandbSession:
     def take(self, message: dict[str, Any]) -> None:
         match message["kind"]:
             case "sample":
-                self._take_sample(int(message["step"]), message["values"])
+                self._handle_sample(int(message["step"]), message["values"])
             case "episodes":
-                self._take_episodes(message["rows"])
+                self._handle_episodes(message["rows"])
             case "episode_summary":
-                self._take_summary(int(message["step"]), int(message["count"]), message["mean"])
+                self._handle_summary(int(message["step"]), int(message["count"]), message["mean"])
             case "checkpoint":
-                self._take_checkpoint(message)
+                self._handle_checkpoint(message)
             case "table":
-                self._take_table(message["name"], message["columns"], message["rows"])
+                self._handle_table(message["name"], message["columns"], message["rows"])
             case "files":
                 files = [path for path in map(Path, message["files"]) if path.is_file()]
                 self._upload(files, f"{self._run.id}-{message['name']}", message["type"], {}, ["latest"])
@@ -87,46 +87,46 @@ class WandbSession:
         run.define_metric("*", step_metric=STEP)
         return run
 
-    def _take_sample(self, step: int, values: dict[str, float]) -> None:
+    def _handle_sample(self, step: int, values: dict[str, float]) -> None:
         mark = "evaluation_step" if EVALUATED_RETURN in values else "sample_step"
         if step <= getattr(self._sent_before, mark):
             return
         self._run.log({STEP: step, **values})
-        self._move(**{mark: max(step, getattr(self._marks, mark))})
+        self._update_marks(**{mark: max(step, getattr(self._marks, mark))})
         for table in (self._episodes, self._checkpoints):
             if table.is_due:
                 table.log()
 
-    def _take_episodes(self, rows: Iterable[list[Any]]) -> None:
+    def _handle_episodes(self, rows: Iterable[list[Any]]) -> None:
         """Rows of (step, reward, residual, rank)."""
         count, last_step = self._marks.episode_count, self._marks.episode_row_step
         for step, *values in rows:
             if step > self._sent_before.episode_row_step:
                 count, last_step = count + 1, step
                 self._episodes.add([count, *values])
-        self._move(episode_count=count, episode_row_step=last_step)
+        self._update_marks(episode_count=count, episode_row_step=last_step)
 
-    def _take_summary(self, step: int, count: int, mean: float) -> None:
+    def _handle_summary(self, step: int, count: int, mean: float) -> None:
         """Many episodes are one row of the table: the number of the last of them, and their mean."""
         if step <= self._sent_before.episode_row_step:
             return
-        self._move(episode_count=self._marks.episode_count + count, episode_row_step=step)
+        self._update_marks(episode_count=self._marks.episode_count + count, episode_row_step=step)
         self._episodes.add([self._marks.episode_count, mean, None, None])
 
-    def _take_checkpoint(self, message: dict[str, Any]) -> None:
+    def _handle_checkpoint(self, message: dict[str, Any]) -> None:
         step = int(message["step"])
         files = [path for path in map(Path, message["files"]) if path.is_file()]  # retention may have been faster
         if step > self._sent_before.checkpoint_row_step:
             name = files[0].stem if files else ""
             self._checkpoints.add([self._marks.episode_count, step, message["seconds"], name])
-            self._move(checkpoint_row_step=step)
+            self._update_marks(checkpoint_row_step=step)
         if self._upload_checkpoints and files and step > self._sent_before.upload_step:
             epoch = int(message["epoch"])
             about = {"epoch": epoch, "step": step}
             self._upload(files, f"{self._run.id}-checkpoint", "model", about, ["latest", f"epoch-{epoch}"])
-            self._move(upload_step=step)
+            self._update_marks(upload_step=step)
 
-    def _take_table(self, name: str, columns: list[str], rows: list[list[Any]]) -> None:
+    def _handle_table(self, name: str, columns: list[str], rows: list[list[Any]]) -> None:
         table = self._wandb.Table(columns=columns, log_mode="IMMUTABLE", allow_mixed_types=True)
         for row in rows:
             table.add_data(*row)
@@ -138,27 +138,27 @@ class WandbSession:
         own_directory = Path(self._run.dir) / FOLDERS.get(kind, kind)
         own_directory.mkdir(exist_ok=True)
         for path in files:
-            own = _kept(path, own_directory / path.name)
+            own = _link_or_copy(path, own_directory / path.name)
             artifact.add_file(str(own), name=path.name)
             self._run.save(str(own), base_path=self._run.dir, policy="now")
         self._run.log_artifact(artifact, aliases=aliases)
 
-    def _move(self, **marks: int) -> None:
+    def _update_marks(self, **marks: int) -> None:
         self._marks = replace(self._marks, **marks)
         self._marks_file.write(self._marks)
 
 
-def choose_mode(asked: str) -> str:
+def choose_mode(requested: str) -> str:
     """`auto` follows WANDB_MODE; without it, online when there is a key for the server, else offline."""
-    if asked != "auto":
-        return asked
+    if requested != "auto":
+        return requested
     return os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
 
 
-def choose_project(asked: str) -> str:
+def choose_project(requested: str) -> str:
     """WANDB_PROJECT stands in for a project that nobody set."""
     default = str(WandbConfig.model_fields["project"].default)
-    return os.environ.get("WANDB_PROJECT", asked) if asked == default else asked
+    return os.environ.get("WANDB_PROJECT", requested) if requested == default else requested
 
 
 def has_key() -> bool:
@@ -168,17 +168,17 @@ def has_key() -> bool:
     host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).netloc
     candidates = [os.environ.get("NETRC"), "~/.netrc", "~/_netrc"]
     paths = [Path(candidate).expanduser() for candidate in candidates if candidate]
-    return any(_knows(path, host) for path in paths if path.is_file())
+    return any(_has_login(path, host) for path in paths if path.is_file())
 
 
-def _knows(path: Path, host: str) -> bool:
+def _has_login(path: Path, host: str) -> bool:
     try:
         return netrc.netrc(path).authenticators(host) is not None
     except (netrc.NetrcParseError, OSError):
         return False
 
 
-def _kept(path: Path, own: Path) -> Path:
+def _link_or_copy(path: Path, own: Path) -> Path:
     """A name of our own for the same bytes, so that retention may remove the original before it is uploaded."""
     own.unlink(missing_ok=True)
     try:
