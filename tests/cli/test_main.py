@@ -32,7 +32,7 @@ def test_help_imports_nothing_heavy():
         (["train", "cartpole", "totl_steps=5"], 2, "Did you mean 'total_steps'?"),
         (["trian"], 2, "Did you mean 'train'?"),
         (["train", "carpole"], 3, "Did you mean 'cartpole'?"),
-        (["eval", "nobody"], 3, "No run is called 'nobody'"),
+        (["eval", "nobody"], 3, "No run named 'nobody'"),
         (["--verison"], 2, "No flag named '--verison'"),
     ],
 )

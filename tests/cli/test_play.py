@@ -30,7 +30,7 @@ def test_without_a_terminal_it_says_so(call):
         (["play", "arena.tyni"], 3, "Did you mean 'arena.tiny'"),
         (["play", "cartpole"], 2, "'CartPole-v1' cannot be played with the keyboard"),
         (["play", "arena.tiny", "env.kwarg.agents=2"], 2, "kwarg"),
-        (["play", "arena.tiny", "--policy", "nobody"], 3, "No run is called 'nobody'"),
+        (["play", "arena.tiny", "--policy", "nobody"], 3, "No run named 'nobody'"),
         (["play", "arena.tiny", "--agent", "-1"], 2, "whole number"),
     ],
 )

@@ -52,8 +52,8 @@ def test_a_dry_run_shows_the_trials_and_makes_nothing(call, workplace):
         (["cartpole", "ppo.gamma=0.9..0.99", "trials=0"], 2, "trials=0"),
         (["cartpole", "ppo.gamma=0.9,0.9"], 2, "twice"),
         (["cartpole", *LR, "executor=elsewhere"], 3, "elsewhere"),
-        (["--resume", "nobody"], 3, "No sweep is called 'nobody'"),
-        (["show", "nobody"], 3, "No sweep is called 'nobody'"),
+        (["--resume", "nobody"], 3, "No sweep named 'nobody'"),
+        (["show", "nobody"], 3, "No sweep named 'nobody'"),
     ],
 )
 def test_bad_words_are_refused_before_anything_starts(call, workplace, words, code, said):

@@ -38,7 +38,7 @@ class ScriptKind:
     def prepare(self, request, machine, runs_root):
         unknown = sorted(set(request.config) - {"code", "gpus"})
         if unknown:
-            raise RequestRefused([FieldError(key, f"No key is called '{key}'.") for key in unknown])
+            raise RequestRefused([FieldError(key, f"No key named '{key}'.") for key in unknown])
         return Prepared(request, dict(request.config), Resources(request.nproc, request.config.get("gpus", 0)))
 
     def command(self, run_directory):

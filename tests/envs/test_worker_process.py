@@ -24,7 +24,7 @@ def worker():
 
 
 def test_what_goes_wrong_there_is_raised_here_with_its_words_and_the_process_ends(worker):
-    with pytest.raises(RunFailed, match="No environment is called 'NoSuchThing-v0'") as failed:
+    with pytest.raises(RunFailed, match="No environment named 'NoSuchThing-v0'") as failed:
         worker.answer()
     assert isinstance(failed.value.__cause__, InWorker)
     assert "Traceback" in str(failed.value.__cause__)

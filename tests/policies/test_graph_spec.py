@@ -73,7 +73,7 @@ def test_overrides_that_cannot_be_are_refused(overrides, words):
     [
         ({"value": None}, "there is no node called 'value'"),
         ({"action": None}, "there is no node called 'action'"),
-        ({"hidden": {"type": "linaer", "source": "input"}}, "no component is called 'linaer'. Did you mean 'linear'?"),
+        ({"hidden": {"type": "linaer", "source": "input"}}, "no component named 'linaer'. Did you mean 'linear'?"),
         (
             {"hidden": {"type": "linear", "source": "inptu", "size": 3}},
             "its source 'inptu' does not exist. Did you mean 'input'?",
@@ -104,7 +104,7 @@ def test_everything_wrong_is_said_at_once():
     text = complaint(
         hidden={"type": "linear", "source": "inptu", "size": 0, "activaton": "relu"}, value=None, odd={"type": "x"}
     )
-    for words in ("for 4 reasons", "activaton", "size=0", "no node called 'value'", "no component is called 'x'"):
+    for words in ("for 4 reasons", "activaton", "size=0", "no node called 'value'", "no component named 'x'"):
         assert words in text
 
 

@@ -79,9 +79,9 @@ def test_a_rank_that_we_had_to_end_is_the_one_that_fell_silent():
 
 
 def test_a_refusal_is_told_as_it_is_and_keeps_its_code():
-    refusal = ExitReport(3, 1.0, error="No environment is called 'X'.", hint="Did you mean 'Y'?")
+    refusal = ExitReport(3, 1.0, error="No environment named 'X'.", hint="Did you mean 'Y'?")
     error = first_cause([PaperRank(0, 3), PaperRank(1, 1)], [refusal, FOLLOWED], []).error()
-    assert (str(error), error.exit_code) == ("No environment is called 'X'. Did you mean 'Y'?", 3)
+    assert (str(error), error.exit_code) == ("No environment named 'X'. Did you mean 'Y'?", 3)
 
 
 def test_what_a_forwarded_signal_did_is_no_failure():

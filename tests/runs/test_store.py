@@ -347,7 +347,7 @@ def test_an_ambiguous_beginning_lists_the_candidates():
 
 
 def test_a_mistyped_name_is_answered_with_the_nearest():
-    with pytest.raises(NotFound, match=r"No run is called 'wlaker'.*Did you mean 'walker'"):
+    with pytest.raises(NotFound, match=r"No run named 'wlaker'.*Did you mean 'walker'"):
         select("wlaker", RECORDS, ROOT)
 
 

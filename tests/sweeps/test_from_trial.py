@@ -47,7 +47,7 @@ def test_a_trial_is_found_with_all_its_settings(root, selector, sweep, trial, ga
         ("lr:4", "", NotFound, "has no trial '4'"),
         ("lr:0", "", NotFound, "has no trial '0'"),
         ("lr:bets", "", NotFound, "has no trial 'bets'"),
-        ("ls:1", "", NotFound, "No sweep is called 'ls'"),
+        ("ls:1", "", NotFound, "No sweep named 'ls'"),
         ("bets", "", UsageError, "No trial is selected by 'bets'"),
         ("unfinished:best", "", NotFound, "is finished"),
         ("lr:1", "unfinished", UsageError, "names one sweep"),

@@ -17,7 +17,7 @@ def plan(*, recipe="cartpole", settings=None, **asked):
     [
         ({"parameters": {}}, UsageError, "nothing to try"),
         ({"parameters": {"ppo.gama": "0.9,0.99"}}, UsageError, "Did you mean 'ppo.gamma'?"),
-        ({"parameters": {"pp.gamma": "0.9,0.99"}}, UsageError, "No key is called 'pp'"),
+        ({"parameters": {"pp.gamma": "0.9,0.99"}}, UsageError, "No key named 'pp'"),
         ({"parameters": {"ppo.gamma": "0.9..1.5"}}, UsageError, "'ppo.gamma=1.5' cannot be"),
         ({"parameters": {"ppo.gamma": "-1..1.5"}}, UsageError, "2 settings cannot be used"),
         ({"parameters": {"ppo.gamma": "0.9,high"}}, UsageError, "'ppo.gamma=high' cannot be"),

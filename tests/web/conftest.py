@@ -56,7 +56,7 @@ class NapKind:
     def prepare(self, request, machine, runs_root):
         unknown = [key for key in request.config if key not in {"seconds", "seed"}]
         if unknown:
-            raise RequestRefused([FieldError(key, f"No key is called '{key}'.") for key in unknown])
+            raise RequestRefused([FieldError(key, f"No key named '{key}'.") for key in unknown])
         config = {"seconds": request.config.get("seconds", 0), "seed": request.config.get("seed", 1)}
         return Prepared(request, config, Resources(1, 0, 0))
 

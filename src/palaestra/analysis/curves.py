@@ -52,7 +52,7 @@ def make_charts(groups: Sequence[Group], metrics: Sequence[str] = ()) -> tuple[C
     for metric in metrics:
         if metric not in known:
             hint = did_you_mean(metric, known) or f"Known: {', '.join(sorted(known)) or 'none yet'}."
-            raise NotFound(f"No metric is called '{metric}' in these runs.", hint)
+            raise NotFound(f"No metric named '{metric}' in these runs.", hint)
     wanted = list(dict.fromkeys(metrics)) or [name for name in USUAL if name in known]
     return tuple(chart for name in wanted if (chart := _chart(name, groups)).curves)
 

@@ -79,7 +79,7 @@ def _unknown(path: str, keys: dict[str, KeyInfo], sections: list[str]) -> tuple[
     other = translate_key(path) if "ppo" in sections else ""  # the names of a training's settings
     near = "" if other else nearest_key(path, known)
     hint = f"Did you mean '{near}'?" if near else other or "'palaestra config keys' lists all keys."
-    return f"No key is called '{path}'.", hint
+    return f"No key named '{path}'.", hint
 
 
 # By pydantic's type of error; {…} are its figures. What is not named here keeps pydantic's words.

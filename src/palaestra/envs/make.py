@@ -94,7 +94,7 @@ def find_spec(env_id: str) -> EnvSpec:
         _import_package(package, env_id)
     if name not in registry:
         hint = " ".join(part for part in (_nearest(name), *broken) if part)
-        raise NotFound(f"No environment is called '{env_id}'.", hint or "'palaestra envs' lists those that are.")
+        raise NotFound(f"No environment named '{env_id}'.", hint or "'palaestra envs' lists those that are.")
     return registry[name]
 
 

@@ -89,7 +89,7 @@ def policy_names() -> list[str]:
 def _from_plugin(name: str) -> Graph | Any:
     if name not in plugins.names("policies"):
         hint = did_you_mean(name, policy_names()) or f"Known: {', '.join(policy_names())}; or a file ending in .yaml."
-        raise NotFound(f"No policy is called '{name}'.", hint)
+        raise NotFound(f"No policy named '{name}'.", hint)
     found = plugins.load("policies", name)
     if isinstance(found, Path):
         return Graph(name, parse_graph(read_text(found), name))

@@ -259,4 +259,4 @@ def _nothing(selector: str, records: list[RunRecord], root: Path) -> RunDirector
     names = [record.name for record in records]
     hint = did_you_mean(selector, [*names, *(record.id for record in records), "latest"])
     hint = hint or (f"Newest: {', '.join(names[:SHOWN])}." if names else "There are no runs there yet.")
-    raise NotFound(f"No run is called '{selector}' in {root}.", hint)
+    raise NotFound(f"No run named '{selector}' in {root}.", hint)

@@ -24,7 +24,7 @@ def check_metric(metric: str) -> str:
     """A metric's full name has a slash; nothing more can be known before the first run."""
     if metric not in SERIES and "/" not in metric:
         hint = did_you_mean(metric, SERIES) or "Known: score, return, or a full name such as charts/episodic_length."
-        raise UsageError(f"No metric is called '{metric}'.", hint)
+        raise UsageError(f"No metric named '{metric}'.", hint)
     return metric
 
 

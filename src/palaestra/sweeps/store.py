@@ -112,7 +112,7 @@ class SweepStore:
             return SweepDirectory(self._root / names[0])
         if name not in names:
             hint = did_you_mean(name, names) or (f"Known: {', '.join(names)}." if names else "There are none yet.")
-            raise NotFound(f"No sweep is called '{name}' in {self._root}.", hint)
+            raise NotFound(f"No sweep named '{name}' in {self._root}.", hint)
         return SweepDirectory(self._root / name)
 
     def names(self) -> list[str]:

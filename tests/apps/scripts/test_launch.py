@@ -200,7 +200,7 @@ def test_without_one_nothing_is_handed_over(runs, scripts):
 
 @pytest.mark.parametrize(
     ("target", "reported"),
-    [("absent", "No run is called 'absent'"), ("SAVED", "holds Agent; dqn.py has no class of that name")],
+    [("absent", "No run named 'absent'"), ("SAVED", "holds Agent; dqn.py has no class of that name")],
 )
 def test_what_cannot_be_begun_with_is_refused_when_it_is_asked_for(runs, scripts, saved, target, reported):
     with pytest.raises(RequestRefused, match=reported) as refused:

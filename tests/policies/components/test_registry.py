@@ -35,5 +35,5 @@ def test_something_else_than_a_component_is_refused(plugin):
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():
-    with pytest.raises(UsageError, match="no component is called 'linaer' Did you mean 'linear'"):
+    with pytest.raises(UsageError, match="no component named 'linaer' Did you mean 'linear'"):
         find_component("linaer")

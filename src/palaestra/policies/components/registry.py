@@ -52,7 +52,7 @@ def find_component(name: str) -> type[Component]:
         return SHIPPED[name]
     if name not in plugins.names("components"):
         hint = did_you_mean(name, component_names()) or f"Known: {', '.join(component_names())}."
-        raise UsageError(f"no component is called '{name}'", hint)
+        raise UsageError(f"no component named '{name}'", hint)
     found = plugins.load("components", name)
     if not (isinstance(found, type) and issubclass(found, Component)):
         raise UsageError(

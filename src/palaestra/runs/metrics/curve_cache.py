@@ -232,7 +232,7 @@ def _newest_in_database(directory: RunDirectory) -> dict[str, Point]:
 
 def _unknown(name: str, known: list[str], directory: RunDirectory) -> NotFound:
     hint = did_you_mean(name, known) or f"Known: {', '.join(known[:20]) or 'none yet'}."
-    return NotFound(f"No metric is called '{name}' in run {directory.id}.", hint)
+    return NotFound(f"No metric named '{name}' in run {directory.id}.", hint)
 
 
 def _is_unchanged(reader: MetricsReader, furthest: WrittenSample | None) -> bool:

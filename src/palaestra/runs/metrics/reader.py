@@ -243,7 +243,7 @@ class MetricsReader:
         if not rows:
             known = self.names()
             hint = did_you_mean(name, known) or f"Known: {', '.join(known) or 'none yet'}."
-            raise NotFound(f"No metric is called '{name}' in {self._path}.", hint)
+            raise NotFound(f"No metric named '{name}' in {self._path}.", hint)
         return int(rows[0][0])
 
     def _rows(self, query: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
