@@ -7,9 +7,9 @@ namespace arena {
 
 namespace {
 
-constexpr int READ_BEYOND = 16;  // a row is read 16 bytes at a time
+constexpr int READ_BEYOND = 16;  // rows are read 16 bytes at a time
 
-void expect(const std::string& name, long long value, long long least, long long most) {
+void check_range(const std::string& name, long long value, long long least, long long most) {
     if (value < least || value > most) {
         throw std::invalid_argument(name + "=" + std::to_string(value) + " must be from " + std::to_string(least) +
                                     " to " + std::to_string(most));
@@ -25,32 +25,32 @@ int Task::station_count() const {
 }
 
 void Task::check() const {
-    expect("agents", agents, 1, MOST_AGENTS);
-    expect("teams", teams, 1, MOST_TEAMS);
-    expect("width", width, SMALLEST_SIDE, LARGEST_SIDE);
-    expect("height", height, SMALLEST_SIDE, LARGEST_SIDE);
-    expect("room", room, 0, LARGEST_SIDE);
-    expect("walls", walls, 0, 1024);
+    check_range("agents", agents, 1, MAX_AGENTS);
+    check_range("teams", teams, 1, MAX_TEAMS);
+    check_range("width", width, MIN_SIDE, MAX_SIDE);
+    check_range("height", height, MIN_SIDE, MAX_SIDE);
+    check_range("room", room, 0, MAX_SIDE);
+    check_range("walls", walls, 0, 1024);
     for (const StationSettings& station : stations) {
-        expect("station count", station.count, 0, MOST_STATIONS_OF_A_KIND);
-        expect("station cost", station.cost, 0, 255);
-        expect("station cooldown", station.cooldown, 0, 255);
-        expect("station stock", station.stock, ENDLESS, 65535);
+        check_range("station count", station.count, 0, MAX_STATIONS_OF_A_KIND);
+        check_range("station cost", station.cost, 0, 255);
+        check_range("station cooldown", station.cooldown, 0, 255);
+        check_range("station stock", station.stock, UNLIMITED, 65535);
     }
-    expect("limit", limit, 1, 255);
+    check_range("limit", limit, 1, 255);
     for (int item = 0; item < ITEM_COUNT; ++item) {
-        expect("inventory", inventory[item], 0, limit);
-        expect("reward cap", reward_caps[item], -1, 65535);
+        check_range("inventory", inventory[item], 0, limit);
+        check_range("reward cap", reward_caps[item], -1, 65535);
     }
-    expect("reach", reach, 1, 15);
-    expect("freeze", freeze, 1, 255);
-    expect("steal", steal, 0, 255);
-    expect("view", view, 3, LARGEST_VIEW);
-    if (view % 2 == 0) throw std::invalid_argument("view=" + std::to_string(view) + " has no middle");
-    expect("sight", sight, 1, view / 2);
-    expect("tokens", tokens, FEWEST_TOKENS, MOST_TOKENS);
-    expect("max_steps", max_steps, 1, 1000000);
-    expect("agents + 4 * stations", agents + 4 * station_count(), 1, (width - 2) * (height - 2));
+    check_range("reach", reach, 1, 15);
+    check_range("freeze", freeze, 1, 255);
+    check_range("steal", steal, 0, 255);
+    check_range("view", view, 3, MAX_VIEW);
+    if (view % 2 == 0) throw std::invalid_argument("view=" + std::to_string(view) + " must be odd");
+    check_range("sight", sight, 1, view / 2);
+    check_range("tokens", tokens, MIN_TOKENS, MAX_TOKENS);
+    check_range("max_steps", max_steps, 1, 1000000);
+    check_range("agents + 4 * stations", agents + 4 * station_count(), 1, (width - 2) * (height - 2));
 }
 
 Plan::Plan(const Task& task) : Task(task) {
@@ -62,7 +62,7 @@ Plan::Plan(const Task& task) : Task(task) {
     steps[1] = 1;
     steps[2] = stride;
     steps[3] = -1;
-    layers = form == Form::BYTES ? teams : 1;
+    layers = form == ObservationForm::BYTES ? teams : 1;
     total_stations = station_count();
     first_agent = static_cast<Thing>(FIRST_STATION + total_stations);
     for (int kind = 0; kind < STATION_KINDS; ++kind) {

@@ -5,14 +5,14 @@
 
 namespace arena {
 
-void Room::make_room_for(const Plan& plan) {
+void WorldCapacity::include(const Plan& plan) {
     agents = std::max(agents, plan.agents);
     stations = std::max(stations, plan.total_stations);
     grid_size = std::max(grid_size, plan.grid_size);
     layers = std::max(layers, plan.layers);
 }
 
-World::World(const Room& room)
+World::World(const WorldCapacity& room)
     : things(room.grid_size),
       codes(static_cast<std::size_t>(room.grid_size) * room.layers),
       station_at(room.stations),
@@ -25,44 +25,44 @@ World::World(const Room& room)
       counters(static_cast<std::size_t>(room.agents) * COUNTER_COUNT),
       returns(room.agents),
       order_(room.agents),
-      own_(room.agents) {}
+      own_rewards_(room.agents) {}
 
-bool World::begin(const Plan& new_plan, int new_task, std::uint64_t seed, MapMaker& maker) {
+bool World::reset(const Plan& new_plan, int new_task, std::uint64_t seed, MapGenerator& generator) {
     plan = nullptr;
-    dice.state = seed;
-    if (!maker.draw(new_plan, dice)) return false;
+    rng.state = seed;
+    if (!generator.generate(new_plan, rng)) return false;
     plan = &new_plan;
     task = new_task;
     clock = 0;
     std::fill(things.begin(), things.end(), WALL);
     for (int y = 0; y < plan->height; ++y) {
         for (int x = 0; x < plan->width; ++x) {
-            if (maker.is_floor()[y * plan->width + x]) things[plan->at(y, x)] = FLOOR;
+            if (generator.is_floor()[y * plan->width + x]) things[plan->at(y, x)] = FLOOR;
         }
     }
     const auto position = [this](int cell) { return plan->at(cell / plan->width, cell % plan->width); };
     for (int station = 0; station < plan->total_stations; ++station) {
-        station_at[station] = position(maker.station_cells()[station]);
+        station_at[station] = position(generator.station_cells()[station]);
         cooldown[station] = 0;
         stock[station] = plan->stations[plan->kinds[station]].stock;
     }
-    std::vector<int>& floor = maker.floor_cells();
+    std::vector<int>& floor = generator.floor_cells();
     for (int agent = 0; agent < plan->agents; ++agent) {
-        std::swap(floor[agent], floor[agent + dice.below(static_cast<int>(floor.size()) - agent)]);
+        std::swap(floor[agent], floor[agent + rng.below(static_cast<int>(floor.size()) - agent)]);
         agent_at[agent] = position(floor[agent]);
         selves[agent] = Self{};
         std::copy(plan->inventory.begin(), plan->inventory.end(), selves[agent].values);
-        selves[agent].values[SELF_FACING] = static_cast<std::uint8_t>(1 + dice.below(4));
+        selves[agent].values[SELF_FACING] = static_cast<std::uint8_t>(1 + rng.below(4));
         frozen[agent] = 0;
     }
     std::fill(accounts.begin(), accounts.end(), 0);
     std::fill(counters.begin(), counters.end(), 0);
     std::fill(returns.begin(), returns.end(), 0.0);
-    place_everything();
+    rebuild_grids();
     return true;
 }
 
-void World::place_everything() {
+void World::rebuild_grids() {
     for (int layer_number = 0; layer_number < plan->layers; ++layer_number) {
         std::uint8_t* codes_here = layer(layer_number);
         for (int position = 0; position < plan->grid_size; ++position) {
@@ -73,12 +73,12 @@ void World::place_everything() {
     for (int station = 0; station < plan->total_stations; ++station) {
         things[station_at[station]] = static_cast<Thing>(FIRST_STATION + station);
         cooling_ += cooldown[station] > 0;
-        show_station(station);
+        update_station_code(station);
     }
     for (int agent = 0; agent < plan->agents; ++agent) {
         things[agent_at[agent]] = static_cast<Thing>(plan->first_agent + agent);
         frozen_ += frozen[agent] > 0;
-        show_agent(agent);
+        update_agent_code(agent);
     }
 }
 
@@ -93,29 +93,29 @@ std::uint8_t World::agent_code(int agent, int seen_by_team) const {
     return static_cast<std::uint8_t>(code + (frozen[agent] > 0));
 }
 
-void World::show_station(int station) {
+void World::update_station_code(int station) {
     const std::uint8_t code = station_code(station);
     for (int team = 0; team < plan->layers; ++team) layer(team)[station_at[station]] = code;
 }
 
-void World::show_agent(int agent) {
+void World::update_agent_code(int agent) {
     for (int team = 0; team < plan->layers; ++team) layer(team)[agent_at[agent]] = agent_code(agent, team);
 }
 
 void World::step(const std::int64_t* actions, float* rewards) {
-    std::fill_n(own_.begin(), plan->agents, 0.0);
-    draw_order();
+    std::fill_n(own_rewards_.begin(), plan->agents, 0.0);
+    shuffle_order();
     for (int turn = 0; turn < plan->agents; ++turn) {
         const int agent = order_[turn];
         act(agent, static_cast<int>(actions[agent]));
     }
-    pass_time();
-    share(rewards);
+    advance_timers();
+    distribute_rewards(rewards);
 }
 
-void World::draw_order() {
+void World::shuffle_order() {
     std::iota(order_.begin(), order_.begin() + plan->agents, std::uint16_t{0});
-    for (int place = plan->agents - 1; place > 0; --place) std::swap(order_[place], order_[dice.below(place + 1)]);
+    for (int place = plan->agents - 1; place > 0; --place) std::swap(order_[place], order_[rng.below(place + 1)]);
 }
 
 inline void World::act(int agent, int action) {
@@ -155,25 +155,25 @@ void World::use(int agent, int station) {
     std::uint8_t* items = selves[agent].values;
     const int ingredient = INGREDIENT[kind], product = PRODUCT[kind];
     if (cooldown[station] > 0 || stock[station] == 0) return;
-    if (ingredient != NOTHING && items[ingredient] < settings.cost) return;
+    if (ingredient != NONE && items[ingredient] < settings.cost) return;
     if (items[product] >= plan->limit) return;
-    if (ingredient != NOTHING) items[ingredient] = static_cast<std::uint8_t>(items[ingredient] - settings.cost);
+    if (ingredient != NONE) items[ingredient] = static_cast<std::uint8_t>(items[ingredient] - settings.cost);
     items[product] += 1;
     count(agent, FIRST_PRODUCT_COUNTER + product);
     gain(agent, product);
-    if (stock[station] != ENDLESS) stock[station] -= 1;
+    if (stock[station] != UNLIMITED) stock[station] -= 1;
     if (settings.cooldown > 0) {
         cooldown[station] = static_cast<std::int16_t>(settings.cooldown + 1);
         ++cooling_;
     }
-    show_station(station);
+    update_station_code(station);
 }
 
 void World::attack(int agent) {
     std::uint8_t* items = selves[agent].values;
     if (items[CHARGE] == 0) return;
-    const int other = first_agent_ahead(agent);
-    if (other == NOTHING || frozen[other] > 0) return;
+    const int other = first_agent_in_reach(agent);
+    if (other == NONE || frozen[other] > 0) return;
     if (plan->teams > 1 && plan->teams_of[other] == plan->teams_of[agent]) return;
     items[CHARGE] -= 1;
     count(agent, ATTACKS);
@@ -184,21 +184,21 @@ void World::attack(int agent) {
     }
     frozen[other] = static_cast<std::int16_t>(plan->freeze + 1);
     ++frozen_;
-    show_agent(other);
+    update_agent_code(other);
     count(agent, HITS);
     steal(agent, other);
 }
 
-int World::first_agent_ahead(int agent) const {
+int World::first_agent_in_reach(int agent) const {
     const int step = plan->steps[selves[agent].values[SELF_FACING] - 1];
     int position = agent_at[agent];
     for (int distance = 1; distance <= plan->reach; ++distance) {
         position += step;
         const Thing thing = things[position];
         if (thing >= plan->first_agent) return thing - plan->first_agent;
-        if (thing != FLOOR) return NOTHING;
+        if (thing != FLOOR) return NONE;
     }
-    return NOTHING;
+    return NONE;
 }
 
 void World::steal(int thief, int other) {
@@ -221,22 +221,22 @@ void World::gain(int agent, int item) {
     std::int32_t& account = accounts[agent * ITEM_COUNT + item];
     if (plan->reward_caps[item] >= 0 && account >= plan->reward_caps[item]) return;
     ++account;
-    own_[agent] += plan->rewards[item];
+    own_rewards_[agent] += plan->rewards[item];
 }
 
 void World::lose(int agent, int item) {
     std::int32_t& account = accounts[agent * ITEM_COUNT + item];
     if (account <= 0) return;
     --account;
-    own_[agent] -= plan->rewards[item];
+    own_rewards_[agent] -= plan->rewards[item];
 }
 
-void World::pass_time() {
+void World::advance_timers() {
     if (cooling_ > 0) {
         for (int station = 0; station < plan->total_stations; ++station) {
             if (cooldown[station] == 0 || --cooldown[station] > 0) continue;
             --cooling_;
-            show_station(station);
+            update_station_code(station);
         }
     }
     if (frozen_ > 0) {
@@ -245,28 +245,28 @@ void World::pass_time() {
             selves[agent].values[SELF_FROZEN] = static_cast<std::uint8_t>(--frozen[agent]);
             if (frozen[agent] > 0) continue;
             --frozen_;
-            show_agent(agent);
+            update_agent_code(agent);
         }
     }
     ++clock;
 }
 
-void World::share(float* rewards) {
+void World::distribute_rewards(float* rewards) {
     const double share = plan->team_share;
     if (share > 0) {
-        double sums[MOST_TEAMS] = {};
-        int sizes[MOST_TEAMS] = {};
+        double sums[MAX_TEAMS] = {};
+        int sizes[MAX_TEAMS] = {};
         for (int agent = 0; agent < plan->agents; ++agent) {
-            sums[plan->teams_of[agent]] += own_[agent];
+            sums[plan->teams_of[agent]] += own_rewards_[agent];
             sizes[plan->teams_of[agent]] += 1;
         }
         for (int team = 0; team < plan->teams; ++team) sums[team] /= sizes[team] ? sizes[team] : 1;
         for (int agent = 0; agent < plan->agents; ++agent) {
-            own_[agent] = (1 - share) * own_[agent] + share * sums[plan->teams_of[agent]];
+            own_rewards_[agent] = (1 - share) * own_rewards_[agent] + share * sums[plan->teams_of[agent]];
         }
     }
     for (int agent = 0; agent < plan->agents; ++agent) {
-        rewards[agent] = static_cast<float>(own_[agent]);
+        rewards[agent] = static_cast<float>(own_rewards_[agent]);
         returns[agent] += static_cast<double>(rewards[agent]);
     }
 }

@@ -1,177 +1,171 @@
-// Inference, advantages and updates of one network over one recording.
+// PPO for one network and one rollout buffer: inference, advantages and updates.
 #pragma once
 
 #include <memory>
 
-#include "../arena/crew.hpp"
-#include "code_pages.hpp"
-#include "floats.hpp"
-#include "memories.hpp"
-#include "network.hpp"
-#include "numpy_bits.hpp"
-#include "recording.hpp"
-#include "reducer.hpp"
+#include "collectives.hpp"
+#include "table_codes.hpp"
 
 namespace engine {
 
-// The optimiser's memory, which belongs to torch.
+// Parameters and Adam's state, in arrays that belong to Python.
 struct Parameters {
     std::size_t count;
-    float *values, *gradient, *mean, *spread;  // [count]
-    float* step_count;                         // one number
+    float *values, *gradient, *exp_avg, *exp_avg_sq;  // [count]
+    float* step_count;                                // [1]
 };
 
-struct UpdateRates {
+struct UpdateConfig {
     float gamma, gae_lambda;
     int epochs, minibatch_size;
-    double target_divergence;  // an epoch that ends beyond it is the last
+    double target_kl;  // the update stops after an epoch that exceeds it
     LossWeights loss;
     bool normalize_advantages;
     float max_grad_norm, learning_rate, beta1, beta2, epsilon, weight_decay;
 };
 
 struct EpochResult {
-    double norm;        // of the last gradient, before clipping; not finite: nothing was done with it
-    double divergence;  // mean over the last minibatch, of all ranks
+    double norm;       // of the last gradient, before clipping; if it is not finite, no step was taken with it
+    double approx_kl;  // mean over the last minibatch, over all ranks
 };
 
-// What a minibatch learns from: (advantage - mean) * factor.
-struct Scale {
+// Advantages are normalized to (advantage - mean) * factor.
+struct AdvantageScale {
     float mean, factor;
 };
 
-constexpr std::size_t APART = 128;  // bytes: processors fetch pairs of lines
+constexpr std::size_t CACHE_LINE_PAIR = 128;  // bytes; prefetchers load pairs of cache lines
 
-// What is told of one piece of work, by whoever did it.
-struct alignas(APART) Told {
+// What a thread adds up for one task.
+struct alignas(CACHE_LINE_PAIR) TaskResult {
     LossSums sums;
-    double squares;
+    double squared_sum;
 };
 
-// How a minibatch is cut up. A column is what is learned from as a whole: one sample, or a stretch of steps of one
-// environment where there is memory. Column s * B + b is stretch s of environment b.
-struct Cutting {
-    Cutting(bool has_memory, int stretch);
-    const int stretch;        // steps of a column
-    const int slice_columns;  // whose gradient is one sum
-    const int block_columns;  // that go through the network together
+// How a minibatch is split. A column is the unit of a minibatch: one sample, or for recurrent networks a segment of
+// consecutive steps of one environment. Column s * B + b is segment s of environment b.
+struct MinibatchSplit {
+    MinibatchSplit(bool has_memory, int segment_length);
+    const int segment_length;  // steps of a column
+    const int slice_columns;   // columns whose gradient is one sum
+    const int block_columns;   // columns that pass through the network together
 
-    int rows() const;  // what a block must hold
+    int rows() const;  // rows of a block
 };
 
-// What one thread works in; no other one's lines of the cache.
-struct alignas(APART) Bench {
-    Bench(const Plan& plan, const Cutting& cutting, const HeadPlan& head_plan);
-    HeadBench head;
-    Floats values, before, slopes;
-    Floats input;  // [rows, stride of slot 0]
-    Floats states;  // [columns, state_size]
-    std::vector<std::size_t> samples;  // [rows]: where they are in the recording
+// The working memory of one thread.
+struct alignas(CACHE_LINE_PAIR) Workspace {
+    Workspace(const NetworkLayout& layout, const MinibatchSplit& split, const HeadPlan& head_plan);
+    ActionHead head;
+    FloatArray values, pre_activations, grads;
+    FloatArray input;                  // [rows, stride of slot 0]
+    FloatArray states;                 // [columns, state_size]
+    std::vector<std::size_t> samples;  // [rows] indices into the rollout
     std::unique_ptr<bool[]> starts;    // [rows]
-    Floats old_log_probs, old_values, old_advantages, old_returns;  // [ROWS]
+    FloatArray old_log_probs, old_values, old_advantages, old_returns;  // [ROWS]
 };
 
 class Learner {
    public:
-    Learner(std::unique_ptr<Network> network, HeadPlan head, Reader reader, Parameters parameters, Recording recording,
-            int stretch, int threads);
+    Learner(std::unique_ptr<Network> network, HeadPlan head, ObservationReader reader, Parameters parameters,
+            RolloutBuffer buffer, int segment_length, int threads);
 
-    // What the network remembers between recordings; to be set before the first action and read behind the last.
-    Memories& memories() { return memories_; }
-    // Before the first action with these parameters; the seed is that of the run's dice.
-    void begin(std::uint64_t seed, std::uint64_t iteration);
-    // Reads row `step` of the observations, for environments from `first` to before `last`.
-    void read(int step, int first, int last);
-    // Draws actions for them; `bench` is the caller's.
-    void act(int step, int first, int last, int bench);
-    // All environments, shared among threads.
+    // The recurrent state: set it before the first step of a rollout, read it after the last.
+    RecurrentState& recurrent_state() { return recurrent_state_; }
+    // Call before the first step of a rollout, after the parameters changed; `seed` is the run's action seed.
+    void begin_rollout(std::uint64_t seed, std::uint64_t iteration);
+    // Converts row `step` of the observations of environments [first, last).
+    void read_observations(int step, int first, int last);
+    // Samples actions for them. `workspace`: number of the calling thread.
+    void act(int step, int first, int last, int workspace);
+    // The same for all environments, with all threads.
     void act_all(int step);
-    // Values of the whole recording and of what truly followed each step.
-    void judge(const std::vector<Cut>& cuts);
-    // All epochs, in orders that are drawn from `bits`. The norm of the last gradient, before clipping; where it is not
-    // finite, nothing was done with that gradient.
-    // `reducer`: of the ranks that learn together, or null; gradients, the statistics of advantages and the divergence
-    // are then those of all ranks.
-    double update(const NumpyBits& bits, const UpdateRates& rates, Reducer* reducer = nullptr);
-    int stretch() const { return cutting_.stretch; }
-    std::size_t columns() const { return recording_.samples() / cutting_.stretch; }
+    // Computes the values of the whole rollout, and of the state after each step.
+    void evaluate_values(const std::vector<Truncation>& truncations);
+    // Runs all epochs, in minibatch orders drawn from `generator`, and returns the norm of the last gradient before
+    // clipping; if it is not finite, no step was taken with it. `reducer`: of the ranks that train together, or null;
+    // gradients, advantage statistics and approx_kl are then those of all ranks.
+    double update(const NumpyBitGenerator& generator, const UpdateConfig& config, Reducer* reducer = nullptr);
+    int segment_length() const { return split_.segment_length; }
+    std::size_t columns() const { return buffer_.samples() / split_.segment_length; }
 
-    // Of the update so far.
+    // Statistics of the last update.
     const LossSums& sums() const { return sums_; }
     double norm_sum() const { return norm_sum_; }
     long minibatches() const { return minibatches_; }
     long samples_learned() const { return samples_learned_; }
 
-    const Reader& reader() const { return reader_; }
-    const CodePages& codes() const { return codes_; }
-    const Recording& recording() const { return recording_; }
+    const ObservationReader& reader() const { return reader_; }
+    const TableCodes& codes() const { return codes_; }
+    const RolloutBuffer& buffer() const { return buffer_; }
     int action_parts() const { return head_.parts(); }
     int input_stride() const { return network_->stride(0); }
-    arena::Crew& crew() { return crew_; }
+    palaestra::ThreadPool& pool() { return pool_; }
     const char* kernels_name() const { return network_->kernels().name; }
 
    private:
-    void forward(const Block& block, int wanted) const;
+    // ---- learner_rollout.cpp
+    void forward(const Block& block, int output_mask) const;
     const float* log_std() const;
-    std::size_t sample_of(std::int64_t column, int step) const;
-    // Advantages and returns.
-    void estimate(float gamma, float gae_lambda);
+    // `work(first, last, worker)` over all `rows` in whole blocks of ROWS; the split does not change any result.
+    void parallel_rows(std::size_t rows, const std::function<void(std::size_t, std::size_t, int)>& work);
+    void evaluate_rows(std::size_t first, std::size_t last, Workspace& workspace, float* last_values);
+    void evaluate_all(float* last_values);
+    void evaluate_last(float* last_values);
+    float evaluate_truncation(const Truncation& truncation);
+    void estimate_advantages(float gamma, float gae_lambda);
+
+    // ---- learner_update.cpp
     void begin_update(Reducer* reducer);
-    // In the order that was drawn; minibatches are whole columns.
-    EpochResult epoch(const UpdateRates& rates);
-    // Of every minibatch of `width` columns in the order that was drawn.
-    void normalize(int width, const UpdateRates& rates);
-    // `part_of(advantage)` over all samples of the columns.
+    EpochResult run_epoch(const UpdateConfig& config);
+    std::size_t sample_of(std::int64_t column, int step) const;
+    // Computes the advantage scales of all minibatches of `width` columns.
+    void normalize(int width, const UpdateConfig& config);
+    // Sum of `term(advantage)` over all samples of the columns.
     template <typename Term>
-    double sum_of_advantages(const std::int64_t* columns, int count, const Term& part_of) const;
-    void gather(const std::int64_t* columns, int count, Bench& bench) const;
-    // Every slice of the minibatch, shared among threads.
-    void learn(const std::int64_t* columns, int count, const LossWeights& weights);
-    // `first`: number of its first column in the minibatch.
-    void learn_slice(const Part& part, const std::int64_t* columns, int first, int count, const LossWeights& weights,
-                     Bench& bench, float* gradient, LossSums& sums);
-    // Of at most ROWS rows of the bench.
-    OldRows recall(int first, int rows, Bench& bench) const;
-    void loss_of(int wanted, int first, int rows, const LossWeights& weights, Bench& bench, float* gradient,
-                 LossSums& sums) const;
-    // `work(first, last, worker)` for all of `rows`, in whole blocks of ROWS; what a thread gets changes no bit of a row.
-    void share(std::size_t rows, const std::function<void(std::size_t, std::size_t, int)>& work);
-    void judge_rows(std::size_t first, std::size_t last, Bench& bench, float* last_values);
-    void judge_all(float* last_values);
-    void judge_last(float* last_values);
-    float judge_cut(const Cut& cut);
-    // `work(number)` of each part; a part is always the same thread's, as far as possible: it has it in its cache.
-    void each_part(const std::function<void(std::size_t)>& work);
-    // The slopes in the parameters' order.
-    void gather_slopes(const Part& part, int slices, int minibatch_size);
-    double squares_of_slopes(const Part& part) const;
-    // Of the gradient over all ranks.
+    double sum_of_advantages(const std::int64_t* columns, int count, const Term& term) const;
+    void gather(const std::int64_t* columns, int count, Workspace& workspace) const;
+    // Gathers what was recorded for at most ROWS rows of the workspace.
+    OldSamples gather_old(int first, int rows, Workspace& workspace) const;
+    void compute_loss(int output_mask, int first, int rows, const LossWeights& weights, Workspace& workspace,
+                      float* gradient, LossSums& sums) const;
+    // Gradient blocks of all slices of the minibatch, with all threads.
+    void compute_gradients(const std::int64_t* columns, int count, const LossWeights& weights);
+    // `first_column`: position of the slice in the minibatch.
+    void compute_slice_gradient(const Part& part, const std::int64_t* columns, int first_column, int count,
+                                const LossWeights& weights, Workspace& workspace, float* gradient, LossSums& sums);
+    // `work(number)` of each part of the network; a part stays with the same thread, which has it in its cache.
+    void for_each_part(const std::function<void(std::size_t)>& work);
+    // Sums the slices into the flat gradient.
+    void gather_gradients(const Part& part, int slices, int minibatch_size);
+    double squared_norm(const Part& part) const;
+    // Norm of the gradient over all ranks.
     double gradient_norm(int slices, int minibatch_size);
-    double step(int slices, int minibatch_size, const UpdateRates& rates);
+    double optimizer_step(int slices, int minibatch_size, const UpdateConfig& config);
 
     const std::unique_ptr<Network> network_;
     const HeadPlan head_;
-    const Reader reader_;
+    const ObservationReader reader_;
     const Parameters parameters_;
-    const Recording recording_;
-    const Cutting cutting_;
+    const RolloutBuffer buffer_;
+    const MinibatchSplit split_;
     const Part whole_;
-    const std::vector<Part> parts_;  // of which the whole is made
-    Memories memories_;
-    CodePages codes_;
-    arena::Crew crew_;
-    Dice dice_;
-    std::vector<Bench> benches_;
+    const std::vector<Part> parts_;  // that make up the whole network
+    RecurrentState recurrent_state_;
+    TableCodes codes_;
+    palaestra::ThreadPool pool_;
+    CounterRng rng_;
+    std::vector<Workspace> workspaces_;
     std::vector<std::int64_t> order_;  // of columns
-    Floats packed_, inputs_, gradients_;
-    std::size_t gradient_slices_ = 0;  // for which there is room
+    FloatArray packed_, inputs_, gradients_;
+    std::size_t gradient_slices_ = 0;  // gradient blocks that fit into `gradients_`
     Reducer* reducer_ = nullptr;       // during an update
-    std::vector<Scale> scales_;        // of each minibatch
-    Scale scale_{0, 1};                // of this one
+    std::vector<AdvantageScale> scales_;  // of each minibatch
+    AdvantageScale scale_{0, 1};          // of the current one
     LossSums sums_{};
     double norm_sum_ = 0;
     long minibatches_ = 0, samples_learned_ = 0;
-    std::vector<Told> slices_told_, parts_told_;
+    std::vector<TaskResult> slice_results_, part_results_;
 };
 
 }  // namespace engine

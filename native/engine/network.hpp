@@ -1,56 +1,64 @@
-// A plan with the memory that it points to, checked once, so that kernels may trust it.
+// A network's plan, validated once and laid out in memory, so that kernels can trust it.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "kernels.hpp"
 
 namespace engine {
 
+// As described by Python (training/engines/network_plan.py). Layers are ordered so that every source is written before it
+// is read, and a cell's target follows the layers that write its gates.
+struct NetworkPlan {
+    std::vector<int> slot_sizes;
+    std::vector<Layer> layers;
+    std::vector<Table> tables;
+    std::vector<Cell> cells;
+    int action_slot, value_slot;
+};
+
 struct Range {
     std::size_t begin, end;
 };
 
-// Layers that share nothing with the others but what they read: the whole network, or one end of it.
+// Layers that share nothing with the others but their inputs: the whole network, or its action or value part.
 struct Part {
-    Plan plan;
-    int wanted;                      // of which ends
-    std::vector<Range> parameters;  // that are its own
+    NetworkLayout layout;
+    int output_mask;
+    std::vector<Range> parameters;
 };
 
 class Network {
    public:
-    // `sizes` of the slots; layers in an order in which every source is written before it is read, a cell's target
-    // behind the layers that write its gates. `rows`: what a block must hold.
-    Network(const std::vector<int>& sizes, std::vector<Layer> layers, std::vector<Table> tables,
-            std::vector<Cell> cells, std::size_t parameter_count, int action_slot, int value_slot, int rows,
-            const Kernels& kernels);
+    // `rows`: what a block must hold. Throws std::invalid_argument naming the layer, table or cell that does not fit.
+    Network(NetworkPlan plan, std::size_t parameter_count, int rows, const Kernels& kernels);
 
-    const Plan& plan() const { return plan_; }
-    Part whole() const { return {plan_, EVERYTHING, {{0, parameter_count_}}}; }
-    // Value and action, where no layer serves both; else the whole.
+    const NetworkLayout& layout() const { return layout_; }
+    Part whole() const { return {layout_, EVERYTHING, {{0, parameter_count_}}}; }
+    // The value and the action part, if no layer and no parameter serves both; otherwise the whole.
     std::vector<Part> parts() const;
     const Kernels& kernels() const { return kernels_; }
     bool has_memory() const { return !cells_.empty(); }
     int stride(int slot) const { return strides_[slot]; }
     int size(int slot) const { return sizes_[slot]; }
-    std::size_t place(int slot) const { return places_[slot]; }
-    std::size_t log_std_slope() const { return log_std_slope_; }  // [stride of the action slot], in a block of slopes
+    std::size_t offset(int slot) const { return offsets_[slot]; }
+    std::size_t log_std_gradient() const { return log_std_gradient_; }  // [stride of the action slot], in a gradient block
 
     const int action_slot, value_slot;
 
    private:
-    void check(std::size_t parameter_count);
-    void check_layer(const Layer& layer, std::size_t parameter_count) const;
-    void check_table(const Layer& layer, std::size_t parameter_count) const;
+    void check();
+    void check_layer(const Layer& layer, const std::string& name) const;
+    void check_table(const Layer& layer, const std::string& name) const;
+    void check_cell(const Cell& cell, const std::string& name) const;
     void mark_ends();
     void check_order();
-    void check_cell(const Cell& cell, std::size_t parameter_count) const;
     void mark_uses();
-    void set_value_apart();
+    void split_value_network();
     std::vector<bool> parameters_of(int first_layer, int last_layer) const;
-    Part part(int first_layer, int last_layer, std::size_t first_slope, std::size_t last_slope) const;
-    void mark_finishers();
+    Part part(int first_layer, int last_layer, std::size_t first_gradient, std::size_t last_gradient) const;
+    void mark_completions();
     int add_slot(int size);
     void add_cell_slots();
     void lay_out_bias(Layer& layer);
@@ -60,15 +68,15 @@ class Network {
 
     std::vector<int> sizes_;
     std::vector<int> strides_;
-    std::vector<std::size_t> places_;
+    std::vector<std::size_t> offsets_;
     std::vector<Layer> layers_;
     std::vector<Table> tables_;
     std::vector<Cell> cells_;
     const Kernels& kernels_;
     const std::size_t parameter_count_;
-    int value_layers_ = 0;  // in front of all others, where those are not for the value; else 0
-    std::size_t value_slopes_ = 0, action_slopes_ = 0, log_std_slope_ = 0;  // where the first ends, the others begin
-    Plan plan_{};
+    int value_layers_ = 0;  // number of the value part's layers, which come first; 0 if there are no separate parts
+    std::size_t value_gradient_end_ = 0, action_gradient_begin_ = 0, log_std_gradient_ = 0;  // in a gradient block
+    NetworkLayout layout_{};
 };
 
 int gates_of(CellKind kind);

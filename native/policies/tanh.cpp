@@ -1,4 +1,4 @@
-// tanh of many numbers; see src/palaestra/policies/tanh.py for why not torch's.
+// tanh of large arrays; src/palaestra/policies/tanh.py says why not torch's.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -9,19 +9,18 @@
 
 #include "../dispatch.hpp"
 #include "../engine/tanh_fit.hpp"
-#include "parts.hpp"
-#include "split.hpp"
+#include "ops.hpp"
 
 namespace nb = nanobind;
 
 namespace {
 
 using Numbers = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Bent = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Outputs = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// The native engine's own quotient of polynomials. What is not a number fails both comparisons and stays so.
+// The rational approximation of the native engine. NaN fails both comparisons and is kept.
 PALAESTRA_CLONES
-void bend(const float* __restrict numbers, float* __restrict out, std::size_t first, std::size_t last) {
+void tanh_range(const float* __restrict numbers, float* __restrict out, std::size_t first, std::size_t last) {
     using namespace engine;
     for (std::size_t k = first; k < last; ++k) {
         float x = numbers[k] > TANH_LIMIT ? TANH_LIMIT : numbers[k];
@@ -36,14 +35,14 @@ void bend(const float* __restrict numbers, float* __restrict out, std::size_t fi
     }
 }
 
-void tanh_of(Numbers numbers, Bent out, int threads) {
+void tanh_of(Numbers numbers, Outputs out, int threads) {
     if (numbers.size() != out.size()) {
-        throw std::invalid_argument(std::to_string(numbers.size()) + " numbers do not fit into " +
-                                    std::to_string(out.size()));
+        throw std::invalid_argument("out has " + std::to_string(out.size()) + " entries for " +
+                                    std::to_string(numbers.size()) + " numbers");
     }
-    nb::gil_scoped_release free_python;
+    const nb::gil_scoped_release without_gil;
     split(numbers.size(), threads,
-          [&](std::size_t first, std::size_t last) { bend(numbers.data(), out.data(), first, last); });
+          [&](std::size_t first, std::size_t last) { tanh_range(numbers.data(), out.data(), first, last); });
 }
 
 }  // namespace
