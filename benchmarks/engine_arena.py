@@ -78,9 +78,9 @@ class Training:
         engine: Any = state.algorithm.compute
         if way == "from Python":
             engine._batch = None
-        self._played = engine._play
+        self._played = engine._collect
         self.playing = 0.0  # CPU seconds
-        engine._play = self._play
+        engine._collect = self._play
         self.reports = train(state)
         next(self.reports)  # first allocations are not training
 

@@ -1,4 +1,4 @@
-// The extension module palaestra.training.engines.native_ppo: environments that are stepped in C++.
+// The extension module palaestra.training.engines.native_learner: environments that are stepped in C++.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>

@@ -1,4 +1,4 @@
-// What the bindings of palaestra.training.engines.native_ppo share. Names and signatures are documented in native_ppo.pyi.
+// What the bindings of palaestra.training.engines.native_learner share. Names and signatures are documented in native_learner.pyi.
 #pragma once
 
 #include <nanobind/nanobind.h>

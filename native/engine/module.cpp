@@ -1,4 +1,4 @@
-// The extension module palaestra.training.engines.native_ppo: the learner. See native_ppo.pyi for the Python side.
+// The extension module palaestra.training.engines.native_learner: the learner. See native_learner.pyi for the Python side.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -304,7 +304,7 @@ void bind_update_config(nb::module_& module) {
 
 }  // namespace
 
-NB_MODULE(native_ppo, module) {
+NB_MODULE(native_learner, module) {
     module.doc() = "PPO for networks of linear layers, embedding tables and recurrent cells.";
     module.def("kernel_names", &kernel_names);
     module.def("discounted_sums", &discounted_sums, "rewards"_a, "ended"_a, "running"_a, "gamma"_a, "out"_a);
@@ -312,7 +312,7 @@ NB_MODULE(native_ppo, module) {
     bind_collectives(module);
     bind_update_config(module);
     nb::class_<PyLearner>(module, "Learner")
-        .def("__init__", &make_learner, nb::kw_only(), "network"_a, "head"_a, "input"_a, "parameters"_a, "buffer"_a,
+        .def("__init__", &make_learner, nb::kw_only(), "network"_a, "head"_a, "network_input"_a, "parameters"_a, "buffer"_a,
              "normalizer"_a.none(), "horizon"_a, "env_count"_a, "threads"_a, "segment_length"_a = 1, "kernels"_a = "")
         .def("begin_rollout",
              [](PyLearner& owner, std::uint64_t seed, std::uint64_t iteration) { owner.learner->begin_rollout(seed, iteration); },

@@ -4,7 +4,7 @@ import sys
 import arena_learning
 import pytest
 
-pytest.importorskip("palaestra.apps.arena.core", reason="the reference would take minutes")
+pytest.importorskip("palaestra.apps.arena.native_core", reason="the reference would take minutes")
 
 
 @pytest.mark.full

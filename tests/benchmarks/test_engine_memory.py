@@ -7,7 +7,7 @@ import pytest
 from palaestra.training.engines import native_engine
 
 
-@pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+@pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 def test_it_tells_what_both_engines_do_with_a_memory(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(engine_memory.SIZES, "small", (8, {"env_count": 4, "horizon": 16, "minibatch_size": 32}))
     out = tmp_path / "memory.json"

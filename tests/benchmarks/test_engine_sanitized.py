@@ -12,10 +12,10 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 @pytest.mark.full
 @pytest.mark.slow
-@pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+@pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 def test_the_build_that_is_named_is_the_one_that_is_tested(tmp_path):
     """A copy of the usual one, in a process of its own: a module can be taken only once."""
-    own = Path(native_engine.learner.__file__)
+    own = Path(native_engine.native_learner.__file__)
     copy = Path(shutil.copy(own, tmp_path / own.name))
     words = [sys.executable, str(BENCHMARKS / "engine_sanitized.py"), str(copy), "-k", "threads_changes_no_bit"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)

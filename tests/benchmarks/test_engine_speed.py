@@ -11,7 +11,7 @@ from palaestra.training.engines import native_engine
 from palaestra.training.state import new_training_state
 
 
-@pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+@pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 def test_it_tells_what_both_engines_do(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(engine_speed, "gemm_peak", lambda threads: 100.0)
     out = tmp_path / "speed.json"
@@ -25,7 +25,7 @@ def test_it_tells_what_both_engines_do(monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+@pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 def test_a_users_training_is_timed_in_a_process_of_its_own():
     settings = {"engine": "native", "torch_threads": 1, "total_steps": 2048, "ppo": engine_speed.SIZES["small"]}
     figure = engine_speed.user("native", "small", 1, settings)

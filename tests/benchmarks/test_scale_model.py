@@ -30,7 +30,7 @@ from scale.workers import EvaluationCosts, predict_evaluations
 from palaestra.training.engines import native_engine
 
 SMALL = 1_000  # numbers of a sum whose bytes do not matter
-needs_native = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+needs_native = pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 
 COSTS = SumCosts(30e-6, 60e-6, 10e-6, 0.5e-9, 10e-6, 1e-6, 0.2e-9)
 FREE = SumCosts(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

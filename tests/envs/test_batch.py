@@ -210,7 +210,7 @@ def test_a_batch_that_raises_is_told_in_words():
 class Doored(CountingBatch):
     """Somebody else steps it; it says how that ended."""
 
-    def engine_door(self):
+    def step_api(self):
         return None
 
     def ending(self, world):

@@ -4,7 +4,7 @@ import torch
 from palaestra.policies import code_sums as module
 from palaestra.policies.code_sums import by_torch, code_sums
 
-kernels = pytest.importorskip("palaestra.policies.kernels", reason="built without a C++ compiler")
+native_ops = pytest.importorskip("palaestra.policies.native_ops", reason="built without a C++ compiler")
 
 
 def written_out(codes, table):
@@ -56,7 +56,7 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch):
 def test_without_the_kernel_torch_serves(monkeypatch):
     codes, table = torch.tensor([[1, 0, 2]], dtype=torch.uint8), torch.randn(3, 2, 4)
     ours = code_sums(codes, table)
-    monkeypatch.setattr(module, "kernels", None)
+    monkeypatch.setattr(module, "native_ops", None)
     torch.testing.assert_close(code_sums(codes, table), ours)
 
 

@@ -9,7 +9,7 @@ from palaestra.testing.two_engines import distance, facts, learn_by_both, play, 
 from palaestra.training.engines import native_engine
 from palaestra.training.state import new_training_state
 
-needs_compiler = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+needs_compiler = pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 
 
 def config(engine="native", **other):

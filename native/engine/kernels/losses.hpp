@@ -86,7 +86,7 @@ INLINE void accumulate(const LossLanes& lanes, LossSums& sums) {
     sums.clip_count += static_cast<double>(horizontal_sum(lanes.clip_count));
 }
 
-// d loss / d log-probability: zero where the clip is active, see algorithms/ppo/losses.py.
+// d loss / d log-probability: zero where the clip is active, see algorithms/ppo/loss.py.
 INLINE Vector log_prob_grad(const LossWeights& weights, Vector log_prob, Vector entropy, const OldSamples& old, int row,
                              Ints is_valid, LossLanes& lanes) {
     const Vector nothing = Vector{}, advantage = load(old.advantages + row);

@@ -88,14 +88,22 @@ class OffersBatch(Protocol):
 
 
 @runtime_checkable
-class OffersDoor(Protocol):
-    """A native batch whose worlds a compiled engine can step by itself, until an episode ends."""
+class OffersStepApi(Protocol):
+    """A native batch whose worlds a compiled engine can step itself, until an episode ends."""
 
-    def engine_door(self) -> Any:
-        """A PyCapsule as native/batch_door.h describes it, good as long as it is held; None: there is none here."""
+    def step_api(self) -> Any:
+        """A PyCapsule as native/batch_step_api.h describes it, valid as long as it lives; None if there is none."""
 
     def ending(self, world: int) -> WorldEnding:
-        """How the episode went that the last step ended in `world`, before it is reset"""
+        """The episode that the last step ended in `world`, before the world is reset"""
+
+
+def step_api_of(batch: NativeBatch) -> Any:
+    """The batch's step API, or None. The method's former name is read too."""
+    if isinstance(batch, OffersStepApi):
+        return batch.step_api()
+    engine_door = getattr(batch, "engine_door", None)
+    return None if engine_door is None else engine_door()
 
 
 class BatchEnvs:
@@ -127,10 +135,10 @@ class BatchEnvs:
             return VectorStep(self._rewards, self._land(ended, out) if ended else [])
 
     def land(self, worlds: Sequence[int], out: Arrays) -> list[Ending]:
-        """As `step` does it, for worlds whose episode ended in a step that an engine took through the batch's door."""
-        assert isinstance(self.batch, OffersDoor), "somebody came through it"
+        """Like `step`, for worlds whose episodes ended in a step that an engine took through the batch step API."""
+        batch: Any = self.batch
         with self._naming_the_batch():
-            return self._land([self.batch.ending(world) for world in worlds], out)
+            return self._land([batch.ending(world) for world in worlds], out)
 
     def _land(self, ended: Sequence[WorldEnding], out: Arrays) -> list[Ending]:
         """`out` holds what the episodes ended with, and then what the next ones begin with."""

@@ -13,11 +13,11 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding_bag
 
-kernels: ModuleType | None
+native_ops: ModuleType | None
 try:
-    from palaestra.policies import kernels
+    from palaestra.policies import native_ops
 except ImportError:  # no compiler has been here
-    kernels = None
+    native_ops = None
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -27,7 +27,12 @@ SHARED_FROM = 512  # rows; below, waking a thread takes longer than the sums
 
 def code_sums(codes: Tensor, table: Tensor) -> Tensor:
     """uint8 [N, cells], [cells, codes, size] -> [N, size]"""
-    if kernels is None or table.device.type != "cpu" or table.dtype != torch.float32 or torch.compiler.is_exporting():
+    if (
+        native_ops is None
+        or table.device.type != "cpu"
+        or table.dtype != torch.float32
+        or torch.compiler.is_exporting()
+    ):
         return by_torch(codes, table)
     sums: Tensor = _CodeSums.apply(codes, table)  # type: ignore[no-untyped-call]
     return sums
@@ -49,21 +54,21 @@ class _CodeSums(Function):
         ctx.save_for_backward(codes)
         ctx.table_shape = table.shape
         out = torch.empty(codes.shape[0], table.shape[2])
-        _kernels().code_sums(codes.numpy(), table.detach().numpy(), out.numpy(), _threads(codes))
+        _ops().code_sums(codes.numpy(), table.detach().numpy(), out.numpy(), _threads(codes))
         return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[None, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
         (codes,) = ctx.saved_tensors
         out = torch.zeros(ctx.table_shape)
-        _kernels().code_slopes(codes.numpy(), slope.contiguous().numpy(), out.numpy(), _threads(codes))
+        _ops().code_sums_backward(codes.numpy(), grad.contiguous().numpy(), out.numpy(), _threads(codes))
         return None, out
 
 
-def _kernels() -> ModuleType:
-    assert kernels is not None, "code_sums asks before it comes here"
-    return kernels
+def _ops() -> ModuleType:
+    assert native_ops is not None, "code_sums asks before it comes here"
+    return native_ops
 
 
 def _threads(codes: Tensor) -> int:

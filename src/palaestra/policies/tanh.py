@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-kernels: ModuleType | None
+native_ops: ModuleType | None
 try:
-    from palaestra.policies import kernels
+    from palaestra.policies import native_ops
 except ImportError:  # no compiler has been here
-    kernels = None
+    native_ops = None
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -38,14 +38,14 @@ def tanh(rows: Tensor) -> Tensor:
 
 def _is_ours(rows: Tensor) -> bool:
     is_plain = rows.device.type == "cpu" and rows.dtype == torch.float32 and rows.is_contiguous()
-    return is_plain and kernels is not None and not torch.compiler.is_compiling()
+    return is_plain and native_ops is not None and not torch.compiler.is_compiling()
 
 
 def _bent(rows: Tensor) -> Tensor:
-    assert kernels is not None, "asked before"
+    assert native_ops is not None, "asked before"
     out = torch.empty_like(rows)
     threads = max(1, min(torch.get_num_threads(), rows.numel() // OWN_SHARE))
-    kernels.tanh(rows.detach().view(-1).numpy(), out.view(-1).numpy(), threads)
+    native_ops.tanh(rows.detach().view(-1).numpy(), out.view(-1).numpy(), threads)
     return out
 
 

@@ -47,7 +47,7 @@ def play(state: TrainingState) -> Rollout:
     """One by the native engine, copied, with the memory before each segment that torch has there."""
     ppo = native_ppo(state)
     memory = {name: part.clone() for name, part in ppo.tensors.memory.items()}
-    ppo.compute._play(ppo, state.progress)
+    ppo.compute._collect(ppo, state.progress)
     starts = torch.from_numpy(ppo.buffer.starts.copy())
     observations = copy.deepcopy(ppo.buffer.observations)
     memories = []
@@ -64,7 +64,7 @@ def play(state: TrainingState) -> Rollout:
         ended=starts[1:],
         starts=starts[:-1],
         memory={name: torch.stack([each[name] for each in memories]) for name in memory},
-        **{name: torch.from_numpy(ppo.compute.recording[name].copy()) for name in RECORDED},
+        **{name: torch.from_numpy(ppo.compute.arrays[name].copy()) for name in RECORDED},
     )
 
 
@@ -73,14 +73,14 @@ def learn_by_both(settings: TrainConfig, updates: int = 1, group: Group = ALONE)
     state = new_training_state(settings, group)
     native, by_torch = native_ppo(state), native_ppo(new_training_state(settings, group))
     if native.tensors.memory:  # the rollout to learn from begins with one
-        native.compute._play(native, state.progress)
+        native.compute._collect(native, state.progress)
         native.buffer.rewind()
     initial = native.tensors.optimizer.flat.clone()
     for _ in range(updates):
         rollout = play(state)
         by_torch.shuffler = copy.deepcopy(native.shuffler)
-        ours = native.compute._learn(native, state.progress)
-        theirs = learn_by_torch(by_torch, rollout, torch.from_numpy(native.compute.recording["advantages"].copy()))
+        ours = native.compute._update(native, state.progress)
+        theirs = learn_by_torch(by_torch, rollout, torch.from_numpy(native.compute.arrays["advantages"].copy()))
         by_torch.policy().take_in(rollout.observations, group.stack)
         state.iteration += 1
     one, other = native.tensors.optimizer, by_torch.tensors.optimizer

@@ -15,7 +15,7 @@ from palaestra.apps.arena.settings import ArenaSettings
 from palaestra.apps.arena.tables import ACTIONS, CODE_COUNT, COUNTERS, FEATURES, ITEMS, SELF, STATIONS
 
 native_batch = pytest.importorskip("palaestra.apps.arena.native_batch", reason="no compiler has been here")
-core, NativeBatch = native_batch.core, native_batch.NativeBatch
+native_core, NativeBatch = native_batch.native_core, native_batch.NativeBatch
 
 FORMS = ("bytes", "tokens", "box")
 WORLDS = 2
@@ -173,7 +173,7 @@ def test_either_goes_on_where_the_other_stopped(form):
 def test_both_count_with_the_same_words():
     words = (ITEMS, STATIONS, ACTIONS, range(CODE_COUNT), SELF, FEATURES, COUNTERS)
     names = ("items", "stations", "actions", "codes", "self", "features", "counters")
-    assert core.tables() == {name: len(word) for name, word in zip(names, words, strict=True)}
+    assert native_core.tables() == {name: len(word) for name, word in zip(names, words, strict=True)}
 
 
 # ---- many worlds
@@ -331,12 +331,12 @@ BAD_ARRAYS = {
     "no actions": (None, of_bytes(), PAID, "actions must be int64 of shape .*, not NoneType"),
     "actions of floats": (REST.astype(float), of_bytes(), PAID, "actions must be int64"),
     "actions of the other byte order": (REST.astype(">i8"), of_bytes(), PAID, "actions must be int64"),
-    "every second action": (np.zeros(36, np.int64)[::2], of_bytes(), PAID, "not one after the other"),
+    "every second action": (np.zeros(36, np.int64)[::2], of_bytes(), PAID, "not C-contiguous"),
     "rewards of double width": (REST, of_bytes(), PAID.astype(float), "rewards must be float32"),
     "rewards too many": (REST, of_bytes(), np.zeros(19, np.float32), "rewards must be"),
     "cells of another view": (REST, of_bytes(np.zeros((18, 9, 9), np.uint8)), PAID, r"cells must be .* \(18, 11, 11\)"),
     "cells transposed": (REST, of_bytes(of_bytes()["cells"].T), PAID, "cells must be"),
-    "cells with a hole": (REST, of_bytes(np.zeros((18, 11, 12), np.uint8)[:, :, :11]), PAID, "not one after the other"),
+    "cells with a hole": (REST, of_bytes(np.zeros((18, 11, 12), np.uint8)[:, :, :11]), PAID, "not C-contiguous"),
     "self as truth": (REST, of_bytes(selves=np.zeros((18, 9), bool)), PAID, "self must be uint8"),
     "no self": (REST, {"cells": of_bytes()["cells"]}, PAID, "self must be uint8 .*, not NoneType"),
     "one array for two": (REST, of_bytes()["cells"], PAID, "self must be uint8 .*, not NoneType"),
@@ -405,7 +405,7 @@ def test_a_world_that_never_was_has_nothing_to_tell():
     [
         ([0], [1], [1], IndexError, "there is no task 1; they are 0 to 0"),
         ([0], [1], [-1], IndexError, "there is no task -1"),
-        ([0, 1], [1], [0], ValueError, "as many seeds and tasks as worlds; here are 2 worlds, 1 seeds and 1 tasks"),
+        ([0, 1], [1], [0], ValueError, "as many seeds and tasks as worlds; got 2 worlds, 1 seeds and 1 tasks"),
         ([1, 1], [1, 2], [0, 0], ValueError, "world 1 is named twice"),
     ],
 )
@@ -426,7 +426,7 @@ def test_a_reset_that_cannot_be_is_refused_and_nothing_moves(worlds, seeds, task
         ([FIGHT], -3, 1, "world_count=-3"),
         ([FIGHT], 1, 0, "threads=0"),
         ([FIGHT.model_copy(update={"view": 17})], 1, 1, "view=17 must be from 3 to 15"),
-        ([FIGHT.model_copy(update={"view": 4})], 1, 1, "view=4 has no middle"),
+        ([FIGHT.model_copy(update={"view": 4})], 1, 1, "view=4 must be odd"),
         ([FIGHT.model_copy(update={"agents": 500})], 1, 1, r"agents \+ 4 \* stations=516 must be from 1 to 90"),
         ([FIGHT.model_copy(update={"inventory": {"ore": 256}})], 1, 1, "inventory=256"),
     ],
@@ -466,7 +466,7 @@ DAMAGES = {
     "a counter that is too large": (at("counters", (0, 0), 2**40), "a counter is 1099511627776"),
     "a time that will never be": (put("step", 51), "the step is 51, which is not from 0 to 50"),
     "dice that are no number": (put("dice", "seven"), "invalid literal"),
-    "dice of too many bits": (put("dice", 2**64), "damaged in its dice"),
+    "dice of too many bits": (put("dice", 2**64), "damaged in its rng"),
     "a table of another shape": (put("agents", np.zeros((6, 5), np.int32)), r"agents must be int32 of shape \(6, 6\)"),
     "a table of another type": (put("counters", np.zeros((6, 13))), "counters must be int64"),
     "no table at all": (put("walls", None), "walls must be"),

@@ -5,7 +5,7 @@ import inspect
 from palaestra.apps.arena.reference_batch import ReferenceBatch
 from palaestra.apps.arena.world_batch import WorldBatch
 
-METHODS = ("reset", "step", "door", "counters", "returns", "world_state", "capture", "restore")
+METHODS = ("reset", "step", "step_api", "counters", "returns", "world_state", "capture", "restore")
 
 
 def test_the_interface_is_what_the_tests_of_batches_cover():

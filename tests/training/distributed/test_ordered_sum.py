@@ -14,7 +14,7 @@ from palaestra.training.distributed.reports import weights_digest
 from palaestra.training.engines import native_engine
 from palaestra.training.state import new_training_state
 
-needs_native = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+needs_native = pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 
 TWO_ROUNDS = ONE_ROUND_BYTES // 8  # numbers of a sum among three ranks that takes two rounds, also of float32
 SETTINGS = {
@@ -115,8 +115,8 @@ def test_three_ranks_over_gloo_learn_the_same_bits_as_in_shared_memory(on_one_ma
     """As on three machines: the native engine's reducer is then a function that sums over gloo."""
 
     def train_over_gloo(group):
-        assert native_engine.learner is not None
-        group.__dict__["reducer"] = native_engine.learner.CallbackReducer(group._sum_array, group.world_size)
+        assert native_engine.native_learner is not None
+        group.__dict__["reducer"] = native_engine.native_learner.CallbackReducer(group._sum_array, group.world_size)
         return train_ten_updates(group)
 
     def train_ten_updates(group):

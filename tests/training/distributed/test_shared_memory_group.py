@@ -12,9 +12,9 @@ import torch
 from palaestra.training.distributed.shared_memory_group import SharedMemoryGroup
 from palaestra.training.engines import native_engine
 
-pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+pytestmark = pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 
-CHUNK_FLOATS = (1 << 20) // 4  # native/engine/rank_memory.cpp
+CHUNK_FLOATS = (1 << 20) // 4  # native/engine/collectives.cpp
 
 
 def test_ranks_with_common_memory_are_joined_through_it(on_one_machine):
@@ -116,7 +116,7 @@ def test_a_rank_that_is_gone_without_a_word_is_named_at_once(on_one_machine):
 
     answers = on_one_machine(work, count=3, timeout_seconds=60)
     assert answers[1] is None
-    assert answers[0] == answers[2] == {"error": "PeerLost: Rank 1 ended without a word."}
+    assert answers[0] == answers[2] == {"error": "PeerLost: Rank 1 exited without reporting an error."}
 
 
 @pytest.mark.fault("D3")
@@ -162,10 +162,10 @@ def test_a_signal_reaches_a_rank_that_waits(on_one_machine):
 
 def test_ranks_that_met_over_a_network_use_the_memory_of_their_machine(together):
     def work(group):
-        assert native_engine.learner is not None
+        assert native_engine.native_learner is not None
         numbers = np.array([1.0, 2.0], np.float32) * (group.rank + 1)
         group.reducer.sum(numbers)
-        return [isinstance(group.reducer, native_engine.learner.RankMemory), numbers.tolist()]
+        return [isinstance(group.reducer, native_engine.native_learner.SharedMemoryCollectives), numbers.tolist()]
 
     assert together(work) == [[True, [3.0, 6.0]]] * 2
 

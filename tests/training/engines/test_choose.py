@@ -7,7 +7,7 @@ from palaestra.training.engines import native_engine
 from palaestra.training.state import new_training_state
 
 SMALL = {"env_count": 2, "horizon": 8, "minibatch_size": 8}
-compiled = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+compiled = pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 
 
 def settings(engine, **other):
@@ -113,7 +113,7 @@ def test_several_processes_train_natively_too():
 
 
 def test_without_a_compiler_auto_is_torch_and_native_is_refused(monkeypatch):
-    monkeypatch.setattr(native_engine, "learner", None)
+    monkeypatch.setattr(native_engine, "native_learner", None)
     assert "not compiled" in algorithm_for("auto").description
     with pytest.raises(UsageError, match="not compiled"):
         algorithm_for("native")

@@ -22,7 +22,7 @@ from palaestra.training.engines.native_engine import NativeEngine
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
-pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+pytestmark = pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 
 
 class Shelves(gymnasium.Env):
@@ -155,11 +155,9 @@ def test_a_row_gives_the_same_bits_alone_and_among_others():
     for name, block in few.algorithm.buffer.blocks.items():
         many.algorithm.buffer.blocks[name][0, :6] = block[0]
     for state in (few, many):
-        state.algorithm.compute._learner.begin(state.algorithm.action_seed, 0)
+        state.algorithm.compute._learner.begin_rollout(state.algorithm.action_seed, 0)
         state.algorithm.compute._learner.act(0)
-    assert np.array_equal(
-        few.algorithm.compute.recording["values"][0], many.algorithm.compute.recording["values"][0, :6]
-    )
+    assert np.array_equal(few.algorithm.compute.arrays["values"][0], many.algorithm.compute.arrays["values"][0, :6])
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
@@ -187,7 +185,7 @@ def test_a_run_can_be_continued_by_the_other_engine(first, then):
     assert weights(other) != weights(state)
 
 
-@pytest.mark.parametrize("kernels", native_engine.learner.kernel_names() if native_engine.learner else [])
+@pytest.mark.parametrize("kernels", native_engine.native_learner.kernel_names() if native_engine.native_learner else [])
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_every_set_of_kernels_that_runs_here_learns_as_torch_does(kernels, policy):
     settings = config(policy=policy, ppo={"minibatch_size": 192, "max_grad_norm": 1e9})
@@ -196,9 +194,9 @@ def test_every_set_of_kernels_that_runs_here_learns_as_torch_does(kernels, polic
     assert kernels in native.algorithm.description
     rollout = play(native)
     by_torch.algorithm.shuffler = copy.deepcopy(native.algorithm.shuffler)
-    native.algorithm.compute._learn(native.algorithm, native.progress)
-    advantages = torch.from_numpy(native.algorithm.compute.recording["advantages"].copy())
-    learn_by_torch(by_torch.algorithm, rollout, advantages)
+    native.algorithm.compute._update(native.algorithm, native.progress)
+    advantages = torch.from_numpy(native.algorithm.compute.arrays["advantages"].copy())
+    learn_by_torch(by_torch, rollout, advantages)
     assert distance(native.algorithm.tensors.optimizer.grad, by_torch.algorithm.tensors.optimizer.grad) < 1e-6
 
 
@@ -229,17 +227,17 @@ def test_a_code_outside_its_space_is_told_instead_of_read_beyond_the_table():
         next(train(state))
 
 
-def test_the_compiled_door_refuses_codes_that_do_not_fit():
+def test_codes_that_do_not_fit_are_an_error():
     state = new_training_state(config())
     compiled = state.algorithm.compute._learner
     cells, own = state.algorithm.buffer.blocks["cells"], state.algorithm.buffer.blocks["self"]
     vector = own[0, :1].copy()
-    with pytest.raises(ValueError, match="every table needs its codes"):
-        compiled.judge(vector, [0], [0], [cells[0, :1].copy()])
+    with pytest.raises(ValueError, match="2 tables need as many arrays of codes, not 1"):
+        compiled.evaluate_values(vector, [0], [0], [cells[0, :1].copy()])
     with pytest.raises(ValueError, match="codes has 50 entries, not 25"):
-        compiled.judge(vector, [0], [0], [cells[0, :2].copy(), vector])
+        compiled.evaluate_values(vector, [0], [0], [cells[0, :2].copy(), vector])
     with pytest.raises(IndexError, match="code 200 has no entry in a table of 21"):
-        compiled.judge(vector, [0], [0], [np.full((1, 5, 5), 200, np.uint8), vector])
+        compiled.evaluate_values(vector, [0], [0], [np.full((1, 5, 5), 200, np.uint8), vector])
 
 
 def test_a_gradient_that_is_not_finite_moves_nothing():
@@ -249,7 +247,7 @@ def test_a_gradient_that_is_not_finite_moves_nothing():
     state.algorithm.buffer.rewards[3, 1] = np.inf
     before = weights(state)
     with pytest.raises(NonFinite, match="The gradient's norm is"):
-        state.algorithm.compute._learn(state.algorithm, state.progress)
+        state.algorithm.compute._update(state.algorithm, state.progress)
     assert weights(state) == before
 
 

@@ -25,7 +25,7 @@ from palaestra.training.engines.native_engine import NativeEngine
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
-pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+pytestmark = pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 
 SHARED = """
 schema_version: 1
@@ -92,7 +92,7 @@ def test_worlds_inside_the_engine_play_and_teach_what_gymnasiums_do(env):
     """The same dice act in both; one different bit of an observation would show in the weights."""
     inside, outside = new_training_state(config(env=env)), new_training_state(config(env=env))
     assert "inside" in inside.algorithm.description
-    outside.algorithm.compute._worlds = None
+    outside.algorithm.compute._native_envs = None
     assert facts(run_on(inside, 12)) == facts(run_on(outside, 12))
     assert weights(inside) == weights(outside)
 
@@ -178,7 +178,7 @@ def test_a_gradient_that_is_not_finite_moves_nothing():
     state.algorithm.buffer.rewards[3, 1] = math.inf
     before, memory = weights(state), state.algorithm.tensors.optimizer.capture()
     with pytest.raises(NonFinite, match="The gradient's norm is"):
-        state.algorithm.compute._learn(state.algorithm, state.progress)
+        state.algorithm.compute._update(state.algorithm, state.progress)
     assert weights(state) == before
     assert all(torch.equal(part, memory[name]) for name, part in state.algorithm.tensors.optimizer.capture().items())
 
@@ -195,7 +195,7 @@ def test_a_target_divergence_ends_the_epochs_early():
     assert run_on(state, 1)[0].update.minibatches == 4
 
 
-@pytest.mark.parametrize("kernels", native_engine.learner.kernel_names() if native_engine.learner else [])
+@pytest.mark.parametrize("kernels", native_engine.native_learner.kernel_names() if native_engine.native_learner else [])
 def test_every_set_of_kernels_that_runs_here_learns_the_same(kernels):
     whole = {"minibatch_size": 128, "update_epochs": 1}
     moved = []
@@ -204,7 +204,7 @@ def test_every_set_of_kernels_that_runs_here_learns_the_same(kernels):
         state.algorithm.compute = NativeEngine(state.algorithm, name)
         assert name in state.algorithm.description
         play(state)
-        state.algorithm.compute._learn(state.algorithm, state.progress)
+        state.algorithm.compute._update(state.algorithm, state.progress)
         moved.append(state.algorithm.tensors.optimizer.grad.clone())
     assert distance(*moved) < 1e-6
 
@@ -214,9 +214,9 @@ def test_advantages_are_those_of_the_torch_engine():
     run_on(state, 3)
     rollout = play(state)
     assert bool(rollout.ended.any())
-    state.algorithm.compute._learn(state.algorithm, state.progress)
+    state.algorithm.compute._update(state.algorithm, state.progress)
     expected = estimate_advantages(rollout, 0.99, 0.95)
-    ours = torch.from_numpy(state.algorithm.compute.recording["advantages"])
+    ours = torch.from_numpy(state.algorithm.compute.arrays["advantages"])
     assert torch.allclose(ours, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -343,45 +343,45 @@ def test_minibatches_are_drawn_from_numpys_generator_as_numpy_would(env_count):
     assert state.algorithm.shuffler.bit_generator.state == expected.bit_generator.state
 
 
-def test_the_compiled_door_refuses_what_does_not_fit_instead_of_reading_beyond():
+def test_arguments_that_do_not_fit_are_errors():
     state = new_training_state(config())
-    compiled, rates = state.algorithm.compute._learner, state.algorithm.compute._rates
-    with pytest.raises(ValueError, match="no generator of NumPy's"):
-        compiled.update(dt.datetime_CAPI, rates)
+    compiled, update_config = state.algorithm.compute._learner, state.algorithm.compute._update_config
+    with pytest.raises(ValueError, match="not a NumPy 'BitGenerator'"):
+        compiled.update(dt.datetime_CAPI, update_config)
     for name in ("minibatch_size", "epochs"):
-        usual = getattr(rates, name)
-        setattr(rates, name, 0)
-        with pytest.raises(ValueError, match="counted from 1"):
-            compiled.update(state.algorithm.shuffler.bit_generator.capsule, rates)
-        setattr(rates, name, usual)
+        usual = getattr(update_config, name)
+        setattr(update_config, name, 0)
+        with pytest.raises(ValueError, match="must be at least 1"):
+            compiled.update(state.algorithm.shuffler.bit_generator.capsule, update_config)
+        setattr(update_config, name, usual)
     for step in (-1, 32):
-        with pytest.raises(IndexError, match="no such step"):
+        with pytest.raises(IndexError, match="is not from 0 to 31"):
             compiled.act(step)
-    with pytest.raises(IndexError, match="outside the recording"):
-        compiled.judge(np.zeros((1, 4), np.float32), [32], [0])
-    with pytest.raises(ValueError, match="finals has 3 entries, not 4"):
-        compiled.judge(np.zeros(3, np.float32), [0], [0])
-    with pytest.raises(ValueError, match="cannot run 'abacus'"):
+    with pytest.raises(IndexError, match="step 32 of environment 0 is outside the rollout"):
+        compiled.evaluate_values(np.zeros((1, 4), np.float32), [32], [0])
+    with pytest.raises(ValueError, match="final_observations has 3 entries, not 4"):
+        compiled.evaluate_values(np.zeros(3, np.float32), [0], [0])
+    with pytest.raises(ValueError, match="cannot run the kernels 'abacus'"):
         NativeEngine(state.algorithm, "abacus")
 
 
-def test_an_observation_outside_its_space_is_told_instead_of_written_beyond():
+def test_an_observation_outside_its_space_is_an_error():
     state = new_training_state(config(env="engines/Rooms-v0"))
     state.algorithm.buffer.rows[0][1] = [7, 0]
-    with pytest.raises(RunFailed, match="'engines/Rooms-v0' left its own observation space: .* space's choices"):
+    with pytest.raises(RunFailed, match="'engines/Rooms-v0' left its own observation space: .* space's categories"):
         next(train(state))
 
 
-def test_worlds_that_are_not_there_are_refused():
-    worlds = native_engine.learner.Worlds
-    with pytest.raises(ValueError, match="no rules called 'chess'"):
-        worlds("chess", {}, 1, 1)
-    with pytest.raises(ValueError, match="the constant 'gravity' is missing"):
-        worlds("cartpole", {}, 1, 1)
+def test_unknown_dynamics_and_other_buffers_are_errors():
+    envs = native_engine.native_learner.NativeEnvs
+    with pytest.raises(ValueError, match="unknown dynamics 'chess'"):
+        envs("chess", {}, 1, 1)
+    with pytest.raises(ValueError, match="missing constant 'gravity'"):
+        envs("cartpole", {}, 1, 1)
     state = new_training_state(config())
     with pytest.raises(IndexError):
-        state.algorithm.compute._worlds.worlds.get(4)
-    with pytest.raises(ValueError, match="do not fit the recording"):
-        state.algorithm.compute._worlds.worlds.play(
+        state.algorithm.compute._native_envs.native.get_state(4)
+    with pytest.raises(ValueError, match="do not match the learner's rollout buffer"):
+        state.algorithm.compute._native_envs.native.play(
             new_training_state(config(env="Pendulum-v1")).algorithm.compute._learner
         )

@@ -16,7 +16,7 @@ from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
 from palaestra.training.state import new_training_state
 
-pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+pytestmark = pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 
 ONE = """
 schema_version: 1
@@ -113,7 +113,7 @@ def test_what_was_played_is_what_the_policy_does_step_by_step(policy, where):
     """Each environment alone, one step after the other: chances, values, and what truly followed."""
     state = new_training_state(config(policy={"graph": policy["graph"]}))
     if where == "outside":
-        state.algorithm.compute._worlds = None
+        state.algorithm.compute._native_envs = None
     envs = copy.deepcopy(new_training_state(state.config).envs.envs)
     rollout = play(state)
     met = {"cut": 0, "fell": 0}
@@ -164,7 +164,7 @@ def test_the_number_of_threads_changes_no_bit(policy):
 def test_worlds_inside_the_engine_play_and_teach_what_gymnasiums_do(policy):
     inside, outside = new_training_state(config(policy=policy)), new_training_state(config(policy=policy))
     assert "inside" in inside.algorithm.description
-    outside.algorithm.compute._worlds = None
+    outside.algorithm.compute._native_envs = None
     assert facts(run_on(inside, 4)) == facts(run_on(outside, 4))
     assert weights(inside) == weights(outside)
 
@@ -200,18 +200,18 @@ def test_a_run_can_be_continued_by_the_other_engine_with_what_it_remembers(first
     assert weights(other) != weights(state)
 
 
-@pytest.mark.parametrize("kernels", native_engine.learner.kernel_names() if native_engine.learner else [])
+@pytest.mark.parametrize("kernels", native_engine.native_learner.kernel_names() if native_engine.native_learner else [])
 @pytest.mark.parametrize("policy", CELLS.values(), ids=CELLS)
 def test_every_set_of_kernels_that_runs_here_learns_the_same(kernels, policy):
     """On the same rollout: sampled actions may differ where rounding does."""
     state = new_training_state(config(policy=policy, ppo={"minibatch_size": 160, "update_epochs": 1}))
     grads = []
-    for name in (native_engine.learner.kernel_names()[0], kernels):
+    for name in (native_engine.native_learner.kernel_names()[0], kernels):
         again = new_training_state(state.config)
         again.algorithm.compute = NativeEngine(again.algorithm, name)
         assert name in again.algorithm.description
         play(again)
-        again.algorithm.compute._learn(again.algorithm, again.progress)
+        again.algorithm.compute._update(again.algorithm, again.progress)
         grads.append(again.algorithm.tensors.optimizer.grad.clone())
     assert distance(*grads) < 2e-6
 
@@ -246,17 +246,17 @@ def test_environments_outside_with_other_observations_and_actions_are_learned_fr
     assert ours.entropy == pytest.approx(theirs.entropy, rel=1e-5)
 
 
-def test_the_compiled_door_refuses_memories_that_do_not_fit():
+def test_memory_that_does_not_fit_is_an_error():
     state = new_training_state(config(policy=POLICIES["several"]))
-    compiled, rates = state.algorithm.compute._learner, state.algorithm.compute._rates
+    compiled, update_config = state.algorithm.compute._learner, state.algorithm.compute._update_config
     parts = [part.numpy() for part in state.algorithm.tensors.memory.values()]
-    compiled.take_memory(parts)
-    with pytest.raises(ValueError, match="a memory of other parts"):
-        compiled.take_memory(parts[1:])
+    compiled.load_memory(parts)
+    with pytest.raises(ValueError, match="the recurrent state has 4 parts, not 3"):
+        compiled.load_memory(parts[1:])
     with pytest.raises(ValueError, match="memory has 4 entries, not 50"):
-        compiled.give_memory([parts[0][0, :4].copy(), *parts[1:]])
-    with pytest.raises(ValueError, match="no whole stretches"):
-        rates.minibatch_size = 15
-        compiled.update(state.algorithm.shuffler.bit_generator.capsule, rates)
-    with pytest.raises(ValueError, match="where no episode began anew"):
-        state.algorithm.compute._learner.judge(np.zeros((1, 4), np.float32), [3], [0])
+        compiled.store_memory([parts[0][0, :4].copy(), *parts[1:]])
+    with pytest.raises(ValueError, match="minibatch_size=15 is not a multiple of segment_length"):
+        update_config.minibatch_size = 15
+        compiled.update(state.algorithm.shuffler.bit_generator.capsule, update_config)
+    with pytest.raises(ValueError, match="environment 0 was not truncated in step 3"):
+        state.algorithm.compute._learner.evaluate_values(np.zeros((1, 4), np.float32), [3], [0])

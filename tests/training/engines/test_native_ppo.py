@@ -9,7 +9,7 @@ from palaestra.training.engines.native_ppo import NativePpo
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
-pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="the native engine is not compiled")
+pytestmark = pytest.mark.skipif(native_engine.native_learner is None, reason="the native engine is not compiled")
 PPO = {"env_count": 3, "horizon": 16, "minibatch_size": 16}
 
 

@@ -16,7 +16,7 @@ from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
 from palaestra.training.state import new_training_state
 
-pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+pytestmark = pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 
 CELL = """
 schema_version: 1
@@ -55,9 +55,9 @@ def recorded(state):
     """What the native engine played, all [T, B, …]; observations and starts are [T + 1, B, …]."""
     engine = state.algorithm.compute
     assert isinstance(engine, NativeEngine)
-    engine._play(state.algorithm, state.progress)
+    engine._collect(state)
     return {
-        **{name: engine.recording[name].copy() for name in (*RECORDED, "terminated", "starts")},
+        **{name: engine.arrays[name].copy() for name in (*RECORDED, "terminated", "starts")},
         "blocks": {name: block.copy() for name, block in state.algorithm.buffer.blocks.items()},
     }
 
@@ -72,12 +72,12 @@ def play_again(state, rollout, rank):
     for name, block in state.algorithm.buffer.blocks.items():
         block[:] = half(rollout["blocks"][name], rank)
     state.algorithm.buffer.starts[:] = half(rollout["starts"], rank)
-    engine._learner.begin(state.algorithm.action_seed, state.iteration)
-    engine._take_memory(state.algorithm)
+    engine._learner.begin_rollout(state.algorithm.action_seed, state.iteration)
+    engine._load_memory(state)
     for step in range(state.algorithm.buffer.horizon):
         engine._learner.act(step)
     for name in (*RECORDED, "terminated"):
-        engine.recording[name][:] = half(rollout[name], rank)
+        engine.arrays[name][:] = half(rollout[name], rank)
 
 
 def begun(kind, env_count, group=None, **ppo):
@@ -101,12 +101,12 @@ def test_two_ranks_of_n_learn_what_one_of_2n_learns(on_one_machine, kind):
     """Advantages are normalised, gradients clipped and statistics taken over all ranks."""
     whole = begun(kind, 2 * rows_of(kind))
     rollout = recorded(whole)
-    stats = whole.algorithm.compute._learn(whole.algorithm, whole.progress)
+    stats = whole.algorithm.compute._update(whole.algorithm, whole.progress)
 
     def work(group):
         state = begun(kind, rows_of(kind), group)
         play_again(state, rollout, group.rank)
-        own = state.algorithm.compute._learn(state.algorithm, state.progress)
+        own = state.algorithm.compute._update(state.algorithm, state.progress)
         return [
             weights_digest(state.algorithm.policy()),
             learned_by(state).tolist(),
@@ -181,8 +181,8 @@ def test_sums_over_gloo_give_the_same_weights_as_sums_in_memory(on_one_machine, 
     """As ranks on several machines do it: the reducer is then a function of Python's."""
 
     def over_gloo(group):
-        assert native_engine.learner is not None
-        group.__dict__["reducer"] = native_engine.learner.CallbackReducer(group._sum_array, group.world_size)
+        assert native_engine.native_learner is not None
+        group.__dict__["reducer"] = native_engine.native_learner.CallbackReducer(group._sum_array, group.world_size)
         return work(group)
 
     def work(group):
@@ -196,7 +196,7 @@ def test_sums_over_gloo_give_the_same_weights_as_sums_in_memory(on_one_machine, 
 def test_where_one_rank_cannot_take_native_none_does(on_one_machine, monkeypatch):
     def work(group):
         if group.rank == 1:
-            monkeypatch.setattr(native_engine, "learner", None)
+            monkeypatch.setattr(native_engine, "native_learner", None)
         settings = config_of("mlp", 4).model_copy(update={"engine": "auto"})
         return new_training_state(settings, group).algorithm.description
 

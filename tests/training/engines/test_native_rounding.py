@@ -22,7 +22,7 @@ from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_engine import NativeEngine
 from palaestra.training.state import new_training_state
 
-pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+pytestmark = pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 
 POLICIES = {
     "tanh": "mlp",
@@ -50,8 +50,8 @@ def ten_steps(settings: TrainConfig):
     true_agent = copy.deepcopy(by_torch.algorithm.policy()).double()
     true_optimizer = FlatOptimizer(true_agent, settings.ppo.optimizer, settings.ppo.regularize)
     rollout, shuffler = play(native), copy.deepcopy(native.algorithm.shuffler)
-    stats = native.algorithm.compute._learn(native.algorithm, native.progress)
-    advantages = torch.from_numpy(native.algorithm.compute.recording["advantages"].copy())
+    stats = native.algorithm.compute._update(native.algorithm, native.progress)
+    advantages = torch.from_numpy(native.algorithm.compute.arrays["advantages"].copy())
     ppo = settings.ppo
     update(
         by_torch.algorithm.policy(),

@@ -8,9 +8,9 @@ from palaestra.algorithms.optimizers import FlatOptimizer
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
 from palaestra.policies.build import build_policy
-from palaestra.training.engines.codes import LayerPlan
-from palaestra.training.engines.network_plan import plan_network
+from palaestra.training.engines.network_plan import NetworkPlan
 from palaestra.training.engines.numpy_network import build_numpy_network, orthogonal
+from palaestra.training.engines.policy_plan import plan_policy
 
 SEEN = BoxSpec((5,))
 SPACES = {
@@ -30,9 +30,11 @@ def drafted(settings=None, seen=SEEN, action=SPACES["choices"][1], seed=1, **pol
 def test_it_is_laid_out_as_the_module_that_torch_builds(seen, action, settings):
     draft = drafted(settings, seen, action)
     agent = build_policy(PolicyConfig(graph="mlp", settings=settings), EnvInterface(seen, action))
-    plan = plan_network(agent, FlatOptimizer(agent).flat)
-    assert draft.plan == LayerPlan(plan.sizes, plan.layers, plan.action_slot, plan.value_slot, plan.log_std)
-    assert draft.numbers["values"].size == plan.flat.numel()
+    flat = FlatOptimizer(agent).flat
+    plan = plan_policy(agent, flat)
+    assert isinstance(plan, NetworkPlan)
+    assert draft.plan == plan
+    assert draft.numbers["values"].size == flat.numel()
 
 
 @pytest.mark.parametrize(("seen", "action"), SPACES.values(), ids=SPACES)
@@ -73,8 +75,8 @@ def test_the_same_seed_draws_the_same_and_another_seed_another():
 def test_no_layer_draws_the_numbers_of_another():
     draft = drafted({"hidden": [6, 6]})
     matrices = {
-        draft.numbers["values"][weight : weight + inputs * outputs].tobytes()
-        for _, _, inputs, outputs, weight, _, _, _ in draft.plan.layers
+        draft.numbers["values"][layer.weight_offset : layer.weight_offset + layer.inputs * layer.outputs].tobytes()
+        for layer in draft.plan.layers
     }
     assert len(matrices) == len(draft.plan.layers)
 

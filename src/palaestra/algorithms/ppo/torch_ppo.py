@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from palaestra.policies.agent import Agent
 
 
-class EnvStepper(Protocol):
-    """Steps environments in native memory: their Python objects are out of date from `take` to `export_env_state`."""
+class NativeEnvs(Protocol):
+    """Compiled copies of environments. Python's are out of date between `import_state` and `export_state`."""
 
-    def take(self) -> None: ...
-    def export_env_state(self) -> None: ...
+    def import_state(self) -> None: ...
+    def export_state(self) -> None: ...
     def invalidate(self) -> None: ...
-    def stepped(self, envs: VectorEnvs) -> Stepped: ...
+    def stepper(self, envs: VectorEnvs) -> Stepped: ...
 
 
 class TorchPpo(Ppo):
@@ -46,13 +46,13 @@ class TorchPpo(Ppo):
         group: Group,
         tensors: PpoTensors,
         description: str = TORCH_ENGINE,
-        stepper: EnvStepper | None = None,
+        native_envs: NativeEnvs | None = None,
     ) -> None:
-        """`description`: also why not native, if that was tried. `stepper`: of these environments."""
+        """`description`: also why not native, if that was tried. `native_envs`: of these environments."""
         super().__init__(config, envs, buffer, group)
         self.description = description
         self._tensors = tensors
-        self._stepper = stepper
+        self._native_envs = native_envs
 
     @property
     def tensors(self) -> PpoTensors:
@@ -83,18 +83,18 @@ class TorchPpo(Ppo):
         return Iteration(self.config.ppo.batch_size, stats, episodes, times, metrics)
 
     def _stepped_envs(self) -> Stepped:
-        if self._stepper is None:
+        if self._native_envs is None:
             return self.envs
-        self._stepper.take()
-        return self._stepper.stepped(self.envs)
+        self._native_envs.import_state()
+        return self._native_envs.stepper(self.envs)
 
     def export_env_state(self) -> None:
-        if self._stepper is not None:
-            self._stepper.export_env_state()
+        if self._native_envs is not None:
+            self._native_envs.export_state()
 
     def _env_state_changed(self) -> None:
-        if self._stepper is not None:
-            self._stepper.invalidate()
+        if self._native_envs is not None:
+            self._native_envs.invalidate()
 
     def _capture_tensors(self) -> dict[str, Any]:
         return self.tensors.capture()

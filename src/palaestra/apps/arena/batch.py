@@ -73,9 +73,9 @@ class ArenaBatch:
     def step(self, actions: np.ndarray, out: Arrays, rewards: NDArray[np.float32]) -> list[WorldEnding]:
         return [self.ending(world) for world in self.worlds.step(actions, out, rewards)]
 
-    def engine_door(self) -> Any:
-        """See `palaestra.envs.batch.OffersDoor`."""
-        return self.worlds.door()
+    def step_api(self) -> Any:
+        """See `palaestra.envs.batch.OffersStepApi`."""
+        return self.worlds.step_api()
 
     def ending(self, world: int) -> WorldEnding:
         return WorldEnding(

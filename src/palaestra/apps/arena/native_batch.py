@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from palaestra.apps.arena import core
+from palaestra.apps.arena import native_core
 from palaestra.apps.arena.settings import ObservationForm
 from palaestra.apps.arena.state import ENDLESS, WorldState
 from palaestra.apps.arena.tables import COUNTERS, ITEMS
@@ -38,7 +38,7 @@ class NativeBatch:
 
     def __init__(self, tasks: Sequence[ArenaSettings], world_count: int, threads: int = 1) -> None:
         useful = min(threads, _useful_threads(tasks, world_count))
-        self._core = core.Batch([_core_task(task) for task in tasks], world_count, useful)
+        self._core = native_core.Batch([_core_task(task) for task in tasks], world_count, useful)
         self._max_steps = [task.max_steps for task in tasks]
         self.world_count = world_count
         self.agents = tasks[0].agents
@@ -52,8 +52,8 @@ class NativeBatch:
         views, selves = _parts(out)
         return self._core.step(actions, views, selves, rewards)
 
-    def door(self) -> Any:
-        return self._core.door()
+    def step_api(self) -> Any:
+        return self._core.step_api()
 
     def counters(self, world: int) -> np.ndarray:
         tables: Tables = {"counters": np.empty((self.agents, len(COUNTERS)), np.int64)}
@@ -131,8 +131,8 @@ def _saved(task: int, returns: np.ndarray, world: dict[str, Any]) -> tuple[int, 
     return int(task), int(world["step"]), int(world["dice"]), tables | {"returns": np.ascontiguousarray(returns)}
 
 
-def _core_task(settings: ArenaSettings) -> core.Task:
-    task = core.Task()
+def _core_task(settings: ArenaSettings) -> native_core.Task:
+    task = native_core.Task()
     for name in SAME_NAME:
         setattr(task, name, getattr(settings, name))
     task.inventory = [settings.inventory.get(item, 0) for item in ITEMS]

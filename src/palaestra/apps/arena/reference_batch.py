@@ -53,8 +53,8 @@ class ReferenceBatch:
                 over.append(number)
         return over
 
-    def door(self) -> None:
-        """Nothing is compiled here."""
+    def step_api(self) -> None:
+        """None: this batch is not compiled."""
 
     def counters(self, world: int) -> np.ndarray:
         return self._worlds[world].counters()

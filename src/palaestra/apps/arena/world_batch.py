@@ -35,8 +35,8 @@ class WorldBatch(Protocol):
         Nothing has moved then.
         """
 
-    def door(self) -> Any:
-        """For engines that step these worlds by themselves (native/batch_door.h); None where there is none."""
+    def step_api(self) -> Any:
+        """For engines that step these worlds themselves (native/batch_step_api.h); None if there is none."""
 
     def counters(self, world: int) -> np.ndarray:
         """int64 [agents, COUNTERS] of the episode so far"""

@@ -2,7 +2,7 @@
 
 gloo's own all_reduce and all_gather pass their data around a ring, so their latency grows with the number of ranks, and
 the ring adds every part of a tensor in another order. Here every message of a round is under way at the same time, and
-the result has the bits of ((rank 0 + rank 1) + rank 2) + ..., as in shared memory (native/engine/rank_memory.cpp).
+the result has the bits of ((rank 0 + rank 1) + rank 2) + ..., as in shared memory (native/engine/collectives.cpp).
 
 Both rounds are gloo's all_to_all, which posts all sends and receives before it waits for the first of them.
 """

@@ -1,4 +1,4 @@
-"""A group whose processes run on one machine and talk through shared memory (native/engine/rank_memory.hpp).
+"""A group whose processes run on one machine and talk through shared memory (native/engine/collectives.hpp).
 
 A sum of ten thousand numbers takes some microseconds, where gloo takes a hundred or more, and torch is not needed. The
 memory is a file without a name: whoever starts the ranks opens it and passes it on.
@@ -16,11 +16,11 @@ from palaestra.algorithms.group import Group
 from palaestra.core.lazy_import import lazy_import
 from palaestra.training.distributed.rank_info import open_memory_file
 
-learner: ModuleType | None
+native_learner: ModuleType | None
 try:
-    from palaestra.training.engines import learner
-except ImportError:  # no compiler has been here
-    learner = None
+    from palaestra.training.engines import native_learner
+except ImportError:  # built without a C++ compiler
+    native_learner = None
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,20 +82,20 @@ class SharedMemoryGroup(Group):
 
     def broadcast_(self, tensor: Tensor) -> Tensor:
         own = tensor.detach().contiguous().numpy()
-        told = np.frombuffer(bytearray(self.broadcast_bytes(own.tobytes())), own.dtype).reshape(own.shape)
+        told = np.frombuffer(bytearray(self.tell(own.tobytes())), own.dtype).reshape(own.shape)
         tensor.detach().copy_(torch.from_numpy(told))
         return tensor
 
-    def max_over_ranks(self, *values: int) -> tuple[int, ...]:
-        parts = self.reducer.gather(np.array(values, np.int64).tobytes(), is_wanted=True)
+    def agree(self, *wishes: int) -> tuple[int, ...]:
+        parts = self.reducer.gather(np.array(wishes, np.int64).tobytes(), is_wanted=True)
         largest = np.stack([np.frombuffer(part, np.int64) for part in parts]).max(axis=0)
-        return tuple(int(value) for value in largest)
+        return tuple(int(wish) for wish in largest)
 
     def gather_bytes(self, data: bytes) -> list[bytes]:
         parts = self.reducer.gather(data, is_wanted=self.is_leader)
         return parts if self.is_leader else []
 
-    def broadcast_bytes(self, data: bytes) -> bytes:
+    def tell(self, data: bytes) -> bytes:
         return self.reducer.gather(data if self.is_leader else b"", is_wanted=True)[0]
 
     def barrier(self) -> None:
@@ -110,17 +110,17 @@ class SharedMemoryGroup(Group):
 
 def map_memory(descriptor: int, rank: int, world_size: int, timeout_seconds: float) -> RankMemory | None:
     """The memory behind an open file, which belongs to it from now on; None where the native engine is not compiled."""
-    if learner is None:
+    if native_learner is None:
         return None
     os.set_inheritable(descriptor, False)  # noqa: FBT003  its only argument
-    memory: RankMemory = learner.RankMemory(descriptor, rank, world_size, timeout_seconds)
+    memory: RankMemory = native_learner.SharedMemoryCollectives(descriptor, rank, world_size, timeout_seconds)
     return memory
 
 
 def reducer_of(function: Callable[[NDArray[np.floating[Any]]], None], world_size: int) -> Reducer:
     """For the native engine: sums by `function(array)`, which writes into the array."""
-    assert learner is not None, "only the native engine asks for it"
-    reducer: Reducer = learner.CallbackReducer(function, world_size)
+    assert native_learner is not None, "only the native engine asks for it"
+    reducer: Reducer = native_learner.CallbackReducer(function, world_size)
     return reducer
 
 
@@ -130,10 +130,10 @@ def share_memory(group: Group, timeout_seconds: float) -> RankMemory | None:
     token = secrets.token_bytes(TOKEN_SIZE)
     if group.is_leader:
         os.pwrite(own, token, 0)
-    told = group.broadcast_bytes(token + f"/proc/{os.getpid()}/fd/{own}".encode())
+    told = group.tell(token + f"/proc/{os.getpid()}/fd/{own}".encode())
     if not group.is_leader:
         own = _open_same(told[TOKEN_SIZE:].decode(), told[:TOKEN_SIZE])
-    (is_missing,) = group.max_over_ranks(int(own < 0 or learner is None))
+    (is_missing,) = group.agree(int(own < 0 or native_learner is None))
     if group.is_leader:
         os.ftruncate(own, 0)
     group.barrier()  # the file is empty again

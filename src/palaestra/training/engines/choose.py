@@ -12,10 +12,10 @@ from palaestra.core.errors import UsageError
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.seeds import draw_seed
 from palaestra.training.engines import native_engine
-from palaestra.training.engines.codes import Unfit
+from palaestra.training.engines.native_envs import exact_native_envs
 from palaestra.training.engines.native_ppo import NativePpo
+from palaestra.training.engines.network_plan import Unsupported
 from palaestra.training.engines.numpy_network import build_numpy_network
-from palaestra.training.engines.worlds import exact_worlds
 from palaestra.training.freed_memory import keep_freed_memory
 from palaestra.training.graphics import is_surely_cpu
 
@@ -85,12 +85,12 @@ def _choose_engine(
     try:
         _refuse_unfit(config, buffer)
         native = NativePpo(config, envs, buffer, group, tensors, network)
-    except Unfit as error:
+    except Unsupported as error:
         unfit = error
     (are_unfit,) = group.max_over_ranks(int(unfit is not None))
     if native is not None and not are_unfit:
         return native
-    reason = unfit or Unfit("another rank's machine")
+    reason = unfit or Unsupported("another rank's machine")
     if config.engine == "auto":
         return with_torch(f"torch; native cannot take it: {reason}")
     raise UsageError(
@@ -120,17 +120,17 @@ def _torch_ppo(
 ) -> Algorithm:
     if buffer.is_on_cpu:
         keep_freed_memory()
-    stepper = exact_worlds(envs, native_engine.learner)
-    return torch_ppo.TorchPpo(config, envs, buffer, group, tensors, description, stepper)
+    native_envs = exact_native_envs(envs, native_engine.native_learner)
+    return torch_ppo.TorchPpo(config, envs, buffer, group, tensors, description, native_envs)
 
 
 def _refuse_unfit(config: TrainConfig, buffer: RolloutBuffer) -> None:
-    """Settings of the update that only torch supports; networks are checked by `plan_network`."""
+    """Settings of the update that only torch supports; networks are checked by `plan_policy`."""
     if not buffer.is_on_cpu:
-        raise Unfit(f"device={buffer.device.type}")
+        raise Unsupported(f"device={buffer.device.type}")
     for setting, is_asked in _only_torch(config).items():
         if is_asked:
-            raise Unfit(setting)
+            raise Unsupported(setting)
 
 
 def _only_torch(config: TrainConfig) -> dict[str, bool]:

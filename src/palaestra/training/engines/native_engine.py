@@ -1,8 +1,9 @@
-"""The engine for networks of layers, tables and memory on a CPU: inference, sampling, advantages, updates compiled.
+"""The compiled engine for networks of linear layers, embedding tables and recurrent cells on a CPU.
 
-It works in the memory of the torch modules, of the optimiser and of the tape. Actions are drawn from dice that are a
-function of seed, iteration, step and environment, so there is only their seed to save; minibatches are ordered by the
-same generator as with torch. Results do not depend on the number of threads.
+Inference, sampling, advantages and updates work in the memory of the torch modules, the optimizer and the rollout
+buffer. Actions are sampled with a counter-based generator of seed, iteration, step and environment, so that only its
+seed is saved; minibatches are ordered by the same generator as with torch. Results do not depend on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -22,17 +23,23 @@ from palaestra.core.lazy_import import lazy_import
 from palaestra.core.reports import PhaseTimes, UpdateStats
 from palaestra.envs.batch import BatchEnvs
 from palaestra.envs.vector import InProcessEnvs
-from palaestra.training.engines.batch_worlds import BatchWorlds, is_watched
-from palaestra.training.engines.codes import HeadCode, InputCode, Unfit, plan_head
-from palaestra.training.engines.landings import Landings
-from palaestra.training.engines.seen import Seen, vector_input
-from palaestra.training.engines.worlds import EngineWorlds, stepped_by
+from palaestra.training.engines.native_envs import ClassicControlEnvs, unwrap_published
+from palaestra.training.engines.native_rollout import BatchRollout, EpisodeEnds, NetworkInputs, is_watched
+from palaestra.training.engines.network_plan import (
+    HeadKind,
+    HeadPlan,
+    InputKind,
+    NormalizerPlan,
+    Unsupported,
+    plan_head,
+    plan_vector_input,
+)
 
-learner: ModuleType | None
+native_learner: ModuleType | None
 try:
-    from palaestra.training.engines import learner
-except ImportError:  # no compiler has been here
-    learner = None
+    from palaestra.training.engines import native_learner
+except ImportError:  # not compiled
+    native_learner = None
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,126 +53,117 @@ if TYPE_CHECKING:
     from palaestra.envs.vector import Ending
     from palaestra.policies import normalise
     from palaestra.policies.normalise import ReturnScaler
-    from palaestra.training.engines import network_plan
-    from palaestra.training.engines.codes import LayerPlan
+    from palaestra.training.engines import policy_plan
     from palaestra.training.engines.native_ppo import NativePpo
+    from palaestra.training.engines.network_plan import InputPlan, NetworkPlan
 else:
     torch = lazy_import("torch")
     normalise = lazy_import("palaestra.policies.normalise")
-    network_plan = lazy_import("palaestra.training.engines.network_plan")
+    policy_plan = lazy_import("palaestra.training.engines.policy_plan")
 
-MAX_CHOICES = 64  # parts of one action; native/engine/heads.hpp
+MAX_PARTS = 64  # entries of an action; native/engine/action_head.hpp
 
 
 class NativeEngine:
     name = "native"
 
     def __init__(self, state: NativePpo, kernels: str = "") -> None:
-        """Raises Unfit where this engine cannot do what the torch engine would."""
-        if learner is None:
-            raise Unfit("it was not compiled where palaestra was installed")
-        self._compiled = learner
+        """Raises Unsupported for what only the torch engine can do."""
+        if native_learner is None:
+            raise Unsupported("it was not compiled where palaestra was installed")
+        self._compiled = native_learner
         tape, interface = state.buffer, state.interface
         plan, parameters = _network(state)
-        seen = vector_input(plan, interface.observation_space)
-        head, counts = plan_head(interface.action_space)
-        if len(counts) > MAX_CHOICES:
-            raise Unfit(f"actions of {len(counts)} numbers")
-        self._seen = Seen(plan, tape)
-        self.recording = _new_recording(state, self._seen, head, len(counts))
-        self._learner = learner.Learner(
-            sizes=plan.sizes,
-            layers=plan.layers,
-            action_slot=plan.action_slot,
-            value_slot=plan.value_slot,
-            head=int(head),
-            counts=counts,
-            log_std=plan.log_std,
-            input_code=int(seen.code),
-            input_counts=seen.counts,
-            input_firsts=seen.firsts,
+        vector = plan_vector_input(plan, interface.observation_space)
+        head = plan_head(interface.action_space)
+        if len(head.counts) > MAX_PARTS:
+            raise Unsupported(f"actions of {len(head.counts)} numbers")
+        self._inputs = NetworkInputs(plan, tape)
+        self.arrays = _rollout_arrays(state, self._inputs, head)
+        self._learner = native_learner.Learner(
+            network=plan,
+            head=head,
+            network_input=vector,
             parameters=parameters,
-            recording={**self.recording, "codes": self._seen.codes},
-            normalizer=_normalizer(state, seen.code),
+            buffer={**self.arrays, "codes": self._inputs.codes},
+            normalizer=_normalizer(state, vector),
             horizon=tape.horizon,
             env_count=state.envs.count,
             threads=state.config.torch_threads,
+            segment_length=state.segment_length,
             kernels=kernels,
-            cells=plan.cells,
-            stretch=state.segment_length,
-            tables=plan.tables,
         )
-        self._rates = _rates(learner, state.config.ppo)
+        self._update_config = _update_config(native_learner, state.config.ppo)
         self._floats = [block for block in (*tape.blocks.values(), tape.rewards) if block.dtype == np.float32]
-        self._memory = plan.memory  # names, in the order of the engine's cells
-        self._worlds: EngineWorlds | None = None
-        self._batch: BatchWorlds | None = None
-        self.description = f"native, {self._learner.kernels}; environments stepped {self._take_worlds(state)}"
+        self._memory_names = plan.memory_names
+        self._native_envs: ClassicControlEnvs | None = None
+        self._batch: BatchRollout | None = None
+        self.description = f"native, {self._learner.kernels}; environments stepped {self._choose_stepping(state)}"
 
-    def _take_worlds(self, state: NativePpo) -> str:
-        """Where they are stepped; with the reason, where it is not inside"""
-        envs = stepped_by(state.envs)
+    def _choose_stepping(self, state: NativePpo) -> str:
+        """Where the environments are stepped, and the reason if they are not stepped inside"""
+        envs = unwrap_published(state.envs)
         try:
             if isinstance(envs, InProcessEnvs):
-                self._worlds = EngineWorlds(envs, self._compiled)
+                self._native_envs = ClassicControlEnvs(envs, self._compiled)
                 return "inside"
             if isinstance(envs, BatchEnvs):
-                self._batch = BatchWorlds(envs, state.buffer, self._compiled, self._learner)
-                return "inside, but step by step from Python while somebody watches"
-        except Unfit as unfit:
-            return f"in Python: {unfit}"
-        return "outside, in a batch or in workers of their own"
+                self._batch = BatchRollout(envs, state.buffer, self._compiled, self._learner)
+                return "inside, but step by step from Python while a viewer is connected"
+        except Unsupported as reason:
+            return f"in Python: {reason}"
+        return "outside, in a batch or in worker processes"
 
     def iterate(self, state: NativePpo, progress: Progress) -> Iteration:
         began = perf_counter()
-        episodes = self._play(state, progress)
+        episodes = self._collect(state, progress)
         played = perf_counter()
-        stats = self._learn(state, progress)
+        stats = self._update(state, progress)
         return Iteration(
             state.config.ppo.batch_size, stats, episodes, PhaseTimes(played - began, perf_counter() - played)
         )
 
     def export_env_state(self) -> None:
-        if self._worlds is not None:
-            self._worlds.export_env_state()
+        if self._native_envs is not None:
+            self._native_envs.export_state()
 
     def invalidate(self) -> None:
-        if self._worlds is not None:
-            self._worlds.invalidate()
+        if self._native_envs is not None:
+            self._native_envs.invalidate()
 
-    def _play(self, state: NativePpo, progress: Progress) -> Sequence[EpisodeResult]:
-        self._learner.begin(state.action_seed, progress.iteration)
-        self._take_memory(state)
+    def _collect(self, state: NativePpo, progress: Progress) -> Sequence[EpisodeResult]:
+        self._learner.begin_rollout(state.action_seed, progress.iteration)
+        self._load_memory(state)
         try:
-            episodes = self._play_inside(state) if self._worlds is not None else self._play_outside(state)
-        except IndexError as error:  # what is read is checked where it is read
+            episodes = self._collect_inside(state) if self._native_envs is not None else self._collect_outside(state)
+        except IndexError as error:  # the engine checks observations when it reads them
             raise RunFailed(
                 f"An environment of '{state.config.env}' left its own observation space: {error}."
             ) from error
         if not self._compiled.are_finite(self._floats):
             state.buffer.refuse_non_finite()
-        self._give_memory(state)
+        self._store_memory(state)
         scaler = state.tensors.agent.return_scaler if state.config.policy.normalize_returns else None
         if scaler is not None:
             self._scale(state, scaler)
         return episodes
 
-    def _take_memory(self, state: NativePpo) -> None:
-        if self._memory:
-            self._learner.take_memory(
-                [np.ascontiguousarray(state.tensors.memory[name].numpy()) for name in self._memory]
+    def _load_memory(self, state: NativePpo) -> None:
+        if self._memory_names:
+            self._learner.load_memory(
+                [np.ascontiguousarray(state.tensors.memory[name].numpy()) for name in self._memory_names]
             )
 
-    def _give_memory(self, state: NativePpo) -> None:
-        if self._memory:
-            after = [np.empty(state.tensors.memory[name].shape, np.float32) for name in self._memory]
-            self._learner.give_memory(after)
+    def _store_memory(self, state: NativePpo) -> None:
+        if self._memory_names:
+            after = [np.empty(state.tensors.memory[name].shape, np.float32) for name in self._memory_names]
+            self._learner.store_memory(after)
             state.tensors.memory = {
-                name: torch.from_numpy(part) for name, part in zip(self._memory, after, strict=True)
+                name: torch.from_numpy(part) for name, part in zip(self._memory_names, after, strict=True)
             }
 
     def _scale(self, state: NativePpo, scaler: ReturnScaler) -> None:
-        """`scaler.scale`, without its loop over steps in torch: that takes longer than a small update."""
+        """Like `scaler.scale`, whose loop over steps in torch takes longer than a small update."""
         tape = state.buffer
         sums = np.empty_like(tape.rewards)
         self._compiled.discounted_sums(
@@ -175,48 +173,46 @@ class NativeEngine:
         factor = (scaler.moments.variance + normalise.EPSILON).rsqrt().float()
         torch.from_numpy(tape.rewards).mul_(factor).clamp_(-scaler.clip, scaler.clip)
 
-    def _play_inside(self, state: NativePpo) -> Sequence[EpisodeResult]:
-        worlds = self._worlds
-        assert worlds is not None, "asked before"
-        worlds.take()
-        ended = worlds.worlds.play(self._learner)
-        worlds.show(state.envs, state.buffer.horizon, len(ended), state.buffer.rewards[-1])
-        if not ended:
-            return ()
-        _, envs, total_rewards, lengths, terminated = zip(*ended, strict=True)
-        return EpisodeColumns(envs, total_rewards, lengths, terminated)
+    def _collect_inside(self, state: NativePpo) -> Sequence[EpisodeResult]:
+        native = self._native_envs
+        assert native is not None, "the caller checks this"
+        native.import_state()
+        episodes = EpisodeColumns(**native.native.collect(self._learner))
+        native.publish(state.envs, state.buffer.horizon, len(episodes), state.buffer.rewards[-1])
+        return episodes
 
-    def _play_outside(self, state: NativePpo) -> Sequence[EpisodeResult]:
-        """In worlds that are not the engine's: through their door, or step by step from Python."""
-        landings = Landings(state.buffer)
+    def _collect_outside(self, state: NativePpo) -> Sequence[EpisodeResult]:
+        """Environments that the engine does not own: through a batch step API, or step by step from Python."""
+        ends = EpisodeEnds(state.buffer)
         if self._batch is None or is_watched(state.envs):
-            self._play_steps(state, landings)
+            self._collect_steps(state, ends)
         else:
-            self._batch.play(state.envs, landings)
-        self._judge(landings.cuts)
-        return landings.episodes
+            self._batch.collect(state.envs, ends)
+        self._evaluate_values(ends.truncations)
+        return ends.episodes
 
-    def _play_steps(self, state: NativePpo, landings: Landings) -> None:
-        """Everything but `step` of the environments."""
+    def _collect_steps(self, state: NativePpo, ends: EpisodeEnds) -> None:
+        """Python steps the environments, the engine does the rest."""
         tape, envs, act = state.buffer, state.envs, self._learner.act
-        actions = self.recording["actions"]
+        actions = self.arrays["actions"]
         for step in range(tape.horizon):
             act(step)
             result = envs.step(actions[step], tape.rows[step + 1])
             tape.rewards[step] = result.rewards
-            landings.note(step, result.endings)
+            ends.add(step, result.endings)
 
-    def _judge(self, cuts: list[tuple[int, Ending]]) -> None:
-        vector, codes = self._seen.stacked([ending.final_observation for _, ending in cuts])
-        refuse_non_finite_ends(vector, [ending.env_index for _, ending in cuts])
-        self._learner.judge(vector, [step for step, _ in cuts], [ending.env_index for _, ending in cuts], codes)
+    def _evaluate_values(self, truncations: list[tuple[int, Ending]]) -> None:
+        vector, codes = self._inputs.stack([ending.final_observation for _, ending in truncations])
+        envs = [ending.env_index for _, ending in truncations]
+        refuse_non_finite_ends(vector, envs)
+        self._learner.evaluate_values(vector, [step for step, _ in truncations], envs, codes)
 
-    def _learn(self, state: NativePpo, progress: Progress) -> UpdateStats:
-        ppo, rates = state.config.ppo, self._rates
-        rates.clip = value_at(ppo.clip, progress.fraction)
-        rates.entropy = value_at(ppo.entropy_coefficient, progress.fraction)
-        rates.learning_rate = learning_rate = value_at(ppo.learning_rate, progress.fraction)
-        norm = self._learner.update(state.shuffler.bit_generator.capsule, rates, state.group.reducer)
+    def _update(self, state: NativePpo, progress: Progress) -> UpdateStats:
+        ppo, config = state.config.ppo, self._update_config
+        config.clip = value_at(ppo.clip, progress.fraction)
+        config.entropy_coefficient = value_at(ppo.entropy_coefficient, progress.fraction)
+        config.learning_rate = learning_rate = value_at(ppo.learning_rate, progress.fraction)
+        norm = self._learner.update(state.shuffler.bit_generator.capsule, config, state.group.reducer)
         if not math.isfinite(norm):
             raise NonFinite(f"The gradient's norm is {norm}.")
         stats = UpdateStats(**self._learner.stats(), learning_rate=learning_rate)
@@ -226,55 +222,62 @@ class NativeEngine:
         return stats
 
 
-def _rates(compiled: Any, ppo: PpoConfig) -> Any:
-    """Those that no schedule changes; the others are set before each update."""
-    rates = compiled.UpdateRates()
-    rates.gamma, rates.gae_lambda = ppo.gamma, ppo.gae_lambda
-    rates.epochs, rates.minibatch_size = ppo.update_epochs, ppo.minibatch_size
-    rates.target_divergence = math.inf if ppo.target_kl is None else ppo.target_kl
-    rates.clip_value = ppo.clip_value_loss
-    rates.value = ppo.value_coefficient
-    rates.normalize_advantages = ppo.normalize_advantages
-    rates.max_grad_norm = ppo.max_grad_norm
-    rates.beta1, rates.beta2 = ppo.optimizer.beta1, ppo.optimizer.beta2
-    rates.epsilon = ppo.optimizer.epsilon
-    rates.weight_decay = ppo.optimizer.weight_decay
-    return rates
+def _update_config(compiled: Any, ppo: PpoConfig) -> Any:
+    """Everything that no schedule changes; the rest is set before each update."""
+    config = compiled.UpdateConfig()
+    config.gamma, config.gae_lambda = ppo.gamma, ppo.gae_lambda
+    config.epochs, config.minibatch_size = ppo.update_epochs, ppo.minibatch_size
+    config.target_kl = math.inf if ppo.target_kl is None else ppo.target_kl
+    config.clip_value_loss = ppo.clip_value_loss
+    config.value_coefficient = ppo.value_coefficient
+    config.normalize_advantages = ppo.normalize_advantages
+    config.max_grad_norm = ppo.max_grad_norm
+    config.beta1, config.beta2 = ppo.optimizer.beta1, ppo.optimizer.beta2
+    config.epsilon = ppo.optimizer.epsilon
+    config.weight_decay = ppo.optimizer.weight_decay
+    return config
 
 
-def _network(state: NativePpo) -> tuple[LayerPlan, dict[str, NDArray[np.float32]]]:
-    """What the network is and where its numbers are: as drafted, or as torch has it."""
+def _network(state: NativePpo) -> tuple[NetworkPlan, dict[str, NDArray[np.float32]]]:
+    """The network's plan and parameters, without torch if possible."""
     if state.network is not None:
-        return state.network.plan, state.network.numbers
+        return state.network.plan, _adam_arrays(state.network.numbers)
     optimizer = state.tensors.optimizer
-    plan = network_plan.plan_network(state.tensors.agent, optimizer.flat)
-    return plan, {name: part.numpy() for name, part in optimizer.adam_memory().items()}
+    plan = policy_plan.plan_policy(state.tensors.agent, optimizer.flat)
+    return plan, _adam_arrays({name: part.numpy() for name, part in optimizer.adam_memory().items()})
 
 
-def _new_recording(state: NativePpo, seen: Seen, head: HeadCode, parts: int) -> dict[str, NDArray[Any]]:
-    """The tape's arrays, and what the engine adds to them, each [T, B]."""
+def _adam_arrays(numbers: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+    """By the names of the compiled engine."""
+    other_names = {"mean": "exp_avg", "spread": "exp_avg_sq"}
+    return {other_names.get(name, name): part for name, part in numbers.items()}
+
+
+def _rollout_arrays(state: NativePpo, inputs: NetworkInputs, head: HeadPlan) -> dict[str, NDArray[Any]]:
+    """The arrays of the rollout buffer, and those that the engine adds, each [T, B, …]."""
     tape = state.buffer
     shape = (tape.horizon, state.envs.count)
-    is_single = head is HeadCode.CHOICES and parts == 1 and not hasattr(state.interface.action_space, "counts")
-    dtype = np.float32 if head is HeadCode.NORMAL else np.int64
+    is_continuous = head.kind is HeadKind.GAUSSIAN
+    is_single = not is_continuous and len(head.counts) == 1 and not hasattr(state.interface.action_space, "counts")
+    dtype = np.float32 if is_continuous else np.int64
     own: dict[str, NDArray[Any]] = {
         name: np.zeros(shape, np.float32) for name in ("log_probs", "values", "next_values", "advantages", "returns")
     }
-    own["actions"] = np.zeros(shape if is_single else (*shape, parts), dtype)
+    own["actions"] = np.zeros(shape if is_single else (*shape, len(head.counts)), dtype)
     return {
         **own,
-        "observations": seen.vector,
+        "observations": inputs.vector,
         "rewards": tape.rewards,
         "starts": tape.starts,
         "terminated": tape.terminated,
     }
 
 
-def _normalizer(state: NativePpo, code: InputCode) -> tuple[NDArray[np.float32], NDArray[np.float32], float] | None:
+def _normalizer(state: NativePpo, vector: InputPlan) -> NormalizerPlan | None:
     if not state.config.policy.normalize_observations:
         return None
     normalizer = state.tensors.agent.observation_normalizer
     assert normalizer is not None, "asked for by the configuration"
-    assert code is InputCode.REALS, "the normaliser itself refuses everything else"
+    assert vector.kind is InputKind.FLOATS, "the normalizer accepts nothing else"
     box: Any = normalizer.parts["part_"]
-    return box.shift.reshape(-1).numpy(), box.scale.reshape(-1).numpy(), box.clip
+    return NormalizerPlan(box.shift.reshape(-1).numpy(), box.scale.reshape(-1).numpy(), box.clip)

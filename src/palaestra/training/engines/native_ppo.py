@@ -49,7 +49,7 @@ class NativePpo(Ppo):
         tensors: Callable[[], PpoTensors],
         network: NumpyNetwork | None = None,
     ) -> None:
-        """Raises Unfit where the engine cannot do what torch would.
+        """Raises Unsupported where the engine cannot do what torch would.
 
         `tensors` builds them on the first call and gives the same ones later. `network`: where it is known without
         torch.

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.core.spaces import BoxSpec
-from palaestra.training.engines.codes import ActivationCode, LayerPlan, Unfit, plan_head, plan_input
+from palaestra.training.engines.network_plan import (
+    Activation,
+    LayerPlan,
+    NetworkPlan,
+    Unsupported,
+    plan_head,
+    plan_input,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
 
 HIDDEN_GAIN, ACTOR_GAIN, CRITIC_GAIN = 2**0.5, 0.01, 1.0  # as policies/initialise.py has them
 LINE = 16  # floats of a cache line
-ACTIVATIONS = {"tanh": ActivationCode.TANH, "relu": ActivationCode.RELU, "gelu": ActivationCode.GELU}
+ACTIVATIONS = {"tanh": Activation.TANH, "relu": Activation.RELU, "gelu": Activation.GELU}
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class NumpyNetwork:
-    plan: LayerPlan
+    plan: NetworkPlan
     numbers: dict[str, NDArray[np.float32]]  # as `FlatOptimizer.adam_memory` calls them
     shapes: dict[str, tuple[int, ...]]  # of the parameters, by their names in the agent's state_dict and in its order
 
@@ -56,24 +63,24 @@ def build_numpy_network(config: PolicyConfig, interface: EnvInterface, seed: int
         return None
     try:
         inputs = plan_input(interface.observation_space).size
-        outputs = sum(plan_head(interface.action_space)[1])
-    except Unfit:
+        outputs = sum(plan_head(interface.action_space).counts)
+    except Unsupported:
         return None
-    pen = Pen(LayerPlan([inputs]), np.random.default_rng(seed))
+    pen = Pen(NetworkPlan([inputs]), np.random.default_rng(seed))
     actor = pen.tower("actor", settings)
     if isinstance(interface.action_space, BoxSpec):
         spreads = np.full(outputs, settings.log_std)
-        pen.plan.log_std = pen.write("action.log_std", spreads)  # a module's own numbers precede its layers'
-    pen.plan.action_slot = pen.layer("action.layer", actor, outputs, ACTOR_GAIN, ActivationCode.NONE)
+        pen.plan.log_std_offset = pen.write("action.log_std", spreads)  # a module's own numbers precede its layers'
+    pen.plan.action_slot = pen.layer("action.layer", actor, outputs, ACTOR_GAIN, Activation.NONE)
     critic = pen.tower("critic", settings)
-    pen.plan.value_slot = pen.layer("value.layer", critic, 1, CRITIC_GAIN, ActivationCode.NONE)
+    pen.plan.value_slot = pen.layer("value.layer", critic, 1, CRITIC_GAIN, Activation.NONE)
     return NumpyNetwork(pen.plan, _adam_memory(np.concatenate(pen.parts)), pen.shapes)
 
 
 class Pen:
     """Writes parameters one behind the other, and the plan that says where they are."""
 
-    def __init__(self, plan: LayerPlan, dice: np.random.Generator) -> None:
+    def __init__(self, plan: NetworkPlan, dice: np.random.Generator) -> None:
         self.plan = plan
         self.parts: list[NDArray[np.float32]] = []
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -87,12 +94,23 @@ class Pen:
             slot = self.layer(f"{node}.layers.{number}", slot, size, HIDDEN_GAIN, ACTIVATIONS[settings.activation])
         return slot
 
-    def layer(self, name: str, source: int, outputs: int, gain: float, activation: ActivationCode) -> int:
-        inputs, target = self.plan.sizes[source], len(self.plan.sizes)
+    def layer(self, name: str, source: int, outputs: int, gain: float, activation: Activation) -> int:
+        inputs, target = self.plan.slot_sizes[source], len(self.plan.slot_sizes)
         weight = self.write(f"{name}.weight", orthogonal(self._dice, outputs, inputs, gain))
         bias = self.write(f"{name}.bias", np.zeros(outputs))
-        self.plan.sizes.append(outputs)
-        self.plan.layers.append((source, target, inputs, outputs, weight, inputs, bias, int(activation)))
+        self.plan.slot_sizes.append(outputs)
+        self.plan.layers.append(
+            LayerPlan(
+                source=source,
+                target=target,
+                inputs=inputs,
+                outputs=outputs,
+                weight_offset=weight,
+                weight_row_stride=inputs,
+                bias_offset=bias,
+                activation=activation,
+            )
+        )
         return target
 
     def write(self, name: str, numbers: NDArray[np.float64]) -> int:

@@ -9,12 +9,17 @@ from palaestra.config.train import TrainConfig
 from palaestra.envs.publish import PublishedEnvs
 from palaestra.envs.vector import InProcessEnvs
 from palaestra.training.engines import native_engine
-from palaestra.training.engines.codes import Unfit
-from palaestra.training.engines.worlds import EngineWorlds, InsideSteps, exact_worlds, stepped_by
+from palaestra.training.engines.native_envs import (
+    ClassicControlEnvs,
+    NativeStepper,
+    exact_native_envs,
+    unwrap_published,
+)
+from palaestra.training.engines.network_plan import Unsupported
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
-pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+pytestmark = pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 PPO = {"env_count": 3, "horizon": 40, "minibatch_size": 60}
 numbers = np.linspace(-7, 7, 10_001)
 EXACT = np.array_equal(np.sin(numbers), [math.sin(x) for x in numbers])
@@ -52,12 +57,12 @@ def test_every_step_is_gymnasiums_to_the_last_bit_also_over_resets(env):
     theirs = copy.deepcopy(state.envs.envs)
     sums = [0.0] * 3
     for iteration in range(6):
-        state.algorithm.compute._learner.begin(state.algorithm.action_seed, iteration)
-        episodes = state.algorithm.compute._play_inside(state.algorithm)
+        state.algorithm.compute._learner.begin_rollout(state.algorithm.action_seed, iteration)
+        episodes = state.algorithm.compute._collect_inside(state.algorithm)
         expected = []
         for step in range(40):
             for index, own in enumerate(theirs):
-                action = state.algorithm.compute.recording["actions"][step, index]
+                action = state.algorithm.compute.arrays["actions"][step, index]
                 seen, reward, terminated, truncated, _ = own.step(action if action.ndim else int(action))
                 assert np.float32(reward) == state.algorithm.buffer.rewards[step, index]
                 sums[index] += float(reward)
@@ -83,7 +88,7 @@ def test_every_step_is_gymnasiums_to_the_last_bit_also_over_resets(env):
         assert state.envs.standing(index) == (sums[index], own._elapsed_steps)
 
 
-def test_what_is_handed_back_is_where_the_worlds_stand():
+def test_exported_state_is_that_of_the_compiled_environments():
     state = state_of()
     list(zip(range(3), train(state), strict=False))
     state.algorithm.export_env_state()
@@ -96,9 +101,9 @@ def test_what_is_handed_back_is_where_the_worlds_stand():
 
 def test_publishing_is_looked_through():
     envs = state_of().envs
-    assert stepped_by(envs) is envs
+    assert unwrap_published(envs) is envs
     published = PublishedEnvs(envs, None, None, 0, 3)
-    assert stepped_by(published) is envs
+    assert unwrap_published(published) is envs
 
 
 class Publisher:
@@ -119,7 +124,7 @@ class Scene:
     last = None
 
 
-def test_whoever_watches_sees_the_worlds_as_they_stand_after_every_iteration():
+def test_viewers_see_the_current_state_after_every_iteration():
     state = state_of()
     inner = state.envs
     publisher = Publisher(inner)
@@ -135,12 +140,12 @@ def test_whoever_watches_sees_the_worlds_as_they_stand_after_every_iteration():
 
 
 def refused(envs) -> str:
-    with pytest.raises(Unfit) as unfit:
-        EngineWorlds(envs, native_engine.learner)
+    with pytest.raises(Unsupported) as unfit:
+        ClassicControlEnvs(envs, native_engine.native_learner)
     return str(unfit.value)
 
 
-def test_what_is_not_exactly_a_known_environment_is_refused_by_name():
+def test_anything_but_a_known_environment_is_named():
     limit = gymnasium.wrappers.TimeLimit
     plain = gymnasium.make("CartPole-v1").unwrapped
     assert "wrappers" in refused(envs_of(plain))
@@ -163,21 +168,21 @@ class HeavierPole(type(gymnasium.make("CartPole-v1").unwrapped)):
         return super().step(1 - action)
 
 
-def test_a_class_of_ones_own_is_never_taken_for_the_one_it_is_made_of():
+def test_a_subclass_of_a_known_environment_is_unsupported():
     assert "HeavierPole" in refused(envs_of(gymnasium.wrappers.TimeLimit(HeavierPole(), 10)))
 
 
 @needs_exact
-def test_constants_that_were_changed_are_taken_along():
+def test_changed_constants_are_used():
     state = state_of()
     for env in state.envs.envs:
         env.unwrapped.gravity = 1.0
     theirs = copy.deepcopy(state.envs.envs[1])
-    state.algorithm.compute._worlds = EngineWorlds(state.envs, native_engine.learner)
-    state.algorithm.compute._learner.begin(state.algorithm.action_seed, 0)
-    state.algorithm.compute._play_inside(state.algorithm)
+    state.algorithm.compute._native_envs = ClassicControlEnvs(state.envs, native_engine.native_learner)
+    state.algorithm.compute._learner.begin_rollout(state.algorithm.action_seed, 0)
+    state.algorithm.compute._collect_inside(state.algorithm)
     for step in range(5):
-        seen, *_ = theirs.step(int(state.algorithm.compute.recording["actions"][step, 1]))
+        seen, *_ = theirs.step(int(state.algorithm.compute.arrays["actions"][step, 1]))
         assert np.array_equal(seen, state.algorithm.buffer.rows[step + 1][1])
 
 
@@ -186,9 +191,9 @@ def test_a_curriculum_stays_with_python():
     assert "in Python" in state_of(curriculum={"tasks": tasks}).algorithm.description
 
 
-def test_a_step_of_other_sizes_or_kinds_is_refused_instead_of_read_beyond():
-    state = state_of()  # held: worlds live as long as it
-    step = state.algorithm.compute._worlds.worlds.step
+def test_arrays_of_other_sizes_or_dtypes_are_an_error():
+    state = state_of()  # keeps the environments alive
+    step = state.algorithm.compute._native_envs.native.step
     seen, rewards = np.zeros((3, 4), np.float32), np.zeros(3, np.float32)
     for actions, out, paid in (
         (np.zeros(2, np.int64), seen, rewards),
@@ -200,19 +205,19 @@ def test_a_step_of_other_sizes_or_kinds_is_refused_instead_of_read_beyond():
     with pytest.raises((TypeError, RuntimeError)):
         step(np.zeros(3, np.float32), seen, rewards)
     pendulum = state_of("Pendulum-v1")
-    swing = pendulum.algorithm.compute._worlds.worlds.step
+    swing = pendulum.algorithm.compute._native_envs.native.step
     with pytest.raises((TypeError, RuntimeError)):
         swing(np.zeros(3, np.int64), np.zeros((3, 3), np.float32), rewards)
 
 
 @pytest.mark.parametrize("limit", [500, 6])
-def test_steps_inside_give_rewards_endings_and_what_an_episode_ended_with(limit):
+def test_compiled_steps_give_rewards_endings_and_final_observations(limit):
     """Gymnasium's own copy, with the same dice and actions."""
     state = state_of({"id": "CartPole-v1", "max_episode_steps": limit})
     theirs = copy.deepcopy(state.envs.envs)
-    worlds = exact_worlds(state.envs, native_engine.learner)
-    worlds.take()
-    inside = InsideSteps(worlds, state.envs)
+    native = exact_native_envs(state.envs, native_engine.native_learner)
+    native.import_state()
+    inside = NativeStepper(native, state.envs)
     dice, out = np.random.default_rng(1), np.zeros((3, 4), np.float32)
     ends = 0
     for _ in range(60):

@@ -8,21 +8,26 @@ import pytest
 from gymnasium import spaces
 
 import palaestra.apps.arena  # noqa: F401  registers it, as the entry point does
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.config.recipes.registry import find_recipe
 from palaestra.config.train import TrainConfig
+from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import RunFailed, UsageError
-from palaestra.core.spaces import EnvInterface
+from palaestra.core.spaces import BoxSpec, DictSpec, EnvInterface
 from palaestra.envs.batch import WorldEnding
 from palaestra.envs.publish import PublishedEnvs
 from palaestra.envs.seed_stream import SeedStream
 from palaestra.envs.spaces import space_spec
-from palaestra.testing import batch_door
-from palaestra.testing.batch_door import capsule_of, look_into, make_door
+from palaestra.envs.vector import Ending
+from palaestra.testing import batch_step_api
+from palaestra.testing.batch_step_api import make_capsule, make_step_api, read_capsule
 from palaestra.training.engines import native_engine
+from palaestra.training.engines.native_rollout import EpisodeEnds, NetworkInputs
+from palaestra.training.engines.network_plan import NetworkPlan, TablePlan
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
-pytestmark = pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here")
+pytestmark = pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 
 
 class Raffle(gymnasium.Env):
@@ -49,7 +54,7 @@ class RaffleBatch:
         self.dice, self.left, self.steps = ([None] * world_count for _ in range(3))
         self.is_cut = [False] * world_count
         self.returns = np.zeros((world_count, 2))
-        self.door = make_door(world_count, 2, {"": ("float32", 3)}, self.step_worlds)
+        self.api = make_step_api(world_count, 2, {"": ("float32", 3)}, self.step_worlds)
         self.calls_from_python = 0
 
     def reset(self, worlds, seeds, tasks, out):
@@ -86,8 +91,8 @@ class RaffleBatch:
         extras = {"steps": np.full(2, self.steps[world])}
         return WorldEnding(world, not self.is_cut[world], self.steps[world], self.returns[world].copy(), extras)
 
-    def engine_door(self):
-        return capsule_of(self.door)
+    def step_api(self):
+        return make_capsule(self.api)
 
     def render(self, world):
         return None
@@ -137,7 +142,7 @@ def told(state, iterations):
     """Everything that a training tells and leaves behind but for time, to the last bit."""
     reports = [report for _, report in zip(range(iterations), train(state), strict=False)]
     rows = [(report.env_steps, report.update, list(report.episodes), report.metrics) for report in reports]
-    recording = {name: part.tobytes() for name, part in state.algorithm.compute.recording.items()}
+    recording = {name: part.tobytes() for name, part in state.algorithm.compute.arrays.items()}
     memory = {name: part.numpy().tobytes() for name, part in state.algorithm.tensors.memory.items()}
     return (
         rows,
@@ -193,16 +198,16 @@ def test_a_training_stopped_in_mid_episode_goes_on_exactly_inside_or_from_python
 
 def counted_calls(state):
     batch = state.algorithm.compute._batch
-    stops, go_on = [], batch._play.go_on
+    stops, run_until_end = [], batch._rollout.run_until_end
 
     class Counting:
-        begin = batch._play.begin
+        start = batch._rollout.start
 
-        def go_on(self):
-            stops.append(go_on())
+        def run_until_end(self):
+            stops.append(run_until_end())
             return stops[-1]
 
-    batch._play = Counting()
+    batch._rollout = Counting()
     return stops
 
 
@@ -267,38 +272,38 @@ def test_while_somebody_watches_every_step_is_shown_and_otherwise_every_rollout(
 
 def test_the_engine_says_where_worlds_are_stepped_and_why(monkeypatch):
     assert new_training_state(raffle()).algorithm.description.endswith(
-        "environments stepped inside, but step by step from Python while somebody watches"
+        "environments stepped inside, but step by step from Python while a viewer is connected"
     )
-    monkeypatch.setattr(RaffleBatch, "engine_door", lambda self: None)
+    monkeypatch.setattr(RaffleBatch, "step_api", lambda self: None)
     state = new_training_state(raffle())
     assert state.algorithm.description.endswith(
-        "stepped in Python: a batch of class RaffleBatch that offers no engine_door"
+        "stepped in Python: a batch of class RaffleBatch without a batch step API"
     )
     told(state, 1)
     crowd = TrainConfig(engine="native", env="palaestra/Crowd-v0", ppo=PPO)
-    assert "a batch of class CrowdBatch that offers no engine_door" in new_training_state(crowd).algorithm.description
+    assert "a batch of class CrowdBatch without a batch step API" in new_training_state(crowd).algorithm.description
 
 
 @pytest.mark.parametrize("space", [spaces.Discrete(3, start=1), spaces.Box(-1, 1, (2,), np.float32)], ids=str)
 def test_actions_that_want_to_be_translated_stay_with_python(space, monkeypatch):
     monkeypatch.setattr(Raffle, "action_space", space)
     assert new_training_state(raffle()).algorithm.description.endswith(
-        "stepped in Python: actions of a batch that are not choices counted from 0"
+        "stepped in Python: actions of a batch that are not discrete and counted from 0"
     )
 
 
 def changed(**fields):
-    def change(door):
+    def change(api):
         for name, value in fields.items():
-            setattr(door, name, value)
+            setattr(api, name, value)
 
     return change
 
 
 def part(**fields):
-    def change(door):
+    def change(api):
         for name, value in fields.items():
-            setattr(door.parts[0], name, value)
+            setattr(api.parts[0], name, value)
 
     return change
 
@@ -306,45 +311,45 @@ def part(**fields):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (changed(version=7), "it is of version 7, and this engine knows version 1"),
-        (changed(step=batch_door.STEP()), "one of begin, end and step is missing"),
-        (changed(begin=batch_door.BEGIN()), "one of begin, end and step is missing"),
-        (changed(world_count=5), "5 worlds of 2 agents are not the 12 rows of the recording"),
-        (changed(world_count=-6, agents=-2), "-6 worlds of -2 agents are not the 12 rows"),
-        (changed(agents=2**30 + 2), "6 worlds of 1073741826 agents are not the 12 rows"),
-        (changed(action_items=2), "an action is told as 2 choices, and the policy draws 1 choices"),
-        (changed(part_count=0), "its observations have 0 parts, and the recording has 1"),
-        (changed(part_count=2), "its observations have 2 parts, and the recording has 1"),
-        (changed(parts=None), "its observations have 1 parts"),
-        (part(name=b"cells"), "part 'cells' is none of the observation's"),
-        (part(name=None), "a part of its observations has no name or no dtype"),
-        (part(dtype=b"uint8"), "part '' is told as uint8, and the recording has float32"),
-        (part(items=4), "part '' is told as 4 items of a row, and the recording has 3"),
-        (part(items=-3), "part '' is told as -3 items of a row, and the recording has 3"),
+        (changed(version=7), "version 7 of the struct is not supported (expected version 1)"),
+        (changed(step=batch_step_api.STEP()), "one of the functions begin, end and step is missing"),
+        (changed(begin=batch_step_api.BEGIN()), "one of the functions begin, end and step is missing"),
+        (changed(world_count=5), "5 worlds of 2 agents do not match the 12 rows of the rollout buffer"),
+        (changed(world_count=-6, agents=-2), "-6 worlds of -2 agents do not match the 12 rows"),
+        (changed(agents=2**30 + 2), "6 worlds of 1073741826 agents do not match the 12 rows"),
+        (changed(action_items=2), "an action has 2 discrete entries, but the policy's has 1"),
+        (changed(part_count=0), "observations have 0 parts, but the rollout buffer has 1"),
+        (changed(part_count=2), "observations have 2 parts, but the rollout buffer has 1"),
+        (changed(parts=None), "observations have 1 parts"),
+        (part(name=b"cells"), "part 'cells' does not exist in the observation space"),
+        (part(name=None), "a part of the observation has no name or no dtype"),
+        (part(dtype=b"uint8"), "part '' has dtype uint8, but the rollout buffer has float32"),
+        (part(items=4), "part '' has 4 items per row, but the rollout buffer has 3"),
+        (part(items=-3), "part '' has -3 items per row, but the rollout buffer has 3"),
     ],
 )
-def test_a_door_that_does_not_fit_is_refused_with_what_was_wrong(change, why, monkeypatch):
+def test_a_step_api_that_does_not_fit_is_an_error_that_says_why(change, why, monkeypatch):
     def wrong(self):
-        change(self.door)
-        return capsule_of(self.door)
+        change(self.api)
+        return make_capsule(self.api)
 
-    monkeypatch.setattr(RaffleBatch, "engine_door", wrong)
-    with pytest.raises(UsageError, match="The engine_door of RaffleBatch does not fit: ") as refused:
+    monkeypatch.setattr(RaffleBatch, "step_api", wrong)
+    with pytest.raises(UsageError, match="Invalid batch step API of RaffleBatch: ") as refused:
         new_training_state(raffle())
     assert why in str(refused.value)
-    assert "native/batch_door.h" in str(refused.value.hint)
+    assert "native/batch_step_api.h" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize(
     ("capsule", "why"),
     [
-        (lambda batch: 5, "a door is a PyCapsule named 'palaestra.batch_door', and this is int"),
-        (lambda batch: capsule_of(batch.door, b"other"), "and this is one named 'other'"),
-        (lambda batch: capsule_of(batch.door, None), "and this is one named nothing"),
+        (lambda batch: 5, "expected a PyCapsule named 'palaestra.batch_step_api', got int"),
+        (lambda batch: make_capsule(batch.api, b"other"), "got one named 'other'"),
+        (lambda batch: make_capsule(batch.api, None), "got one named nothing"),
     ],
 )
-def test_what_is_no_door_is_refused(capsule, why, monkeypatch):
-    monkeypatch.setattr(RaffleBatch, "engine_door", capsule)
+def test_anything_but_the_capsule_is_an_error(capsule, why, monkeypatch):
+    monkeypatch.setattr(RaffleBatch, "step_api", capsule)
     with pytest.raises(UsageError) as refused:
         new_training_state(raffle())
     assert why in str(refused.value)
@@ -376,10 +381,86 @@ def test_a_code_outside_its_space_is_told_from_any_thread():
 
 def test_worlds_that_somebody_else_steps_are_not_stepped_at_the_same_time():
     state = begun(arena("combat"))
-    capsule = state.envs.batch.engine_door()
-    door = look_into(capsule)
-    door.take_turn()
+    capsule = state.envs.batch.step_api()
+    api = read_capsule(capsule)
+    api.acquire()
     with pytest.raises(RunFailed, match="these worlds are being stepped by another thread"):
         next(train(state))
-    door.end_turn()
+    api.release()
     told(state, 1)
+
+
+VIEW = BoxSpec((2, 3), "uint8", low=(0.0,) * 6, high=(6.0,) * 6)
+OWN = BoxSpec((4,), "uint8", low=(0.0,) * 4, high=(255.0,) * 4)
+SPACE = DictSpec((("cells", VIEW), ("self", OWN)))
+
+
+def table(part):
+    fields = ("target", "cells", "rows_per_cell", "size", "weight_offset")
+    return TablePlan(part=part, clips_codes=False, bias_offset=None, activation=0, **dict.fromkeys(fields, 1))
+
+
+BOTH = NetworkPlan([4], input_part="self", tables=[table("cells"), table("self")])
+
+
+def test_network_inputs_are_views_of_the_buffers_blocks():
+    buffer = RolloutBuffer(SPACE, horizon=5, env_count=3)
+    inputs = NetworkInputs(BOTH, buffer)
+    assert inputs.vector is buffer.blocks["self"]
+    assert inputs.codes[0] is buffer.blocks["cells"]
+    assert inputs.codes[1] is buffer.blocks["self"]
+
+
+def test_final_observations_are_stacked_in_order_with_the_buffers_dtypes():
+    inputs = NetworkInputs(BOTH, RolloutBuffer(SPACE, horizon=5, env_count=3))
+    last = [{"cells": np.full((2, 3), k, np.int64), "self": np.arange(4) + k} for k in (5, 2)]
+    vector, (cells, own) = inputs.stack(last)
+    assert vector.dtype == cells.dtype == np.uint8
+    assert vector.tolist() == own.tolist() == [[5, 6, 7, 8], [2, 3, 4, 5]]
+    assert cells[:, 1, 2].tolist() == [5, 2]
+
+
+def test_without_truncations_there_are_no_rows():
+    vector, codes = NetworkInputs(BOTH, RolloutBuffer(SPACE, horizon=5, env_count=3)).stack([])
+    assert vector.shape == (0, 4)
+    assert [part.shape for part in codes] == [(0, 2, 3), (0, 4)]
+
+
+def test_an_observation_without_named_parts_is_one_vector():
+    inputs = NetworkInputs(NetworkPlan([4]), RolloutBuffer(BoxSpec((4,)), horizon=5, env_count=3))
+    vector, codes = inputs.stack([np.ones(4), np.zeros(4)])
+    assert vector.dtype == np.float32
+    assert vector.shape == (2, 4)
+    assert codes == inputs.codes == []
+
+
+def test_codes_alone_need_no_vector():
+    plan = NetworkPlan([0], input_part=None, tables=[table("cells")])
+    inputs = NetworkInputs(plan, RolloutBuffer(SPACE, horizon=5, env_count=3))
+    assert inputs.vector.size == inputs.stack([{"cells": np.zeros((2, 3))}])[0].size == 0
+
+
+def ending(env_index, terminated):
+    return Ending(env_index, None, EpisodeResult(None, 1.0, 5, terminated, env_index=env_index))
+
+
+def test_episode_ends_are_marked_in_the_buffer_and_truncations_are_kept():
+    buffer = RolloutBuffer(BoxSpec((2,)), horizon=4, env_count=3)
+    ends = EpisodeEnds(buffer)
+    endings = [ending(0, True), ending(2, False)]
+    ends.add(1, endings)
+    ends.add(3, [])
+    assert buffer.starts.tolist() == [[True] * 3, [False] * 3, [True, False, True], [False] * 3, [False] * 3]
+    assert buffer.terminated.sum() == buffer.terminated[1, 0] == 1
+    assert ends.episodes == [one.episode for one in endings]
+    assert ends.truncations == [(1, endings[1])]
+
+
+def test_a_new_rollout_keeps_only_the_episode_starts_of_its_first_step():
+    buffer = RolloutBuffer(BoxSpec((2,)), horizon=4, env_count=3)
+    EpisodeEnds(buffer).add(3, [ending(1, True)])
+    buffer.rewind()
+    EpisodeEnds(buffer)
+    assert buffer.starts[0].tolist() == [False, True, False]
+    assert not buffer.starts[1:].any()
+    assert not buffer.terminated.any()

@@ -1,4 +1,4 @@
-"""The compiled worlds (native/arena/module.cpp). Arrays are taken as they are, or refused: nothing is converted."""
+"""The compiled worlds (native/arena/). Arrays are used without conversion; one that does not fit is an error."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -56,13 +56,13 @@ class Batch:
         """Height, width and stations of the world's task; ValueError when it was never reset"""
 
     def read(self, world: int, tables: dict[str, np.ndarray]) -> tuple[int, int, int]:
-        """Fills those tables of a captured world that are given; its task, step and dice"""
+        """Fills those tables of a captured world that are given; its task, step and random state"""
 
     def restore(self, worlds: list[tuple[int, int, int, dict[str, np.ndarray]] | None]) -> None:
-        """Task, step, dice and all tables of each world, None for one that was never reset; all or nothing"""
+        """Task, step, random state and all tables of each world, None for one that was never reset; all or nothing"""
 
-    def door(self) -> Any:
-        """A PyCapsule as native/batch_door.h describes it, which holds the batch"""
+    def step_api(self) -> Any:
+        """A PyCapsule as native/batch_step_api.h describes it; it keeps the batch alive"""
 
     def check(self) -> None:
-        """RuntimeError when two things share a cell, or items came from or went nowhere. For tests."""
+        """RuntimeError for a violated invariant: shared cells, items created or lost. For tests."""

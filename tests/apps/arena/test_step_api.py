@@ -1,4 +1,4 @@
-"""Arena's worlds through the door that engines step them by (native/arena/doorway.cpp), against their own `step`."""
+"""Arena's worlds through their batch step API (native/arena/batch.cpp), compared with `step`."""
 
 import gc
 import sys
@@ -10,7 +10,7 @@ from palaestra.apps.arena.batch import ArenaBatch, compiled
 from palaestra.apps.arena.reference_batch import ReferenceBatch
 from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import empty_rows
-from palaestra.testing.batch_door import look_into
+from palaestra.testing.batch_step_api import read_capsule
 
 pytestmark = pytest.mark.skipif(compiled is None, reason="no compiler has been here")
 SMALL = {"agents": 3, "width": 9, "height": 9, "mine": {"count": 2}, "generator": {"count": 1}, "altar": {"count": 1}}
@@ -31,17 +31,17 @@ def parts_of(out):
 @pytest.mark.parametrize("form", ["bytes", "tokens", "box"])
 def test_a_step_through_the_door_is_the_step_itself(form):
     (one, one_out), (other, other_out) = (begun(observation=form) for _ in range(2))
-    capsule = other.engine_door()
-    door = look_into(capsule)
+    capsule = other.step_api()
+    api = read_capsule(capsule)
     chance = np.random.default_rng(1)
     rewards, paid, ended = np.zeros(ROWS, np.float32), np.zeros(ROWS, np.float32), np.ones(WORLDS, np.uint8)
     for _ in range(9):
         actions = chance.integers(6, size=ROWS)
         endings = one.step(actions, one_out, rewards)
-        door.take_turn()
+        api.acquire()
         for first, last in ((0, 1), (1, 4)):
-            door.step_worlds(first, last, actions, parts_of(other_out), paid, ended)
-        door.end_turn()
+            api.step_worlds(first, last, actions, parts_of(other_out), paid, ended)
+        api.release()
         assert np.array_equal(paid, rewards)
         assert all(np.array_equal(*pair) for pair in zip(parts_of(one_out), parts_of(other_out), strict=True))
         assert [world for world in range(WORLDS) if ended[world]] == [ending.world for ending in endings]
@@ -55,46 +55,46 @@ def test_a_step_through_the_door_is_the_step_itself(form):
 
 def test_the_door_says_what_is_behind_it():
     batch, out = begun()
-    capsule = batch.engine_door()
-    door = look_into(capsule)
-    assert (door.world_count, door.agents, door.action_items) == (WORLDS, 3, 1)
-    assert door.told_parts() == [(name, "uint8", part[0].size) for name, part in out.items()]
+    capsule = batch.step_api()
+    api = read_capsule(capsule)
+    assert (api.world_count, api.agents, api.action_items) == (WORLDS, 3, 1)
+    assert api.describe_parts() == [(name, "uint8", part[0].size) for name, part in out.items()]
     for form in ("tokens", "box"):
         batch, out = begun(observation=form)
-        capsule = batch.engine_door()
-        assert look_into(capsule).told_parts() == [("", "uint8", out[0].size)]
+        capsule = batch.step_api()
+        assert read_capsule(capsule).describe_parts() == [("", "uint8", out[0].size)]
 
 
 def test_what_cannot_be_done_is_told_and_nothing_moves():
     batch, out = begun()
-    capsule = batch.engine_door()
-    door = look_into(capsule)
+    capsule = batch.step_api()
+    api = read_capsule(capsule)
     before = [part.copy() for part in parts_of(out)]
     rewards, ended = np.zeros(ROWS, np.float32), np.zeros(WORLDS, np.uint8)
     rest, wrong = np.zeros(ROWS, np.int64), np.zeros(ROWS, np.int64)
     wrong[7] = 6
     with pytest.raises(RuntimeError, match="action 6 of row 7 is not one of 0 to 5"):
-        door.step_worlds(0, WORLDS, wrong, parts_of(out), rewards, ended)
-    with pytest.raises(RuntimeError, match="there are no such worlds"):
-        door.step_worlds(0, WORLDS + 1, rest, parts_of(out), rewards, ended)
+        api.step_worlds(0, WORLDS, wrong, parts_of(out), rewards, ended)
+    with pytest.raises(RuntimeError, match="are not within 0 to 4"):
+        api.step_worlds(0, WORLDS + 1, rest, parts_of(out), rewards, ended)
     assert all(np.array_equal(*pair) for pair in zip(parts_of(out), before, strict=True))
     for _ in range(9):
-        door.step_worlds(0, WORLDS, rest, parts_of(out), rewards, ended)
+        api.step_worlds(0, WORLDS, rest, parts_of(out), rewards, ended)
     with pytest.raises(RuntimeError, match="world 0 is not in an episode: reset it before the next step"):
-        door.step_worlds(0, WORLDS, rest, parts_of(out), rewards, ended)
+        api.step_worlds(0, WORLDS, rest, parts_of(out), rewards, ended)
 
 
 def test_during_a_turn_nobody_else_comes_in():
     batch, out = begun()
-    capsule = batch.engine_door()
-    door = look_into(capsule)
+    capsule = batch.step_api()
+    api = read_capsule(capsule)
     rewards = np.zeros(ROWS, np.float32)
-    door.take_turn()
+    api.acquire()
     with pytest.raises(RuntimeError, match="stepped by another thread"):
-        door.take_turn()
+        api.acquire()
     with pytest.raises(RuntimeError, match="stepped by another thread"):
         batch.step(np.zeros(ROWS, np.int64), out, rewards)
-    door.end_turn()
+    api.release()
     batch.step(np.zeros(ROWS, np.int64), out, rewards)
 
 
@@ -102,12 +102,12 @@ def test_a_door_holds_its_batch_and_lets_it_go():
     batch, _ = begun()
     core = batch.worlds._core
     before = sys.getrefcount(core)
-    door = batch.engine_door()
+    api = batch.step_api()
     assert sys.getrefcount(core) == before + 1
-    del door
+    del api
     gc.collect()
     assert sys.getrefcount(core) == before
 
 
 def test_the_reference_in_python_has_no_door():
-    assert ReferenceBatch([read_settings(SMALL)], 1).door() is None
+    assert ReferenceBatch([read_settings(SMALL)], 1).step_api() is None

@@ -1,0 +1,157 @@
+"""PPO for networks of linear layers, embedding tables and recurrent cells (native/engine/).
+
+Arrays are read and written in place, never copied; one of another dtype or size is an error that names it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.training.engines.network_plan import HeadPlan, InputPlan, NetworkPlan, NormalizerPlan
+
+def kernel_names() -> list[str]:
+    """The kernels that this CPU can run, best first"""
+
+def discounted_sums(
+    rewards: NDArray[np.float32],
+    ended: NDArray[np.bool_],
+    running: NDArray[np.float32],
+    gamma: float,
+    out: NDArray[np.float32],
+) -> None:
+    """`out[t] = gamma * out[t - 1] + rewards[t]`, all [T, B], reset after episode ends; `running` [B] carries over"""
+
+def are_finite(arrays: list[NDArray[np.float32]]) -> bool: ...
+
+class Reducer:
+    """Sums over all ranks in the middle of an update, bitwise equal on every rank."""
+
+    def sum(self, values: NDArray[np.floating[Any]]) -> None: ...
+
+class CallbackReducer(Reducer):
+    """`function(array)` writes the sum over all ranks into the array, float32 or float64 [n]."""
+
+    def __init__(self, function: Callable[[NDArray[Any]], None], world_size: int) -> None: ...
+
+class SharedMemoryCollectives(Reducer):
+    """Collectives in memory shared by the ranks of one machine. All raise PeerLost if another rank is lost."""
+
+    def __init__(self, descriptor: int, rank: int, world_size: int, timeout_seconds: float) -> None: ...
+    def gather(self, data: bytes, is_wanted: bool) -> list[bytes]: ...
+    def barrier(self) -> None: ...
+    def post_failure(self, message: str) -> None: ...
+    @property
+    def waited_seconds(self) -> float: ...
+
+class UpdateConfig:
+    gamma: float
+    gae_lambda: float
+    epochs: int
+    minibatch_size: int
+    target_kl: float
+    clip: float
+    clip_value_loss: bool
+    value_coefficient: float
+    entropy_coefficient: float
+    normalize_advantages: bool
+    max_grad_norm: float
+    learning_rate: float
+    beta1: float
+    beta2: float
+    epsilon: float
+    weight_decay: float
+
+class Learner:
+    def __init__(
+        self,
+        *,
+        network: NetworkPlan,
+        head: HeadPlan,
+        network_input: InputPlan,
+        parameters: dict[str, NDArray[np.float32]],
+        buffer: dict[str, Any],
+        normalizer: NormalizerPlan | None,
+        horizon: int,
+        env_count: int,
+        threads: int,
+        segment_length: int = 1,
+        kernels: str = "",
+    ) -> None:
+        """`parameters`: values, gradient, exp_avg, exp_avg_sq and step_count. `buffer`: the arrays of a rollout, and
+        `codes`, one array for each table of the network.
+
+        ValueError or TypeError naming the field of a plan that is missing or invalid, or the layer that does not fit.
+        """
+
+    @property
+    def kernels(self) -> str: ...
+    def begin_rollout(self, seed: int, iteration: int) -> None: ...
+    def load_memory(self, parts: list[NDArray[np.float32]]) -> None: ...
+    def store_memory(self, parts: list[NDArray[np.float32]]) -> None: ...
+    def act(self, step: int) -> None: ...
+    def evaluate_values(
+        self, final_observations: NDArray[Any], steps: list[int], envs: list[int], codes: list[NDArray[np.uint8]] = ...
+    ) -> None:
+        """The values of a whole rollout; the arguments describe its truncated episodes"""
+
+    def update(self, generator: Any, config: UpdateConfig, reducer: Reducer | None = None) -> float:
+        """The norm of the last gradient. `generator`: the capsule of a NumPy bit generator"""
+
+    def stats(self) -> dict[str, Any]: ...
+
+class EnvState:
+    def __init__(
+        self,
+        *,
+        state: list[float],
+        rng: tuple[int, int, int, int],
+        total_reward: float,
+        length: int,
+        elapsed_steps: int,
+    ) -> None: ...
+    @property
+    def state(self) -> list[float]: ...
+    @property
+    def rng(self) -> tuple[int, int, int, int]:
+        """PCG64: high and low 64 bits of the state, then of the increment"""
+
+    @property
+    def total_reward(self) -> float: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def elapsed_steps(self) -> int: ...
+
+class EpisodeEnd:
+    @property
+    def env(self) -> int: ...
+    @property
+    def total_reward(self) -> float: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def terminated(self) -> bool: ...
+    @property
+    def final_observation(self) -> list[float]: ...
+
+class NativeEnvs:
+    """Copies of one of Gymnasium's classic-control environments."""
+
+    def __init__(self, dynamics: str, constants: dict[str, float], count: int, time_limit: int) -> None: ...
+    def get_state(self, index: int) -> EnvState: ...
+    def set_state(self, index: int, state: EnvState) -> None: ...
+    def step(
+        self, actions: NDArray[Any], observations: NDArray[np.float32], rewards: NDArray[np.float32]
+    ) -> list[EpisodeEnd]: ...
+    def collect(self, learner: Learner) -> dict[str, list[Any]]:
+        """Fill the learner's rollout buffer; the ended episodes as the columns of EpisodeColumns"""
+
+class BatchRollout:
+    """ValueError for an invalid batch step API (native/batch_step_api.h), or one that does not fit the buffer."""
+
+    def __init__(self, step_api: Any, learner: Learner, blocks: dict[str, NDArray[Any]]) -> None: ...
+    def start(self) -> None: ...
+    def run_until_end(self) -> tuple[int, list[int]]:
+        """The step in which episodes ended, and in which worlds; without any, the rollout is complete"""
