@@ -196,7 +196,7 @@ def test_every_set_of_kernels_that_runs_here_learns_as_torch_does(kernels, polic
     by_torch.algorithm.shuffler = copy.deepcopy(native.algorithm.shuffler)
     native.algorithm.compute._update(native.algorithm, native.progress)
     advantages = torch.from_numpy(native.algorithm.compute.arrays["advantages"].copy())
-    learn_by_torch(by_torch, rollout, advantages)
+    learn_by_torch(by_torch.algorithm, rollout, advantages)
     assert distance(native.algorithm.tensors.optimizer.grad, by_torch.algorithm.tensors.optimizer.grad) < 1e-6
 
 

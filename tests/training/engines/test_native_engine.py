@@ -382,6 +382,6 @@ def test_unknown_dynamics_and_other_buffers_are_errors():
     with pytest.raises(IndexError):
         state.algorithm.compute._native_envs.native.get_state(4)
     with pytest.raises(ValueError, match="do not match the learner's rollout buffer"):
-        state.algorithm.compute._native_envs.native.play(
+        state.algorithm.compute._native_envs.native.collect(
             new_training_state(config(env="Pendulum-v1")).algorithm.compute._learner
         )

@@ -55,7 +55,7 @@ def recorded(state):
     """What the native engine played, all [T, B, …]; observations and starts are [T + 1, B, …]."""
     engine = state.algorithm.compute
     assert isinstance(engine, NativeEngine)
-    engine._collect(state)
+    engine._collect(state.algorithm, state.progress)
     return {
         **{name: engine.arrays[name].copy() for name in (*RECORDED, "terminated", "starts")},
         "blocks": {name: block.copy() for name, block in state.algorithm.buffer.blocks.items()},
@@ -73,7 +73,7 @@ def play_again(state, rollout, rank):
         block[:] = half(rollout["blocks"][name], rank)
     state.algorithm.buffer.starts[:] = half(rollout["starts"], rank)
     engine._learner.begin_rollout(state.algorithm.action_seed, state.iteration)
-    engine._load_memory(state)
+    engine._load_memory(state.algorithm)
     for step in range(state.algorithm.buffer.horizon):
         engine._learner.act(step)
     for name in (*RECORDED, "terminated"):
