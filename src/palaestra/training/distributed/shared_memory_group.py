@@ -19,7 +19,7 @@ from palaestra.training.distributed.rank_info import open_memory_file
 native_learner: ModuleType | None
 try:
     from palaestra.training.engines import native_learner
-except ImportError:  # built without a C++ compiler
+except ImportError:  # no compiler has been here
     native_learner = None
 
 if TYPE_CHECKING:
@@ -82,20 +82,20 @@ class SharedMemoryGroup(Group):
 
     def broadcast_(self, tensor: Tensor) -> Tensor:
         own = tensor.detach().contiguous().numpy()
-        told = np.frombuffer(bytearray(self.tell(own.tobytes())), own.dtype).reshape(own.shape)
+        told = np.frombuffer(bytearray(self.broadcast_bytes(own.tobytes())), own.dtype).reshape(own.shape)
         tensor.detach().copy_(torch.from_numpy(told))
         return tensor
 
-    def agree(self, *wishes: int) -> tuple[int, ...]:
-        parts = self.reducer.gather(np.array(wishes, np.int64).tobytes(), is_wanted=True)
+    def max_over_ranks(self, *values: int) -> tuple[int, ...]:
+        parts = self.reducer.gather(np.array(values, np.int64).tobytes(), is_wanted=True)
         largest = np.stack([np.frombuffer(part, np.int64) for part in parts]).max(axis=0)
-        return tuple(int(wish) for wish in largest)
+        return tuple(int(value) for value in largest)
 
     def gather_bytes(self, data: bytes) -> list[bytes]:
         parts = self.reducer.gather(data, is_wanted=self.is_leader)
         return parts if self.is_leader else []
 
-    def tell(self, data: bytes) -> bytes:
+    def broadcast_bytes(self, data: bytes) -> bytes:
         return self.reducer.gather(data if self.is_leader else b"", is_wanted=True)[0]
 
     def barrier(self) -> None:
@@ -130,10 +130,10 @@ def share_memory(group: Group, timeout_seconds: float) -> RankMemory | None:
     token = secrets.token_bytes(TOKEN_SIZE)
     if group.is_leader:
         os.pwrite(own, token, 0)
-    told = group.tell(token + f"/proc/{os.getpid()}/fd/{own}".encode())
+    told = group.broadcast_bytes(token + f"/proc/{os.getpid()}/fd/{own}".encode())
     if not group.is_leader:
         own = _open_same(told[TOKEN_SIZE:].decode(), told[:TOKEN_SIZE])
-    (is_missing,) = group.agree(int(own < 0 or native_learner is None))
+    (is_missing,) = group.max_over_ranks(int(own < 0 or native_learner is None))
     if group.is_leader:
         os.ftruncate(own, 0)
     group.barrier()  # the file is empty again
