@@ -99,19 +99,19 @@ CAUGHT_BY = {
         "processes/test_distributed.py::test_a_rank_without_a_world_is_refused",
     ],
     14: ["training/distributed/test_reports.py::test_two_ranks_of_n_learn_what_one_of_2n_learns"],
-    15: ["runner/test_loop.py::test_the_heart_beats_while_the_last_judgements_are_waited_for"],
+    15: ["runner/test_loop.py::test_heartbeats_continue_while_the_last_evaluations_are_awaited"],
     16: [
-        "runner/test_loop.py::test_no_rank_waits_for_a_judgement_while_it_trains",
+        "runner/test_loop.py::test_no_rank_waits_for_an_evaluation_while_it_trains",
         "processes/test_distributed.py::test_an_evaluation_beside_two_ranks_equals_that_of_one_process",
     ],
     17: ["training/test_trainer.py::test_a_counter_that_jumps_over_a_multiple_still_fires"],
     18: [
         "evaluation/test_records.py::test_a_new_evaluation_replaces_a_stale_score",
-        "runner/test_evaluator.py::test_every_epoch_is_judged_as_its_run_says_and_answered_with_figures_at_its_step",
+        "evaluation/test_background_worker.py::test_every_epoch_is_evaluated_with_the_settings_of_its_run_and_its_metrics_are_returned",
     ],
     19: [
         "checkpoints/test_store.py::test_resume_never_starts_from_zero_silently",
-        "runner/test_resuming.py::test_checkpoints_that_are_all_damaged_do_not_mean_starting_from_zero",
+        "runner/test_resume.py::test_checkpoints_that_are_all_damaged_do_not_mean_starting_from_zero",
     ],
     20: [
         "checkpoints/test_selection.py::test_the_best_come_first_and_the_unjudged_never",
@@ -140,7 +140,7 @@ CAUGHT_BY = {
         "config/test_resolve.py::test_merge_shares_nothing_with_the_base_even_where_a_section_is_replaced",
         "envs/test_make.py::test_two_environments_of_one_config_share_nothing",
         "envs/test_tasks.py::test_a_tasks_settings_are_its_own",
-        "evaluation/test_overrides.py::test_the_saved_settings_are_not_touched",
+        "evaluation/test_suites.py::test_the_saved_settings_are_not_touched",
         "evaluation/test_local.py::test_two_evaluations_with_other_settings_are_two_environments",
         "evaluation/test_suites.py::test_simulations_that_become_equal_over_this_environment_are_refused",
     ],
