@@ -18,6 +18,7 @@ from palaestra.core.child_process import (
     module_command,
     parent_to_follow,
     signal_name,
+    start_module,
     wait_for_exit,
 )
 
@@ -212,3 +213,41 @@ def test_a_child_imports_what_this_process_imports(tmp_path, monkeypatch):
     variables = {**os.environ, "PYTHONPATH": import_path()}
     done = subprocess.run(module_command("only_here"), env=variables, capture_output=True, text=True, check=True)
     assert done.stdout == "found\n"
+
+
+TALKER = """
+import os, sys
+print("for the log")
+os.write(int(sys.argv[1]), " ".join([*sys.argv[2:], os.environ["OMP_NUM_THREADS"]]).encode())
+"""
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch):
+    """What a module that only we can import writes into the descriptor that it was given."""
+    (tmp_path / "talker_for_tests.py").write_text(TALKER)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def tell():
+        reading, writing = os.pipe()
+        process = start_module("talker_for_tests", (writing,))
+        os.close(writing)
+        with os.fdopen(reading) as stream:
+            words = stream.read()
+        assert process.wait(30) == 0
+        return words
+
+    return tell
+
+
+def test_a_module_is_started_with_our_import_path_our_pid_and_its_output_on_stderr(told, capfd):
+    assert told() == f"{os.getpid()} 1"
+    assert capfd.readouterr() == ("", "for the log\n")
+
+
+def test_a_module_that_a_short_thread_starts_does_not_end_with_that_thread(told):
+    words = []
+    thread = threading.Thread(target=lambda: words.append(told()))
+    thread.start()
+    thread.join()
+    assert words == ["0 1"]

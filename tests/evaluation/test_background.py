@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from palaestra.core.child_process import LineChild
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import MissingExtra, RunFailed
 from palaestra.core.evaluation import EvaluationReport, SuiteReport
@@ -181,13 +181,9 @@ def test_a_real_process_evaluates_is_replaced_after_a_kill_and_is_gone_at_the_en
 
 
 def test_sending_to_a_process_that_has_died_is_no_error():
-    """Unread input stays in the buffer of the pipe, and closing the pipe tries to write it again."""
-    messages, write_end = os.pipe()
-    os.close(write_end)
     gone = WorkerProcess.__new__(WorkerProcess)
-    gone.messages = messages
-    gone.process = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
-    gone.process.wait()
+    gone.child = LineChild([sys.executable, "-c", ""])
+    gone.child.process.wait()
     gone.send(3)
     assert gone.exit_reason() == "ended with exit code 0"
 

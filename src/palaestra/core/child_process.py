@@ -42,6 +42,20 @@ def parent_to_follow() -> int:
     return os.getpid() if threading.current_thread() is threading.main_thread() else 0
 
 
+def start_module(module: str, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
+    """`python -m module DESCRIPTOR... PARENT`, with no input and its output on standard error.
+
+    A new interpreter, not a fork: threads and locks of torch do not survive one. PARENT is for `die_with_parent`.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module, *map(str, descriptors), str(parent_to_follow())],
+        stdin=subprocess.DEVNULL,
+        stdout=STANDARD_ERROR,  # what it prints must not get between what `--json` prints
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": import_path()},
+        pass_fds=descriptors,
+    )
+
+
 def die_with_parent(parent_pid: int | None = None) -> None:
     """The kernel kills this process when its parent ends; at once if the parent is no longer `parent_pid`.
 

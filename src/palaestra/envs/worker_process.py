@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from palaestra.core.child_process import signal_name, start_module, wait_for_exit
 from palaestra.core.errors import RunFailed
-from palaestra.envs.child_process import start_child
 from palaestra.envs.share import NOWHERE
 from palaestra.envs.wire import Kind, Line, LineClosed, NoAnswer
 
@@ -43,7 +42,7 @@ class WorkerProcess:
         self._line = Line(ours, timeout)
         with theirs:
             try:
-                self._process = start_child("palaestra.envs.worker", (theirs.fileno(), memory))
+                self._process = start_module("palaestra.envs.worker", (theirs.fileno(), memory))
             except OSError as error:
                 ours.close()
                 raise RunFailed(f"A worker process cannot be started: {error.strerror}.") from error
@@ -85,8 +84,7 @@ class WorkerProcess:
                 self._line.send(Kind.CLOSE)
 
     def end(self) -> None:
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(GOODBYE_SECONDS)
+        wait_for_exit(self._process, GOODBYE_SECONDS)
         self.kill()
 
     def kill(self) -> None:
@@ -95,15 +93,12 @@ class WorkerProcess:
         self._line.close()
 
     def _is_gone(self) -> RunFailed:
-        with suppress(subprocess.TimeoutExpired):  # its line may have closed a moment before it
-            self._process.wait(GOODBYE_SECONDS)
-        code = self._process.returncode
+        code = wait_for_exit(self._process, GOODBYE_SECONDS)  # its line may have closed a moment before it
         self.kill()
         if code is None:
             return RunFailed(f"{self._name()} closed its line {self._where()}.")
         if code < 0:
-            name = next((one.name for one in signal.Signals if one == -code), f"signal {-code}")
-            return RunFailed(f"{self._name()} was ended by {name} {self._where()}.", HINTS.get(-code, ""))
+            return RunFailed(f"{self._name()} was ended by {signal_name(-code)} {self._where()}.", HINTS.get(-code, ""))
         return RunFailed(f"{self._name()} ended with exit code {code} {self._where()}.", "What it wrote is in the log.")
 
     def _is_silent(self) -> RunFailed:

@@ -5,19 +5,14 @@ Both implement `palaestra.evaluation.evaluator.BackgroundEvaluator`.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import select
-import signal
-import subprocess
-import sys
 import time
 from collections import deque
-from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from palaestra.core.child_process import LineChild, import_path, module_command
 from palaestra.core.clock import Clock, SystemClock
 from palaestra.core.errors import MissingExtra, PalaestraError
 from palaestra.core.executor import has_service, load_service
@@ -48,65 +43,33 @@ class WorkerProcess:
     """`palaestra.evaluation.background_worker`; it gets one epoch at a time, so that a crash names its checkpoint."""
 
     def __init__(self, directory: RunDirectory) -> None:
-        self._text = b""
-        self.messages, write_end = os.pipe()
-        os.set_blocking(self.messages, False)
         variables = {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}
-        arguments = [str(directory.path), str(write_end), str(os.getpid())]
         with (directory.logs / "evaluator.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "palaestra.evaluation.background_worker", *arguments],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env={**variables, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                pass_fds=(write_end,),
-                start_new_session=True,  # Ctrl-C must reach only the trainer
+            self.child = LineChild(
+                module_command("palaestra.evaluation.background_worker", directory.path, os.getpid()),
+                variables={**variables, "OMP_NUM_THREADS": "1", "PYTHONPATH": import_path()},
+                output=log,
+                errors=log,
+                own_session=True,  # Ctrl-C must reach only the trainer
             )
-        os.close(write_end)
 
     def send(self, epoch: int) -> None:
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(f"{epoch}\n".encode())
-            self.process.stdin.flush()
-        except BrokenPipeError:  # the process is dead; `receive` reports that
-            return
+        self.child.send(epoch)
 
     def receive(self) -> dict[str, Any] | None:
         """A complete message, if one has arrived. Raises EOFError when the process has ended."""
-        try:
-            data = os.read(self.messages, 1 << 20)
-        except BlockingIOError:
-            return None
-        if not data:
-            raise EOFError
-        self._text += data
-        line, newline, rest = self._text.partition(b"\n")
-        if not newline:
-            return None
-        self._text = rest
-        message: dict[str, Any] = json.loads(line)
-        return message
+        messages = self.child.receive()  # one at most: the next epoch is sent after its arrival
+        return messages[0] if messages else None
 
     def exit_reason(self) -> str:
         """How the process ended, once its pipe is closed."""
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(EXIT_SECONDS)
-        code = self.process.returncode
+        reason = self.child.describe_exit(EXIT_SECONDS)
         self.kill()
-        if code is None:
-            return "stopped responding"
-        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return reason
 
     def kill(self) -> None:
         """At once: its files are replaced whole or not at all."""
-        self.process.kill()
-        self.process.wait()
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # an unread epoch is dropped
-            self.process.stdin.close()
-        os.close(self.messages)
+        self.child.end()
 
 
 class ProcessEvaluator:
@@ -129,7 +92,7 @@ class ProcessEvaluator:
 
     @property
     def pid(self) -> int | None:
-        return None if self._process is None else self._process.process.pid
+        return None if self._process is None else self._process.child.pid
 
     def submit(self, checkpoint: Checkpoint) -> None:
         self._waiting.append(checkpoint.epoch)
@@ -143,7 +106,7 @@ class ProcessEvaluator:
 
     def wait(self, seconds: float) -> None:
         if self._process is not None and not self._failed:
-            select.select([self._process.messages], [], [], seconds)
+            self._process.child.wait(seconds)
 
     def close(self) -> None:
         if self._process is not None:

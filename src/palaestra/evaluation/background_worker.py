@@ -1,4 +1,4 @@
-"""`python -m palaestra.evaluation.background_worker RUN_DIRECTORY FD PARENT_PID`: evaluates checkpoints of a training.
+"""`python -m palaestra.evaluation.background_worker RUN_DIRECTORY PARENT_PID FD`: evaluates checkpoints of a training.
 
 Each line of standard input is an epoch; each result is a line to FD. The process runs at low priority, loads from disk,
 and records a result before it sends it.
@@ -50,6 +50,6 @@ def evaluate(directory: RunDirectory, epoch: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    die_with_parent(int(sys.argv[3]))
+    die_with_parent(int(sys.argv[2]))
     os.nice(NICENESS)
-    sys.exit(main(sys.stdin, RunDirectory(Path(sys.argv[1])), int(sys.argv[2])))
+    sys.exit(main(sys.stdin, RunDirectory(Path(sys.argv[1])), int(sys.argv[3])))

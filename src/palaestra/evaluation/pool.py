@@ -6,17 +6,15 @@ dies goes to the others.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import selectors
-import subprocess
 import sys
 from collections import deque
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from palaestra.core.child_process import LineChild
 from palaestra.core.errors import RunFailed
 from palaestra.evaluation.plans import episode_from
 
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1  # how soon a stop is noticed while no result comes
-STANDARD_ERROR = 2
 
 
 @dataclass(frozen=True)
@@ -50,32 +47,20 @@ class EvaluatorProcess:
     def __init__(self, number: int, start: dict[str, Any], program: Program) -> None:
         self.number = number
         self.share: list[int] = []  # assigned seeds without a result
-        self._text = b""
-        # An environment may print to standard output, so messages have a pipe of their own.
-        self.messages, write_end = os.pipe()
-        self._process = subprocess.Popen(
-            [*program.command, str(write_end)],
-            stdin=subprocess.PIPE,
-            stdout=STANDARD_ERROR,
-            cwd=program.directory,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **program.variables},
-            pass_fds=(write_end,),
-            process_group=0,  # Ctrl-C must reach only the starting process
+        self._child = LineChild(
+            program.command,
+            variables={**os.environ, "OMP_NUM_THREADS": "1", **program.variables},
+            folder=program.directory,
         )
-        os.close(write_end)
+        self.messages = self._child.answers  # the descriptor to select on
         self.send(start)
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._child.pid
 
     def send(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:  # the process is dead; `receive` reports that
-            return
+        self._child.send(message)
 
     def assign(self, plan: EvaluationPlan, seeds: list[int]) -> None:
         self.share = seeds
@@ -83,19 +68,13 @@ class EvaluatorProcess:
 
     def receive(self) -> list[dict[str, Any]] | None:
         """The complete messages that have arrived; None when the process has ended."""
-        data = os.read(self.messages, 1 << 16)
-        if not data:
+        try:
+            return self._child.receive()
+        except EOFError:
             return None
-        *lines, self._text = (self._text + data).split(b"\n")
-        return [json.loads(line) for line in lines]
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        if self._process.stdin is not None:
-            with suppress(BrokenPipeError):  # unread input is dropped
-                self._process.stdin.close()
-        os.close(self.messages)
+        self._child.end()
 
 
 class PoolEvaluator:

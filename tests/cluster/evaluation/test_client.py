@@ -272,7 +272,7 @@ def test_its_own_reason_is_handed_on(open_link):
 def test_one_that_dies_is_named_with_its_end(open_link):
     link = open_link(HEAD + "say(ready=True)\nsys.stdin.readline()\nos.kill(os.getpid(), 6)\n")
     error = failure(link)
-    assert error.message == "Ray on this machine is gone: the process that spoke with it was ended by SIGABRT."
+    assert error.message == "Ray on this machine is gone: its driver process was ended by SIGABRT."
 
 
 def test_what_it_said_before_it_died_is_heard(open_link):

@@ -5,15 +5,9 @@ The `remote_evaluator` of the executor `ray`; nothing of Ray is loaded into this
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import select
-import signal
-import subprocess
-import sys
 import tempfile
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -21,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.cluster.address import cluster_of
 from palaestra.cluster.ray_runtime import require_ray
 from palaestra.config.distributed import ClusterConfig
+from palaestra.core.child_process import LineChild, import_path, module_command
 from palaestra.core.clock import Clock, SystemClock
 from palaestra.core.errors import PalaestraError, RunFailed
 from palaestra.core.evaluation import SuiteReport
@@ -204,51 +199,48 @@ DRIVER = "palaestra.cluster.evaluation"
 
 
 class DriverProcess:
-    """Raises `RunFailed` from `hear` when there is nobody to be heard any more; a link that failed is closed."""
+    """The process that speaks with Ray. `hear` raises `RunFailed` when it is gone; it is closed then."""
 
     def __init__(self, cluster: ClusterConfig, log: Path | None = None, clock: Clock | None = None) -> None:
         self._cluster = cluster
         self._clock = clock or SystemClock()
-        self._text = b""
-        self._to_say = b""
         self._is_ready = False
-        self.answers, told = os.pipe()
-        os.set_blocking(self.answers, False)
         variables = {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}
         with tempfile.TemporaryFile() if log is None else log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", DRIVER, str(told)],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                env={**variables, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                pass_fds=(told,),
-                start_new_session=True,  # Ctrl-C is for who started it
+            self._child = LineChild(
+                module_command(DRIVER),
+                variables={**variables, "PYTHONPATH": import_path()},
+                output=output,
+                errors=output,
+                own_session=True,  # Ctrl-C must reach only the starting process
+                can_wait=False,
             )
-        os.close(told)
-        assert self._process.stdin is not None
-        self._input = self._process.stdin.fileno()
-        os.set_blocking(self._input, False)
         self._heard_at = self._clock.monotonic()
         self.say({"cluster": cluster.model_dump(), "parent": os.getpid()})
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._child.pid
 
     @property
     def name(self) -> str:
         return f"Ray at {self._cluster.address}" if self._cluster.address else "Ray on this machine"
 
     def say(self, message: dict[str, Any]) -> None:
-        """At once or, when it is busy, with the next call."""
-        self._to_say += json.dumps(message).encode() + b"\n"
-        self._push()
+        """Sent at once, or with the next call if the process is busy."""
+        self._child.send(message)
 
     def hear(self) -> list[dict[str, Any]]:
-        """Whole messages that have come since; those that only say that it lives are left out."""
-        self._push()
-        messages = [json.loads(line) for line in self._lines()]
+        """The messages that have come since the last call, except signs of life."""
+        try:
+            messages = self._child.receive()
+        except EOFError:
+            how = self._child.describe_exit(SETTLE_SECONDS)
+            raise self._failed(
+                f"{self.name} is gone: its driver process {how}.", "Ask again when it is back."
+            ) from None
+        if messages:
+            self._heard_at = self._clock.monotonic()
         for message in messages:
             if "error" in message and "id" not in message:
                 raise self._failed(message["error"], message["hint"], message["exit_code"])
@@ -257,60 +249,17 @@ class DriverProcess:
         self._is_ready = self._is_ready or any("ready" in message for message in messages)
         limit = SILENT_SECONDS if self._is_ready else OPEN_SECONDS
         if self._clock.monotonic() - self._heard_at > limit:
-            self._process.kill()
+            self._child.process.kill()
             raise self._failed(f"{self.name} has not answered for {limit:g} s.", "Is it overloaded?")
         return [message for message in messages if "id" in message]
 
     def wait(self, seconds: float) -> None:
-        """Until there may be something to hear, and no longer than that."""
-        select.select([self.answers], [], [], seconds)
+        """Returns when there is something to hear, or after `seconds`."""
+        self._child.wait(seconds)
 
     def close(self) -> None:
-        """What is under way is given up; a Ray of our own is put away."""
-        if self._process.stdin is None or self._process.stdin.closed:
-            return
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(SETTLE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        os.close(self.answers)
-
-    def _lines(self) -> list[bytes]:
-        whole: list[bytes] = []
-        while True:
-            try:
-                data = os.read(self.answers, 1 << 20)
-            except BlockingIOError:
-                return whole
-            if not data:
-                if whole:  # said before it ended; the end is told the next time
-                    return whole
-                raise self._failed(f"{self.name} is gone: {self._fate()}.", "Ask again when it is back.")
-            self._heard_at = self._clock.monotonic()
-            *lines, self._text = (self._text + data).split(b"\n")
-            whole.extend(lines)
-
-    def _fate(self) -> str:
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(SETTLE_SECONDS)
-        code = self._process.returncode
-        if code is None:
-            return "whoever spoke with it fell silent"
-        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        return f"the process that spoke with it was ended {how}"
-
-    def _push(self) -> None:
-        """A pipe holds 64 kB; the rest waits here, not in `write`."""
-        while self._to_say:
-            try:
-                self._to_say = self._to_say[os.write(self._input, self._to_say) :]
-            except BlockingIOError:
-                return
-            except BrokenPipeError:  # it is gone; `hear` says so
-                self._to_say = b""
+        """Requests under way are given up; a Ray of our own is shut down."""
+        self._child.end(SETTLE_SECONDS)
 
     def _failed(self, message: str, hint: str, exit_code: int = 1) -> RunFailed:
         self.close()

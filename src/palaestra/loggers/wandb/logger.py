@@ -10,16 +10,15 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import deque
 from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from palaestra.core.child_process import kill_group, module_command
 from palaestra.core.errors import MissingExtra, RunFailed
 from palaestra.loggers.wandb.batch import pack_messages
 
@@ -121,7 +120,7 @@ class WandbLogger:
                 self._send_samples()
                 self._finish()
         finally:
-            self._kill()
+            kill_group(self._process, TERMINATE_SECONDS)
             self._socket.close()
         if self._failure is None and self._dropped_count:
             self._failure = RunFailed(
@@ -139,7 +138,7 @@ class WandbLogger:
             undo.enter_context(ours)
             with theirs, self._log_file.open("ab") as log:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
+                    module_command(module, theirs.fileno(), os.getpid()),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -227,16 +226,6 @@ class WandbLogger:
             self._backlog.popleft()
         self._socket.settimeout(0.0)
         self._socket.shutdown(socket.SHUT_WR)  # the end of the stream says: that was all
-
-    def _kill(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if self._process.poll() is not None:
-                return
-            os.killpg(self._process.pid, number)
-            try:
-                self._process.wait(timeout=TERMINATE_SECONDS)
-            except subprocess.TimeoutExpired:
-                continue
 
     def _see_log(self) -> str:
         return f"The run goes on without it; see {self._log_file}."

@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from palaestra.core.child_process import end_process, last_line
 from palaestra.core.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -68,14 +69,7 @@ class TensorBoardProcess:
 
     def stop(self) -> None:
         """At once, and nothing of it stays."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()
-        try:
-            self.process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end_process(self.process, END_SECONDS)
         shutil.rmtree(self.work_directory, ignore_errors=True)
 
 
@@ -136,10 +130,8 @@ def _await_answer(started: TensorBoardProcess) -> None:
             return
         except OSError:
             time.sleep(LOOK_SECONDS)
-    lines = (started.work_directory / OUTPUT).read_text("utf-8", "replace").strip().splitlines()[-1:] or [
-        "it said nothing"
-    ]
-    raise RunFailed(f"TensorBoard did not start: {lines[0][:300]}.", "Is it installed, and whole?")
+    reason = last_line((started.work_directory / OUTPUT).read_bytes())
+    raise RunFailed(f"TensorBoard did not start: {reason}.", "Is it installed, and whole?")
 
 
 @contextlib.contextmanager
