@@ -162,7 +162,7 @@ def puffer_env_class() -> type:
 
     from palaestra.config.recipes.registry import find_recipe
     from palaestra.envs.build import make_native_batch
-    from palaestra.envs.seed_stream import SeedStream
+    from palaestra.envs.vector.batch import SeedStream
 
     class Worlds(pufferlib.PufferEnv):
         """Our batch with its observations side by side in PufferLib's buffer; ended worlds begin anew."""

@@ -120,7 +120,7 @@ def published(state: Any, side: str) -> Iterator[Any]:
     """As a run does it: see palaestra.runner.live. Each side runs for its share of the time only, and so it may spend
     only that share of the budget: while it runs, there are as many pictures as in a run that is always watched."""
     from palaestra.envs.frame_sources import frame_source
-    from palaestra.envs.publish import PublishedEnvs
+    from palaestra.envs.vector.published import PublishedEnvs
     from palaestra.rendering.live_view import LiveView
     from palaestra.rendering.render_client import RenderClient
     from palaestra.runner.live import open_frame_buffer

@@ -40,7 +40,7 @@ IMPORTS_LATE = {
     "cli/video.py",
 }
 # Loggers and the live view are luxuries: what they raise is named and dropped. Nobody else may do so.
-SWALLOWS = {"envs/worker_view.py", "rendering/live_view.py", "loggers/fanout.py"}
+SWALLOWS = {"envs/vector/worker.py", "rendering/live_view.py", "loggers/fanout.py"}
 TORCH_FILES_ONLY_IN = "checkpoints/"
 RUN_PATHS_ONLY_IN = "runs/"
 

@@ -33,7 +33,7 @@ PLANTS = (
         3,
         "a truncated episode counts as terminated",
         (
-            "envs/vector.py",
+            "envs/vector/in_process.py",
             "self._end(index, observation, bool(terminated), info)",
             "self._end(index, observation, bool(terminated or truncated), info)",
         ),

@@ -10,7 +10,7 @@ import torch
 from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.algorithms.rollout import collect_rollout
 from palaestra.core.errors import NonFinite, RunFailed
-from palaestra.envs.vector import InProcessEnvs
+from palaestra.envs.vector.in_process import InProcessEnvs
 from palaestra.policies.agent import Agent
 from palaestra.policies.base import Intent, Policy, PolicyOutput
 from palaestra.policies.distributions import Categorical

@@ -18,8 +18,7 @@ from palaestra.core.tracebacks import (
     with_user_traceback,
 )
 from palaestra.envs.make import make_env
-from palaestra.envs.scalars import scalars
-from palaestra.envs.vector import InProcessEnvs
+from palaestra.envs.vector.in_process import InProcessEnvs, scalars
 
 
 class Looking(gymnasium.Env):

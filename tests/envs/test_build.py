@@ -8,12 +8,12 @@ import palaestra.testing.crowd  # noqa: F401  registers it, as the entry point d
 from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.core.errors import UsageError
 from palaestra.envs import build
-from palaestra.envs.batch import BatchEnvs
 from palaestra.envs.build import describe_stepping, make_native_batch, make_playable, make_vector_envs
 from palaestra.envs.frame_sources import frame_source
-from palaestra.envs.publish import PublishedEnvs
-from palaestra.envs.vector import InProcessEnvs
-from palaestra.envs.workers import WorkerEnvs
+from palaestra.envs.vector.batch import BatchEnvs
+from palaestra.envs.vector.in_process import InProcessEnvs
+from palaestra.envs.vector.published import PublishedEnvs
+from palaestra.envs.vector.workers import WorkerEnvs
 
 CROWD = EnvConfig(id="palaestra/Crowd-v0", kwargs={"agents": 4})
 NO_TASKS = CurriculumConfig()
@@ -76,7 +76,7 @@ def test_an_id_with_wrappers_of_its_own_is_not_made_as_a_batch(monkeypatch):
     assert isinstance(make_vector_envs(CROWD, NO_TASKS, 2), InProcessEnvs)
 
 
-def test_how_a_single_environment_is_drawn_is_no_matter_of_the_batch():
+def test_a_render_mode_in_the_registration_is_not_passed_to_the_batch():
     drawn = CROWD.model_copy(update={"kwargs": {"agents": 4, "render_mode": "rgb_array"}})
     assert isinstance(make_vector_envs(drawn, NO_TASKS, 4), BatchEnvs)
 
@@ -89,13 +89,13 @@ class Hired(WorkerEnvs):
 
 
 @pytest.mark.parametrize(("count", "asked", "made"), [(3, 9, 2), (4, 2, 2), (2, 1, 1)])
-def test_fewer_environments_than_workers_leave_nobody_idle(monkeypatch, count, asked, made):
+def test_fewer_environments_than_workers_use_fewer_workers(monkeypatch, count, asked, made):
     monkeypatch.setattr(build, "WorkerEnvs", Hired)
     envs = make_vector_envs(EnvConfig(id="CartPole-v1", workers=asked), NO_TASKS, count)
     assert len(envs.workers) == made
 
 
-def test_one_environment_needs_no_worker_and_that_is_told(caplog):
+def test_one_environment_uses_no_worker_and_a_warning_says_so(caplog):
     assert isinstance(make_vector_envs(EnvConfig(id="CartPole-v1", workers=4), NO_TASKS, 1), InProcessEnvs)
     assert "1 environments keep 0 workers busy, not 4" in caplog.text
 
@@ -110,7 +110,7 @@ def test_mujoco_without_a_rule_goes_to_the_workers_and_the_log_says_why(monkeypa
     with caplog.at_level("INFO"):
         make_vector_envs(EnvConfig(id="Ant-v5", workers=1), NO_TASKS, 2)
     assert "2 copies of Ant-v5 are stepped by 1 worker processes and the one that trains" in caplog.text
-    assert "not as MuJoCo's batch, because there is no rule for AntEnv." in caplog.text
+    assert "not as a MuJoCo batch, because there is no rule for AntEnv." in caplog.text
 
 
 def test_mujoco_with_tasks_is_not_a_batch():
@@ -119,12 +119,12 @@ def test_mujoco_with_tasks_is_not_a_batch():
         make_vector_envs(EnvConfig(id="HalfCheetah-v5", stepping="mujoco"), tasks, 2)
 
 
-def test_who_steps_can_be_said_in_a_few_words():
+def test_the_way_of_stepping_is_described_in_a_few_words():
     assert describe_stepping(make_vector_envs(CROWD, NO_TASKS, 4)) == "as a batch of their own"
     alone = make_vector_envs(EnvConfig(id="CartPole-v1"), NO_TASKS, 2)
     assert describe_stepping(alone) == "one after the other in the process that trains"
     pytest.importorskip("mujoco")
     batch = make_vector_envs(EnvConfig(id="Reacher-v5", workers=1), NO_TASKS, 2)
-    assert describe_stepping(batch) == "as MuJoCo's batch on 2 threads"
+    assert describe_stepping(batch) == "as a MuJoCo batch on 2 threads"
     watched = PublishedEnvs(batch, frame_source(batch), None, 0, 2)
-    assert describe_stepping(watched) == "as MuJoCo's batch on 2 threads"
+    assert describe_stepping(watched) == "as a MuJoCo batch on 2 threads"

@@ -7,9 +7,16 @@ import pytest
 from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.envs.build import make_vector_envs
-from palaestra.envs.frame_sources import BatchSource, EnvsSource, TellsState, frame_source, renderer_for, view_of_batch
+from palaestra.envs.frame_sources import (
+    BatchSource,
+    EnvsSource,
+    HasStateMessage,
+    frame_source,
+    renderer_for,
+    view_of_batch,
+)
 from palaestra.envs.tasks import TaskSwitch
-from palaestra.envs.vector import InProcessEnvs
+from palaestra.envs.vector.in_process import InProcessEnvs
 from palaestra.rendering.offscreen import OffscreenRenderer
 
 NO_TASKS = CurriculumConfig()
@@ -37,7 +44,7 @@ class Painted(gymnasium.Env):
         return np.full((4, 4, 3), self.shade + self.taken, np.uint8)
 
 
-def test_picture_and_numbers_are_of_the_same_step_also_where_an_episode_begins():
+def test_image_and_numbers_are_of_the_same_step_also_at_the_start_of_an_episode():
     envs = InProcessEnvs(Painted, 2)
     source, out = frame_source(envs), np.zeros((2, 1), np.float32)
     envs.reset([0, 0], out)
@@ -49,19 +56,19 @@ def test_picture_and_numbers_are_of_the_same_step_also_where_an_episode_begins()
     assert told == [(1, 1.0, 1.0, 1), (2, 2.0, 3.0, 2), (0, 0.0, 0.0, 0), (1, 1.0, 1.0, 1)]
 
 
-def test_before_the_first_step_there_is_a_picture_and_no_reward():
+def test_before_the_first_step_there_is_an_image_and_no_reward():
     envs = InProcessEnvs(Painted, 1)
     envs.reset([0], np.zeros((1, 1), np.float32))
     view = EnvsSource(envs).view(0)
     assert (view.content.shape, view.numbers.reward, view.numbers.length) == ((4, 4, 3), 0.0, 0)
 
 
-def test_worlds_of_arena_tell_their_state_in_few_bytes():
+def test_arena_worlds_describe_their_state_in_few_bytes():
     envs = make_vector_envs(EnvConfig(id="palaestra/Arena-v0", kwargs={"agents": 4}), NO_TASKS, 8)
     source = frame_source(envs)
     assert isinstance(source, BatchSource)
     assert source.count == 2
-    assert isinstance(envs.batch, TellsState)
+    assert isinstance(envs.batch, HasStateMessage)
     out = RolloutBuffer(envs.interface.observation_space, 1, 8).rows[0]
     envs.reset(range(8), out)
     for _ in range(3):
@@ -73,14 +80,14 @@ def test_worlds_of_arena_tell_their_state_in_few_bytes():
     assert view.numbers.reward == np.mean(source.last.rewards[4:8])
 
 
-def test_a_batch_that_tells_nothing_is_drawn():
+def test_a_batch_without_a_state_message_is_rendered():
     envs = make_vector_envs(EnvConfig(id="palaestra/Crowd-v0"), NO_TASKS, 6)
     view = view_of_batch(envs.batch, 0, 0.5)
     assert view.content.shape[2] == 3
     assert isnan(view.numbers.total_reward)
 
 
-def test_of_several_tasks_the_one_that_is_played_is_drawn():
+def test_of_several_tasks_the_current_one_is_rendered():
     switch = TaskSwitch({"dark": Painted, "light": lambda: Painted(shade=100)})
     switch.reset(options={"task": "dark"})
     renderer = renderer_for(switch)
@@ -91,11 +98,11 @@ def test_of_several_tasks_the_one_that_is_played_is_drawn():
     assert renderer_for(switch, renderer).render()[0, 0, 0] == 100
 
 
-def test_environments_of_a_kind_that_nobody_knows_cannot_be_shown():
+def test_environments_of_an_unknown_kind_cannot_be_shown():
     assert frame_source(object()) is None
 
 
-def test_a_simulation_of_mujocos_batch_is_drawn_where_it_is_now():
+def test_a_simulation_of_a_mujoco_batch_is_rendered_in_its_current_state():
     pytest.importorskip("mujoco")
     envs = make_vector_envs(EnvConfig(id="InvertedPendulum-v5", stepping="mujoco"), NO_TASKS, 2)
     source, out = frame_source(envs), np.zeros((2, 4), np.float32)
@@ -104,11 +111,11 @@ def test_a_simulation_of_mujocos_batch_is_drawn_where_it_is_now():
     source._renderers[1] = OffscreenRenderer(envs.envs[1])
     drawn = []
 
-    def remember():
+    def record_state():
         drawn.append(envs.envs[1].unwrapped.data.qpos.copy())
         return np.zeros((4, 4, 3), np.uint8)
 
-    envs.envs[1].unwrapped.render = remember
+    envs.envs[1].unwrapped.render = record_state
     view = source.view(1)
     assert np.float32(drawn[0]).tolist() == out[1, :2].tolist()
     assert (view.numbers.reward, view.numbers.total_reward, view.numbers.length) == (1.0, 1.0, 1)

@@ -65,7 +65,7 @@ def test_the_newest_version_is_suggested():
             del gymnasium.registry[f"palaestra_test/Versions-v{version}"]
 
 
-def test_a_module_is_imported_before_its_id_is_looked_up(tmp_path, monkeypatch):
+def test_a_module_is_imported_before_its_id_is_searched(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "my_envs.py").write_text(
         "import gymnasium\n"
@@ -161,7 +161,7 @@ def test_a_near_setting_is_suggested():
         make_env(EnvConfig(id="CartPole-v1", kwargs={"sutton_bart_reward": True}))
 
 
-def test_a_value_that_the_environment_refuses_is_told_with_its_reason():
+def test_a_value_that_the_environment_refuses_is_reported_with_its_reason():
     with pytest.raises(UsageError, match=r"FrozenLake-v1.*map_name='9x9'"):
         make_env(EnvConfig(id="FrozenLake-v1", kwargs={"map_name": "9x9"}))
 
@@ -180,7 +180,7 @@ def test_rendering_leaves_our_signal_handlers_alone():
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def test_a_broken_plugin_costs_nothing_until_its_environment_is_asked_for(monkeypatch):
+def test_a_broken_plugin_matters_only_for_its_own_environments(monkeypatch):
     def load(kind, name):
         raise UsageError("The env 'broken' cannot be imported: no torchrl.")
 

@@ -87,7 +87,7 @@ def test_capturing_changes_nothing():
 
 
 @pytest.mark.fault("R8")
-def test_box2d_is_refused_in_plain_words():
+def test_box2d_is_refused_with_a_clear_reason():
     pytest.importorskip("Box2D", reason="the extra 'box2d' is not installed")
     env = make_env(EnvConfig(id="LunarLander-v3"))
     env.reset(seed=0)
@@ -95,13 +95,13 @@ def test_box2d_is_refused_in_plain_words():
     assert why_not(env).startswith("The state of LunarLander-v3 cannot be captured: LunarLander.world is a Box2D")
 
 
-def test_nothing_is_said_against_an_environment_that_can():
+def test_an_environment_that_can_be_captured_has_no_reason_against_it():
     env = make_env(EnvConfig(id="CartPole-v1"))
     env.reset(seed=0)
     assert why_not(env) == ""
 
 
-def test_pictures_are_no_state():
+def test_rendered_images_are_no_state():
     drawn = make_env(EnvConfig(id="CartPole-v1"), render_mode="rgb_array")
     drawn.reset(seed=3)
     drawn.render()
@@ -157,7 +157,7 @@ def closure():
         ([math.sin, 1], r"Toy\.extra\[0\]"),
     ],
 )
-def test_one_attribute_that_cannot_be_seen_into_is_enough_to_refuse(value, said):
+def test_one_opaque_attribute_is_enough_to_refuse(value, said):
     env = Toy(extra=value)
     assert capture(env) is None
     assert re.match(rf"The state of Toy cannot be captured: {said}", why_not(env))
@@ -187,7 +187,7 @@ def test_generators_shared_between_attributes_stay_shared():
     assert story(copy, [1] * 5) == story(env, [1] * 5)
 
 
-def test_an_array_seen_through_two_attributes_is_refused():
+def test_an_array_viewed_through_two_attributes_is_refused():
     env = Toy()
     env.window = env.place[:1]
     assert "shares its memory" in why_not(env)
@@ -201,7 +201,7 @@ def test_attributes_that_did_not_exist_then_are_gone_again():
     assert not hasattr(env, "debris")
 
 
-def test_attributes_in_slots_are_not_overlooked():
+def test_attributes_in_slots_are_refused():
     class Slotted(Toy):
         __slots__ = ("hidden",)
 
@@ -217,7 +217,7 @@ def test_wrappers_have_state_too():
     assert [fresh.step(0)[3] for _ in range(3)] == [False, False, True]
 
 
-def test_a_wrapper_with_something_unseen_is_refused_by_name():
+def test_a_wrapper_with_an_opaque_attribute_is_refused_by_name():
     assert "NormalizeObservation.obs_rms" in why_not(NormalizeObservation(Toy()))
 
 
@@ -267,7 +267,7 @@ class Opaque(Toy):
         self.thing.count = state["count"]
 
 
-def test_an_environment_may_give_its_state_itself_and_its_dice_come_along():
+def test_an_environment_may_provide_its_own_state_and_its_generator_is_added():
     env = Opaque()
     env.reset(seed=4)
     story(env, [1] * 9)
@@ -293,7 +293,7 @@ def test_a_view_into_the_simulation_is_refused():
     assert "HopperEnv.shortcut is a view into memory" in why_not(env)
 
 
-def test_one_that_was_looked_at_goes_on_in_one_that_never_was():
+def test_the_state_of_a_rendered_environment_restores_into_a_fresh_one():
     """It has no window of its own yet; where it looks for one, there must still be none."""
     drawn = make_env(EnvConfig(id="CartPole-v1"), render_mode="rgb_array")
     drawn.reset(seed=3)

@@ -12,7 +12,14 @@ from palaestra.config.env import EnvConfig
 from palaestra.core.errors import UsageError
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec, decode_space, encode_space
 from palaestra.envs.make import make_env
-from palaestra.envs.spaces import action_converter, interface_of, observation_arrays, space_spec, to_env_action
+from palaestra.envs.spaces import (
+    action_converter,
+    describe_space,
+    interface_of,
+    observation_arrays,
+    space_spec,
+    to_env_action,
+)
 
 numbers = st.floats(allow_nan=False, width=32)
 
@@ -156,3 +163,20 @@ def test_observations_become_arrays_with_tuples_by_number():
 def test_actions_of_a_dictionary_are_refused():
     with pytest.raises(UsageError, match="Flatten"):
         action_converter(DictSpec((("a", DiscreteSpec(2)),)))
+
+
+@pytest.mark.parametrize(
+    ("space", "text"),
+    [
+        (BoxSpec((4,)), "box [4] float32 from -inf to inf"),
+        (BoxSpec((2,), low=(0.0, -1.0), high=(1.5, 2.0)), "box [2] float32 from [0, -1] to [1.5, 2]"),
+        (BoxSpec((6,), low=(0.0,) * 5 + (1.0,)), "box [6] float32 from [0, 0, 0, 0, …] to inf"),
+        (DiscreteSpec(3), "3 choices"),
+        (DiscreteSpec(3, 5), "3 choices from 5"),
+        (MultiDiscreteSpec((2, 3), (0, 0)), "choices of 2, 3"),
+        (MultiDiscreteSpec((2, 3), (0, 1)), "choices of 2, 3 from 0, 1"),
+        (DictSpec((("left", DiscreteSpec(2)), ("right", DiscreteSpec(4)))), "{left: 2 choices, right: 4 choices}"),
+    ],
+)
+def test_spaces_in_one_phrase(space, text):
+    assert describe_space(space) == text

@@ -7,7 +7,7 @@ from palaestra.core.errors import UsageError
 from palaestra.envs import snapshot, tasks
 from palaestra.envs.make import make_env
 from palaestra.envs.tasks import TaskSwitch, make_task_env
-from palaestra.envs.vector import InProcessEnvs
+from palaestra.envs.vector.in_process import InProcessEnvs
 
 LENGTHS = CurriculumConfig(tasks={"short": {"kwargs": {"steps": 2}}, "long": {"kwargs": {"steps": 5}}})
 IDENTITY = EnvConfig(id="palaestra/Identity-v0", kwargs={"count": 3})
@@ -59,7 +59,7 @@ def test_a_tasks_spaces_must_be_those_of_the_first():
         env.make_all()
 
 
-def test_without_tasks_and_for_environments_that_read_options_the_plain_one_is_made():
+def test_without_tasks_and_for_environments_that_read_options_one_environment_is_made():
     assert not isinstance(make_task_env(IDENTITY, CurriculumConfig()), TaskSwitch)
     assert not isinstance(make_task_env(IDENTITY, LENGTHS.model_copy(update={"given_by": "options"})), TaskSwitch)
 
@@ -101,7 +101,7 @@ def test_the_whole_state_comes_back_bit_for_bit_in_mid_episode():
     assert observations(env, "short") == observations(other, "short")
 
 
-def test_a_plain_environment_is_captured_as_ever():
+def test_an_environment_without_tasks_is_captured_as_by_snapshot():
     env = make_env(IDENTITY)
     env.reset(seed=1)
     assert tasks.capture(env) == snapshot.capture(env)
@@ -154,7 +154,7 @@ class Turns:
         self.results.append((env_index, total_reward))
 
 
-def test_environments_side_by_side_ask_at_every_episodes_start_and_tell_at_its_end():
+def test_vectorised_environments_request_a_task_per_episode_and_report_its_return():
     turns, out = Turns(), np.zeros(2, np.int64)
     envs = InProcessEnvs(Listening, 2, turns)
     envs.reset([1, 2], out)

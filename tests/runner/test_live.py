@@ -11,7 +11,7 @@ import pytest
 from gymnasium.envs.classic_control import CartPoleEnv
 
 from palaestra.config.train import LiveConfig
-from palaestra.envs.publish import PublishedEnvs
+from palaestra.envs.vector.published import PublishedEnvs
 from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, all_frame_buffers, frame_buffer_path, roles_of
 from palaestra.rendering.frame_format import Demand
 from palaestra.rendering.frame_reader import FrameReader

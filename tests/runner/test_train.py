@@ -349,6 +349,6 @@ def test_from_the_command_to_a_step_of_the_environment_there_are_at_most_ten_fra
     assert main(["train", *words]) == 0
     package = f"{Path(palaestra.__file__).parent}/"
     ours = [file.removeprefix(package) for file in StackRecorder.files if file.startswith(package)]
-    assert (ours[0], ours[-1]) == ("cli/main.py", "envs/vector.py")
-    assert "envs/publish.py" in ours, "the live view is on"
+    assert (ours[0], ours[-1]) == ("cli/main.py", "envs/vector/in_process.py")
+    assert "envs/vector/published.py" in ours, "the live view is on"
     assert len(ours) <= 10, ours

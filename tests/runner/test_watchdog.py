@@ -9,7 +9,7 @@ import pytest
 
 from palaestra.core.errors import RunFailed
 from palaestra.core.run import RunRequest, RunState
-from palaestra.envs.vector import InProcessEnvs
+from palaestra.envs.vector.in_process import InProcessEnvs
 from palaestra.runner import watchdog as watchdog_module
 from palaestra.runner.job import TrainingJob
 from palaestra.runner.train import run_training

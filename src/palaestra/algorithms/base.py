@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from palaestra.core.episodes import EpisodeResult
     from palaestra.core.reports import PhaseTimes, UpdateStats
     from palaestra.core.spaces import EnvInterface
-    from palaestra.envs.vector import VectorEnvs
+    from palaestra.envs.vector.in_process import VectorEnvs
     from palaestra.policies.agent import Agent
 
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from palaestra.core.episodes import EpisodeResult
     from palaestra.core.spaces import EnvInterface
-    from palaestra.envs.vector import Ending, VectorStep
+    from palaestra.envs.vector.in_process import Ending, VectorStep
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory, Observation
 
 
 class Stepped(Protocol):
-    """What playing needs of environments; see `palaestra.envs.vector`."""
+    """What playing needs of environments; see `palaestra.envs.vector.in_process`."""
 
     interface: EnvInterface
 

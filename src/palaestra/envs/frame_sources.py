@@ -1,4 +1,4 @@
-"""What viewers see of environments that are being stepped: sources of frames for `palaestra.rendering.live_view`."""
+"""Frame sources for `palaestra.rendering.live_view`, one for every way of stepping environments."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from palaestra.envs.batch import BatchEnvs
-from palaestra.envs.mujoco_batch import MujocoEnvs
 from palaestra.envs.tasks import TaskSwitch
-from palaestra.envs.vector import InProcessEnvs
-from palaestra.envs.workers import WorkerEnvs
+from palaestra.envs.vector.batch import BatchEnvs
+from palaestra.envs.vector.in_process import InProcessEnvs
+from palaestra.envs.vector.mujoco_batch import MujocoEnvs
+from palaestra.envs.vector.workers import WorkerEnvs
 from palaestra.rendering.frame_format import Numbers
 from palaestra.rendering.live_view import View
 from palaestra.rendering.offscreen import OffscreenRenderer, as_pixels
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from palaestra.config.env import EnvConfig
-    from palaestra.envs.batch import NativeBatch
     from palaestra.envs.make import AnyEnv
-    from palaestra.envs.vector import VectorEnvs, VectorStep
+    from palaestra.envs.vector.batch import NativeBatch
+    from palaestra.envs.vector.in_process import VectorEnvs, VectorStep
     from palaestra.rendering.images import Pixels
 
 COPY_FACTORY = "palaestra.envs.make:make_copy"
 
 
 @runtime_checkable
-class TellsState(Protocol):
-    """A native batch whose worlds can be described in a few bytes, for the browser to draw."""
+class HasStateMessage(Protocol):
+    """A native batch whose worlds can be described in a few bytes, which the browser draws."""
 
-    def tell_state(self, world: int) -> tuple[bytes, float, int]:
-        """The message; the return of the episode so far, as a mean over its players; and its steps"""
+    def state_message(self, world: int) -> tuple[bytes, float, int]:
+        """The message, the mean return of the players so far, and the steps of the episode."""
         ...
 
 
 class EnvsSource:
-    """Environments stepped one by one: a slot each."""
+    """Environments stepped one by one, with a slot each."""
 
     def __init__(self, envs: InProcessEnvs | MujocoEnvs, config: EnvConfig | None = None) -> None:
-        """`config`: as the environments were made; without it only this process can render them."""
+        """`config`: of the environments; without it only this process can render them."""
         self.count = envs.count
         self.last: VectorStep | None = None
         self.env_step = 0  # of each environment
@@ -53,7 +53,7 @@ class EnvsSource:
         return range(self.count)
 
     def numbers(self, slot: int) -> Numbers:
-        total_reward, length = self._envs.standing(slot)
+        total_reward, length = self._envs.episode_progress(slot)
         reward = float(self.last.rewards[slot]) if self.last is not None and length else 0.0
         return Numbers(self.env_step, reward, total_reward, length)
 
@@ -70,7 +70,7 @@ class EnvsSource:
 
 
 class MujocoSource(EnvsSource):
-    """A batch whose copies are brought up to date one by one, when they are shown"""
+    """A MuJoCo batch; an environment is updated from the batch when it is shown."""
 
     def __init__(self, envs: MujocoEnvs, config: EnvConfig | None = None) -> None:
         super().__init__(envs, config)
@@ -81,8 +81,8 @@ class MujocoSource(EnvsSource):
         return super().numbers(slot)
 
 
-class HereOnlySource:
-    """Of which no other process can render anything."""
+class LocalSource:
+    """Environments that only this process can render."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -93,7 +93,7 @@ class HereOnlySource:
         return range(self.count)
 
     def describable(self, slot: int) -> None:
-        """Only this process can render it."""
+        """None: only this process can render it."""
 
     def numbers(self, slot: int) -> Numbers:
         return self.view(slot).numbers
@@ -102,8 +102,8 @@ class HereOnlySource:
         raise NotImplementedError
 
 
-class WorkersSource(HereOnlySource):
-    """Environments in several processes: each is rendered where it lives, and keeps its slot."""
+class WorkersSource(LocalSource):
+    """Environments in worker processes: each is rendered in its own process, and keeps its slot."""
 
     def __init__(self, envs: WorkerEnvs) -> None:
         super().__init__(envs.count)
@@ -114,13 +114,13 @@ class WorkersSource(HereOnlySource):
         if slot < self._envs.own.count:
             self._own.last, self._own.env_step = self.last, self.env_step
             return self._own.view(slot)
-        rendered = self._envs.draw(slot)
+        rendered = self._envs.render(slot)
         length = rendered["length"]
         reward = float(self.last.rewards[slot]) if self.last is not None and length else 0.0
-        return View(rendered["picture"], Numbers(self.env_step, reward, rendered["total_reward"], length))
+        return View(rendered["image"], Numbers(self.env_step, reward, rendered["total_reward"], length))
 
 
-class BatchSource(HereOnlySource):
+class BatchSource(LocalSource):
     """A native batch: a slot for each of its worlds, with the mean of its players."""
 
     def __init__(self, envs: BatchEnvs) -> None:
@@ -137,7 +137,7 @@ AnySource = EnvsSource | WorkersSource | BatchSource
 
 
 def frame_source(envs: VectorEnvs, config: EnvConfig | None = None) -> AnySource | None:
-    """None for environments of a kind that cannot be shown. `config`: as they were made"""
+    """The source for `envs`; None for a kind that cannot be shown. `config`: of the environments."""
     if isinstance(envs, InProcessEnvs):
         return EnvsSource(envs, config)
     if isinstance(envs, MujocoEnvs):
@@ -148,19 +148,19 @@ def frame_source(envs: VectorEnvs, config: EnvConfig | None = None) -> AnySource
 
 
 def copy_recipe(config: EnvConfig) -> dict[str, Any]:
-    """How a render process makes a copy, see `palaestra.rendering.env_copy`."""
+    """The recipe of a copy for the render process, see `palaestra.rendering.env_copy`."""
     return {"factory": COPY_FACTORY, "arguments": {"config": config.model_dump(mode="json")}}
 
 
 def view_of_batch(batch: NativeBatch, world: int, reward: float, env_step: int = 0) -> View:
-    if isinstance(batch, TellsState):
-        message, total_reward, length = batch.tell_state(world)
+    if isinstance(batch, HasStateMessage):
+        message, total_reward, length = batch.state_message(world)
         return View(message, Numbers(env_step, reward if length else 0.0, total_reward, length))
     pixels: Pixels = as_pixels(batch.render(world), batch)
     return View(pixels, Numbers(env_step, reward, nan, 0))
 
 
 def renderer_for(env: AnyEnv, before: OffscreenRenderer | None = None) -> OffscreenRenderer:
-    """The one from before, unless by now another environment is played."""
+    """`before`, unless another environment is played now."""
     shown = env.playing if isinstance(env, TaskSwitch) else env
     return before if before is not None and before.env is shown else OffscreenRenderer(shown)

@@ -190,7 +190,7 @@ def _nearest(name: str) -> str:
 def _missing_dependency(env_id: str, error: BaseException) -> PalaestraError:
     """The chain of causes names the package; the message of Gymnasium is the second witness."""
     for package, extra in EXTRAS.items():
-        if package.lower() in _witnesses(error) and importlib.util.find_spec(package) is None:
+        if package.lower() in _names_in_error(error) and importlib.util.find_spec(package) is None:
             return MissingExtra(f"'{env_id}'", extra)
     newest = _nearest(env_id)
     return MissingPackage(
@@ -199,7 +199,7 @@ def _missing_dependency(env_id: str, error: BaseException) -> PalaestraError:
     )
 
 
-def _witnesses(error: BaseException) -> str:
+def _names_in_error(error: BaseException) -> str:
     names = [str(error)]
     cause: BaseException | None = error
     while cause is not None:

@@ -2,8 +2,8 @@
 
 After `mj_step` the derived fields (xpos, cfrc_ext, …) lag behind qpos by one substep, and environments read them: the
 velocity of Ant is the difference of two xpos. So derived fields are saved too; `mj_forward` alone would not do.
-The contacts and constraints of the last substep live in a scratch area and are computed anew: an environment that
-reads them *before* its first substep of a step would see those of the current position.
+The contacts and constraints of the last substep are in a scratch area and are recomputed: an environment that
+reads them *before* the first substep of a step would get those of the current position.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from palaestra.core.errors import DamagedFile
 
-# Fields whose length follows the contacts of the moment; MuJoCo fills them in every substep before it reads them.
+# Fields whose length depends on the current contacts; MuJoCo fills them in every substep before it reads them.
 SCRATCH = (
     *("efc_", "iefc_", "efm_", "tendon_efcadr"),
     *("island_", "map_", "dof_island", "tree_island", "iacc", "ifrc_"),
@@ -24,17 +24,17 @@ SCRATCH = (
 
 
 def why_not_simulation(simulation: Any) -> str:
-    """Engine plugins keep state on the C side; nothing in Python can see it."""
-    return "uses MuJoCo engine plugins, whose state cannot be seen" if simulation.nplugin else ""
+    """Why the simulation cannot be captured, or "". Engine plugins keep state in C that Python cannot read."""
+    return "uses MuJoCo engine plugins, whose state cannot be read" if simulation.nplugin else ""
 
 
 def read_simulation(simulation: Any) -> dict[str, Any]:
-    """Time and every array of fixed length."""
+    """The time and every array of fixed length."""
     return {"time": float(simulation.time), **_fields(simulation)}
 
 
 def write_simulation(simulation: Any, state: dict[str, Any]) -> None:
-    """In place: the renderer holds the same object."""
+    """Restores in place, because the renderer holds the same object."""
     fields = _fields(simulation)
     saved = {name: value for name, value in state.items() if name != "time"}
     if set(saved) != set(fields) or any(saved[name].shape != fields[name].shape for name in fields):

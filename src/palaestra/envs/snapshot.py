@@ -1,8 +1,7 @@
-"""The whole state of an environment, taken and given back bit for bit, so that a resumed run is the same run.
+"""Captures and restores the whole state of an environment bit for bit, so that a resumed run is the same run.
 
-The rule is closed: an attribute is plain data, a generator, a MuJoCo simulation, something that never changes, or a
-handle for drawing. One attribute that is none of these, and the environment counts as not capturable; nothing is
-guessed. An environment may also keep its own state (`KeepsState`).
+Every attribute must be plain data, a generator, a MuJoCo simulation, a constant, or a render handle; otherwise the
+environment cannot be captured. An environment may also provide its own state (`KeepsState`).
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from gymnasium.envs.registration import EnvSpec
 
 from palaestra.core.errors import DamagedFile
 from palaestra.envs import mujoco_state
-from palaestra.envs.plain_data import Decoder, Encoder, NotPlain
+from palaestra.envs.state_codec import Decoder, Encoder, UnsupportedValue
 from palaestra.rendering.mujoco_state import is_model, is_simulation, model_digest
 from palaestra.rendering.offscreen import is_render_handle
 
 FORMAT = 1
-NOT_STATE = {"render_mode"}  # how it is drawn may differ from then to now
-PLAIN = {bool, int, float, str, bytes, type(None)}
+NOT_STATE = {"render_mode"}  # may differ after a resume
+BASIC_TYPES = {bool, int, float, str, bytes, type(None)}
 AnyEnv = gymnasium.Env[Any, Any]
 
 
 @runtime_checkable
 class KeepsState(Protocol):
-    """An environment or wrapper that gives all of its state itself, as plain data; its `np_random` is added by us."""
+    """An environment or wrapper that returns all of its state as plain data; its `np_random` is added here."""
 
     def get_state(self) -> Any: ...
 
@@ -36,25 +35,25 @@ class KeepsState(Protocol):
 
 
 def capture(env: AnyEnv) -> dict[str, Any] | None:
-    """Everything that decides how `env` goes on, as plain data; None when some of it cannot be seen."""
+    """The complete state of `env` as plain data; None if some of it cannot be captured."""
     try:
         return _capture(env)
-    except NotPlain:
+    except UnsupportedValue:
         return None
 
 
 def why_not(env: AnyEnv) -> str:
-    """One sentence naming what cannot be captured; empty when everything can."""
+    """One sentence naming what cannot be captured; empty if everything can."""
     try:
         _capture(env)
-    except NotPlain as refusal:
+    except UnsupportedValue as refusal:
         name = env.spec.id if env.spec else type(env.unwrapped).__name__
         return f"The state of {name} cannot be captured: {refusal}."
     return ""
 
 
 def restore(env: AnyEnv, data: dict[str, Any]) -> None:
-    """Make `env`, made as the captured one was, go on exactly as that one would have."""
+    """Restores `env`, which must be made like the captured one."""
     layers = _layers(env)
     saved_layers = _saved_layers(data, [_class_name(layer) for layer in layers])
     decoder = Decoder()
@@ -62,11 +61,11 @@ def restore(env: AnyEnv, data: dict[str, Any]) -> None:
     for layer, state in zip(layers, decoded, strict=True):
         _refuse_other_constants(layer, state)
     for layer, state in zip(layers, decoded, strict=True):
-        _give_back(layer, state)
+        _restore_layer(layer, state)
 
 
 def _saved_layers(data: dict[str, Any], names: list[str]) -> list[dict[str, Any]]:
-    """The attributes of each layer, once it is known that they are of this kind of environment."""
+    """The attributes of each layer, after checking that they belong to this kind of environment."""
     try:
         saved_format, layers = data["format"], data["layers"]
         saved_names = [layer["class"] for layer in layers]
@@ -83,7 +82,7 @@ def _saved_layers(data: dict[str, Any], names: list[str]) -> list[dict[str, Any]
     return attributes
 
 
-# ---- taking
+# ---- capture
 
 
 def _capture(env: AnyEnv) -> dict[str, Any]:
@@ -105,23 +104,23 @@ def _layers(env: AnyEnv) -> list[AnyEnv]:
 
 
 def _attributes(layer: AnyEnv) -> dict[str, Any]:
-    if hasattr(layer, "get_state") and isinstance(layer, KeepsState):  # which takes ten times as long to say no
+    if hasattr(layer, "get_state") and isinstance(layer, KeepsState):  # isinstance alone is slow
         own_generator = {name: value for name, value in vars(layer).items() if name == "_np_random"}
         return {"get_state()": layer.get_state(), **own_generator}
-    passed_over = {*NOT_STATE, "env"} if isinstance(layer, gymnasium.Wrapper) else NOT_STATE
-    return {name: value for name, value in vars(layer).items() if name not in passed_over}
+    skipped = {*NOT_STATE, "env"} if isinstance(layer, gymnasium.Wrapper) else NOT_STATE
+    return {name: value for name, value in vars(layer).items() if name not in skipped}
 
 
 def _encode(encoder: Encoder, layer: AnyEnv, name: str, value: Any) -> Any:
     where = f"{type(layer).__name__}.{name}"
-    if type(value) in PLAIN:  # most of a thousand attributes of a crowd; none of these is a drawing or a constant
+    if type(value) in BASIC_TYPES:  # most attributes; none of these is a render handle or a constant
         return encoder.encode(value, where)
     if is_render_handle(value):
         return {"kind": "drawing"}
     if is_simulation(value):
         reason = mujoco_state.why_not_simulation(value)
         if reason:
-            raise NotPlain(where, reason)
+            raise UnsupportedValue(where, reason)
         fields = {key: _detached(part) for key, part in mujoco_state.read_simulation(value).items()}
         return {"kind": "simulation", "fields": encoder.encode(fields, where)}
     constant = _constant_name(value, layer)
@@ -131,12 +130,12 @@ def _encode(encoder: Encoder, layer: AnyEnv, name: str, value: Any) -> Any:
 
 
 def _detached(part: Any) -> Any:
-    """A copy: fields of a simulation are views into MuJoCo's memory, which no attribute of an environment may be."""
+    """A copy: the fields of a simulation are views into MuJoCo's memory."""
     return part.copy() if hasattr(part, "copy") else part
 
 
 def _constant_name(value: Any, layer: AnyEnv) -> str:
-    """What never changes, by name; empty for everything else."""
+    """The name of a constant; empty for everything else."""
     if is_model(value):
         return f"MuJoCo model {model_digest(value)}"
     if isinstance(value, gymnasium.Space | EnvSpec | logging.Logger):
@@ -163,30 +162,30 @@ def _constant_container_name(value: Any, layer: AnyEnv) -> str:
 def _refuse_slots(layer: AnyEnv) -> None:
     for kind in type(layer).__mro__:
         if kind.__dict__.get("__slots__"):
-            raise NotPlain(kind.__name__, "keeps attributes in __slots__, which are not looked into")
+            raise UnsupportedValue(kind.__name__, "keeps attributes in __slots__, which are not captured")
 
 
-# ---- giving back
+# ---- restore
 
 
 def _decode(decoder: Decoder, part: Any) -> Any:
     if isinstance(part, dict) and part.get("kind") == "constant":
         return _Constant(str(part["name"]))
     if isinstance(part, dict) and part.get("kind") == "drawing":
-        return _Drawing()
+        return _RenderHandle()
     if isinstance(part, dict) and part.get("kind") == "simulation":
         return _Simulation(decoder.decode(part["fields"]))
     return decoder.decode(part)
 
 
 class _Constant(str):
-    """The name of what the attribute held; the environment made anew must hold the same."""
+    """The name of a constant attribute; the new environment must have the same one."""
 
     __slots__ = ()
 
 
-class _Drawing:
-    """Somebody had looked at the environment; the one made anew keeps what it has to draw with, if anything."""
+class _RenderHandle:
+    """A render handle; the new environment keeps its own, if it has one."""
 
 
 class _Simulation(dict[str, Any]):
@@ -198,12 +197,12 @@ def _refuse_other_constants(layer: AnyEnv, state: dict[str, Any]) -> None:
         present = vars(layer).get(name)
         if isinstance(saved, _Constant) and present is not None and _constant_name(present, layer) != saved:
             raise DamagedFile(
-                f"{type(layer).__name__}.{name} was {str(saved)[:80]} when the state was saved, and is not so now.",
-                "Is it changed while the environment runs? Then its state cannot be given back.",
+                f"{type(layer).__name__}.{name} was {str(saved)[:80]} when the state was saved, and has changed.",
+                "Is it changed while the environment runs? Then its state cannot be restored.",
             )
 
 
-def _give_back(layer: AnyEnv, state: dict[str, Any]) -> None:
+def _restore_layer(layer: AnyEnv, state: dict[str, Any]) -> None:
     if isinstance(layer, KeepsState):
         layer.set_state(state["get_state()"])
         if "_np_random" in state:
@@ -215,7 +214,7 @@ def _give_back(layer: AnyEnv, state: dict[str, Any]) -> None:
     for name, value in state.items():
         if isinstance(value, _Simulation):
             mujoco_state.write_simulation(vars(layer)[name], value)
-        elif not isinstance(value, _Constant | _Drawing) and not is_render_handle(vars(layer).get(name)):
+        elif not isinstance(value, _Constant | _RenderHandle) and not is_render_handle(vars(layer).get(name)):
             vars(layer)[name] = value
 
 

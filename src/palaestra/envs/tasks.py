@@ -1,7 +1,7 @@
-"""Environments that can play one of several tasks, said anew at every reset.
+"""Environments with several tasks, one of which is chosen at every reset.
 
-A task's name goes in by `reset(options={"task": name})`, the way Gymnasium has for such things. An environment that
-understands it is used as it is. For all others, `TaskSwitch` holds one environment per task.
+The task's name is passed as `reset(options={"task": name})`. An environment that understands it is used as it is; for
+all others, `TaskSwitch` holds one environment per task.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import numpy as np
 
 from palaestra.core.errors import UsageError
 from palaestra.envs import snapshot
-from palaestra.envs.describe import describe_space
 from palaestra.envs.make import AnyEnv, make_env
-from palaestra.envs.spaces import interface_of
+from palaestra.envs.spaces import describe_space, interface_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,19 +27,19 @@ TASK = "task"
 
 
 class TaskSource(Protocol):
-    """Says what each environment plays next; there is one of it, in the process that trains."""
+    """Chooses the next task of every environment; there is one, in the training process."""
 
     def next_options(self, env_index: int) -> dict[str, Any]:
-        """For `reset`, when environment `env_index` begins an episode."""
+        """Options for `reset` when environment `env_index` begins an episode."""
         ...
 
     def ended(self, env_index: int, total_reward: float) -> None:
-        """The episode that environment `env_index` played is over."""
+        """The episode of environment `env_index` has ended."""
         ...
 
 
 def make_task_env(env: EnvConfig, curriculum: CurriculumConfig) -> AnyEnv:
-    """One environment for all tasks of a curriculum; without tasks, the plain one."""
+    """One environment for all tasks of a curriculum; without tasks, a plain environment."""
     if not curriculum.tasks or curriculum.given_by == "options":
         return make_env(env)
     return TaskSwitch(
@@ -52,7 +51,7 @@ def make_task_env(env: EnvConfig, curriculum: CurriculumConfig) -> AnyEnv:
 
 
 def capture(env: AnyEnv) -> dict[str, Any] | None:
-    """As `snapshot.capture`, for environments of several tasks too."""
+    """Like `snapshot.capture`, also for environments with several tasks."""
     return env.capture() if isinstance(env, TaskSwitch) else snapshot.capture(env)
 
 
@@ -68,13 +67,13 @@ def why_not(env: AnyEnv) -> str:
 
 
 class TaskSwitch(gymnasium.Env[Any, Any]):
-    """One environment per task, made when it is first played; the spaces of all must be those of the first."""
+    """One environment per task, created when first played; all must have the spaces of the first."""
 
     def __init__(self, makers: Mapping[str, Callable[[], AnyEnv]]) -> None:
         self._makers = dict(makers)
         self._envs: dict[str, AnyEnv] = {}
         self._seed: int | None = None
-        self._seeded: set[str] = set()  # tasks whose environment got its seed
+        self._seeded: set[str] = set()  # tasks whose environment was seeded
         self._first = next(iter(self._makers))
         self._playing = self._first
         first = self._env(self._first)
@@ -85,7 +84,7 @@ class TaskSwitch(gymnasium.Env[Any, Any]):
         self.render_mode = first.render_mode
 
     def make_all(self) -> None:
-        """At once instead of when first played, so that what does not fit is refused before training begins."""
+        """Creates all environments now, so that tasks that do not fit are refused before training starts."""
         for name in self._makers:
             self._env(name)
 
@@ -103,7 +102,7 @@ class TaskSwitch(gymnasium.Env[Any, Any]):
 
     @property
     def playing(self) -> AnyEnv:
-        """The environment of the task that is played now"""
+        """The environment of the current task."""
         return self._envs[self._playing]
 
     def render(self) -> Any:
@@ -114,7 +113,7 @@ class TaskSwitch(gymnasium.Env[Any, Any]):
             env.close()
 
     def capture(self) -> dict[str, Any] | None:
-        """The state of every task's environment and of the switch; None when one of them cannot give it."""
+        """The state of every task's environment and of the switch; None if one of them cannot be captured."""
         states = {name: snapshot.capture(env) for name, env in self._envs.items()}
         if None in states.values():
             return None
@@ -132,7 +131,7 @@ class TaskSwitch(gymnasium.Env[Any, Any]):
         self._seeded = set(state["seeded"])
 
     def _fresh_seed(self, name: str) -> int | None:
-        """A task's environment is seeded once, when first played; then it goes on from its own generator."""
+        """A task's environment is seeded once, when first played; then its own generator continues."""
         if self._seed is None or name in self._seeded:
             return None
         self._seeded.add(name)

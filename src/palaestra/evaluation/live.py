@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from palaestra.envs.batch import NativeBatch
+    from palaestra.envs.vector.batch import NativeBatch
     from palaestra.evaluation.evaluator import Evaluator
     from palaestra.rendering.offscreen import OffscreenRenderer
     from palaestra.runs.directory import RunDirectory

@@ -20,9 +20,8 @@ from palaestra.core.errors import RunFailed
 from palaestra.core.evaluation import DEFAULT_MAX_STEPS, EvaluationPlan, EvaluationReport
 from palaestra.core.tracebacks import describe_error, with_user_traceback
 from palaestra.envs.make import time_limit_of
-from palaestra.envs.scalars import scalars
 from palaestra.envs.spaces import action_converter, observation_arrays
-from palaestra.envs.vector import action_rows
+from palaestra.envs.vector.in_process import action_rows, scalars
 from palaestra.policies.device import memory_on, moved
 from palaestra.policies.features import refuse_other_spaces
 from palaestra.policies.observations import to_tensor
@@ -30,7 +29,7 @@ from palaestra.policies.observations import to_tensor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from palaestra.envs.batch import NativeBatch
+    from palaestra.envs.vector.batch import NativeBatch
     from palaestra.evaluation.video import VideoFile
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Observation
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
 
     from palaestra.core.app import OtherPlayers
     from palaestra.core.spaces import EnvInterface
-    from palaestra.envs.batch import NativeBatch, WorldEnding
-    from palaestra.envs.vector import Arrays
+    from palaestra.envs.vector.batch import NativeBatch, WorldEnding
+    from palaestra.envs.vector.in_process import Arrays
 
 
 def play(

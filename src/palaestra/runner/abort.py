@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from palaestra.algorithms.group import ALONE, PeerLost
 from palaestra.core.errors import RunFailed
 from palaestra.core.tracebacks import shorten_stack
-from palaestra.envs.step_in_progress import find_step
+from palaestra.envs.vector.step_in_progress import find_step
 from palaestra.runner.launcher import REPORT_VARIABLE, report_of, send_report
 from palaestra.runner.logs import log_lines
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.core.errors import PalaestraError
 from palaestra.envs.frame_sources import frame_source
-from palaestra.envs.publish import PublishedEnvs
+from palaestra.envs.vector.published import PublishedEnvs
 from palaestra.rendering.frame_buffer import (
     FrameBufferOwner,
     frame_buffer_path,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.core.errors import RunFailed
 from palaestra.core.tracebacks import shorten_stack
-from palaestra.envs.step_in_progress import StepInProgress, find_step
+from palaestra.envs.vector.step_in_progress import StepInProgress, find_step
 from palaestra.runner.logs import log_lines
 from palaestra.runner.signals import StopNow, StopRequest
 

@@ -14,20 +14,19 @@ from gymnasium import spaces
 
 from palaestra.core.errors import UsageError
 from palaestra.core.spaces import EnvInterface
-from palaestra.envs.batch import WorldEnding
-from palaestra.envs.seed_stream import SeedStream
 from palaestra.envs.spaces import space_spec
+from palaestra.envs.vector.batch import SeedStream, WorldEnding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from palaestra.envs.vector import Arrays
+    from palaestra.envs.vector.in_process import Arrays
 
 
 class CrowdBatch:
-    """Worlds of `agents` players; see `palaestra.envs.batch.NativeBatch`."""
+    """Worlds of `agents` players; see `palaestra.envs.vector.batch.NativeBatch`."""
 
     def __init__(self, world_count: int, tasks: Sequence[Crowd]) -> None:
         self._tasks = list(tasks)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
 
     from palaestra.config.train import TrainConfig
-    from palaestra.envs.vector import VectorEnvs
+    from palaestra.envs.vector.in_process import VectorEnvs
     from palaestra.policies.agent import Agent
     from palaestra.policies.warm_start import WarmStart
 else:

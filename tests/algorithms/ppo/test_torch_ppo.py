@@ -36,9 +36,9 @@ def test_without_a_stepper_the_environments_are_always_up_to_date():
     state = new_training_state(CONFIG)
     ppo = with_torch(state)
     ppo.iterate(state.progress)
-    standing = [state.envs.standing(index) for index in range(2)]
+    standing = [state.envs.episode_progress(index) for index in range(2)]
     ppo.export_env_state()
-    assert [state.envs.standing(index) for index in range(2)] == standing
+    assert [state.envs.episode_progress(index) for index in range(2)] == standing
 
 
 def test_the_description_says_why_it_was_chosen():

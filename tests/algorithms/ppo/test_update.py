@@ -16,7 +16,7 @@ from palaestra.config.schedule import constant
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
 from palaestra.envs.make import make_env
-from palaestra.envs.vector import InProcessEnvs
+from palaestra.envs.vector.in_process import InProcessEnvs
 from palaestra.policies.agent import Agent
 from palaestra.policies.base import Policy, PolicyOutput
 from palaestra.policies.distributions import Categorical

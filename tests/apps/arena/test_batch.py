@@ -100,12 +100,12 @@ def test_with_the_core_it_is_used(monkeypatch):
 def test_a_world_tells_its_state_with_the_numbers_of_the_same_step():
     worlds, out = opened()
     paid, _ = play(worlds, out, 5)
-    message, total_reward, length = worlds.tell_state(1)
+    message, total_reward, length = worlds.state_message(1)
     received = decode(message)
     assert received.state.step == length == 5
     assert np.array_equal(received.state.agents, worlds.world_state(1).agents)
     assert total_reward == paid[1].mean()
     assert received.episode == 1
     worlds.reset([1], [7], [0], out)
-    assert decode(worlds.tell_state(1)[0]).episode == 2
-    assert decode(worlds.tell_state(0)[0]).episode == 1
+    assert decode(worlds.state_message(1)[0]).episode == 2
+    assert decode(worlds.state_message(0)[0]).episode == 1

@@ -12,8 +12,8 @@ from palaestra.apps.arena.spaces import empty_rows, interface_of_agent
 from palaestra.apps.arena.tables import COUNTERS, NORTH, REST
 from palaestra.config.env import EnvConfig
 from palaestra.core.errors import UsageError
-from palaestra.envs.batch import OffersBatch
 from palaestra.envs.spaces import interface_of
+from palaestra.envs.vector.batch import OffersBatch
 from palaestra.testing.check_env import check_env
 
 SMALL = {"width": 9, "height": 9, "mine": {"count": 2}, "generator": {"count": 1}, "altar": {"count": 1}}

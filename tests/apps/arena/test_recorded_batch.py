@@ -79,4 +79,4 @@ def test_it_tells_the_state_of_the_batch_that_it_was_given(recorded):
     plain = ArenaBatch([read_settings(KWARGS)], 1)
     Played(plain, steps=7)
     Played(recorded, steps=7)
-    assert recorded.tell_state(0) == plain.tell_state(0)
+    assert recorded.state_message(0) == plain.state_message(0)

@@ -87,7 +87,9 @@ def render_processes(directory):
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             words = path.read_bytes().decode(errors="replace").split("\0")
-            if any(directory.id in word for word in words) and any(word.endswith("start.py") for word in words):
+            if any(directory.id in word for word in words) and any(
+                word.endswith("rendering/start.py") for word in words
+            ):
                 found.append(words)
     return found
 

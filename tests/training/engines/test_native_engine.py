@@ -151,8 +151,8 @@ def test_a_run_can_be_continued_by_the_other_engine(first, then):
     other = new_training_state(config(then))
     other.algorithm.policy().load_state_dict(state.algorithm.policy().state_dict())
     other.restore(state.capture())
-    standing = [state.envs.standing(index) for index in range(4)]
-    assert [other.envs.standing(index) for index in range(4)] == standing
+    standing = [state.envs.episode_progress(index) for index in range(4)]
+    assert [other.envs.episode_progress(index) for index in range(4)] == standing
     assert np.array_equal(other.algorithm.buffer.rows[0], state.algorithm.buffer.rows[0])
     assert weights(other) == weights(state)
     assert float(other.algorithm.tensors.optimizer.adam_memory()["step_count"]) == 48

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from palaestra.config.train import TrainConfig
-from palaestra.envs.publish import PublishedEnvs
-from palaestra.envs.vector import InProcessEnvs
+from palaestra.envs.vector.in_process import InProcessEnvs
+from palaestra.envs.vector.published import PublishedEnvs
 from palaestra.training.engines import native_engine
 from palaestra.training.engines.native_envs import (
     ClassicControlEnvs,
@@ -85,7 +85,7 @@ def test_every_step_is_gymnasiums_to_the_last_bit_also_over_resets(env):
         assert type(ours.unwrapped.state) is type(own.unwrapped.state)
         assert list(map(type, ours.unwrapped.state)) == list(map(type, own.unwrapped.state))
         assert ours.unwrapped.np_random.bit_generator.state == own.unwrapped.np_random.bit_generator.state
-        assert state.envs.standing(index) == (sums[index], own._elapsed_steps)
+        assert state.envs.episode_progress(index) == (sums[index], own._elapsed_steps)
 
 
 def test_exported_state_is_that_of_the_compiled_environments():
@@ -94,9 +94,9 @@ def test_exported_state_is_that_of_the_compiled_environments():
     state.algorithm.export_env_state()
     for index, env in enumerate(state.envs.envs):
         assert np.array_equal(np.float32(env.unwrapped.state), state.algorithm.buffer.rows[0][index])
-        total_reward, length = state.envs.standing(index)
+        total_reward, length = state.envs.episode_progress(index)
         assert total_reward == length == env._elapsed_steps
-    assert sum(state.envs.standing(index)[1] for index in range(3)) > 0
+    assert sum(state.envs.episode_progress(index)[1] for index in range(3)) > 0
 
 
 def test_publishing_is_looked_through():

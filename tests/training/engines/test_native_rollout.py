@@ -14,11 +14,10 @@ from palaestra.config.train import TrainConfig
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.spaces import BoxSpec, DictSpec, EnvInterface
-from palaestra.envs.batch import WorldEnding
-from palaestra.envs.publish import PublishedEnvs
-from palaestra.envs.seed_stream import SeedStream
 from palaestra.envs.spaces import space_spec
-from palaestra.envs.vector import Ending
+from palaestra.envs.vector.batch import SeedStream, WorldEnding
+from palaestra.envs.vector.in_process import Ending
+from palaestra.envs.vector.published import PublishedEnvs
 from palaestra.testing import batch_step_api
 from palaestra.testing.batch_step_api import make_capsule, make_step_api, read_capsule
 from palaestra.training.engines import native_engine

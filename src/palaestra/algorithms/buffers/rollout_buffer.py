@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from palaestra.envs.vector import Arrays
+    from palaestra.envs.vector.in_process import Arrays
     from palaestra.policies.base import Observation
 else:
     torch = lazy_import("torch")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from palaestra.algorithms.group import Group
     from palaestra.algorithms.ppo.tensors import PpoTensors
     from palaestra.config.train import TrainConfig
-    from palaestra.envs.vector import VectorEnvs
+    from palaestra.envs.vector.in_process import VectorEnvs
 
 OLD_NAMES = {"rollout_buffer": "tape", "action_seed": "dice"}  # of entries in trainer states of version 0.1
 

@@ -21,7 +21,7 @@ from torch import Generator, Tensor
 from palaestra.algorithms.ppo.minibatches import TeacherTargets
 from palaestra.algorithms.schedules import value_at
 from palaestra.core.errors import UsageError
-from palaestra.envs.describe import describe_space
+from palaestra.envs.spaces import describe_space
 from palaestra.policies import features
 from palaestra.policies.normalise import EPSILON
 

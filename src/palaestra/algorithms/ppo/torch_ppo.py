@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from palaestra.algorithms.ppo.tensors import PpoTensors
     from palaestra.config.train import TrainConfig
     from palaestra.core.spaces import EnvInterface
-    from palaestra.envs.vector import VectorEnvs
+    from palaestra.envs.vector.in_process import VectorEnvs
     from palaestra.policies.agent import Agent
 
 

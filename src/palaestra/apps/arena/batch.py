@@ -12,7 +12,7 @@ from palaestra.apps.arena.reference_batch import MUST_AGREE, ReferenceBatch
 from palaestra.apps.arena.spaces import interface_of_agent
 from palaestra.apps.arena.tables import COUNTERS
 from palaestra.core.errors import UsageError
-from palaestra.envs.batch import WorldEnding
+from palaestra.envs.vector.batch import WorldEnding
 
 compiled: Callable[[Sequence[ArenaSettings], int, int], WorldBatch] | None
 try:
@@ -54,7 +54,7 @@ def _warn_of_slowness() -> None:
 
 
 class ArenaBatch:
-    """See `palaestra.envs.batch.NativeBatch`."""
+    """See `palaestra.envs.vector.batch.NativeBatch`."""
 
     def __init__(self, tasks: Sequence[ArenaSettings], world_count: int, threads: int = 1) -> None:
         _refuse_disagreement(tasks)
@@ -74,7 +74,7 @@ class ArenaBatch:
         return [self.ending(world) for world in self.worlds.step(actions, out, rewards)]
 
     def step_api(self) -> Any:
-        """See `palaestra.envs.batch.OffersStepApi`."""
+        """See `palaestra.envs.vector.batch.OffersStepApi`."""
         return self.worlds.step_api()
 
     def ending(self, world: int) -> WorldEnding:
@@ -89,8 +89,8 @@ class ArenaBatch:
     def world_state(self, world: int) -> WorldState:
         return self.worlds.world_state(world)
 
-    def tell_state(self, world: int) -> tuple[bytes, float, int]:
-        """See `palaestra.envs.scene.TellsState`. Whole messages: a viewer may have missed the ones before."""
+    def state_message(self, world: int) -> tuple[bytes, float, int]:
+        """See `palaestra.envs.scene.HasStateMessage`. Whole messages: a viewer may have missed the ones before."""
         state = self.worlds.world_state(world)
         return encode_whole(state, self._episodes[world]), float(self.worlds.returns(world).mean()), state.step
 

@@ -45,7 +45,7 @@ class ArenaEnv(gymnasium.Env[Any, Any]):
     def native_batch(
         cls, world_count: int, tasks: Sequence[Mapping[str, Any]], max_episode_steps: int | None
     ) -> ArenaBatch:
-        """See `palaestra.envs.batch.OffersBatch`."""
+        """See `palaestra.envs.vector.batch.OffersBatch`."""
         limit = {} if max_episode_steps is None else {"max_steps": max_episode_steps}
         return ArenaBatch([read_settings({**task, **limit}) for task in tasks], world_count)
 

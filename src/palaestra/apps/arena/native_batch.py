@@ -10,7 +10,7 @@ from palaestra.apps.arena import native_core
 from palaestra.apps.arena.settings import ObservationForm
 from palaestra.apps.arena.state import ENDLESS, WorldState
 from palaestra.apps.arena.tables import COUNTERS, ITEMS
-from palaestra.envs.seed_stream import MASK
+from palaestra.envs.vector.batch import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaestra.envs.seed_stream import SeedStream
+from palaestra.envs.vector.batch import SeedStream
 
 
 class Dice(SeedStream):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from palaestra.apps.arena.batch import ArenaBatch
     from palaestra.apps.arena.settings import ArenaSettings
     from palaestra.apps.arena.world_batch import Arrays
-    from palaestra.envs.batch import WorldEnding
+    from palaestra.envs.vector.batch import WorldEnding
 
 
 def record_batch(
@@ -58,8 +58,8 @@ class RecordedBatch:
                 self._recorder = None
         return endings
 
-    def tell_state(self, world: int) -> tuple[bytes, float, int]:
-        return self._worlds.tell_state(world)
+    def state_message(self, world: int) -> tuple[bytes, float, int]:
+        return self._worlds.state_message(world)
 
     def render(self, world: int) -> NDArray[np.uint8]:
         return self._worlds.render(world)

@@ -13,13 +13,13 @@ from palaestra.apps.arena.env import SEEDS, render_state
 from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import action_space, empty_rows, observation_space
 from palaestra.core.errors import UsageError
-from palaestra.envs.batch import BatchEnvs
+from palaestra.envs.vector.batch import BatchEnvs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.apps.arena.world_batch import Arrays
-    from palaestra.envs.vector import Ending
+    from palaestra.envs.vector.in_process import Ending
 
 
 class ArenaVectorEnv(VectorEnv[Any, Any, Any]):

@@ -146,7 +146,7 @@ class LaunchConfig(Frozen):
 
 OWN_KEYS = tuple(LaunchConfig.model_fields)
 
-START_FILE = Path(__file__).parent / "launcher" / "start.py"
+START_FILE = Path(__file__).parent / "launcher" / "bootstrap.py"
 READ_BYTES = 1 << 16
 KILL_SECONDS = 20.0  # after our own end was asked for; the daemon's grace is longer
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from palaestra.config.env import EnvConfig
     from palaestra.core.spaces import EnvInterface, SpaceSpec
-    from palaestra.envs.batch import NativeBatch
     from palaestra.envs.make import AnyEnv
+    from palaestra.envs.vector.batch import NativeBatch
     from palaestra.evaluation.targets import ExternalTarget
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Observation

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from palaestra.algorithms.ppo import torch_ppo
     from palaestra.algorithms.ppo.tensors import PpoTensors
     from palaestra.config.train import TrainConfig
-    from palaestra.envs.vector import VectorEnvs
+    from palaestra.envs.vector.in_process import VectorEnvs
     from palaestra.policies import device as devices
     from palaestra.policies.agent import Agent
     from palaestra.policies.warm_start import WarmStart

@@ -21,8 +21,8 @@ from palaestra.core.episodes import EpisodeColumns
 from palaestra.core.errors import NonFinite, RunFailed
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.reports import PhaseTimes, UpdateStats
-from palaestra.envs.batch import BatchEnvs
-from palaestra.envs.vector import InProcessEnvs
+from palaestra.envs.vector.batch import BatchEnvs
+from palaestra.envs.vector.in_process import InProcessEnvs
 from palaestra.training.engines.native_envs import ClassicControlEnvs, unwrap_published
 from palaestra.training.engines.native_rollout import BatchRollout, EpisodeEnds, NetworkInputs, is_watched
 from palaestra.training.engines.network_plan import (
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from palaestra.config.ppo import PpoConfig
     from palaestra.core.episodes import EpisodeResult
-    from palaestra.envs.vector import Ending
+    from palaestra.envs.vector.in_process import Ending
     from palaestra.policies import normalise
     from palaestra.policies.normalise import ReturnScaler
     from palaestra.training.engines import policy_plan

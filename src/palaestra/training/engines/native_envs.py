@@ -14,8 +14,8 @@ import numpy as np
 from gymnasium.wrappers import TimeLimit
 
 from palaestra.core.episodes import EpisodeResult
-from palaestra.envs.publish import PublishedEnvs
-from palaestra.envs.vector import Ending, InProcessEnvs, VectorStep
+from palaestra.envs.vector.in_process import Ending, InProcessEnvs, VectorStep
+from palaestra.envs.vector.published import PublishedEnvs
 from palaestra.training.engines.network_plan import Unsupported
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from palaestra.envs.vector import VectorEnvs
+    from palaestra.envs.vector.in_process import VectorEnvs
 
 LOW_WORD = 2**64 - 1
 
@@ -127,7 +127,7 @@ class ClassicControlEnvs:
         if self.is_imported:
             return
         for index, env in enumerate(self._python_envs):
-            total_reward, length = self.envs.standing(index)
+            total_reward, length = self.envs.episode_progress(index)
             generator = env.unwrapped.np_random.bit_generator.state["state"]
             state = self._compiled.EnvState(
                 state=[float(number) for number in env.unwrapped.state],
@@ -156,7 +156,7 @@ class ClassicControlEnvs:
             }
             generator.state = state
             env._elapsed_steps = native.elapsed_steps
-            self.envs.place(index, native.total_reward, native.length)
+            self.envs.set_episode_progress(index, native.total_reward, native.length)
 
     def invalidate(self) -> None:
         """Python's environments have changed: import their state before the next step."""
@@ -169,7 +169,7 @@ class ClassicControlEnvs:
     def publish(self, envs: VectorEnvs, steps: int, ended: int, rewards: NDArray[np.float32]) -> None:
         """Report `steps` steps of each environment to the viewers of `envs`, which may render them now."""
         if isinstance(envs, PublishedEnvs):
-            envs.played(steps, ended, rewards, self.export_state)
+            envs.record_steps(steps, ended, rewards, self.export_state)
 
 
 class NativeStepper:

@@ -10,8 +10,8 @@ import numpy as np
 
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.spaces import DiscreteSpec, MultiDiscreteSpec
-from palaestra.envs.batch import step_api_of
-from palaestra.envs.publish import PublishedEnvs
+from palaestra.envs.vector.batch import step_api_of
+from palaestra.envs.vector.published import PublishedEnvs
 from palaestra.training.engines.network_plan import Unsupported
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
     from palaestra.core.episodes import EpisodeResult
     from palaestra.core.spaces import SpaceSpec
-    from palaestra.envs.batch import BatchEnvs
-    from palaestra.envs.vector import Ending, VectorEnvs
+    from palaestra.envs.vector.batch import BatchEnvs
+    from palaestra.envs.vector.in_process import Ending, VectorEnvs
     from palaestra.training.engines.network_plan import NetworkPlan
 
 
@@ -102,7 +102,7 @@ class BatchRollout:
             step, worlds = ended
             ends.add(step, self._envs.land(worlds, self._buffer.rows[step + 1]))
         if isinstance(envs, PublishedEnvs):
-            envs.played(self._buffer.horizon, len(ends.episodes), self._buffer.rewards[-1])
+            envs.record_steps(self._buffer.horizon, len(ends.episodes), self._buffer.rewards[-1])
 
     def _run_until_end(self) -> tuple[int, list[int]]:
         try:

@@ -18,8 +18,8 @@ from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.verification import NotAnAlgorithm, product_tensor, verify
 from palaestra.config.env import EnvConfig
 from palaestra.core.errors import UsageError
-from palaestra.envs.batch import BatchEnvs
 from palaestra.envs.build import make_native_batch, offers_batch
+from palaestra.envs.vector.batch import BatchEnvs
 from palaestra.testing.check_env import check_env
 
 

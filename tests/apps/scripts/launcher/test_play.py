@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from palaestra.apps.scripts.launcher import bootstrap as start_module
 from palaestra.apps.scripts.launcher import snapshot
-from palaestra.apps.scripts.launcher import start as start_module
 from palaestra.apps.scripts.launcher.play import load_family
 
 PATIENCE_SECONDS = 120

@@ -22,8 +22,8 @@ from palaestra.apps.matmul.schemes.transformations import Basis, change_back, ch
 from palaestra.apps.matmul.schemes.verification import product_tensor
 from palaestra.core.errors import UsageError
 from palaestra.core.spaces import EnvInterface
-from palaestra.envs.batch import WorldEnding
 from palaestra.envs.spaces import space_spec
+from palaestra.envs.vector.batch import WorldEnding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from palaestra.apps.matmul.agent.config import GameSettings
     from palaestra.apps.matmul.schemes.factorization import Integers
-    from palaestra.envs.vector import Arrays
+    from palaestra.envs.vector.in_process import Arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ def encode_info(result: MoveResult, game: int) -> dict[str, float]:
 
 
 class TensorGameBatch:
-    """See `palaestra.envs.batch.NativeBatch`."""
+    """See `palaestra.envs.vector.batch.NativeBatch`."""
 
     agents = 1
 
@@ -239,7 +239,7 @@ class TensorGameEnv(gymnasium.Env[Any, Any]):
     def native_batch(
         cls, world_count: int, tasks: Sequence[Mapping[str, Any]], max_episode_steps: int | None
     ) -> TensorGameBatch:
-        """See `palaestra.envs.batch.OffersBatch`."""
+        """See `palaestra.envs.vector.batch.OffersBatch`."""
         limit = {} if max_episode_steps is None else {"max_rank": max_episode_steps}
         return TensorGameBatch([read_game_settings({**task, **limit}) for task in tasks], world_count)
 

@@ -1,4 +1,4 @@
-"""`python start.py match FD`: plays episodes with the networks of a checkpoint step by step, as a match asks for them.
+"""`python bootstrap.py match FD`: plays episodes with the networks of a checkpoint, step by step, for a match.
 
 The first line of standard input says which checkpoint, in which slot of which frame buffer; then `{"begin": …}`,
 `{"step": true}` and `{"show": true}`. Each reset and each step is answered by a line to FD, after its frame is written.

@@ -1,4 +1,4 @@
-"""`python start.py play FD`: plays episodes with the networks of a checkpoint, as it is told on standard input.
+"""`python bootstrap.py play FD`: plays episodes with the networks of a checkpoint, as it is told on standard input.
 
 The first line says which checkpoint, every further line is a plan; each episode and each refusal is a line to FD.
 """
