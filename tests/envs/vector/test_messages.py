@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from palaestra.envs.vector.in_process import messages
+from palaestra.envs.vector import messages
 from palaestra.envs.vector.messages import Kind, Line, LineClosed, Message, ReplyTimeout
 
 

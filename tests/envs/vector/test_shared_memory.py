@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from palaestra.envs.vector.in_process import shared_memory
+from palaestra.envs.vector import shared_memory
 from palaestra.envs.vector.shared_memory import LINE, Field, lay_out, new_memory
 
 FIELDS = [
