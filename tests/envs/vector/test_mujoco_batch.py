@@ -8,7 +8,8 @@ from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.envs.build import make_vector_envs
 from palaestra.envs.make import make_env
-from palaestra.envs.vector.in_process import InProcessEnvs, mujoco_batch
+from palaestra.envs.vector import mujoco_batch
+from palaestra.envs.vector.in_process import InProcessEnvs
 from palaestra.envs.vector.mujoco_batch import MujocoEnvs, why_not_batched
 from palaestra.envs.vector.workers import WorkerEnvs
 

@@ -8,7 +8,8 @@ import pytest
 from palaestra.config.env import EnvConfig
 from palaestra.envs.frame_sources import frame_source
 from palaestra.envs.make import make_env
-from palaestra.envs.vector.in_process import InProcessEnvs, published
+from palaestra.envs.vector import published
+from palaestra.envs.vector.in_process import InProcessEnvs
 from palaestra.envs.vector.published import PublishedEnvs
 from palaestra.rendering import live_view
 from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, frame_buffer_path

@@ -18,7 +18,8 @@ from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.envs.build import make_vector_envs
 from palaestra.envs.frame_sources import frame_source
-from palaestra.envs.vector.in_process import InProcessEnvs, workers
+from palaestra.envs.vector import workers
+from palaestra.envs.vector.in_process import InProcessEnvs
 from palaestra.envs.vector.published import PublishedEnvs
 from palaestra.envs.vector.workers import WorkerEnvs
 from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, frame_buffer_path
