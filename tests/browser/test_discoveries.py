@@ -84,7 +84,7 @@ def test_each_is_beside_the_best_known_of_its_own_field(told):
     page = told("#/discoveries")
     groups = page.locator("table").first.locator("tbody")
     expect(groups).to_have_count(2)
-    expect(groups.nth(0)).to_contain_text("8 by the schoolbook")
+    expect(groups.nth(0)).to_contain_text("8 naive")
     rows = groups.nth(1).locator("tr").filter(has=page.locator("td"))
     expect(rows.nth(0)).to_have_text(re.compile(r"gf2\s*25\s*23\s*2 above the best known"))
     expect(rows.nth(1)).to_have_text(re.compile(r"z\s*23\s*23\s*matches the best known"))
@@ -152,7 +152,7 @@ def test_with_nothing_found_the_page_says_what_to_do(told):
 @pytest.mark.full
 def test_a_search_from_the_form_ends_among_the_discoveries(open_page, serving):
     page = open_page("#/discoveries")
-    page.get_by_role("link", name="Search for one").click()
+    page.get_by_role("link", name="Search").click()
     page.locator("#field-seconds").fill("20")
     page.get_by_label("Name").fill("seeker")
     page.get_by_role("button", name="Start training").click()

@@ -93,11 +93,11 @@ def test_a_daemon_that_comes_back_is_found_again_and_the_place_is_kept(open_page
     expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
     serving.stop()
     try:
-        expect(page.get_by_text("The daemon does not answer.")).to_be_visible()
+        expect(page.get_by_text("The daemon does not respond.")).to_be_visible()
         expect(page.get_by_role("heading", name="twin-1")).to_be_visible()
     finally:
         serving.start()
-    expect(page.get_by_text("The daemon does not answer.")).to_be_hidden(timeout=60_000)
+    expect(page.get_by_text("The daemon does not respond.")).to_be_hidden(timeout=60_000)
     expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
     expect(page.get_by_label("Search the log")).to_have_value("steps")
     assert page.url.endswith("/log?search=steps")
@@ -105,7 +105,7 @@ def test_a_daemon_that_comes_back_is_found_again_and_the_place_is_kept(open_page
 
 def test_an_address_that_names_nothing_says_so(open_page):
     page = open_page("#/nowhere/at-all")
-    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
 
 
 def test_all_files_of_the_page_are_together_under_120_kilobytes(built_page):

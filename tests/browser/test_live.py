@@ -227,7 +227,7 @@ def test_of_a_run_that_has_ended_no_empty_boxes_are_shown(watched):
     page, server = watched(slots=16)
     expect(page.locator("figure")).to_have_count(16)
     server.tell({"state": "closed", "reason": "The run has ended.", "role": "train"})
-    expect(page.get_by_role("heading", name="This run is over")).to_be_visible()
+    expect(page.get_by_role("heading", name="This run has ended")).to_be_visible()
     expect(page.locator("figure")).to_have_count(0)
     expect(page.get_by_role("main")).not_to_contain_text(" left")
 

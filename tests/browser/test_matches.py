@@ -44,7 +44,7 @@ def test_the_newest_policy_of_a_script_plays_smoothly(open_page, scripted):
 
 def test_a_scripts_policy_plays_beside_ours_and_a_random_player_on_the_same_seeds(open_page, scripted, trained):
     page = open_page(f"#/side?seats={scripted}:latest,{trained[0]}:latest,random")
-    page.get_by_role("button", name="Begin").click()
+    page.get_by_role("button", name="Start").click()
     rows = page.locator("tbody tr")
     for row in range(3):
         expect(rows.nth(row)).to_contain_text(re.compile(r"\s[1-9]"), timeout=PATIENCE)  # the first round is over
@@ -58,7 +58,7 @@ def test_the_shadow_plays_the_newest_checkpoint_in_four_worlds(open_page, traine
     expect(page.locator("figcaption").nth(3)).to_contain_text(re.compile(r"twin-1 · epoch \d+.*len"), timeout=PATIENCE)
     expect(page.locator(".state")).to_contain_text("connected")
     page.get_by_role("button", name="Training envs").click()
-    expect(page.get_by_role("heading", name="This run is over")).to_be_visible()
+    expect(page.get_by_role("heading", name="This run has ended")).to_be_visible()
 
 
 def test_the_shadow_of_a_run_without_a_checkpoint_says_so(open_page, serving, train):
@@ -72,7 +72,7 @@ def test_the_shadow_of_a_run_without_a_checkpoint_says_so(open_page, serving, tr
 def test_a_policy_chance_and_a_person_play_the_same_seeds_together(open_page, trained):
     page = open_page(f"#/side?seats={trained[0]}:latest,random,person")
     page.get_by_label("First seed").fill("5")
-    page.get_by_role("button", name="Begin").click()
+    page.get_by_role("button", name="Start").click()
     rows = page.locator("tbody tr")
     expect(rows.nth(2)).to_contain_text(re.compile(r"You\s*[1-9]"), timeout=PATIENCE)  # the first round is over
     for row in range(3):
@@ -84,7 +84,7 @@ def test_a_policy_chance_and_a_person_play_the_same_seeds_together(open_page, tr
 def test_a_person_walks_in_arena_step_by_step(open_page, arena):
     page = open_page(f"#/play?run={arena}")
     page.get_by_role("button", name="Play", exact=True).click()
-    expect(page.get_by_role("group", name="Your actions")).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_role("group", name="Actions")).to_be_visible(timeout=PATIENCE)
     expect(page.locator("figcaption")).to_contain_text("You (agent 0)")
     for steps, key in enumerate(["ArrowUp", "ArrowRight", "s", "."], 1):
         page.keyboard.press(key)

@@ -33,7 +33,7 @@ def start(page):
 
 def test_an_untouched_form_sends_nothing_but_the_recipe(open_page):
     page = open_page(FORM, allows="503")
-    expect(page.get_by_text("Nothing: it is run as shown.")).to_be_visible()
+    expect(page.get_by_text("No changes")).to_be_visible()
     body = sent_by(page, start(page))
     assert body["config"] == {}
     assert (body["recipe"], body["kind"]) == ("cartpole", "native")
@@ -81,7 +81,7 @@ def test_an_error_does_not_survive_a_change_of_kind(open_page):
     sent_by(page, start(page))
     page.get_by_label("Kind").select_option("matmul")
     expect(page.locator("#field-format")).to_be_visible()
-    expect(page.get_by_text("Nothing: it is run as shown.")).to_be_visible()
+    expect(page.get_by_text("No changes")).to_be_visible()
     expect(page.get_by_text("palaestra discover 2x2x2", exact=True)).to_be_visible()  # the daemon has answered
     expect(page.get_by_text("cannot be used")).to_have_count(0)
     expect(page.get_by_role("alert")).to_have_count(0)
@@ -214,7 +214,7 @@ def test_a_script_is_chosen_from_a_checkout_that_was_scanned(open_page, tmp_path
     picker = page.get_by_role("combobox", name="Script", exact=True)
     expect(picker).to_contain_text("ppo_atari.py (needs surely_not_installed)")
     picker.select_option("dqn.py")
-    expect(page.get_by_text("DQN, discrete actions. Its own arguments are the settings below.")).to_be_visible()
+    expect(page.get_by_text("DQN, discrete actions. Its arguments are the settings below.")).to_be_visible()
     expect(page.locator("#field-n_atoms")).to_be_visible()
 
     page = open_page("#/new?kind=cleanrl")

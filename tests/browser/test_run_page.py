@@ -218,5 +218,5 @@ def test_a_video_that_is_missing_is_said_in_its_place(open_page, trained):
     page = open_page("#/system", allows="404")
     page.route(re.compile("/videos$"), lambda route: route.fulfill(json=gone))
     page.goto(page.url.split("#")[0] + f"#/run/{trained[0]}/videos")
-    expect(page.get_by_role("heading", name="This video cannot be played")).to_be_visible()
+    expect(page.get_by_role("heading", name="Cannot play this video")).to_be_visible()
     expect(page.get_by_role("button", name="gone.mp4")).to_be_visible()

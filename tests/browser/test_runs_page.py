@@ -31,7 +31,7 @@ def test_searching_leaves_what_fits_and_says_when_nothing_does(open_page, traine
     expect(row(page, "twin-2")).to_have_count(1)
     expect(row(page, "twin-1")).to_have_count(0)
     page.get_by_label("Search runs").fill("no run is called this")
-    expect(page.get_by_role("heading", name="No run fits")).to_be_visible()
+    expect(page.get_by_role("heading", name="No matching runs")).to_be_visible()
     page.reload()
     expect(page.get_by_label("Search runs")).to_have_value("no run is called this")
     page.get_by_role("button", name="Show all runs").click()
@@ -50,7 +50,7 @@ def test_sorting_by_name_goes_both_ways(open_page, trained):
 def test_a_tag_is_kept_and_found_by(open_page, trained, serving):
     page = open_page("#/runs?search=twin-")
     page.get_by_label("Select twin-2").check()
-    page.get_by_label("Tag for all that are selected").fill("<b>bold</b>")
+    page.get_by_label("Tag for the selected runs").fill("<b>bold</b>")
     page.get_by_role("button", name="Tag", exact=True).click()
     expect(row(page, "twin-2")).to_contain_text("<b>bold</b>")
     assert serving.ask(f"/api/runs/{trained[1]}")["run"]["tags"] == ["<b>bold</b>"]
@@ -91,7 +91,7 @@ def test_two_seeds_are_compared_as_curves_scores_and_settings(open_page, trained
 
 def test_a_run_that_is_started_elsewhere_appears_by_itself(open_page, serving, train):
     page = open_page("#/runs?search=from-elsewhere")
-    expect(page.get_by_role("heading", name="No run fits")).to_be_visible()
+    expect(page.get_by_role("heading", name="No matching runs")).to_be_visible()
     run = train("from-elsewhere", total_steps=512)
     expect(row(page, "from-elsewhere")).to_be_visible()
     serving.wait_for(run, "finished")
@@ -172,7 +172,7 @@ def test_thousands_of_runs_are_listed_and_few_of_them_are_in_the_page(many):
     assert page.evaluate("document.querySelectorAll('*').length") < 3000
     page.evaluate("scrollTo(0, 0)")
     expect(row(page, "copy-0")).to_be_visible()
-    page.get_by_label("Select all runs of this list").click()
+    page.get_by_label("Select all runs").click()
     expect(page.get_by_role("region", name="Selected runs")).to_contain_text("2500 selected")
 
 

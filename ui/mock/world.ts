@@ -40,7 +40,7 @@ function makeRun(index: number, now: number): Run {
     failure: state === 'failed' ? 'The loss became NaN at update 412; the last good checkpoint is epoch 40.' : '',
     summary: state === 'queued' ? {} : { episodic_return: best * share * (0.85 + 0.15 * dice(index, 5)), steps_per_second: 4000 + 3000 * dice(index, 2), ...(hasScore ? { score: best * share * 0.97 } : {}) },
     tags: index % 5 === 0 ? ['baseline'] : index % 7 === 0 ? ['ablation', 'wide'] : [], group: `g${family}`, seed: (index % 3) + 1,
-    env, priority: 0, asked_by: index % 2 ? 'cli' : 'web', executor: 'local', nproc: 1, attempt: 1, note: '', is_silent: false, parent: null, is_live: state === 'running',
+    env, priority: 0, submitted_by: index % 2 ? 'cli' : 'web', executor: 'local', nproc: 1, attempt: 1, note: '', is_silent: false, parent: null, is_live: state === 'running',
     queue_position: state === 'queued' ? 1 : null,
   };
 }

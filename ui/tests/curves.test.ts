@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { curvesOf, extentX, extentY, firstAtOrAfter, groupedCurves, nearest, padded, valueAt, type CurveOptions } from '../src/lib/curves.ts';
 import { column, makeRun, makeSeries } from './made.ts';
 
-const plain: CurveOptions = { smoothing: 0, span: 100, lookOf: (place) => ({ colour: `c${place}`, dash: [] }) };
+const plain: CurveOptions = { smoothing: 0, span: 100, lineStyleOf: (place) => ({ colour: `c${place}`, dash: [] }) };
 
 test('halving finds what walking finds', () => {
   const x = column(0, 1, 1, 4, 9, 9, 30);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { readWorld } from '../src/arena/message.ts';
 import { readFrame } from '../src/live/frame.ts';
 import { columnsFor, lastPage, ordered, slotsOf } from '../src/live/layout.ts';
-import { tileLine } from '../src/live/words.ts';
+import { tileLine } from '../src/live/connection_states.ts';
 
 /** A message as docs/live.md draws it. */
 function message(change: (view: DataView) => void = () => undefined, size = 66): ArrayBuffer {

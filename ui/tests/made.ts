@@ -6,7 +6,7 @@ export function makeRun(change: Partial<Run> = {}): Run {
   return {
     id: 'a', name: 'swift-otter', kind: 'native', recipe: 'cartpole', state: 'running', created_at: 100, started_at: 110, ended_at: null,
     updated_at: 120, epoch: 1, agent_step: 1000, total_steps: 2000, progress: 0.5, exit_code: null, failure: '', summary: {}, tags: [], note: '', group: 'g',
-    seed: 1, env: 'CartPole-v1', priority: 0, asked_by: 'cli', executor: 'local', nproc: 1, attempt: 1, parent: null, is_live: false, is_silent: false, queue_position: null, ...change,
+    seed: 1, env: 'CartPole-v1', priority: 0, submitted_by: 'cli', executor: 'local', nproc: 1, attempt: 1, parent: null, is_live: false, is_silent: false, queue_position: null, ...change,
   };
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parcel } from '../src/play/inspect.ts';
+import { uploadBody } from '../src/play/inspect.ts';
 import { keyboardFor, keysOf } from '../src/play/keys.ts';
 import { changed, read, write } from '../src/play/settings.ts';
 
@@ -29,7 +29,7 @@ test('settings are written and read back', () => {
 
 test('a line that is no setting is named', () => {
   assert.match(String(read('a: 1\nnonsense')), /Line 2/);
-  assert.match(String(read('a: 1\na: 2')), /Line 2 says a a second time/);
+  assert.match(String(read('a: 1\na: 2')), /Line 2 repeats a/);
   assert.match(String(read('a: {"b"')), /Line 1/);
 });
 
@@ -39,11 +39,11 @@ test('only what is other than before is sent', () => {
 
 test('a checkpoint is a zip, or a sidecar and its weights in this order', async () => {
   const files = (...names: string[]) => names.map((name) => new File([name], name));
-  const both = parcel(files('model_0001.safetensors', 'model_0001.yaml'));
+  const both = uploadBody(files('model_0001.safetensors', 'model_0001.yaml'));
   assert.ok(typeof both !== 'string');
   assert.equal(await both.body.text(), 'model_0001.yamlmodel_0001.safetensors');
-  const zip = parcel(files('a.zip'));
+  const zip = uploadBody(files('a.zip'));
   assert.ok(typeof zip !== 'string' && zip.type === 'application/zip');
-  assert.match(String(parcel(files('agent.pt'))), /pickled/);
-  assert.match(String(parcel(files('a.yaml'))), /together/);
+  assert.match(String(uploadBody(files('agent.pt'))), /Pickled/);
+  assert.match(String(uploadBody(files('a.yaml'))), /together/);
 });

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { leaveTurn, takeTurn } from '../src/lib/turns.ts';
+import { leaveTurn, takeTurn } from '../src/lib/frame_scheduler.ts';
 
 /** A browser whose pictures come when the test says so, and whose clock goes on only while somebody works. */
 let now = 0;
 let asked: (() => void)[] = [];
 Object.assign(globalThis, { requestAnimationFrame: (draw: () => void) => asked.push(draw), performance: { now: () => now } });
 
-async function picture(): Promise<void> {
+async function image(): Promise<void> {
   const due = asked;
   asked = [];
   for (const draw of due) draw();
@@ -19,18 +19,18 @@ const works = (said: string[], word: string, milliseconds: number) => () => {
   now += milliseconds;
 };
 
-test('small ones share a picture, a large one has the rest of it for itself', async () => {
+test('small ones share a image, a large one has the rest of it for itself', async () => {
   const said: string[] = [];
   for (const [word, time] of [['a', 0.2], ['b', 0.2], ['c', 5], ['d', 5], ['e', 0.2]] as const) takeTurn({}, works(said, word, time));
-  await picture();
+  await image();
   assert.deepEqual(said, []); // that of whoever asked
-  await picture();
+  await image();
   assert.equal(said.join(''), 'abc');
-  await picture();
+  await image();
   assert.equal(said.join(''), 'abcd');
-  await picture();
+  await image();
   assert.equal(said.join(''), 'abcde');
-  assert.equal(asked.length, 0); // nobody waits: no picture is asked for
+  assert.equal(asked.length, 0); // nobody waits: no image is asked for
 });
 
 test('the newest word counts, and who leaves is forgotten', async () => {
@@ -40,8 +40,8 @@ test('the newest word counts, and who leaves is forgotten', async () => {
   takeTurn(other, works(said, 'gone', 0));
   takeTurn(one, works(said, 'new', 0));
   leaveTurn(other);
-  await picture();
-  await picture();
+  await image();
+  await image();
   assert.deepEqual(said, ['new']);
 });
 
@@ -52,9 +52,9 @@ test('what is asked for during a turn has one of its own', async () => {
     works(said, 'first', 5)();
     takeTurn(me, works(said, 'second', 5));
   });
-  await picture();
-  await picture();
+  await image();
+  await image();
   assert.deepEqual(said, ['first']);
-  await picture();
+  await image();
   assert.deepEqual(said, ['first', 'second']);
 });

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { ago, bytes, duration, number, percent, short } from '../src/lib/format.ts';
 import { cleanLine, journalLine, LogLines, pieces, toneOf, withoutColours } from '../src/lib/log_text.ts';
 import { groupMetrics } from '../src/lib/metric_groups.ts';
-import { lookOf } from '../src/lib/palette.ts';
-import { readPlace, writePlace } from '../src/lib/place.ts';
+import { lineStyleOf } from '../src/lib/palette.ts';
+import { readLocation, writeLocation } from '../src/lib/view_location.ts';
 import { sparkPaths } from '../src/lib/sparkline.ts';
 import { actionsFor } from '../src/lib/states.ts';
 import type { Series } from '../src/lib/types.ts';
@@ -40,9 +40,9 @@ test('a run is never shown as done before it is', () => {
 test('an address comes back as it was written, whatever is in it', () => {
   const words = ['run', 'a/b c', 'ü?#'];
   const query = { search: 'x&y=z', empty: '' };
-  assert.deepEqual(readPlace(writePlace(words, query)), { words, query: { search: 'x&y=z' } });
-  assert.deepEqual(readPlace('#/run/%E0%A4%A'), { words: ['run', '%E0%A4%A'], query: {} });
-  assert.deepEqual(readPlace(''), { words: [], query: {} });
+  assert.deepEqual(readLocation(writeLocation(words, query)), { words, query: { search: 'x&y=z' } });
+  assert.deepEqual(readLocation('#/run/%E0%A4%A'), { words: ['run', '%E0%A4%A'], query: {} });
+  assert.deepEqual(readLocation(''), { words: [], query: {} });
 });
 
 test('colours of a terminal leave no trace', () => {
@@ -92,7 +92,7 @@ test('the return comes first, then evaluations, then the rest by name', () => {
 });
 
 test('the first twenty-eight curves look different from each other', () => {
-  const looks = Array.from({ length: 28 }, (_, place) => JSON.stringify(lookOf(place, 'light')));
+  const looks = Array.from({ length: 28 }, (_, place) => JSON.stringify(lineStyleOf(place, 'light')));
   assert.equal(new Set(looks).size, 28);
 });
 

@@ -1,4 +1,4 @@
-// A world as a picture: the ground of its map, and a sprite for each station and agent.
+// A world as a image: the ground of its map, and a sprite for each station and agent.
 import { css, INK, WHITE } from './palette.ts';
 import { ground } from './ground.ts';
 import { agentSprite, stationSprite } from './sprites.ts';

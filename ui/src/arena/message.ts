@@ -8,8 +8,8 @@ const AGENT = 6 + ITEMS.length;
 export function readWorld(data: Uint8Array): World {
   if (data.length < HEADER) throw new Error(`A state message has ${data.length} bytes; its header alone has ${HEADER}.`);
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
-  if (view.getUint16(0) !== 0x4152 || view.getUint8(2) !== 1 || view.getUint8(3) !== 0) throw new Error('This is no whole state of version 1.');
-  if (view.getUint8(22) !== ITEMS.length) throw new Error(`The message knows ${view.getUint8(22)} kinds of items.`);
+  if (view.getUint16(0) !== 0x4152 || view.getUint8(2) !== 1 || view.getUint8(3) !== 0) throw new Error('This is not a complete state of version 1.');
+  if (view.getUint8(22) !== ITEMS.length) throw new Error(`The message has ${view.getUint8(22)} kinds of items.`);
   const [height, width] = [view.getUint8(16), view.getUint8(17)];
   const [agentCount, stationCount] = [view.getUint16(18, true), view.getUint16(20, true)];
   const wallBytes = Math.ceil((height * width) / 8);

@@ -20,7 +20,7 @@ export function stationSprite(size: number, { kind, cooldown, stock }: Station):
 export function agentSprite(size: number, agent: Agent): HTMLCanvasElement {
   const cargo = [HEART_AT, BATTERY_AT, ORE_AT].find((item) => agent.items[item]! > 0) ?? -1;
   const [hasArmour, hasCharge] = [agent.items[ARMOUR_AT]! > 0, agent.items[CHARGE_AT]! > 0];
-  const look: Look = { team: agent.team, facing: agent.facing, isFrozen: agent.frozen > 0, cargo, hasArmour, hasCharge };
+  const look: LineStyle = { team: agent.team, facing: agent.facing, isFrozen: agent.frozen > 0, cargo, hasArmour, hasCharge };
   return kept.get(`a ${size} ${Object.values(look).join(' ')}`, () => draw(size, (brush) => paintAgent(brush, look)));
 }
 
@@ -30,7 +30,7 @@ function draw(size: number, paint: (brush: Brush) => void): HTMLCanvasElement {
   return canvas;
 }
 
-interface Look {
+interface LineStyle {
   team: number;
   facing: number;
   isFrozen: boolean;
@@ -39,7 +39,7 @@ interface Look {
   hasCharge: boolean;
 }
 
-function paintAgent(brush: Brush, look: Look): void {
+function paintAgent(brush: Brush, look: LineStyle): void {
   const color = TEAM_COLORS[look.team % TEAM_COLORS.length]!;
   const outline = mix(color, INK, 0.66);
   brush.disc(0.54, 0.6, 0.4, SHADOW, 0.28);
@@ -74,7 +74,7 @@ function paintEyes(brush: Brush, facing: number): void {
 }
 
 /** On its back. */
-function paintCargo(brush: Brush, look: Look): void {
+function paintCargo(brush: Brush, look: LineStyle): void {
   if (look.cargo < 0) return;
   const [dx, dy] = AHEAD[look.facing]!;
   const [x, y] = [0.5 - dx * 0.17, 0.5 - dy * 0.17];
@@ -103,7 +103,7 @@ function paintStation(brush: Brush, kind: number, isExhausted: boolean, clock: n
   brush.box(0.03, 0.03, 0.97, 0.97, 0.16, mix(body, INK, 0.6)); // its front, seen below the top
   brush.box(0.03, 0.03, 0.97, 0.85, 0.16, body);
   brush.box(0.08, 0.03, 0.92, 0.09, 0.03, mix(body, WHITE, 0.3));
-  PICTURES[kind]!(brush, body);
+  IMAGES[kind]!(brush, body);
   if (isExhausted) {
     brush.shade(ASH, 0.82);
     const cross: Point[] = [[0.2, 0.27], [0.3, 0.17], [0.8, 0.64], [0.7, 0.74]];
@@ -155,4 +155,4 @@ const paintCharger: Paint = (brush, body) => {
   brush.disc(0.5, 0.46, 0.12, WHITE);
 };
 
-const PICTURES: readonly Paint[] = [paintMine, paintGenerator, paintAltar, paintArmoury, paintCharger];
+const IMAGES: readonly Paint[] = [paintMine, paintGenerator, paintAltar, paintArmoury, paintCharger];

@@ -12,7 +12,7 @@ export function byFormat(found: readonly FoundScheme[]): [string, FoundScheme[]]
   return [...groups];
 }
 
-export const LOOKS = {
+export const STYLES = {
   matches: { icon: 'check', tone: 'good', words: () => 'matches the best known' },
   above: { icon: 'up', tone: 'soft', words: (by: number) => `${by} above the best known` },
   below: { icon: 'down', tone: 'warn', words: (by: number) => `${by} below the best known: look at it twice` },
@@ -20,6 +20,6 @@ export const LOOKS = {
 } as const;
 
 export function standing(one: Pick<FoundScheme, 'rank' | 'known' | 'comparison'>) {
-  const look = LOOKS[one.comparison] ?? LOOKS.unknown;
+  const look = STYLES[one.comparison] ?? STYLES.unknown;
   return { ...look, text: look.words(Math.abs(one.rank - (one.known ?? one.rank))) };
 }

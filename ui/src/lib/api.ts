@@ -62,7 +62,7 @@ export const clone = async (id: string, changes: { name?: string; config?: Neste
   (await post<OneRun>(`${of(id)}/clone`, changes)).run;
 export const evaluate = async (id: string, order: EvaluateBody) =>
   (await post<OneRun>(`${of(id)}/evaluate`, order)).run;
-export const forget = (id: string) => remove(of(id));
+export const invalidate = (id: string) => remove(of(id));
 
 export const metricNames = (id: string) => get<MetricNames>(`${of(id)}/metrics`);
 export const series = async (query: MetricQuery, signal?: AbortSignal) => {

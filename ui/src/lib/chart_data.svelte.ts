@@ -2,7 +2,7 @@
 import * as api from './api.ts';
 import type { Columns } from './columns.ts';
 import type { Range } from './curves.ts';
-import { leaveTurn, takeTurn } from './turns.ts';
+import { leaveTurn, takeTurn } from './frame_scheduler.ts';
 import type { Axis, Run } from './types.ts';
 
 const MOST_POINTS = 10_000; // of one chart; more curves get fewer stretches each, and none loses a spike

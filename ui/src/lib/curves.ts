@@ -1,7 +1,7 @@
 // What a chart draws, made from what the daemon says: pure, so that tests can ask it anything.
 import { groupName, groupRuns, seedCount, seedText, type ComparedGroup } from './groups.ts';
 import type { Columns } from './columns.ts';
-import type { Look } from './palette.ts';
+import type { LineStyle } from './palette.ts';
 import { reachOf, smooth } from './smoothing.ts';
 import type { Run } from './types.ts';
 
@@ -9,7 +9,7 @@ import type { Run } from './types.ts';
 export interface Curve {
   id: string;
   label: string;
-  look: Look;
+  look: LineStyle;
   x: Float64Array;
   low: Float64Array; // the band: lowest and highest that was measured
   high: Float64Array;
@@ -21,7 +21,7 @@ export interface Curve {
 export interface CurveOptions {
   smoothing: number; // 0..1
   span: number; // of the whole axis, for the smoothing
-  lookOf: (place: number) => Look;
+  lineStyleOf: (place: number) => LineStyle;
 }
 
 export function curvesOf(runs: readonly Run[], series: readonly Columns[], options: CurveOptions): Curve[] {
@@ -31,13 +31,13 @@ export function curvesOf(runs: readonly Run[], series: readonly Columns[], optio
   let end = 0;
   return runs.flatMap((run, place) => {
     const found = known.get(run.id);
-    return found ? [curveOf(run, found, options, options.lookOf(place), lines.subarray(end, (end += found.x.length)))] : [];
+    return found ? [curveOf(run, found, options, options.lineStyleOf(place), lines.subarray(end, (end += found.x.length)))] : [];
   });
 }
 
 const NOWHERE = new Float64Array(0);
 
-function curveOf(run: Run, series: Columns, options: CurveOptions, look: Look, room: Float64Array): Curve {
+function curveOf(run: Run, series: Columns, options: CurveOptions, look: LineStyle, room: Float64Array): Curve {
   const { x } = series;
   const line = smooth(x, series.mean, series.count, reachOf(options.smoothing, options.span), room);
   const bad = series.bad.some((count) => count > 0) ? x.filter((_, place) => series.bad[place]! > 0) : NOWHERE;
@@ -51,14 +51,14 @@ const GRID = 400; // points of a mean over seeds
 /** One curve for each group of seeds: their mean, and the band from the lowest to the highest of them. */
 export function groupedCurves(runs: readonly Run[], series: readonly Columns[], options: CurveOptions): Curve[] {
   return groupRuns(runs).map((group, place) => {
-    const look = options.lookOf(place);
-    const members = curvesOf(group.runs, series, { ...options, lookOf: () => look });
+    const look = options.lineStyleOf(place);
+    const members = curvesOf(group.runs, series, { ...options, lineStyleOf: () => look });
     return meanCurve(group, members.filter((curve) => curve.x.length > 0), look);
   });
 }
 
 /** Only where every seed has something to say: elsewhere the mean would jump as seeds come and go. */
-function meanCurve(group: ComparedGroup, members: readonly Curve[], look: Look): Curve {
+function meanCurve(group: ComparedGroup, members: readonly Curve[], look: LineStyle): Curve {
   const [start, end] = [Math.max(...members.map((one) => one.x[0]!)), Math.min(...members.map((one) => one.x.at(-1)!))];
   const known = new Set(members.map((one) => one.id));
   const shown = group.runs.filter((run) => known.has(run.id));

@@ -33,8 +33,8 @@ export class FormState {
   shown(path: readonly string[]): Json | undefined {
     const own = valueAt(this.changes, path);
     if (own !== undefined) return own;
-    const settled = this.checked?.config ? valueAt(this.checked.config, path) : undefined;
-    return settled === undefined ? valueAt(this.defaults, path) : settled;
+    const isSettled = this.checked?.config ? valueAt(this.checked.config, path) : undefined;
+    return isSettled === undefined ? valueAt(this.defaults, path) : isSettled;
   }
 
   isChanged(path: readonly string[]): boolean {

@@ -41,7 +41,7 @@ export function address(path: string, query: Query = {}): string {
 async function refusal(response: Response): Promise<ApiError> {
   const body: unknown = await response.json().catch(() => null);
   const error = (body as Partial<ErrorResponse> | null)?.error; // a proxy on the way may answer anything
-  const message = error?.message ?? `The daemon answered ${response.status} ${response.statusText}.`;
+  const message = error?.message ?? `The daemon returned ${response.status} ${response.statusText}.`;
   return new ApiError(response.status, message, error?.hint ?? '', error?.fields ?? []);
 }
 
@@ -58,7 +58,7 @@ async function answer(method: string, url: string, body: unknown, signal?: Abort
   } catch (error) {
     if (signal?.aborted) throw error;
     listener(AWAY);
-    throw new ApiError(AWAY, 'The daemon does not answer.', 'Start it again with: palaestra serve');
+    throw new ApiError(AWAY, 'The daemon does not respond.', 'Start it again with: palaestra serve');
   }
   listener(response.status);
   if (!response.ok) throw await refusal(response);

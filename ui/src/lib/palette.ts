@@ -7,12 +7,12 @@ const COLOURS: Record<Theme, readonly string[]> = {
 };
 const DASHES: readonly (readonly number[])[] = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
 
-export interface Look {
+export interface LineStyle {
   colour: string;
   dash: readonly number[];
 }
 
-export function lookOf(place: number, theme: Theme): Look {
+export function lineStyleOf(place: number, theme: Theme): LineStyle {
   const colours = COLOURS[theme];
   const round = Math.floor(place / colours.length);
   return { colour: colours[place % colours.length]!, dash: DASHES[round % DASHES.length]! };

@@ -1,7 +1,7 @@
 // Something of a run that is asked for when shown, and again when the run has moved on.
 import { untrack } from 'svelte';
 import * as api from './api.ts';
-import { Pulse } from './pulse.svelte.ts';
+import { Pulse } from './refresh_signal.svelte.ts';
 import type { Run } from './types.ts';
 
 export class Resource<T> {

@@ -1,11 +1,11 @@
 // The address bar as state: pages read it and write to it, so back, reload and links keep one's place.
-import { readPlace, writePlace, type Place } from './place.ts';
+import { readLocation, writeLocation, type Place } from './view_location.ts';
 
 class Route {
-  place: Place = $state.raw(readPlace(location.hash));
+  place: Place = $state.raw(readLocation(location.hash));
 
   constructor() {
-    addEventListener('hashchange', () => (this.place = readPlace(location.hash)));
+    addEventListener('hashchange', () => (this.place = readLocation(location.hash)));
   }
 
   get words(): string[] {
@@ -17,22 +17,22 @@ class Route {
   }
 
   go(words: readonly string[], query: Record<string, string> = {}): void {
-    location.hash = writePlace(words, query);
+    location.hash = writeLocation(words, query);
   }
 
   /** Changes of view, such as a search, replace: "back" leaves the page, not the last letter typed. */
   refine(change: Record<string, string>): void {
     const query = { ...this.place.query, ...change };
-    history.replaceState(null, '', writePlace(this.place.words, query));
-    this.place = readPlace(location.hash);
+    history.replaceState(null, '', writeLocation(this.place.words, query));
+    this.place = readLocation(location.hash);
   }
 }
 
 export const route = new Route();
-export const link = writePlace;
+export const link = writeLocation;
 
 /** What the address says as long as it names this page: a page that is being left does not read the next one's words. */
-export function placeOf(page: string): Readonly<Place> {
+export function locationOf(page: string): Readonly<Place> {
   let last = route.place;
   const place = $derived.by(() => {
     if ((route.words[0] ?? 'runs') === page) last = route.place;

@@ -40,7 +40,7 @@ export class RunWatch {
     this.isGoing = true;
     await tick();
     try {
-      await api.forget(this.run?.id ?? this.id);
+      await api.invalidate(this.run?.id ?? this.id);
     } catch (error) {
       this.isGoing = false;
       throw error;

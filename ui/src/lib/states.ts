@@ -2,7 +2,7 @@
 import type { IconName } from '../parts/icons.ts';
 import type { Run, State } from './types.ts';
 
-export const STATE_LOOKS: Record<State, { icon: IconName; tone: 'calm' | 'busy' | 'good' | 'warn' | 'bad' }> = {
+export const STATE_STYLES: Record<State, { icon: IconName; tone: 'calm' | 'busy' | 'good' | 'warn' | 'bad' }> = {
   queued: { icon: 'ring', tone: 'calm' },
   running: { icon: 'play', tone: 'busy' },
   stopping: { icon: 'stop', tone: 'warn' },

@@ -3,9 +3,9 @@ import * as api from '../lib/api.ts';
 import { session } from '../lib/session.svelte.ts';
 import type { Hud, LiveHud, LiveState, MatchMessage } from '../lib/types.ts';
 import { readFrame, type Frame } from './frame.ts';
-import { isCondition, type Condition } from './words.ts';
+import { isCondition, type Condition } from './connection_states.ts';
 
-export interface Wish {
+export interface ViewerRequest {
   fps: number;
   side: number; // pixels
   slots: number[] | null; // null: all that there are
@@ -25,7 +25,7 @@ export class Feed {
   garbage = $state(0); // messages that were no pictures
   rate = $state(0); // pictures a second that were shown
   private socket: WebSocket | null = null;
-  private wish: Wish = { fps: 15, side: 320, slots: null };
+  private wish: ViewerRequest = { fps: 15, side: 320, slots: null };
   private isIdle = false; // nobody looks: paused, or the tab is hidden
   private wait = FIRST_WAIT;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -48,7 +48,7 @@ export class Feed {
     };
   }
 
-  want(wish: Wish): void {
+  want(wish: ViewerRequest): void {
     this.wish = wish;
     this.tellWish();
   }
@@ -133,7 +133,7 @@ export class Feed {
       [this.condition, this.why] = ['refused', event.reason];
       return;
     }
-    [this.condition, this.why] = ['away', event.reason || 'The connection was lost; it is tried again.'];
+    [this.condition, this.why] = ['away', event.reason || 'Connection lost; reconnecting.'];
     this.timer = setTimeout(() => void this.retry(), this.wait * (0.75 + Math.random() / 2));
     this.wait = Math.min(this.wait * 2, LONGEST_WAIT);
   }

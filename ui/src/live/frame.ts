@@ -1,4 +1,4 @@
-// One live picture as it comes over the socket: 64 bytes that say what it is, then a JPEG or a state. See docs/live.md.
+// One live image as it comes over the socket: 64 bytes that say what it is, then a JPEG or a state. See docs/live.md.
 export const HEADER = 64; // bytes
 const MAGIC = 0x5046; // "PF"
 const [JPEG, STATE] = [1, 2];

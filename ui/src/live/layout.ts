@@ -3,7 +3,7 @@ export const LIMITS = [1, 4, 9, 16, 25, 36, 64] as const;
 export const ORDERS = ['number', 'return', 'length'] as const;
 export type Order = (typeof ORDERS)[number];
 
-export interface Standing {
+export interface RankComparison {
   total: number;
   length: number;
 }
@@ -19,7 +19,7 @@ export function lastPage(limit: number, count: number): number {
 }
 
 /** The best first; a tile of which nothing is known stands last, equal ones by their number. */
-export function ordered(slots: readonly number[], order: Order, known: (slot: number) => Standing | undefined): number[] {
+export function ordered(slots: readonly number[], order: Order, known: (slot: number) => RankComparison | undefined): number[] {
   if (order === 'number') return [...slots];
   const worth = (slot: number) => {
     const value = known(slot)?.[order === 'return' ? 'total' : 'length'];

@@ -1,25 +1,25 @@
 // What the tiles of a mosaic show now. Decoding may overtake; what came earlier is then left out.
 import type { Frame } from './frame.ts';
-import { decode, shapeOf, type Picture } from './picture.ts';
+import { decode, shapeOf, type FrameImage } from './frame_image.ts';
 
 export class Tile {
-  picture: Picture | null = $state.raw(null);
+  image: FrameImage | null = $state.raw(null);
   numbers: Frame | null = $state.raw(null);
   arrival = 0; // of the newest that was shown
 
   constructor(readonly slot: number) {}
 
-  put(picture: Picture, arrival: number): void {
-    if (arrival < this.arrival) return close(picture);
-    const before = this.picture;
-    [this.arrival, this.picture, this.numbers] = [arrival, picture, picture.frame];
+  put(image: FrameImage, arrival: number): void {
+    if (arrival < this.arrival) return close(image);
+    const before = this.image;
+    [this.arrival, this.image, this.numbers] = [arrival, image, image.frame];
     if (before) setTimeout(() => close(before)); // once it is surely off the canvas
   }
 }
 
 export class Tiles {
   shape = $state(1.5); // width / height of the pictures
-  hasPictures = $state(false);
+  hasImages = $state(false);
   private readonly tiles = new Map<number, Tile>();
   private arrivals = 0;
 
@@ -31,13 +31,13 @@ export class Tiles {
 
   async show(frame: Frame): Promise<void> {
     const arrival = ++this.arrivals;
-    const picture = await decode(frame);
-    this.shape = shapeOf(picture);
-    this.of(frame.slot).put(picture, arrival);
-    this.hasPictures = true;
+    const image = await decode(frame);
+    this.shape = shapeOf(image);
+    this.of(frame.slot).put(image, arrival);
+    this.hasImages = true;
   }
 }
 
-function close(picture: Picture): void {
-  if ('bitmap' in picture) picture.bitmap.close();
+function close(image: FrameImage): void {
+  if ('bitmap' in image) image.bitmap.close();
 }

@@ -1,4 +1,4 @@
-// What a checkpoint says of itself, and the order to let it play.
+// What a checkpoint says of itself, and the order to evaluate it.
 import { ApiError } from '../lib/api.ts';
 import type { ErrorResponse, Normalisers, OneRun, Tensor, UploadedCheckpoint } from '../lib/api_types.ts';
 import { address, get, post } from '../lib/http.ts';
@@ -12,22 +12,22 @@ export const letPlay = async (run: string, order: EvaluateBody) =>
 const LARGEST = 1 << 30; // bytes
 
 /** One zip, or a sidecar and its weights, which go one behind the other. */
-export function parcel(files: readonly File[]): { body: Blob; type: string } | string {
+export function uploadBody(files: readonly File[]): { body: Blob; type: string } | string {
   const total = files.reduce((sum, file) => sum + file.size, 0);
-  if (total > LARGEST) return 'That is more than a gibibyte; such a file goes into the runs directory by hand.';
+  if (total > LARGEST) return 'Files above 1 GiB cannot be uploaded; copy them into the runs directory.';
   const [zip, sidecar, weights] = ['.zip', '.yaml', '.safetensors'].map((end) => files.find((file) => file.name.toLowerCase().endsWith(end)));
   if (zip && files.length === 1) return { body: zip, type: 'application/zip' };
   if (sidecar && weights && files.length === 2) return { body: new Blob([sidecar, weights]), type: 'application/octet-stream' };
-  if (files.some((file) => /\.(pt|pth|pkl|pickle)$/i.test(file.name))) return 'A pickled module could run anything, so it is refused. Convert it first: palaestra convert FILE';
-  return 'Choose the zip that “Download” gives, or a model_….yaml together with its model_….safetensors.';
+  if (files.some((file) => /\.(pt|pth|pkl|pickle)$/i.test(file.name))) return 'Pickled modules can execute code and are refused. Convert it first: palaestra convert FILE';
+  return 'Choose a downloaded zip, or a model_….yaml together with its model_….safetensors.';
 }
 
 export async function upload(files: readonly File[]): Promise<string> {
-  const made = parcel(files);
+  const made = uploadBody(files);
   if (typeof made === 'string') throw new ApiError(422, made);
   const response = await fetch(address('/api/checkpoints'), { method: 'POST', credentials: 'same-origin', body: made.body, headers: { 'Content-Type': made.type } });
   const answer = (await response.json()) as Partial<UploadedCheckpoint & ErrorResponse>;
-  if (!response.ok || !answer.target) throw new ApiError(response.status, answer.error?.message ?? `The daemon answered ${response.status}.`, answer.error?.hint ?? '');
+  if (!response.ok || !answer.target) throw new ApiError(response.status, answer.error?.message ?? `The daemon returned ${response.status}.`, answer.error?.hint ?? '');
   return answer.target;
 }
 

@@ -15,9 +15,9 @@ export function read(text: string): Settings | string {
     const match = /^\s*([A-Za-z_][A-Za-z0-9_]*)\s*[:=]\s*(.+?)\s*$/.exec(line);
     if (!match) return `Line ${index + 1} is not “name: value”.`;
     const [, name, value] = match as unknown as [string, string, string];
-    if (name in found) return `Line ${index + 1} says ${name} a second time.`;
+    if (name in found) return `Line ${index + 1} repeats ${name}.`;
     const meant = plain(value);
-    if (meant === undefined) return `Line ${index + 1}: ${value} is no value.`;
+    if (meant === undefined) return `Line ${index + 1}: ${value} is not a valid value.`;
     found[name] = meant;
   }
   return found;

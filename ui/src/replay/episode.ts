@@ -106,7 +106,7 @@ function readStart(told: unknown): World {
   const rows = table(start['map']) as unknown as string[];
   const inventories = table(start['inventories']);
   const width = rows[0]?.length ?? 0;
-  if (rows.some((row) => row.length !== width)) throw new Error('The rows of the map are not equally long.');
+  if (rows.some((row) => row.length !== width)) throw new Error('The rows of the map differ in length.');
   return believable({
     step: Number(start['step']),
     maxSteps: Number(start['max_steps']),

@@ -1,6 +1,6 @@
 // An evaluation run as its page shows it: which checkpoint it evaluates, and its batches as a curve. Pure.
 import type { Curve } from '../lib/curves.ts';
-import type { Look } from '../lib/palette.ts';
+import type { LineStyle } from '../lib/palette.ts';
 import type { Batch, Run, RunDetail } from '../lib/types.ts';
 
 export const isEvaluation = (run: Run) => run.kind === 'evaluate';
@@ -17,7 +17,7 @@ export function targetOf(detail: RunDetail | null): Target | null {
 }
 
 /** Mean return by batch, in a band from the lowest to the highest episode. */
-export function batchCurve(batches: readonly Batch[], look: Look): Curve {
+export function batchCurve(batches: readonly Batch[], look: LineStyle): Curve {
   const column = (value: (batch: Batch) => number | string | null) => Float64Array.from(batches, (batch) => Number(value(batch) ?? NaN));
   const mean = column((batch) => batch.avg);
   return {

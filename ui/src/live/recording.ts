@@ -11,7 +11,7 @@ const FPS = 15;
 const BITS = 4_000_000; // a second
 const [GROUND, INK] = ['#0e1114', '#e7eaee'];
 
-/** All tiles as one picture, `columns` beside each other, with the HUD below. */
+/** All tiles as one image, `columns` beside each other, with the HUD below. */
 export function compose(target: HTMLCanvasElement, tiles: readonly Shown[], columns: number, footer: string): void {
   const width = Math.max(...tiles.map((one) => one.canvas.width), 160);
   const height = Math.max(...tiles.map((one) => one.canvas.height), 1);
@@ -47,7 +47,7 @@ export function snapshot(tiles: readonly Shown[], columns: number, footer: strin
   canvas.toBlob((content) => content && save(content, `${name}.png`), 'image/png');
 }
 
-export const canFilm = typeof MediaRecorder !== 'undefined' && MediaRecorder.isTypeSupported('video/webm');
+export const canRecord = typeof MediaRecorder !== 'undefined' && MediaRecorder.isTypeSupported('video/webm');
 
 /** Films until the returned function is called, which saves. The size stays as it was at the start: a film has one. */
 export function film(tiles: () => readonly Shown[], columns: number, footer: () => string, name: string): () => void {

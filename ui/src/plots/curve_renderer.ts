@@ -6,9 +6,9 @@ import { envelope } from './envelope.ts';
 const FEW = 80; // points up to which each is marked
 const MOST_MARKS = 2000; // of a crowd of curves: thousands of them are half of the painting, and nobody tells them apart
 // The more curves, the plainer each: from MANY on bands and marks are of whole pixels and nothing stands behind the line;
-// from CROWD on, more than can be told apart, lines are hairlines before one band of all. Smooth edges cost five times as much.
+// from MANY_CURVES on, more than can be told apart, lines are hairlines before one band of all. Smooth edges cost five times as much.
 const MANY = 8;
-const CROWD = 28;
+const MANY_CURVES = 28;
 const AMONG_ALL = '#80889633'; // grey on light and on dark
 
 /** From values to pixels of the canvas, worked out once for a whole chart: it is asked a hundred thousand times. */
@@ -50,7 +50,7 @@ class Brush {
     return this.isLog ? value > 0 : !Number.isNaN(value);
   }
 
-  /** Indices of what is seen, with one point more on either side so that lines run out of the picture. */
+  /** Indices of what is seen, with one point more on either side so that lines run out of the image. */
   seen({ x }: Pick<Curve, 'x'>): [number, number] {
     return [Math.max(0, firstAtOrAfter(x, this.from) - 1), Math.min(x.length - 1, firstAtOrAfter(x, this.to))];
   }
@@ -69,11 +69,11 @@ export function paint(plot: uPlot, curves: readonly Curve[], isLog: boolean): vo
   ctx.rect(bbox.left - air, bbox.top - air, bbox.width + 2 * air, bbox.height + 2 * air);
   ctx.clip();
   const isMany = curves.length > MANY;
-  if (curves.length > CROWD) paintEnvelope(brush, curves);
+  if (curves.length > MANY_CURVES) paintEnvelope(brush, curves);
   else for (const curve of curves) (isMany ? paintColumns : paintBand)(brush, curve);
   for (const curve of curves) {
     if (!isMany) paintLines(brush, curve);
-    else if (curves.length > CROWD) paintPlainly(brush, curve, 1, [], MOST_MARKS / curves.length);
+    else if (curves.length > MANY_CURVES) paintPlainly(brush, curve, 1, [], MOST_MARKS / curves.length);
     else paintPlainly(brush, curve, 1.5 * devicePixelRatio, curve.look.dash, FEW);
   }
   for (const curve of curves) if (curve.bad.length > 0) paintBad(brush, curve, bbox.top + bbox.height);

@@ -4,14 +4,14 @@ export interface Place {
   query: Record<string, string>;
 }
 
-export function readPlace(hash: string): Place {
+export function readLocation(hash: string): Place {
   const [path = '', search = ''] = hash.replace(/^#/, '').split('?', 2);
   const words = path.split('/').filter(Boolean).map(decode);
   return { words, query: Object.fromEntries(new URLSearchParams(search)) };
 }
 
 /** Empty values are left out, so that the plain place has the plain address. */
-export function writePlace(words: readonly string[], query: Record<string, string> = {}): string {
+export function writeLocation(words: readonly string[], query: Record<string, string> = {}): string {
   const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== '')).toString();
   return `#/${words.map(encodeURIComponent).join('/')}${search ? `?${search}` : ''}`;
 }

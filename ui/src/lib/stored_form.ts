@@ -3,25 +3,25 @@ import type { Nested } from './flat.ts';
 
 const STORED = 'palaestra.form';
 
-export interface Draft {
+export interface StoredForm {
   key: string; // of which form: kind, recipe, former run
   name: string;
   changes: Nested;
 }
 
-export function readDraft(key: string, storage: Storage = sessionStorage): Draft | null {
+export function readStoredForm(key: string, storage: Storage = sessionStorage): StoredForm | null {
   try {
-    const found = JSON.parse(storage.getItem(STORED) ?? 'null') as Draft | null;
+    const found = JSON.parse(storage.getItem(STORED) ?? 'null') as StoredForm | null;
     return found?.key === key && typeof found.changes === 'object' ? found : null;
   } catch {
     return null; // not ours, or cut off
   }
 }
 
-export function keepDraft(draft: Draft, storage: Storage = sessionStorage): void {
+export function storeForm(draft: StoredForm, storage: Storage = sessionStorage): void {
   storage.setItem(STORED, JSON.stringify(draft));
 }
 
-export function dropDraft(storage: Storage = sessionStorage): void {
+export function clearStoredForm(storage: Storage = sessionStorage): void {
   storage.removeItem(STORED);
 }

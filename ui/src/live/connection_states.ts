@@ -11,7 +11,7 @@ export const CONDITIONS: Record<Condition, { words: string; tone: 'calm' | 'good
   connected: { words: 'connected', tone: 'good' },
   unavailable: { words: 'unavailable', tone: 'calm' },
   stale: { words: 'stale', tone: 'warn' },
-  failed: { words: 'no pictures', tone: 'bad' },
+  failed: { words: 'no frames', tone: 'bad' },
   closed: { words: 'closed', tone: 'calm' },
   away: { words: 'daemon away', tone: 'bad' },
   refused: { words: 'refused', tone: 'bad' },
